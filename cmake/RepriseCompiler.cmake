@@ -1,0 +1,46 @@
+# Compiler settings of every target below this directory. They are scoped to our directories, so a project
+# that adds Reprise with add_subdirectory() keeps its own.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+set(REPRISE_SANITIZE "" CACHE STRING "Sanitizer to build with: address, undefined, thread or empty")
+set_property(CACHE REPRISE_SANITIZE PROPERTY STRINGS "" address undefined thread)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+  find_program(REPRISE_CCACHE ccache)
+  mark_as_advanced(REPRISE_CCACHE)
+  foreach(language IN ITEMS CXX CUDA)
+    if(REPRISE_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER "${REPRISE_CCACHE}")
+    endif()
+  endforeach()
+endif()
+
+# -Werror; `cmake --compile-no-warning-as-error` turns it off for a compiler newer than ours.
+if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
+  set(CMAKE_COMPILE_WARNING_AS_ERROR ${PROJECT_IS_TOP_LEVEL})
+endif()
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+
+# Coroutines resume each other by tail call; without sibling-call optimisation GCC grows the stack instead.
+add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Debug>>:-Og;-foptimize-sibling-calls>")
+
+if(REPRISE_SANITIZE)
+  if(NOT REPRISE_SANITIZE MATCHES "^(address|undefined|thread)$")
+    message(FATAL_ERROR "REPRISE_SANITIZE is '${REPRISE_SANITIZE}'; it takes address, undefined, thread or nothing")
+  endif()
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REPRISE_SANITIZE};-fno-omit-frame-pointer;-g;-O1>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-foptimize-sibling-calls>")
+  if(REPRISE_SANITIZE STREQUAL "undefined")
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>")
+  endif()
+  add_link_options(-fsanitize=${REPRISE_SANITIZE})
+  message(STATUS "Sanitizer: ${REPRISE_SANITIZE}")
+endif()

@@ -1,0 +1,20 @@
+# reprise_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
+#
+# One GoogleTest executable whose tests ctest knows one by one, as <name>.<Suite>.<Test>, each with the given
+# labels and five minutes to finish. Tests labelled `runtime` also belong to the target runtime_tests.
+
+include(GoogleTest)
+
+function(reprise_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBS;LABELS")
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gtest_main)
+  gtest_discover_tests(${arg_NAME}
+    TEST_PREFIX ${arg_NAME}.
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 120
+    PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}")
+  if("runtime" IN_LIST arg_LABELS)
+    add_dependencies(runtime_tests ${arg_NAME})
+  endif()
+endfunction()

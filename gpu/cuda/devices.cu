@@ -1,0 +1,50 @@
+// gpu/devices.h on the CUDA runtime.
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "gpu/devices.h"
+
+namespace reprise::gpu {
+namespace {
+
+bool succeeded(cudaError_t status) {
+  if (status == cudaSuccess) return true;
+  cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
+  return false;
+}
+
+// The free memory of the current device is all the runtime can ask for, so the caller's device is put back.
+bool query_memory(int index, std::size_t& free_bytes, std::size_t& total_bytes) {
+  int callers_device = 0;
+  if (!succeeded(cudaGetDevice(&callers_device))) return false;
+  const bool answered =
+      succeeded(cudaSetDevice(index)) && succeeded(cudaMemGetInfo(&free_bytes, &total_bytes));
+  succeeded(cudaSetDevice(callers_device));
+  return answered;
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  int count = 0;
+  if (!succeeded(cudaGetDeviceCount(&count))) return {};  // no driver, or no GPU
+
+  std::vector<DeviceInfo> devices;
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    if (!succeeded(cudaGetDeviceProperties(&properties, index))) continue;
+    if (!query_memory(index, free_bytes, total_bytes)) continue;
+    devices.push_back({.index = index,
+                       .name = properties.name,
+                       .total_bytes = total_bytes,
+                       .free_bytes = free_bytes,
+                       .compute_major = properties.major,
+                       .compute_minor = properties.minor});
+  }
+  return devices;
+}
+
+}  // namespace reprise::gpu

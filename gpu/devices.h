@@ -1,0 +1,26 @@
+// The GPUs of this machine, as far as this build can use them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::gpu {
+
+struct DeviceInfo {
+  int index = 0;  // the N of "cuda:N"
+  std::string name;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;  // at the time of the call; other processes may take it at any moment
+  int compute_major = 0;         // compute capability, 9.0 for Hopper
+  int compute_minor = 0;
+};
+
+// The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a
+// working driver: neither is an error. A GPU that cannot be queried is left out.
+//
+// Any thread may call it, several at once. Each call asks the driver, which can take a second at first use
+// and leaves a CUDA context on every GPU it reports.
+std::vector<DeviceInfo> list_devices();
+
+}  // namespace reprise::gpu
