@@ -13,7 +13,13 @@ function(reprise_test)
     TEST_PREFIX ${arg_NAME}.
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}")
+    PROPERTIES TIMEOUT 300)
+  # gtest_discover_tests would keep the first label only, so ctest reads them from a file of their own.
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_labels.cmake")
+  file(WRITE "${labels_file}" "if(${arg_NAME}_TESTS)
+  set_tests_properties(\${${arg_NAME}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")
+endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
   if("runtime" IN_LIST arg_LABELS)
     add_dependencies(runtime_tests ${arg_NAME})
   endif()

@@ -1,0 +1,31 @@
+# The steps that tools/test and tools/serve share. To be sourced; sets root, the top of the working tree.
+# A preset is one of CMakePresets.json. Everything is reported on stderr.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { echo "== $*" >&2; }
+
+# build PRESET [TARGET]: configures and compiles, everything or one target.
+build() {
+  local preset=$1 target=${2:-all}
+  say "build $preset: $target"
+  (
+    cd "$root"
+    cmake --preset "$preset"
+    cmake --build --preset "$preset" --parallel "$(nproc)" --target "$target"
+  ) >&2
+}
+
+# run_tests PRESET [CTEST ARGUMENT...]
+run_tests() {
+  local preset=$1 unrandomised=()
+  shift
+  say "ctest $preset $*"
+  # ThreadSanitizer cannot place its shadow memory under some kernels' address randomisation.
+  if [[ $preset == tsan ]] && setarch -R true 2>/dev/null; then unrandomised=(setarch -R); fi
+  (cd "$root" && "${unrandomised[@]}" ctest --preset "$preset" "$@")
+}
+
+nvcc_present() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
+
+gpu_present() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; }
