@@ -1,0 +1,138 @@
+#include "runtime/actor.h"
+
+#include "runtime/names.h"
+#include "runtime/system_core.h"
+#include "runtime/thread_home.h"
+
+namespace reprise::runtime {
+
+namespace {
+
+/// A task that the actor launched.
+class BackgroundActivation : public Activation, public Pooled {
+ public:
+  explicit BackgroundActivation(Task<void> task) : Activation(Role::kBackground), task_(std::move(task)) {
+    task_.handle().promise().set_activation(*this);
+  }
+  std::coroutine_handle<> root() const override { return task_.handle(); }
+  void finish() override { task_.handle().promise().take(); }
+
+ private:
+  Task<void> task_;
+};
+
+/// A coroutine on_start.
+class StartActivation : public Activation, public Pooled {
+ public:
+  explicit StartActivation(Task<void> task) : Activation(Role::kHandler), task_(std::move(task)) {
+    task_.handle().promise().set_activation(*this);
+  }
+  std::coroutine_handle<> root() const override { return task_.handle(); }
+  void finish() override {
+    task_.handle().promise().take();
+    cell().started();
+  }
+
+ private:
+  Task<void> task_;
+};
+
+/// Begins a launched task in a turn of its own: the launching coroutine must not run nested within it.
+struct LaunchNode : Node, Pooled {
+  explicit LaunchNode(Task<void> launched) : Node(&kOps), task(std::move(launched)) {}
+
+  static void run_node(Node* node, Cell& cell) {
+    const std::unique_ptr<LaunchNode> launch(static_cast<LaunchNode*>(node));
+    cell.begin(std::make_unique<BackgroundActivation>(std::move(launch->task)));
+  }
+  static void bounce_node(Node* node, ErrorCode) { delete static_cast<LaunchNode*>(node); }
+  static constexpr NodeOps kOps{NodeKind::kContinuation, "launch", nullptr, run_node, bounce_node};
+
+  Task<void> task;
+};
+
+thread_local Cell* cell_in_construction = nullptr;
+
+}  // namespace
+
+const char* to_string(SendStatus status) {
+  switch (status) {
+    case SendStatus::kSent: return "sent";
+    case SendStatus::kMailboxFull: return "mailbox full";
+    case SendStatus::kStopped: return "actor stopped";
+  }
+  return "unknown status";
+}
+
+void note_dead_letter(Cell& target) { target.home().core().note_dead_letter(); }
+
+Actor::Actor() : cell_(actor_detail::Construction::current()) {
+  REPRISE_CHECK(cell_ != nullptr, "an actor was made without spawn()");
+}
+
+void Actor::launch(Task<void> task) { cell_->post(new LaunchNode(std::move(task))); }
+
+namespace actor_detail {
+
+Construction::Construction(Cell& cell) : outer_(std::exchange(cell_in_construction, &cell)) {}
+Construction::~Construction() { cell_in_construction = outer_; }
+Cell* Construction::current() { return cell_in_construction; }
+
+bool is_late(const Cell&, TimePoint deadline) { return deadline <= Clock::now(); }
+
+void begin_start(Cell& cell, Task<void> on_start) {
+  cell.begin(std::make_unique<StartActivation>(std::move(on_start)));
+}
+
+SystemCore& core_of(const Cell& cell) { return cell.home().core(); }
+
+namespace {
+
+HomePtr choose_home(SystemCore& core, const Placement& placement) {
+  switch (placement.kind) {
+    case Placement::Kind::kPool: return HomePtr(&core.choose_worker());
+    case Placement::Kind::kHome: return placement.home;
+    case Placement::Kind::kNear:
+      REPRISE_CHECK(Home::current() != nullptr, "Placement::near() outside an actor's turn");
+      return HomePtr(Home::current());
+    case Placement::Kind::kOwnThread:
+      return HomePtr::adopt(new ThreadHome(core.shared_from_this(), ThreadHome::Kind::kOwn));
+  }
+  REPRISE_CHECK(false, "an unknown placement");
+  return {};
+}
+
+}  // namespace
+
+CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
+                  std::size_t actor_alignment, const SpawnOptions& options) {
+  if (core.stopping()) throw SystemStopped();
+  const HomePtr home = choose_home(core, options.placement);
+  Cell* cell = Cell::create({.type = type,
+                             .home = *home,
+                             .parent = parent,
+                             .name = intern_name(options.name, type.name),
+                             .on_failure = options.on_failure,
+                             .actor_bytes = actor_bytes,
+                             .actor_alignment = actor_alignment});
+  CellPtr owner(cell);
+  if (!home->enter(*cell)) {
+    cell->release();
+    throw SystemStopped();
+  }
+  return owner;
+}
+
+void abandon_cell(Cell& cell) {
+  cell.home().leave(cell);
+  cell.release();
+}
+
+void launch_cell(Cell& cell) {
+  cell.launch();
+  cell.home().actor_ready(cell);
+}
+
+}  // namespace actor_detail
+
+}  // namespace reprise::runtime

@@ -1,0 +1,100 @@
+#pragma once
+// Ask: a message, and the wait for its answer.
+//
+//   auto asked = ref.ask(Total{}, 2s);            the question leaves now, so several can be under way at once
+//   Result<int> total = co_await asked;
+//
+// The answer arrives as a turn of the asker, on its home, in order among what else the replier sent it. Exactly one of
+// four things ends an ask: the answer, an error from the other side (kStopped, kFailed, kNoReply, kMailboxFull, kDropped),
+// the deadline, the CancelToken. All four are decided on the asker's home, so there is no race between them. A deadline in
+// the past answers kDeadline and sends nothing. Destroying an ask abandons it; the replier may notice (ReplyTo::wanted).
+//
+// Threading: made, awaited and destroyed on the asker's home, within its turns.
+
+#include <optional>
+
+#include "runtime/message.h"
+#include "runtime/wait.h"
+
+namespace reprise::runtime {
+
+template <class R>
+class [[nodiscard]] Ask : public Wait {
+ public:
+  /// Answered already.
+  explicit Ask(Result<R> answer) : answer_(std::move(answer)) {}
+
+  /// Calls `send` with the answer's way back, unless a limit has been passed already: then that is the answer.
+  template <class Send>
+  Ask(TimePoint deadline, const CancelToken& cancel, Send&& send) {
+    Cell* asker = Cell::current();
+    REPRISE_CHECK(asker != nullptr, "an ask outside an actor's turn; plain threads use ask_blocking()");
+    if (const std::optional<ErrorCode> passed = set_limits(deadline, cancel)) {
+      answer_.emplace(*passed);
+      return;
+    }
+    slot_ = new Slot(*this, *asker);
+    send(ReplyTo<R>(slot_));
+  }
+
+  ~Ask() {
+    if (slot_ != nullptr) slot_->forget_asker();
+  }
+
+  bool await_ready() const { return answer_.has_value(); }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> handle) {
+    wait_here(handle);
+  }
+  Result<R> await_resume() {
+    REPRISE_CHECK(answer_.has_value(), "an ask was awaited twice");
+    return std::move(*answer_);
+  }
+
+ private:
+  class Slot : public ReplySlot<R> {
+   public:
+    Slot(Ask& ask, Cell& asker) : ReplySlot<R>(&kOps), ask_(&ask), asker_(&asker) {}
+
+    void forget_asker() {
+      ask_ = nullptr;
+      this->abandon();
+      this->release();
+    }
+
+   private:
+    void deliver() override {
+      const CellPtr asker = asker_;  // `this` may be gone before post() returns
+      asker->post(this);
+    }
+    static void run_node(Node* node, Cell&) {
+      auto* slot = static_cast<Slot*>(node);
+      if (slot->ask_ != nullptr) slot->ask_->arrived(slot->take_value());
+      slot->release();
+    }
+    static void bounce_node(Node* node, ErrorCode) { static_cast<Slot*>(node)->release(); }
+    static constexpr NodeOps kOps{NodeKind::kContinuation, "reply", nullptr, run_node, bounce_node};
+
+    Ask* ask_;  // the asker's home only; null once it has gone away
+    const CellPtr asker_;
+  };
+
+  void end(Result<R> answer) {
+    std::exchange(slot_, nullptr)->forget_asker();
+    answer_.emplace(std::move(answer));
+  }
+  void arrived(Result<R> answer) {
+    clear_limits();
+    end(std::move(answer));
+    if (waiting()) resume();
+  }
+  void give_up(ErrorCode why) override {
+    end(why);
+    if (waiting()) wake();
+  }
+
+  Slot* slot_ = nullptr;
+  std::optional<Result<R>> answer_;
+};
+
+}  // namespace reprise::runtime

@@ -1,0 +1,101 @@
+#pragma once
+// Giving up on what an actor waits for.
+//
+// A CancelSource and its tokens belong to one actor. Waits that were given a token (ask, sleep, stream reads and writes,
+// Asio operations) end with kCancelled when the source is cancelled; a token that was cancelled before ends them at
+// once. To cancel from elsewhere, send the actor a message whose handler calls cancel().
+//
+// Threading: the actor's home only.
+
+#include <memory>
+#include <utility>
+
+namespace reprise::runtime {
+
+class CancelToken;
+
+/// A place that wants to know; embedded in what waits. Removes itself on destruction.
+class CancelRegistration {
+ public:
+  using Notify = void (*)(CancelRegistration&);
+
+  explicit CancelRegistration(Notify notify) : notify_(notify) {}
+  ~CancelRegistration() { remove(); }
+  CancelRegistration(const CancelRegistration&) = delete;
+  CancelRegistration& operator=(const CancelRegistration&) = delete;
+
+  /// Requires a token that can be cancelled and has not been.
+  void add_to(const CancelToken& token);
+  void remove();
+
+ private:
+  friend class CancelSource;
+  struct List;
+  friend class CancelToken;
+
+  struct List {
+    bool cancelled = false;
+    CancelRegistration* first = nullptr;
+  };
+
+  std::shared_ptr<List> list_;
+  CancelRegistration* previous_ = nullptr;
+  CancelRegistration* next_ = nullptr;
+  Notify notify_;
+};
+
+class CancelToken {
+ public:
+  CancelToken() = default;  // never cancelled
+
+  bool can_be_cancelled() const { return list_ != nullptr; }
+  bool cancelled() const { return list_ != nullptr && list_->cancelled; }
+
+ private:
+  friend class CancelSource;
+  friend class CancelRegistration;
+  explicit CancelToken(std::shared_ptr<CancelRegistration::List> list) : list_(std::move(list)) {}
+  std::shared_ptr<CancelRegistration::List> list_;
+};
+
+class CancelSource {
+ public:
+  CancelSource() : list_(std::make_shared<CancelRegistration::List>()) {}
+
+  CancelToken token() const { return CancelToken(list_); }
+  bool cancelled() const { return list_->cancelled; }
+
+  /// Ends all waits that hold the token; they resume in turns of their own. Later calls do nothing.
+  void cancel() {
+    const std::shared_ptr<CancelRegistration::List> list = list_;
+    list->cancelled = true;
+    while (CancelRegistration* registration = list->first) {
+      registration->remove();
+      registration->notify_(*registration);
+    }
+  }
+
+ private:
+  std::shared_ptr<CancelRegistration::List> list_;
+};
+
+inline void CancelRegistration::add_to(const CancelToken& token) {
+  list_ = token.list_;
+  previous_ = nullptr;
+  next_ = list_->first;
+  if (next_ != nullptr) next_->previous_ = this;
+  list_->first = this;
+}
+
+inline void CancelRegistration::remove() {
+  if (list_ == nullptr) return;
+  if (previous_ != nullptr) {
+    previous_->next_ = next_;
+  } else {
+    list_->first = next_;
+  }
+  if (next_ != nullptr) next_->previous_ = previous_;
+  list_.reset();
+}
+
+}  // namespace reprise::runtime

@@ -1,0 +1,126 @@
+#include "runtime/cell.h"
+
+#include "runtime/home.h"
+#include "runtime/system_core.h"
+#include "traces/trace.h"
+
+namespace reprise::runtime {
+
+namespace {
+
+constexpr int kQuantum = 64;               // turns in a row, before the home's other actors get theirs
+constexpr int kTurnsBetweenLooks = 8;      // at the clock
+constexpr std::uint64_t kQuantumNs = 50'000;
+
+thread_local Cell* current_cell = nullptr;
+
+class CurrentCell {
+ public:
+  explicit CurrentCell(Cell* cell) : outer_(std::exchange(current_cell, cell)) {
+    traces::fiber_enter(name_ = cell->name());
+  }
+  ~CurrentCell() {
+    traces::fiber_leave(name_);
+    current_cell = outer_;
+  }
+
+ private:
+  Cell* outer_;
+  const char* name_;
+};
+
+}  // namespace
+
+// Not inlined: a coroutine must not keep the address of a thread_local across a suspension.
+[[gnu::noinline]] Cell* Cell::current() { return current_cell; }
+
+void Cell::post(Node* node) {
+  node->target = this;
+  home_->post(node);
+}
+
+void Cell::accept(Node* node) {
+  const Life now = life();
+  const NodeKind kind = node->ops->kind;
+  const bool is_message = kind == NodeKind::kMessage || kind == NodeKind::kParked;
+  if (now == Life::kStopped || (now == Life::kStopping && is_message)) {
+    node->ops->bounce(node, ErrorCode::kStopped);
+    return;
+  }
+  mailbox_.put(node);
+  schedule();
+}
+
+void Cell::schedule() {
+  if (scheduled_) return;
+  scheduled_ = true;
+  home_->make_ready(*this);
+}
+
+bool Cell::run() {
+  const CurrentCell scope(this);
+  const std::uint64_t begin = ticks();
+  for (int turn = 0; turn < kQuantum; ++turn) {
+    Node* node = mailbox_.take(takes_messages());
+    if (node == nullptr) break;
+    turns_.store(turns() + 1, std::memory_order_relaxed);
+    {
+      const traces::Zone zone(name_, node->ops->name);
+      node->ops->run(node, *this);
+    }
+    if (stop_wanted_) begin_stop(StopReason::kStopped, {});
+    if (life() == Life::kStopped) return true;
+    if (turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1 && ticks_to_ns(ticks() - begin) > kQuantumNs) break;
+  }
+  scheduled_ = false;
+  if (mailbox_.has_work(takes_messages())) schedule();
+  return false;
+}
+
+void Cell::begin(std::unique_ptr<Activation> owned) {
+  Activation& activation = *owned.release();
+  activation.cell_ = this;
+  activation.following_ = activations_;
+  if (activations_ != nullptr) activations_->previous_ = &activation;
+  activations_ = &activation;
+  if (activation.role_ == Activation::Role::kHandler) {
+    handlers_.store(suspended_handlers() + 1, std::memory_order_relaxed);
+    home_->count_handlers(+1);
+  }
+  resume(activation, activation.root());
+}
+
+void Cell::resume(Activation& activation, std::coroutine_handle<> where) {
+  if (activation.run(where)) finish_activation(activation);
+}
+
+void Cell::finish_activation(Activation& activation) {
+  try {
+    activation.finish();
+  } catch (...) {
+    drop_activation(activation);
+    fail(std::current_exception());
+    return;
+  }
+  drop_activation(activation);
+}
+
+void Cell::drop_activation(Activation& activation) {
+  if (activation.previous_ != nullptr) {
+    activation.previous_->following_ = activation.following_;
+  } else {
+    activations_ = activation.following_;
+  }
+  if (activation.following_ != nullptr) activation.following_->previous_ = activation.previous_;
+  if (activation.role_ == Activation::Role::kHandler) {
+    handlers_.store(suspended_handlers() - 1, std::memory_order_relaxed);
+    home_->count_handlers(-1);
+  }
+  delete &activation;
+}
+
+void Cell::drop_all_activations() {
+  while (activations_ != nullptr) drop_activation(*activations_);
+}
+
+}  // namespace reprise::runtime

@@ -1,0 +1,185 @@
+#pragma once
+// From a node to the handler of an actor class: the generated half of runtime/actor.h, which includes this.
+//
+// Threading: the actor's home.
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "runtime/actor.h"
+
+namespace reprise::runtime::actor_detail {
+
+template <class A, class M>
+concept AnswersLater = Question<M> && requires(A& actor, M message, ReplyTo<typename M::Reply> reply) {
+  actor.on(std::move(message), std::move(reply));
+};
+template <class A, class M>
+concept Handles = AnswersLater<A, M> || requires(A& actor, M message) { actor.on(std::move(message)); };
+
+inline Error failure(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(std::move(error));
+  } catch (const std::exception& exception) {
+    return {ErrorCode::kFailed, exception.what()};
+  } catch (...) {
+    return {ErrorCode::kFailed};
+  }
+}
+
+/// A coroutine handler in progress. Keeps the message, to which the handler's parameter may refer.
+template <class M, class T>
+class HandlerActivation : public Activation, public Pooled {
+ public:
+  HandlerActivation(std::unique_ptr<Message<M>> message, Task<T> task)
+      : Activation(Role::kHandler), message_(std::move(message)), task_(std::move(task)) {
+    task_.handle().promise().set_activation(*this);
+  }
+  std::coroutine_handle<> root() const override { return task_.handle(); }
+  void finish() override {
+    if constexpr (Question<M>) {
+      try {
+        if constexpr (std::is_void_v<T>) {
+          task_.handle().promise().take();
+          if constexpr (std::is_void_v<typename M::Reply>) message_->reply.answer({});
+        } else {
+          message_->reply.answer(task_.handle().promise().take());
+        }
+      } catch (...) {
+        message_->reply.answer(failure(std::current_exception()));
+        throw;
+      }
+    } else {
+      task_.handle().promise().take();
+    }
+  }
+
+ private:
+  std::unique_ptr<Message<M>> message_;
+  Task<T> task_;
+};
+
+/// Takes the message over if the handler is a coroutine.
+template <class A, class M>
+void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
+  if constexpr (AnswersLater<A, M>) {
+    using Returned = decltype(actor.on(std::move(message->payload), std::move(message->reply)));
+    if constexpr (kIsTask<Returned>) {
+      static_assert(std::is_void_v<typename Returned::Value>, "a handler with ReplyTo returns void or Task<void>");
+      Returned task = actor.on(std::move(message->payload), std::move(message->reply));
+      cell.begin(std::make_unique<HandlerActivation<M, void>>(std::move(message), std::move(task)));
+    } else {
+      static_assert(std::is_void_v<Returned>, "a handler with ReplyTo returns void or Task<void>");
+      actor.on(std::move(message->payload), std::move(message->reply));
+    }
+  } else {
+    using Returned = decltype(actor.on(std::move(message->payload)));
+    if constexpr (kIsTask<Returned>) {
+      using Value = typename Returned::Value;
+      if constexpr (Question<M>) {
+        static_assert(std::is_convertible_v<Value, Result<typename M::Reply>> ||
+                          (std::is_void_v<Value> && std::is_void_v<typename M::Reply>),
+                      "a question's handler returns its Reply, or takes ReplyTo<Reply>");
+      }
+      Returned task = actor.on(std::move(message->payload));
+      cell.begin(std::make_unique<HandlerActivation<M, Value>>(std::move(message), std::move(task)));
+    } else if constexpr (Question<M>) {
+      if constexpr (std::is_void_v<typename M::Reply>) {
+        actor.on(std::move(message->payload));
+        message->reply.answer({});
+      } else {
+        static_assert(std::is_convertible_v<Returned, Result<typename M::Reply>>,
+                      "a question's handler returns its Reply, or takes ReplyTo<Reply>");
+        message->reply.answer(actor.on(std::move(message->payload)));
+      }
+    } else {
+      actor.on(std::move(message->payload));
+    }
+  }
+}
+
+bool is_late(const Cell& cell, TimePoint deadline);
+
+template <class A, class M>
+void handle(Cell& cell, Node* node) {
+  static_assert(Handles<A, M>, "an actor class lists a message in Accepts but has no on() for it");
+  std::unique_ptr<Message<M>> message(static_cast<Message<M>*>(node));
+  A& actor = static_cast<A&>(*cell.actor());
+  if constexpr (Question<M>) {
+    if (message->deadline != TimePoint::max() && is_late(cell, message->deadline)) {
+      message->reply.answer(ErrorCode::kDeadline);
+      return;
+    }
+  }
+  try {
+    call<A, M>(actor, cell, message);
+  } catch (...) {  // a plain handler's; a coroutine's exceptions stay in its activation
+    const std::exception_ptr error = std::current_exception();
+    if constexpr (Question<M>) message->reply.answer(failure(error));
+    message.reset();
+    cell.fail(error);
+  }
+}
+
+template <class A, class Accepted>
+struct Dispatch;
+
+template <class A, class... Ms>
+struct Dispatch<A, Messages<Ms...>> {
+  static void run(Cell& cell, Node* node) {
+    const void* tag = node->ops->tag;
+    const bool found = ((tag == &kMessageTag<Ms> && (handle<A, Ms>(cell, node), true)) || ...);
+    REPRISE_CHECK(found, "a message reached an actor that does not take it");
+  }
+};
+
+void begin_start(Cell& cell, Task<void> on_start);
+
+template <class A>
+void start(Cell& cell) {
+  A& actor = static_cast<A&>(*cell.actor());
+  try {
+    if constexpr (kIsTask<decltype(actor.on_start())>) {
+      begin_start(cell, actor.on_start());
+    } else {
+      actor.on_start();
+      cell.started();
+    }
+  } catch (...) {
+    cell.fail(std::current_exception());
+  }
+}
+
+template <class A>
+void stop(Cell& cell) {
+  static_cast<A&>(*cell.actor()).on_stop();
+}
+
+template <class A>
+void destroy(Actor* actor) {
+  static_cast<A*>(actor)->~A();
+}
+
+template <class A>
+constexpr ActorType describe() {
+  ActorType type{};
+  type.name = kTypeName<A>;
+  if constexpr (requires { A::kName; }) type.name = A::kName;
+  if constexpr (requires { A::kMailbox; }) type.mailbox = A::kMailbox;
+  type.most_handlers = 1;
+  if constexpr (requires { A::kConcurrentHandlers; }) type.most_handlers = A::kConcurrentHandlers;
+  type.dispatch = &Dispatch<A, typename A::Accepts>::run;
+  type.on_start = nullptr;
+  type.on_stop = nullptr;
+  if constexpr (requires(A& actor) { actor.on_start(); }) type.on_start = &start<A>;
+  if constexpr (requires(A& actor) { actor.on_stop(); }) type.on_stop = &stop<A>;
+  type.destroy = &destroy<A>;
+  return type;
+}
+
+template <class A>
+inline constexpr ActorType kType = describe<A>();
+
+}  // namespace reprise::runtime::actor_detail

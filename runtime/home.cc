@@ -1,0 +1,221 @@
+#include "runtime/home.h"
+
+#include <algorithm>
+
+#include "runtime/system_core.h"
+#include "traces/check.h"
+
+namespace reprise::runtime {
+
+namespace {
+
+thread_local Home* current_home = nullptr;
+
+/// Hands out small numbers, so that a home finds its outlet to another by index.
+class IndexPool {
+ public:
+  std::uint32_t take() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) return next_++;
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    return index;
+  }
+  void give_back(std::uint32_t index) {
+    std::lock_guard lock(mutex_);
+    free_.push_back(index);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t next_ = 0;
+};
+
+IndexPool& indices() {
+  static IndexPool* pool = new IndexPool;  // never destroyed: homes may end during static destruction
+  return *pool;
+}
+
+}  // namespace
+
+struct Home::Road {
+  explicit Road(Home& home) : target(&home), outlet(home.inbox_) {}
+  HomePtr target;  // declared first: outlives the outlet
+  Inbox::Outlet outlet;
+};
+
+Home::Home(std::shared_ptr<SystemCore> core)
+    : core_(std::move(core)), index_(indices().take()), timers_(Clock::now()) {}
+
+Home::~Home() {
+  bounce_inbox();
+  indices().give_back(index_);
+}
+
+// Not inlined: a coroutine must not keep the address of a thread_local across a suspension.
+[[gnu::noinline]] Home* Home::current() { return current_home; }
+
+Home::Presence::Presence(Home& home) : outer_(std::exchange(current_home, &home)) {}
+Home::Presence::~Presence() { current_home = outer_; }
+
+void Home::post(Node* node) {
+  Home* here = current();
+  if (here == this) return node->target->accept(node);
+  node->target->add_ref();  // for the time in transit
+  node->holds_target = true;
+  if (here != nullptr) {
+    here->outlet_to(*this).push(node);
+    ring();
+  } else {
+    const HomePtr alive(this);  // the node may be run, and all else let go, before we ring
+    inbox_.push(node);
+    ring();
+  }
+}
+
+void Home::ring() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Doorbell seen = doorbell_.load(std::memory_order_relaxed);
+  if (seen == Doorbell::kAwake) return;
+  if (seen == Doorbell::kClosed) return bounce_inbox();
+  // acq_rel: the winner hands the right to run to the woken thread.
+  if (doorbell_.compare_exchange_strong(seen, Doorbell::kAwake, std::memory_order_acq_rel)) wake();
+}
+
+Home::Sleep Home::announce_sleep() {
+  // release: whoever wakes this home takes over from here.
+  doorbell_.store(Doorbell::kAsleep, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (inbox_.empty()) return Sleep::kAsleep;
+  return cancel_sleep() ? Sleep::kStayAwake : Sleep::kWoken;
+}
+
+bool Home::cancel_sleep() {
+  Doorbell seen = Doorbell::kAsleep;
+  return doorbell_.compare_exchange_strong(seen, Doorbell::kAwake, std::memory_order_acq_rel);
+}
+
+bool Home::idle() const {
+  return doorbell_.load(std::memory_order_seq_cst) != Doorbell::kAwake && inbox_.empty();
+}
+
+bool Home::try_seal() {
+  std::lock_guard lock(register_mutex_);
+  if (residents_ != nullptr) return false;
+  sealed_ = true;
+  return true;
+}
+
+void Home::close() {
+  doorbell_.store(Doorbell::kClosed, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bounce_inbox();
+  roads_.clear();
+}
+
+void Home::bounce_inbox() {
+  std::array<Node*, kInboxBatch> nodes;
+  while (const std::size_t count = inbox_.pop_unordered(nodes.data(), nodes.size())) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Node* node = nodes[i];
+      const CellPtr target(node->target);
+      if (std::exchange(node->holds_target, false)) target->release();
+      node->ops->bounce(node, ErrorCode::kStopped);
+    }
+  }
+}
+
+Inbox::Outlet& Home::outlet_to(Home& target) {
+  if (target.index_ >= roads_.size()) roads_.resize(target.index_ + 1);
+  std::unique_ptr<Road>& road = roads_[target.index_];
+  // An index that was given to a new home: the road to the old one, which has ended, is torn up.
+  if (road == nullptr || road->target.get() != &target) road = std::make_unique<Road>(target);
+  return road->outlet;
+}
+
+bool Home::enter(Cell& cell) {
+  std::lock_guard lock(register_mutex_);
+  if (sealed_) return false;
+  cell.next_resident_ = residents_;
+  if (residents_ != nullptr) residents_->previous_resident_ = &cell;
+  residents_ = &cell;
+  population_.store(population_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
+}
+
+void Home::leave(Cell& cell) {
+  std::lock_guard lock(register_mutex_);
+  if (cell.previous_resident_ != nullptr) {
+    cell.previous_resident_->next_resident_ = cell.next_resident_;
+  } else {
+    residents_ = cell.next_resident_;
+  }
+  if (cell.next_resident_ != nullptr) cell.next_resident_->previous_resident_ = cell.previous_resident_;
+  population_.store(population_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+void Home::for_each_resident(const std::function<void(Cell&)>& visit) {
+  std::lock_guard lock(register_mutex_);
+  for (Cell* cell = residents_; cell != nullptr; cell = cell->next_resident_) visit(*cell);
+}
+
+void Home::make_ready(Cell& cell) {
+  cell.next_ready_ = nullptr;
+  if (first_ready_ == nullptr) {
+    first_ready_ = &cell;
+  } else {
+    last_ready_->next_ready_ = &cell;
+  }
+  last_ready_ = &cell;
+  ready_count_.store(ready_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void Home::arm(TimerEntry& timer, TimePoint deadline) { timers_.arm(timer, deadline); }
+
+void Home::count_handlers(int change) {
+  handlers_.store(handlers_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(change),
+                  std::memory_order_relaxed);
+}
+
+bool Home::take_in() {
+  std::array<Node*, kInboxBatch> nodes;
+  const std::size_t count = inbox_.pop(nodes.data(), nodes.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    Node* node = nodes[i];
+    Cell* target = node->target;
+    const bool held = std::exchange(node->holds_target, false);
+    target->accept(node);
+    if (held) target->release();
+  }
+  return count != 0;
+}
+
+void Home::run_ready() {
+  std::uint64_t begin = ticks();
+  for (int i = 0; i < kCellsPerRound && first_ready_ != nullptr; ++i) {
+    Cell& cell = *first_ready_;
+    first_ready_ = cell.next_ready_;
+    ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    running_actor_.store(cell.id(), std::memory_order_relaxed);
+    running_since_.store(begin, std::memory_order_relaxed);
+    const bool stopped = cell.run();
+    const std::uint64_t end = ticks();
+    cell.busy_ticks_.store(cell.busy_ticks() + (end - begin), std::memory_order_relaxed);
+    begin = end;
+    if (stopped) cell.release();
+  }
+  running_actor_.store(0, std::memory_order_relaxed);
+}
+
+bool Home::run_round() {
+  const bool arrived = take_in();
+  if (!timers_.empty()) timers_.advance(Clock::now());
+  if (first_ready_ == nullptr) return arrived;
+  // seq_cst, with activity(): two equal looks of an onlooker mean that no round lay between them.
+  activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+  run_ready();
+  return true;
+}
+
+}  // namespace reprise::runtime

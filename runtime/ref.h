@@ -1,0 +1,151 @@
+#pragma once
+// Ref<Ms...>: a typed handle to an actor that takes at least the messages Ms.
+//
+// Copyable, comparable, may be sent in messages and kept for ever. It neither keeps the actor running nor stops it; a
+// stopped actor answers every send with kStopped. A Ref converts to any Ref of fewer messages, so a receiver names only
+// what it needs: `Ref<Stop>` is every actor that takes Stop.
+//
+// How to send
+//   tell          returns at once: kSent, or why not. What the receiver does with it is not reported.
+//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
+//   ask           awaitable: the answer, or why there is none, by a deadline
+//   ask_blocking  the same for a thread that is no actor's; never call it from a turn
+// The promises about order and delivery stand in runtime/mailbox.h.
+//
+// Threading: tell, ask_blocking, stop, watch: any thread. send, ask: within a turn.
+
+#include <cstddef>
+#include <functional>
+
+#include "runtime/ask.h"
+#include "runtime/blocking_reply.h"
+#include "runtime/home.h"
+#include "runtime/parked_send.h"
+
+namespace reprise::runtime {
+
+enum class SendStatus : std::uint8_t { kSent, kMailboxFull, kStopped };
+
+const char* to_string(SendStatus status);
+
+namespace ref_detail {
+
+template <class M>
+SendStatus tell(Cell& cell, M&& content) {
+  switch (cell.mailbox().admit(/*can_wait=*/false)) {
+    case Admission::kAdmitted: break;
+    case Admission::kClosed: return note_dead_letter(cell), SendStatus::kStopped;
+    default: return SendStatus::kMailboxFull;
+  }
+  cell.post(new Message<std::remove_cvref_t<M>>(std::forward<M>(content)));
+  return SendStatus::kSent;
+}
+
+template <Question M>
+void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint deadline) {
+  const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
+  if (admission == Admission::kClosed) return reply.answer(ErrorCode::kStopped);
+  if (admission == Admission::kFull) return reply.answer(ErrorCode::kMailboxFull);
+  auto* message = new Message<M>(std::move(content));
+  message->reply = std::move(reply);
+  message->deadline = deadline;
+  message->target = &cell;
+  cell.post(admission == Admission::kPark ? static_cast<Node*>(new ParkedSend(message, {})) : message);
+}
+
+template <class M>
+Ask<void> send(Cell& cell, M content, TimePoint deadline, const CancelToken& cancel) {
+  const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
+  if (admission == Admission::kClosed) return Ask<void>(ErrorCode::kStopped);
+  if (admission == Admission::kFull) return Ask<void>(ErrorCode::kMailboxFull);
+  if (admission == Admission::kAdmitted) {
+    cell.post(new Message<M>(std::move(content)));
+    return Ask<void>(Result<void>());
+  }
+  struct Place {  // kept for the parked message; given back if a limit has passed already
+    ~Place() {
+      if (!taken) mailbox.withdraw();
+    }
+    Mailbox& mailbox;
+    bool taken = false;
+  } place{cell.mailbox()};
+  return Ask<void>(deadline, cancel, [&](ReplyTo<void> admitted) {
+    place.taken = true;
+    auto* message = new Message<M>(std::move(content));
+    message->target = &cell;
+    cell.post(new ParkedSend(message, std::move(admitted)));
+  });
+}
+
+}  // namespace ref_detail
+
+template <class... Ms>
+class Ref {
+ public:
+  Ref() = default;  // refers to nobody; only comparison, assignment and operator bool are allowed
+  explicit Ref(CellPtr cell) : cell_(std::move(cell)) {}
+
+  template <class... Others>
+    requires(OneOf<Ms, Others...> && ...)
+  Ref(const Ref<Others...>& other) : cell_(other.cell()) {}
+
+  template <class M>
+    requires OneOf<std::remove_cvref_t<M>, Ms...>
+  SendStatus tell(M&& message) const {
+    return ref_detail::tell(*cell_, std::forward<M>(message));
+  }
+
+  /// Result<void> once the message is in the mailbox.
+  template <class M>
+    requires OneOf<M, Ms...>
+  Ask<void> send(M message, TimePoint deadline = TimePoint::max(), const CancelToken& cancel = {}) const {
+    return ref_detail::send(*cell_, std::move(message), deadline, cancel);
+  }
+
+  template <Question M>
+    requires OneOf<M, Ms...>
+  Ask<typename M::Reply> ask(M message, TimePoint deadline, const CancelToken& cancel = {}) const {
+    return Ask<typename M::Reply>(deadline, cancel, [&](ReplyTo<typename M::Reply> reply) {
+      ref_detail::ask<M>(*cell_, std::move(message), std::move(reply), deadline);
+    });
+  }
+  template <Question M>
+    requires OneOf<M, Ms...>
+  Ask<typename M::Reply> ask(M message, Duration timeout, const CancelToken& cancel = {}) const {
+    return ask(std::move(message), Clock::now() + timeout, cancel);
+  }
+
+  template <Question M>
+    requires OneOf<M, Ms...>
+  Result<typename M::Reply> ask_blocking(M message, Duration timeout) const {
+    REPRISE_CHECK(Home::current() == nullptr, "ask_blocking() on a thread that runs actors");
+    const TimePoint deadline = Clock::now() + timeout;
+    if (timeout <= Duration::zero()) return ErrorCode::kDeadline;
+    auto* slot = new BlockingReply<typename M::Reply>();
+    ref_detail::ask<M>(*cell_, std::move(message), ReplyTo<typename M::Reply>(slot), deadline);
+    return slot->wait_until(deadline);
+  }
+
+  /// After the turn in progress; what waits in the mailbox bounces.
+  void stop() const { cell_->request_stop(); }
+
+  bool stopped() const { return cell_->life() == Cell::Life::kStopped; }
+  ActorId id() const { return cell_->id(); }
+  const char* name() const { return cell_->name(); }
+  explicit operator bool() const { return static_cast<bool>(cell_); }
+  bool operator==(const Ref&) const = default;
+
+  const CellPtr& cell() const { return cell_; }
+
+ private:
+  CellPtr cell_;
+};
+
+}  // namespace reprise::runtime
+
+template <class... Ms>
+struct std::hash<reprise::runtime::Ref<Ms...>> {
+  std::size_t operator()(const reprise::runtime::Ref<Ms...>& ref) const {
+    return std::hash<const void*>{}(ref.cell().get());
+  }
+};

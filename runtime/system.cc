@@ -1,0 +1,150 @@
+#include "runtime/system.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "runtime/thread_home.h"
+#include "traces/check.h"
+
+namespace reprise::runtime {
+
+namespace {
+
+void print_failure(ActorId who, const char* name, const std::string& why) {
+  std::fprintf(stderr, "actor %s #%llu failed: %s\n", name, static_cast<unsigned long long>(who), why.c_str());
+}
+void print_escalation(ActorId who, const char* name, const std::string& why) {
+  std::fprintf(stderr, "actor %s #%llu: nobody treats its failure: %s\n", name, static_cast<unsigned long long>(who),
+               why.c_str());
+}
+
+ActorInfo describe(Cell& cell, Home& home) {
+  const Home::Running running = home.running();
+  const std::uint64_t now = ticks();
+  const bool runs = running.actor == cell.id() && now > running.since;
+  return {.id = cell.id(),
+          .name = cell.name(),
+          .life = cell.life(),
+          .home = home.index(),
+          .mailbox_depth = cell.mailbox().depth(),
+          .suspended_handlers = cell.suspended_handlers(),
+          .turns = cell.turns(),
+          .busy_ns = ticks_to_ns(cell.busy_ticks()),
+          .running_ns = runs ? ticks_to_ns(now - running.since) : 0};
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+
+}  // namespace
+
+const char* to_string(Cell::Life life) {
+  switch (life) {
+    case Cell::Life::kStarting: return "starting";
+    case Cell::Life::kRunning: return "running";
+    case Cell::Life::kRestarting: return "restarting";
+    case Cell::Life::kStopping: return "stopping";
+    case Cell::Life::kStopped: return "stopped";
+  }
+  return "unknown";
+}
+
+System::System(SystemOptions options) {
+  if (!options.hooks.on_failure) options.hooks.on_failure = print_failure;
+  if (!options.hooks.on_escalation) options.hooks.on_escalation = print_escalation;
+  core_ = std::make_shared<SystemCore>(std::move(options.hooks));
+  workers_ = options.workers != 0 ? options.workers : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<HomePtr> pool;
+  for (unsigned i = 0; i < workers_; ++i) {
+    auto* worker = new ThreadHome(core_, ThreadHome::Kind::kWorker);
+    pool.push_back(HomePtr::adopt(worker));
+    core_->add_home(pool.back());
+    worker->start(options.thread_name + "/" + std::to_string(i));
+  }
+  core_->set_pool(std::move(pool));
+}
+
+System::~System() {
+  if (!stopped_) static_cast<void>(stop());
+}
+
+void System::refuse_while_stopping() const {
+  if (closed_to_outside_.load(std::memory_order_relaxed)) throw SystemStopped();
+}
+
+std::vector<ActorInfo> System::actors(std::size_t most) const {
+  std::vector<ActorInfo> infos;
+  for (const HomePtr& home : core_->homes()) {
+    home->for_each_resident([&](Cell& cell) {
+      if (infos.size() < most) infos.push_back(describe(cell, *home));
+    });
+  }
+  return infos;
+}
+
+std::size_t System::actor_count() const {
+  std::size_t count = 0;
+  for (const HomePtr& home : core_->homes()) count += home->population();
+  return count;
+}
+
+bool System::drain(TimePoint deadline) {
+  // Idle twice with the same activity: no home had a turn between the two looks, so all were idle at one moment.
+  std::vector<std::uint64_t> before;
+  while (true) {
+    std::vector<std::uint64_t> now;
+    bool idle = true;
+    for (const HomePtr& home : core_->homes()) {
+      now.push_back(home->activity());
+      idle = idle && home->idle() && home->suspended_handlers() == 0;
+    }
+    if (idle && now == before) return true;
+    before = idle ? std::move(now) : std::vector<std::uint64_t>();
+    if (Clock::now() >= deadline) return false;
+    if (!idle) nap();
+  }
+}
+
+bool System::stop_actors(TimePoint deadline) {
+  core_->begin_stopping();
+  while (true) {
+    // Again and again: a turn in progress may still have spawned someone.
+    std::vector<CellPtr> roots;
+    std::size_t alive = 0;
+    for (const HomePtr& home : core_->homes()) {
+      home->for_each_resident([&](Cell& cell) {
+        ++alive;
+        if (cell.parent() == nullptr && cell.life() < Cell::Life::kStopping && cell.ask_to_stop_once()) {
+          roots.emplace_back(&cell);
+        }
+      });
+    }
+    if (alive == 0) return true;
+    for (const CellPtr& root : roots) root->request_stop(StopReason::kSystemStopping);
+    if (Clock::now() >= deadline) return false;
+    nap();
+  }
+}
+
+StopReport System::stop(Duration drain_bound, Duration bound) {
+  REPRISE_CHECK(Home::current() == nullptr, "a system was stopped from one of its actors' turns");
+  StopReport report;
+  if (stopped_) return {.drained = true, .complete = true};
+  stopped_ = true;
+  closed_to_outside_.store(true, std::memory_order_relaxed);
+  report.drained = drain(Clock::now() + drain_bound);
+  const TimePoint deadline = Clock::now() + bound;
+  report.complete = stop_actors(deadline);
+  if (!report.complete) report.stuck = actors();
+  const std::vector<HomePtr> homes = core_->homes();
+  for (const HomePtr& home : homes) home->finish();
+  for (const HomePtr& home : homes) {
+    const bool alone = home->population() == 0;
+    const bool ended = home->wait_ended(alone ? Clock::now() + std::chrono::seconds(5) : TimePoint::min());
+    report.complete = report.complete && ended;
+    home->join_or_leave();
+  }
+  core_->forget_homes();
+  return report;
+}
+
+}  // namespace reprise::runtime

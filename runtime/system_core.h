@@ -1,0 +1,65 @@
+#pragma once
+// What all homes of one system share: counters, hooks, and the rule for where a new actor lives.
+//
+// Threading: any thread.
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/home.h"
+
+namespace reprise::runtime {
+
+/// Told of every turn that throws, and of every failure that nobody above treats. Called on the failing actor's
+/// home: be brief, do not throw.
+struct FailureHooks {
+  std::function<void(ActorId who, const char* name, const std::string& why)> on_failure;
+  std::function<void(ActorId who, const char* name, const std::string& why)> on_escalation;
+};
+
+class SystemCore : public std::enable_shared_from_this<SystemCore> {
+ public:
+  explicit SystemCore(FailureHooks hooks) : hooks_(std::move(hooks)) {}
+
+  ActorId next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// From now on nothing can be spawned.
+  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  void begin_stopping() { stopping_.store(true, std::memory_order_relaxed); }
+
+  /// Also joins own threads that have ended since the last call.
+  void add_home(HomePtr home);
+  std::vector<HomePtr> homes() const;
+
+  /// The worker for an actor without a wish: the less busy of two taken in turn.
+  void set_pool(std::vector<HomePtr> pool) { pool_ = std::move(pool); }
+  Home& choose_worker();
+
+  void note_dead_letter() { dead_letters_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t dead_letters() const { return dead_letters_.load(std::memory_order_relaxed); }
+
+  const FailureHooks& hooks() const { return hooks_; }
+
+  /// Breaks the circle of ownership core -> homes -> core.
+  void forget_homes();
+
+ private:
+  const FailureHooks hooks_;
+  // Counts and a flag that order nothing: relaxed.
+  std::atomic<ActorId> ids_{1};
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> dead_letters_{0};
+  std::atomic<std::uint32_t> turn_{0};
+  std::vector<HomePtr> pool_;  // fixed after start
+
+  mutable std::mutex mutex_;
+  std::vector<HomePtr> homes_;  // guarded by mutex_
+};
+
+}  // namespace reprise::runtime

@@ -1,0 +1,123 @@
+#include "runtime/thread_home.h"
+
+#include "runtime/system_core.h"
+#include "traces/check.h"
+
+#if defined(__linux__)
+#include <pthread.h>
+#endif
+
+namespace reprise::runtime {
+
+namespace {
+
+constexpr int kPolls = 400;  // about 10 µs
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // what x86's pause does; `yield` is a no-op on most ARM cores
+#endif
+}
+
+void name_this_thread([[maybe_unused]] const std::string& name) {
+#if defined(__linux__)
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+#endif
+}
+
+}  // namespace
+
+ThreadHome::~ThreadHome() { REPRISE_CHECK(!thread_.joinable(), "a home ended with its thread running"); }
+
+void ThreadHome::start(const std::string& thread_name) {
+  std::lock_guard lock(mutex_);
+  thread_ = std::thread([self = HomePtr(this), this, thread_name] {
+    name_this_thread(thread_name);
+    loop();
+  });
+}
+
+void ThreadHome::actor_ready(Cell& cell) {
+  if (kind_ != Kind::kOwn || Home::current() == this) return;
+  core().add_home(HomePtr(this));
+  start(cell.name());
+}
+
+void ThreadHome::finish() {
+  {
+    std::lock_guard lock(mutex_);
+    finish_ = true;
+  }
+  wake();
+}
+
+bool ThreadHome::wait_ended(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return ended_; });
+}
+
+void ThreadHome::join_or_leave() {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return;
+  std::thread thread = std::move(thread_);
+  const bool ended = ended_;
+  lock.unlock();
+  if (ended) {
+    thread.join();
+  } else {
+    thread.detach();
+  }
+}
+
+void ThreadHome::wake() {
+  std::lock_guard lock(mutex_);
+  notified_ = true;
+  changed_.notify_all();
+}
+
+bool ThreadHome::may_end() {
+  if (kind_ == Kind::kWorker) {
+    std::lock_guard lock(mutex_);
+    if (!finish_) return false;
+  }
+  return population() == 0 && try_seal();
+}
+
+void ThreadHome::sleep() {
+  for (int i = 0; i < kPolls; ++i) {
+    if (!inbox_empty()) return;
+    relax();
+  }
+  const Sleep announced = announce_sleep();
+  if (announced == Sleep::kStayAwake) return;
+  std::unique_lock lock(mutex_);
+  const auto woken = [this] { return notified_; };
+  const TimePoint until = next_timer();
+  if (until == TimePoint::max()) {
+    changed_.wait(lock, woken);
+  } else {
+    changed_.wait_until(lock, until, woken);
+  }
+  notified_ = false;
+  lock.unlock();
+  cancel_sleep();  // for when nobody has woken us; otherwise in vain
+}
+
+void ThreadHome::loop() {
+  {
+    const Presence presence(*this);
+    while (true) {
+      if (run_round()) continue;
+      if (may_end()) break;
+      sleep();
+    }
+    close();
+  }
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace reprise::runtime

@@ -1,0 +1,31 @@
+#include "runtime/ticks.h"
+
+#include <thread>
+
+namespace reprise::runtime {
+
+namespace {
+
+double measure_ns_per_tick() {
+#if defined(__aarch64__)
+  std::uint64_t hertz;
+  asm volatile("mrs %0, cntfrq_el0" : "=r"(hertz));
+  return 1e9 / static_cast<double>(hertz);
+#else
+  const TimePoint clock_begin = Clock::now();
+  const std::uint64_t ticks_begin = ticks();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const std::uint64_t ticks_end = ticks();
+  const std::chrono::duration<double, std::nano> elapsed = Clock::now() - clock_begin;
+  return elapsed.count() / static_cast<double>(ticks_end - ticks_begin);
+#endif
+}
+
+}  // namespace
+
+std::uint64_t ticks_to_ns(std::uint64_t count) {
+  static const double ns_per_tick = measure_ns_per_tick();
+  return static_cast<std::uint64_t>(static_cast<double>(count) * ns_per_tick);
+}
+
+}  // namespace reprise::runtime

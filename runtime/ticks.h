@@ -1,0 +1,35 @@
+#pragma once
+// The cheapest monotonic clock of the machine, for accounting the time that actors spend.
+//
+// Threading: any thread; values of different threads may be compared (invariant TSC, ARM's system counter).
+
+#include <chrono>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace reprise::runtime {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using Duration = Clock::duration;
+
+inline std::uint64_t ticks() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  std::uint64_t value;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#else
+  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+#endif
+}
+
+/// Nanoseconds for a number of ticks. The rate is measured against Clock on first use where the machine does
+/// not tell it (about 2 ms).
+std::uint64_t ticks_to_ns(std::uint64_t count);
+
+}  // namespace reprise::runtime

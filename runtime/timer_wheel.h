@@ -1,0 +1,81 @@
+#pragma once
+// Deadlines of one home: a hierarchical timer wheel with O(1) insert and remove.
+//
+// Ticks are milliseconds. A timer never fires early; it fires at the first advance() at or after its tick, that
+// is less than one tick plus the caller's delay late. Levels of 64 slots cover 64 ms, 4 s, 4.4 min, 4.7 h and
+// 12 days; what lies beyond waits in the last level and is filed anew when its slot comes round.
+//
+// Invariant: an entry in level L, slot S fires within the span that S stands for; bit S of occupied_[L] is set
+// exactly when the slot's list is not empty.
+// Threading: one thread (the home's).
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/ticks.h"
+
+namespace reprise::runtime {
+
+/// One deadline; embedded in what waits. Removing itself on destruction makes it safe to embed in a coroutine.
+class TimerEntry {
+ public:
+  using Fire = void (*)(TimerEntry&);
+
+  explicit TimerEntry(Fire fire) : fire_(fire) {}
+  ~TimerEntry() { cancel(); }
+  TimerEntry(const TimerEntry&) = delete;
+  TimerEntry& operator=(const TimerEntry&) = delete;
+
+  bool armed() const { return wheel_ != nullptr; }
+  void cancel();
+
+ private:
+  friend class TimerWheel;
+  TimerEntry* previous_ = nullptr;
+  TimerEntry* next_ = nullptr;
+  class TimerWheel* wheel_ = nullptr;
+  std::uint64_t tick_ = 0;
+  std::uint16_t slot_ = 0;  // level * kSlots + index
+  Fire fire_;
+};
+
+class TimerWheel {
+ public:
+  explicit TimerWheel(TimePoint origin) : origin_(origin) {}
+  ~TimerWheel();
+
+  bool empty() const { return count_ == 0; }
+
+  /// The entry must not be armed. A deadline in the past fires at the next advance().
+  void arm(TimerEntry& entry, TimePoint deadline);
+  void remove(TimerEntry& entry);
+
+  /// Fires everything due at `now`. A firing entry is no longer armed, and may arm or cancel any entry.
+  void advance(TimePoint now);
+
+  /// No entry is due before this time. TimePoint::max() when empty.
+  TimePoint next_wake() const;
+
+ private:
+  static constexpr unsigned kLevels = 5;
+  static constexpr unsigned kSlotBits = 6;
+  static constexpr unsigned kSlots = 1U << kSlotBits;
+
+  std::uint64_t tick_at_or_before(TimePoint time) const;
+  void file(TimerEntry& entry);
+  void unlink(TimerEntry& entry);
+  void step();
+  void refile_slot(unsigned level, unsigned index);
+
+  TimePoint origin_;
+  std::uint64_t now_ = 0;  // every tick below or equal to it has fired
+  std::uint64_t count_ = 0;
+  std::array<std::uint64_t, kLevels> occupied_{};
+  std::array<TimerEntry*, kLevels * kSlots> slots_{};
+};
+
+inline void TimerEntry::cancel() {
+  if (wheel_ != nullptr) wheel_->remove(*this);
+}
+
+}  // namespace reprise::runtime
