@@ -27,14 +27,7 @@ class [[nodiscard]] Ask : public Wait {
   /// Calls `send` with the answer's way back, unless a limit has been passed already: then that is the answer.
   template <class Send>
   Ask(TimePoint deadline, const CancelToken& cancel, Send&& send) {
-    Cell* asker = Cell::current();
-    REPRISE_CHECK(asker != nullptr, "an ask outside an actor's turn; plain threads use ask_blocking()");
-    if (const std::optional<ErrorCode> passed = set_limits(deadline, cancel)) {
-      answer_.emplace(*passed);
-      return;
-    }
-    slot_ = new Slot(*this, *asker);
-    send(ReplyTo<R>(slot_));
+    start(deadline, cancel, std::forward<Send>(send));
   }
 
   ~Ask() {
@@ -49,6 +42,26 @@ class [[nodiscard]] Ask : public Wait {
   Result<R> await_resume() {
     REPRISE_CHECK(answer_.has_value(), "an ask was awaited twice");
     return std::move(*answer_);
+  }
+
+ protected:
+  Ask() = default;
+
+  template <class Send>
+  void start(TimePoint deadline, const CancelToken& cancel, Send&& send) {
+    Cell* asker = Cell::current();
+    REPRISE_CHECK(asker != nullptr, "an ask outside an actor's turn; plain threads use ask_blocking()");
+    if (const std::optional<ErrorCode> passed = set_limits(deadline, cancel)) {
+      answer_.emplace(*passed);
+      return;
+    }
+    slot_ = new Slot(*this, *asker);
+    send(ReplyTo<R>(slot_));
+  }
+
+  void give_up(ErrorCode why) override {
+    end(why);
+    if (waiting()) wake();
   }
 
  private:
@@ -87,10 +100,6 @@ class [[nodiscard]] Ask : public Wait {
     clear_limits();
     end(std::move(answer));
     if (waiting()) resume();
-  }
-  void give_up(ErrorCode why) override {
-    end(why);
-    if (waiting()) wake();
   }
 
   Slot* slot_ = nullptr;

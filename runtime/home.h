@@ -85,6 +85,8 @@ class Home {
   virtual void actor_ready(Cell&) {}
   /// Ends once nobody lives here.
   virtual void finish() = 0;
+  /// While the system waits for actors to stop: works for a home that nobody runs any more.
+  virtual void help() {}
   virtual bool wait_ended(TimePoint deadline) = 0;
   /// After wait_ended(): gives back what the home runs on. If it has not ended, leaves that behind, alive.
   virtual void join_or_leave() = 0;

@@ -96,6 +96,7 @@ bool System::drain(TimePoint deadline) {
     for (const HomePtr& home : core_->homes()) {
       now.push_back(home->activity());
       idle = idle && home->idle() && home->suspended_handlers() == 0;
+      if (!idle) home->help();
     }
     if (idle && now == before) return true;
     before = idle ? std::move(now) : std::vector<std::uint64_t>();
@@ -120,6 +121,7 @@ bool System::stop_actors(TimePoint deadline) {
     }
     if (alive == 0) return true;
     for (const CellPtr& root : roots) root->request_stop(StopReason::kSystemStopping);
+    for (const HomePtr& home : core_->homes()) home->help();
     if (Clock::now() >= deadline) return false;
     nap();
   }

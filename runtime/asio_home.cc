@@ -1,0 +1,120 @@
+#include "runtime/asio_home.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <mutex>
+
+#include "runtime/system.h"
+
+namespace reprise::runtime {
+
+namespace {
+
+constexpr int kRoundsPerHandler = 4;  // then the host's other handlers get their turn
+
+class AsioHome : public Home {
+ public:
+  AsioHome(std::shared_ptr<SystemCore> core, boost::asio::io_context& loop)
+      : Home(std::move(core)), loop_(loop), timer_(std::make_unique<boost::asio::steady_timer>(loop)) {
+    announce_sleep();
+  }
+
+  void finish() override {
+    {
+      std::lock_guard lock(mutex_);
+      finish_ = true;
+    }
+    if (cancel_sleep()) wake();
+    help();
+  }
+
+  void help() override {
+    if (!loop_.stopped()) return;
+    std::unique_lock running(running_, std::try_to_lock);
+    if (running) run_rounds();
+  }
+
+  bool wait_ended(TimePoint deadline) override {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, deadline, [this] { return ended_; });
+  }
+
+  void join_or_leave() override {
+    std::unique_lock running(running_, std::try_to_lock);
+    if (running) timer_.reset();  // the loop may be gone soon
+  }
+
+ private:
+  void wake() override {
+    boost::asio::post(loop_, [self = HomePtr(this), this] { run(); });
+  }
+
+  /// Entered by whoever turned the doorbell to awake, so by one at a time; the mutex is for help() alone.
+  void run() {
+    std::unique_lock running(running_);
+    if (!run_rounds()) return;
+    running.unlock();
+    wake();
+  }
+
+  /// Returns whether to come again.
+  bool run_rounds() {
+    const Presence presence(*this);
+    for (int i = 0; i < kRoundsPerHandler; ++i) {
+      if (run_round()) continue;
+      if (may_end()) {
+        end();
+        return false;
+      }
+      set_timer();
+      return announce_sleep() == Sleep::kStayAwake;
+    }
+    return true;
+  }
+
+  bool may_end() {
+    std::lock_guard lock(mutex_);
+    return finish_ && !ended_ && population() == 0 && try_seal();
+  }
+
+  void end() {
+    close();
+    timer_.reset();
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  /// Before sleep is announced: afterwards another thread may run this home.
+  void set_timer() {
+    const TimePoint next = next_timer();
+    if (timer_ == nullptr || next == TimePoint::max()) return;
+    if (timer_->expiry() == next && timer_armed_) return;
+    timer_armed_ = true;
+    timer_->expires_at(next);
+    timer_->async_wait([self = HomePtr(this), this](const boost::system::error_code& error) {
+      if (!error && cancel_sleep()) run();
+    });
+  }
+
+  boost::asio::io_context& loop_;
+  std::mutex running_;
+  std::unique_ptr<boost::asio::steady_timer> timer_;  // whoever runs the home
+  bool timer_armed_ = false;                          // whoever runs the home
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finish_ = false;  // guarded by mutex_
+  bool ended_ = false;   // guarded by mutex_
+};
+
+}  // namespace
+
+HomePtr adopt_io_context(System& system, boost::asio::io_context& loop) {
+  HomePtr home = HomePtr::adopt(new AsioHome(system.core(), loop));
+  system.core()->add_home(home);
+  return home;
+}
+
+}  // namespace reprise::runtime
