@@ -9,8 +9,7 @@ namespace reprise::runtime {
 namespace {
 
 constexpr int kQuantum = 64;               // turns in a row, before the home's other actors get theirs
-constexpr int kTurnsBetweenLooks = 8;      // at the clock
-constexpr std::uint64_t kQuantumNs = 50'000;
+constexpr int kTurnsBetweenLooks = 8;      // at the clock, while turns are short
 
 thread_local Cell* current_cell = nullptr;
 
@@ -60,6 +59,7 @@ void Cell::schedule() {
 bool Cell::run() {
   const CurrentCell scope(this);
   const std::uint64_t begin = ticks();
+  const std::uint64_t slice = time_slice_ticks();
   for (int turn = 0; turn < kQuantum; ++turn) {
     Node* node = mailbox_.take(takes_messages());
     if (node == nullptr) break;
@@ -68,9 +68,12 @@ bool Cell::run() {
       const traces::Zone zone(name_, node->ops->name);
       node->ops->run(node, *this);
     }
-    if (stop_wanted_) begin_stop(StopReason::kStopped, {});
+    if (stop_requested()) begin_stop(stop_reason_.load(std::memory_order_relaxed), {});
     if (life() == Life::kStopped) return true;
-    if (turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1 && ticks_to_ns(ticks() - begin) > kQuantumNs) break;
+    if (slow_turns_ || turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1) {
+      slow_turns_ = ticks() - begin > slice;
+      if (slow_turns_) break;
+    }
   }
   scheduled_ = false;
   if (mailbox_.has_work(takes_messages())) schedule();

@@ -73,8 +73,7 @@ class Cell {
   /// Asks the actor to stop after the turn in progress; what waits in its mailbox bounces.
   void request_stop(StopReason reason = StopReason::kStopped);
 
-  /// True for the first caller: the system's own request is made once.
-  bool ask_to_stop_once() { return !asked_to_stop_.exchange(true, std::memory_order_relaxed); }
+  bool stop_requested() const { return stop_requested_.load(std::memory_order_relaxed); }
 
   /// Sends `watcher`, which takes Down, one when this actor has stopped.
   void add_watcher(Cell& watcher);
@@ -97,7 +96,7 @@ class Cell {
   void resume(Activation& activation, std::coroutine_handle<> where);
 
   /// Stops after the present turn.
-  void stop_after_turn() { stop_wanted_ = true; }
+  void stop_after_turn() { stop_requested_.store(true, std::memory_order_relaxed); }
   /// The present turn ended with an exception.
   void fail(std::exception_ptr error);
 
@@ -165,12 +164,14 @@ class Cell {
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<std::uint64_t> busy_ticks_{0};
   std::atomic<std::uint32_t> handlers_{0};
-  std::atomic<bool> asked_to_stop_{false};
+  // Set by whoever asks the actor to stop, looked at after every turn. Relaxed: the control node that is sent besides
+  // makes sure that it is seen; this only makes it sooner.
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<StopReason> stop_reason_{StopReason::kStopped};
 
   bool scheduled_ = false;
-  bool stop_wanted_ = false;
+  bool slow_turns_ = false;  // its turns are long: look at the clock after each
   OnFailure on_failure_;
-  StopReason stop_reason_ = StopReason::kStopped;
   Cell* next_ready_ = nullptr;
   Activation* activations_ = nullptr;
   Mailbox mailbox_;

@@ -128,8 +128,8 @@ struct Dispatch;
 
 template <class A, class... Ms>
 struct Dispatch<A, Messages<Ms...>> {
-  static void run(Cell& cell, Node* node) {
-    const void* tag = node->ops->tag;
+  static void run([[maybe_unused]] Cell& cell, Node* node) {
+    [[maybe_unused]] const void* tag = node->ops->tag;
     const bool found = ((tag == &kMessageTag<Ms> && (handle<A, Ms>(cell, node), true)) || ...);
     REPRISE_CHECK(found, "a message reached an actor that does not take it");
   }

@@ -193,7 +193,8 @@ bool Home::take_in() {
 
 void Home::run_ready() {
   std::uint64_t begin = ticks();
-  for (int i = 0; i < kCellsPerRound && first_ready_ != nullptr; ++i) {
+  const std::uint64_t round_end = begin + time_slice_ticks();
+  for (int i = 0; i < kCellsPerRound && first_ready_ != nullptr && begin < round_end; ++i) {
     Cell& cell = *first_ready_;
     first_ready_ = cell.next_ready_;
     ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);

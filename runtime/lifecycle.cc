@@ -216,6 +216,8 @@ void Cell::continue_restart() {
 // -- end
 
 void Cell::request_stop(StopReason reason) {
+  if (stop_requested_.exchange(true, std::memory_order_relaxed)) return;
+  stop_reason_.store(reason, std::memory_order_relaxed);
   post_control(*this, [reason](Cell* cell) {
     if (cell != nullptr) cell->begin_stop(reason, {});
   });
@@ -225,7 +227,7 @@ void Cell::begin_stop(StopReason reason, std::string why) {
   if (life() >= Life::kStopping) return;
   life_.store(Life::kStopping, std::memory_order_relaxed);
   mailbox_.close();
-  stop_reason_ = reason;
+  stop_reason_.store(reason, std::memory_order_relaxed);
   if (!why.empty()) links().why = std::move(why);
   drop_all_activations();
   mailbox_.bounce_waiting(ErrorCode::kStopped);
@@ -235,8 +237,9 @@ void Cell::begin_stop(StopReason reason, std::string why) {
 
 void Cell::stop_children() {
   if (links_ == nullptr) return;
+  const bool all_stops = stop_reason_.load(std::memory_order_relaxed) == StopReason::kSystemStopping;
   for (Cell* child = links_->first_child; child != nullptr; child = child->next_sibling_) {
-    child->request_stop(stop_reason_ == StopReason::kSystemStopping ? stop_reason_ : StopReason::kStopped);
+    child->request_stop(all_stops ? StopReason::kSystemStopping : StopReason::kStopped);
   }
 }
 
@@ -263,7 +266,8 @@ void Cell::continue_ending() {
 }
 
 void Cell::finish_stop() {
-  const bool orderly = stop_reason_ == StopReason::kStopped || stop_reason_ == StopReason::kSystemStopping;
+  const StopReason reason = stop_reason_.load(std::memory_order_relaxed);
+  const bool orderly = reason == StopReason::kStopped || reason == StopReason::kSystemStopping;
   if (actor_ != nullptr) {
     if (orderly && type_.on_stop != nullptr) {
       try {
@@ -280,11 +284,11 @@ void Cell::finish_stop() {
 
   const std::string why = links_ != nullptr ? links_->why : std::string();
   if (links_ != nullptr) {
-    for (const CellPtr& watcher : links_->watchers) send_down(*watcher, Down{id_, stop_reason_, why});
+    for (const CellPtr& watcher : links_->watchers) send_down(*watcher, Down{id_, reason, why});
   }
   const bool escalates =
-      (stop_reason_ == StopReason::kFailed && on_failure_.action == OnFailure::Do::kEscalate) ||
-      (stop_reason_ == StopReason::kOutOfRestarts && on_failure_.then == OnFailure::Do::kEscalate);
+      (reason == StopReason::kFailed && on_failure_.action == OnFailure::Do::kEscalate) ||
+      (reason == StopReason::kOutOfRestarts && on_failure_.then == OnFailure::Do::kEscalate);
   const std::string escalation = escalates ? std::string(name_) + " failed: " + why : std::string();
   if (parent_ != nullptr) {
     post_control(*parent_, [child = CellPtr(this), escalation](Cell* parent) {

@@ -114,7 +114,7 @@ bool System::stop_actors(TimePoint deadline) {
     for (const HomePtr& home : core_->homes()) {
       home->for_each_resident([&](Cell& cell) {
         ++alive;
-        if (cell.parent() == nullptr && cell.life() < Cell::Life::kStopping && cell.ask_to_stop_once()) {
+        if (cell.parent() == nullptr && !cell.stop_requested()) {
           roots.emplace_back(&cell);
         }
       });

@@ -21,11 +21,24 @@ double measure_ns_per_tick() {
 #endif
 }
 
+double ns_per_tick() {
+  static const double value = measure_ns_per_tick();
+  return value;
+}
+
 }  // namespace
 
 std::uint64_t ticks_to_ns(std::uint64_t count) {
-  static const double ns_per_tick = measure_ns_per_tick();
-  return static_cast<std::uint64_t>(static_cast<double>(count) * ns_per_tick);
+  return static_cast<std::uint64_t>(static_cast<double>(count) * ns_per_tick());
+}
+
+std::uint64_t ns_to_ticks(std::uint64_t ns) {
+  return static_cast<std::uint64_t>(static_cast<double>(ns) / ns_per_tick());
+}
+
+std::uint64_t time_slice_ticks() {
+  static const std::uint64_t value = ns_to_ticks(50'000);
+  return value;
 }
 
 }  // namespace reprise::runtime

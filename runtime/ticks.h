@@ -31,5 +31,9 @@ inline std::uint64_t ticks() {
 /// Nanoseconds for a number of ticks. The rate is measured against Clock on first use where the machine does
 /// not tell it (about 2 ms).
 std::uint64_t ticks_to_ns(std::uint64_t count);
+std::uint64_t ns_to_ticks(std::uint64_t ns);
+
+/// How long one actor, and one round of a home, may go on before others are looked at: 50 µs.
+std::uint64_t time_slice_ticks();
 
 }  // namespace reprise::runtime

@@ -1,0 +1,216 @@
+// Asio at the edge: operations awaited by actors, and actors on a host's io_context.
+
+#include "runtime/asio.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+
+#include "probe.h"
+#include "runtime/asio_home.h"
+
+namespace reprise::runtime {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+struct Loop {
+  asio::io_context context;
+  asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
+  std::thread thread{[this] { context.run(); }};
+
+  ~Loop() {
+    work.reset();
+    context.stop();
+    thread.join();
+  }
+};
+
+struct Go {
+  using Reply = int;
+};
+struct CancelIt {};
+
+class Waiter : public Actor {
+ public:
+  using Accepts = Messages<Go, CancelIt>;
+  static constexpr std::uint32_t kConcurrentHandlers = 2;
+  explicit Waiter(asio::io_context& context) : timer_(context) {}
+
+  Task<int> on(Go) {
+    const std::thread::id home = std::this_thread::get_id();
+    timer_.expires_after(2ms);
+    auto short_wait = timer_.async_wait(use_actor);
+    const Result<void> waited = co_await short_wait;
+    const bool at_home = std::this_thread::get_id() == home;
+
+    timer_.expires_after(1h);
+    auto limited = timer_.async_wait(use_actor.with(Clock::now() + 5ms));
+    const Result<void> late = co_await limited;
+
+    timer_.expires_after(1h);
+    auto cancellable = timer_.async_wait(use_actor.with(TimePoint::max(), source_.token()));
+    const Result<void> cancelled = co_await cancellable;
+
+    co_return waited.ok() && at_home && !late.ok() && late.error().code == ErrorCode::kDeadline && !cancelled.ok() &&
+                      cancelled.error().code == ErrorCode::kCancelled
+                  ? 1
+                  : 0;
+  }
+  void on(CancelIt) { source_.cancel(); }
+
+ private:
+  asio::steady_timer timer_;
+  CancelSource source_;
+};
+
+TEST(Asio, AnOperationResumesOnTheActorAndObeysItsLimits) {
+  Loop loop;
+  System system({.workers = 2});
+  const HomePtr home = adopt_io_context(system, loop.context);
+  for (const Placement& place : {Placement::pool(), Placement::own_thread(), Placement::on(home)}) {
+    auto waiter = system.spawn<Waiter>({.placement = place}, loop.context);
+    std::thread canceller([&] {
+      std::this_thread::sleep_for(30ms);
+      waiter.tell(CancelIt{});
+    });
+    EXPECT_EQ(*waiter.ask_blocking(Go{}, 10s), 1);
+    canceller.join();
+  }
+}
+
+// -- an echo over loopback, both sides actors on the host's loop
+
+class EchoSession : public Actor {
+ public:
+  using Accepts = Messages<>;
+  explicit EchoSession(tcp::socket socket) : socket_(std::move(socket)) {}
+  void on_start() { launch(serve()); }
+
+ private:
+  Task<void> serve() {
+    while (true) {
+      auto reading = socket_.async_read_some(asio::buffer(bytes_), use_actor);
+      const Result<std::size_t> count = co_await reading;
+      if (!count.ok()) break;  // kEnded when the client has gone
+      auto writing = asio::async_write(socket_, asio::buffer(bytes_, *count), use_actor);
+      const Result<std::size_t> written = co_await writing;
+      if (!written.ok()) break;
+    }
+    stop();
+  }
+  tcp::socket socket_;
+  std::array<char, 1024> bytes_{};
+};
+
+class Client : public Actor {
+ public:
+  using Accepts = Messages<Go>;
+  Client(asio::io_context& context, tcp::endpoint server) : socket_(context), server_(std::move(server)) {}
+  Task<int> on(Go) {
+    auto connecting = socket_.async_connect(server_, use_actor);
+    const Result<void> connected = co_await connecting;
+    if (!connected.ok()) co_return -1;
+    int echoed = 0;
+    for (int i = 0; i < 100; ++i) {
+      const std::string sent = "line " + std::to_string(i) + "\n";
+      auto writing = asio::async_write(socket_, asio::buffer(sent), use_actor);
+      const Result<std::size_t> written = co_await writing;
+      std::string back(sent.size(), '?');
+      auto reading = asio::async_read(socket_, asio::buffer(back), use_actor);
+      const Result<std::size_t> read = co_await reading;
+      if (written.ok() && read.ok() && back == sent) ++echoed;
+    }
+    socket_.close();
+    co_return echoed;
+  }
+
+ private:
+  tcp::socket socket_;
+  tcp::endpoint server_;
+};
+
+TEST(Asio, ActorsOnTheHostsLoopServeSockets) {
+  Loop loop;
+  System system({.workers = 1});
+  const HomePtr home = adopt_io_context(system, loop.context);
+  tcp::acceptor acceptor(loop.context, {asio::ip::make_address("127.0.0.1"), 0});
+  acceptor.async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
+    if (!error) system.spawn<EchoSession>({.placement = Placement::on(home)}, std::move(socket));
+  });
+  auto client = system.spawn<Client>({.placement = Placement::on(home)}, loop.context, acceptor.local_endpoint());
+  EXPECT_EQ(*client.ask_blocking(Go{}, 20s), 100);
+  EXPECT_TRUE(eventually([&] { return system.actor_count() == 1; })) << "the session ends with its client";
+}
+
+TEST(Asio, StoppingAnActorCancelsItsOperation) {
+  Loop loop;
+  System system({.workers = 1});
+  const HomePtr home = adopt_io_context(system, loop.context);
+  tcp::acceptor acceptor(loop.context, {asio::ip::make_address("127.0.0.1"), 0});
+  tcp::socket silent(loop.context);
+  acceptor.async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
+    if (!error) system.spawn<EchoSession>({.placement = Placement::on(home)}, std::move(socket));
+  });
+  silent.connect(acceptor.local_endpoint());
+  ASSERT_TRUE(eventually([&] { return system.actor_count() == 1; }));
+  const StopReport report = system.stop();
+  EXPECT_TRUE(report.complete);
+  char byte = 0;
+  boost::system::error_code error;
+  asio::read(silent, asio::buffer(&byte, 1), error);
+  EXPECT_EQ(error, asio::error::eof) << "its socket was closed";
+}
+
+struct Ping {
+  using Reply = int;
+};
+class Ponger : public Actor {
+ public:
+  using Accepts = Messages<Ping>;
+  Task<int> on(Ping) {
+    auto pause = sleep_for(1ms);
+    const Result<void> rested = co_await pause;
+    co_return rested.ok() ? 1 : 0;
+  }
+};
+
+TEST(Asio, AHostMayRunItsLoopItself) {
+  asio::io_context context;
+  System system({.workers = 1});
+  const HomePtr home = adopt_io_context(system, context);
+  auto ponger = system.spawn<Ponger>({.placement = Placement::on(home)});
+  std::atomic<int> answers{0};
+  std::thread asks([&] {
+    for (int i = 0; i < 20; ++i) answers += *ponger.ask_blocking(Ping{}, 10s);
+  });
+  while (answers < 20) {  // the host's own rhythm
+    context.restart();
+    context.run_for(1ms);
+  }
+  asks.join();
+  // The loop is over; stopping must not need it.
+  EXPECT_TRUE(system.stop(1s, 5s).complete);
+}
+
+TEST(Asio, ALoopThatIsGoneDoesNotHinderAStop) {
+  asio::io_context context;
+  System system({.workers = 1});
+  const HomePtr home = adopt_io_context(system, context);
+  auto ponger = system.spawn<Ponger>({.placement = Placement::on(home)});
+  ponger.tell(Ping{});
+  context.stop();
+  const TimePoint begin = Clock::now();
+  const StopReport report = system.stop(100ms, 5s);
+  EXPECT_TRUE(report.complete);
+  EXPECT_LT(Clock::now() - begin, 5s);
+  EXPECT_TRUE(ponger.stopped());
+}
+
+}  // namespace
+}  // namespace reprise::runtime

@@ -1,0 +1,215 @@
+// Mailboxes: capacity under each overload policy, and what happens to what cannot be delivered.
+
+#include "runtime/mailbox.h"
+
+#include "probe.h"
+
+namespace reprise::runtime {
+namespace {
+
+/// Keeps its home busy until the gate opens, so that messages pile up.
+struct Hold {
+  std::shared_ptr<std::atomic<bool>> gate;
+};
+struct Item {
+  using Reply = int;
+  int number;
+};
+struct Seen {
+  using Reply = std::vector<int>;
+};
+
+template <Overload kPolicy>
+class Box : public Actor {
+ public:
+  using Accepts = Messages<Hold, Item, Seen>;
+  static constexpr MailboxSpec kMailbox{.capacity = 4, .overload = kPolicy};
+  void on(Hold hold) {
+    while (!*hold.gate) std::this_thread::sleep_for(100us);
+  }
+  int on(Item item) {
+    seen_.push_back(item.number);
+    return item.number;
+  }
+  std::vector<int> on(Seen) { return seen_; }
+
+ private:
+  std::vector<int> seen_;
+};
+
+template <Overload kPolicy>
+struct HeldBox {
+  System system{{.workers = 2}};
+  std::shared_ptr<std::atomic<bool>> gate = std::make_shared<std::atomic<bool>>(false);
+  RefOf<Box<kPolicy>> box = system.spawn<Box<kPolicy>>({.placement = Placement::own_thread()});
+
+  HeldBox() {
+    box.tell(Hold{gate});
+    EXPECT_TRUE(eventually([&] { return info().turns == 1 || info().running_ns > 0; }));
+    EXPECT_TRUE(eventually([&] { return info().mailbox_depth == 0; }));
+  }
+  ActorInfo info() {
+    for (ActorInfo& info : system.actors()) {
+      if (info.id == box.id()) return info;
+    }
+    return {};
+  }
+  std::vector<int> seen() {
+    *gate = true;
+    EXPECT_TRUE(eventually([&] { return info().mailbox_depth == 0; }));
+    return *box.ask_blocking(Seen{}, 5s);
+  }
+};
+
+TEST(Mailbox, RejectTellsTheSender) {
+  HeldBox<Overload::kReject> held;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(held.box.tell(Item{i}), SendStatus::kSent);
+  EXPECT_EQ(held.box.tell(Item{4}), SendStatus::kMailboxFull);
+  EXPECT_EQ(held.box.ask_blocking(Item{5}, 5s).error().code, ErrorCode::kMailboxFull);
+  EXPECT_EQ(held.info().mailbox_depth, 4U);
+  EXPECT_EQ(held.seen(), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(held.box.tell(Item{6}), SendStatus::kSent);
+}
+
+struct Flood {
+  using Reply = int;
+  Ref<Item> to;
+};
+class Flooder : public Actor {
+ public:
+  using Accepts = Messages<Flood>;
+  Task<int> on(Flood flood) {
+    auto asked = flood.to.ask(Item{100}, 10s);
+    int refused = 0;
+    // Its home is stuck, so nothing is dropped yet; the second bound holds.
+    for (int i = 0; i < 8; ++i) refused += flood.to.tell(Item{i}) == SendStatus::kMailboxFull ? 1 : 0;
+    flooded = true;
+    const Result<int> answer = co_await asked;
+    co_return answer.ok() ? -1 : static_cast<int>(answer.error().code) * 10 + refused;
+  }
+  static inline std::atomic<bool> flooded{false};
+};
+
+TEST(Mailbox, DropOldestKeepsTheNewestAndTellsWhoWaited) {
+  HeldBox<Overload::kDropOldest> held;
+  auto flooder = held.system.spawn<Flooder>();
+  Result<int> outcome(0);
+  std::thread waiting([&] { outcome = flooder.ask_blocking(Flood{held.box}, 10s); });
+  EXPECT_TRUE(eventually([] { return Flooder::flooded.load(); }));
+  EXPECT_EQ(held.seen(), (std::vector<int>{3, 4, 5, 6}));
+  waiting.join();
+  EXPECT_EQ(*outcome, static_cast<int>(ErrorCode::kDropped) * 10 + 1);
+}
+
+struct SendAll {
+  using Reply = int;
+  Ref<Item> to;
+  int count;
+};
+class Sender : public Actor {
+ public:
+  using Accepts = Messages<SendAll>;
+  static constexpr std::uint32_t kConcurrentHandlers = 4;
+  Task<int> on(SendAll all) {
+    int sent = 0;
+    for (int i = 0; i < all.count; ++i) {
+      auto sending = all.to.send(Item{i});
+      const Result<void> result = co_await sending;
+      if (!result.ok()) co_return -static_cast<int>(result.error().code);
+      ++sent;
+    }
+    co_return sent;
+  }
+};
+
+TEST(Mailbox, SuspendMakesTheSenderWaitAndLosesNothing) {
+  HeldBox<Overload::kSuspend> held;
+  auto sender = held.system.spawn<Sender>();
+  Result<int> sent(0);
+  std::thread waiting([&] { sent = sender.ask_blocking(SendAll{held.box, 200}, 20s); });
+  EXPECT_TRUE(eventually([&] { return held.info().mailbox_depth == 5; }));  // four, and the parked one
+  EXPECT_EQ(held.box.tell(Item{1000}), SendStatus::kMailboxFull) << "tell cannot wait";
+  const std::vector<int> seen = (*held.gate = true, waiting.join(), held.seen());
+  EXPECT_EQ(*sent, 200);
+  ASSERT_EQ(seen.size(), 200U);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i);
+}
+
+TEST(Mailbox, AQuestionWaitsForRoomToo) {
+  HeldBox<Overload::kSuspend> held;
+  for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
+  Result<int> answer(0);
+  std::thread waiting([&] { answer = held.box.ask_blocking(Item{9}, 5s); });
+  EXPECT_TRUE(eventually([&] { return held.info().mailbox_depth == 5; }));
+  *held.gate = true;
+  waiting.join();
+  EXPECT_EQ(*answer, 9);
+}
+
+struct Limited {
+  using Reply = int;
+  Ref<Item> to;
+};
+class LimitedSender : public Actor {
+ public:
+  using Accepts = Messages<Limited>;
+  Task<int> on(Limited limited) {
+    auto sending = limited.to.send(Item{77}, Clock::now() + 10ms);
+    const Result<void> result = co_await sending;
+    auto past = limited.to.send(Item{78}, Clock::now() - 10ms);
+    const Result<void> at_once = co_await past;
+    co_return !result.ok() && result.error().code == ErrorCode::kDeadline && !at_once.ok() &&
+                      at_once.error().code == ErrorCode::kDeadline
+                  ? 1
+                  : 0;
+  }
+};
+
+TEST(Mailbox, ASenderThatGivesUpIsNotDelivered) {
+  HeldBox<Overload::kSuspend> held;
+  for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
+  auto sender = held.system.spawn<LimitedSender>();
+  EXPECT_EQ(*sender.ask_blocking(Limited{held.box}, 5s), 1);
+  EXPECT_EQ(held.seen(), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(held.info().mailbox_depth, 0U);
+}
+
+TEST(Mailbox, AStopWakesSuspendedSenders) {
+  HeldBox<Overload::kSuspend> held;
+  for (int i = 0; i < 4; ++i) held.box.tell(Item{i});
+  auto sender = held.system.spawn<Sender>();
+  Result<int> sent(0);
+  std::thread waiting([&] { sent = sender.ask_blocking(SendAll{held.box, 1}, 20s); });
+  EXPECT_TRUE(eventually([&] { return held.info().mailbox_depth == 5; }));
+  held.box.stop();
+  *held.gate = true;
+  waiting.join();
+  EXPECT_EQ(*sent, -static_cast<int>(ErrorCode::kStopped));
+}
+
+// -- the list itself
+
+struct TestNode : Node {
+  explicit TestNode(NodeKind kind) : Node(kind == NodeKind::kMessage ? &kMessage : &kOther) {}
+  static void run_node(Node*, Cell&) {}
+  static void bounce_node(Node*, ErrorCode) {}
+  static constexpr NodeOps kMessage{NodeKind::kMessage, "", nullptr, run_node, bounce_node};
+  static constexpr NodeOps kOther{NodeKind::kContinuation, "", nullptr, run_node, bounce_node};
+};
+
+TEST(NodeList, RemovesTheFirstOfAKindFromAnywhere) {
+  NodeList list;
+  TestNode a(NodeKind::kContinuation), b(NodeKind::kMessage), c(NodeKind::kContinuation), d(NodeKind::kMessage);
+  for (TestNode* node : {&a, &b, &c, &d}) list.push(node);
+  EXPECT_EQ(list.remove_first(NodeKind::kMessage), &b);
+  EXPECT_EQ(list.remove_first(NodeKind::kMessage), &d);
+  EXPECT_EQ(list.remove_first(NodeKind::kMessage), nullptr);
+  list.push(&b);
+  EXPECT_EQ(list.pop(), &a);
+  EXPECT_EQ(list.pop(), &c);
+  EXPECT_EQ(list.pop(), &b);
+  EXPECT_EQ(list.pop(), nullptr);
+}
+
+}  // namespace
+}  // namespace reprise::runtime

@@ -1,0 +1,105 @@
+// What actors cost in memory, and that the pool gives back what it was given.
+
+#include <fstream>
+#include <random>
+#include <unistd.h>
+
+#include "probe.h"
+#include "runtime/pool.h"
+
+namespace reprise::runtime {
+namespace {
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return true;
+#endif
+#endif
+  return false;
+}
+
+struct Touch {};
+struct Touched {
+  using Reply = int;
+};
+class Idler : public Actor {
+ public:
+  using Accepts = Messages<Touch, Touched>;
+  Task<void> on(Touch) {
+    auto pause = sleep_for(1ms);
+    const Result<void> rested = co_await pause;
+    touched_ += rested.ok() ? 1 : 0;
+  }
+  int on(Touched) { return touched_; }
+
+ private:
+  int touched_ = 0;
+};
+
+TEST(Memory, AnIdleActorCostsUnderTwoKilobytesBeforeAndAfterTraffic) {
+  if (sanitized()) GTEST_SKIP() << "sanitizers change what memory costs";
+  constexpr std::size_t kActors = 100'000;  // a million of these must fit in 4 GiB
+  System system({.workers = 2});
+  std::vector<RefOf<Idler>> actors;
+  actors.reserve(kActors);
+  const std::size_t before = resident_bytes();
+  for (std::size_t i = 0; i < kActors; ++i) actors.push_back(system.spawn<Idler>());
+  const std::size_t idle = (resident_bytes() - before) / kActors;
+  for (const auto& actor : actors) actor.tell(Touch{});
+  for (const auto& actor : actors) ASSERT_EQ(*actor.ask_blocking(Touched{}, 20s), 1);
+  const std::size_t after = (resident_bytes() - before) / kActors;
+  RecordProperty("bytes_idle", static_cast<int>(idle));
+  RecordProperty("bytes_after_traffic", static_cast<int>(after));
+  EXPECT_LT(idle, 2048U);
+  EXPECT_LT(after, 4096U);
+  std::printf("bytes an actor: %zu idle, %zu after traffic\n", idle, after);
+}
+
+TEST(Pool, BlocksWanderBetweenThreadsAndAreReused) {
+  struct Block {
+    void* memory;
+    std::size_t size;
+    unsigned char mark;
+  };
+  // One thread allocates, the other frees: the central store must carry blocks back.
+  std::vector<Block> blocks;
+  std::mt19937 random(5);
+  const std::size_t before = resident_bytes();
+  for (int round = 0; round < 200; ++round) {
+    blocks.clear();
+    for (int i = 0; i < 2000; ++i) {
+      const std::size_t size = 1 + random() % (kLargestPooled + 200);
+      auto mark = static_cast<unsigned char>(random());
+      void* memory = pool_allocate(size);
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(memory) % alignof(std::max_align_t), 0U);
+      std::fill_n(static_cast<unsigned char*>(memory), size, mark);
+      blocks.push_back({memory, size, mark});
+    }
+    std::thread freer([&blocks] {
+      for (const Block& block : blocks) {
+        const auto* bytes = static_cast<const unsigned char*>(block.memory);
+        for (std::size_t i = 0; i < block.size; ++i) ASSERT_EQ(bytes[i], block.mark);
+        pool_free(block.memory, block.size);
+      }
+    });
+    freer.join();
+  }
+  // 200 rounds of about 1.2 MB each: far less stays.
+  if (!sanitized()) {
+    EXPECT_LT(resident_bytes(), before + (64U << 20));
+  }
+}
+
+}  // namespace
+}  // namespace reprise::runtime

@@ -1,0 +1,68 @@
+#pragma once
+// Small things that the runtime's tests share.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "runtime/system.h"
+
+namespace reprise::runtime {
+
+using namespace std::chrono_literals;  // NOLINT: tests only
+
+/// For failures that a test provokes: nothing on stderr.
+inline FailureHooks quiet() {
+  return {.on_failure = [](ActorId, const char*, const std::string&) {},
+          .on_escalation = [](ActorId, const char*, const std::string&) {}};
+}
+
+/// Waits until `condition` holds; false after 20 seconds.
+template <class Condition>
+bool eventually(Condition condition) {
+  const TimePoint deadline = Clock::now() + 20s;
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(200us);
+  }
+  return true;
+}
+
+/// Counts how many of itself are alive.
+struct Counted {
+  static inline std::atomic<int> alive{0};
+  Counted() { ++alive; }
+  Counted(const Counted&) { ++alive; }
+  Counted(Counted&&) noexcept { ++alive; }
+  Counted& operator=(const Counted&) = default;
+  Counted& operator=(Counted&&) noexcept = default;
+  ~Counted() { --alive; }
+};
+
+/// Runs a test's coroutine inside an actor: `Result<int> r = run_in_actor(system, coroutine)`.
+struct RunTask {
+  using Reply = int;
+  Task<int> (*body)(void*);
+  void* argument;
+};
+class Runner : public Actor {
+ public:
+  using Accepts = Messages<RunTask>;
+  Task<int> on(RunTask run) {
+    Task<int> task = run.body(run.argument);
+    const int value = co_await task;
+    co_return value;
+  }
+};
+
+inline Result<int> run_in_actor(System& system, Task<int> (*body)(void*), void* argument = nullptr,
+                                Placement placement = {}) {
+  auto runner = system.spawn<Runner>({.placement = std::move(placement)});
+  Result<int> result = runner.ask_blocking(RunTask{body, argument}, 30s);
+  runner.stop();
+  return result;
+}
+
+}  // namespace reprise::runtime
