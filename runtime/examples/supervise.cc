@@ -95,7 +95,7 @@ int main() {
   worker.tell(Work{.fail = true});
   worker.tell(Work{.fail = true});  // one more than is allowed
   if (two_ended.wait_for(20s) != std::future_status::ready) return std::fprintf(stderr, "no ends\n"), 1;
-  static_cast<void>(system.stop());
+  system.stop();
 
   std::printf("done %d, after a restart %d\n", before, after);
   const bool right = watched && before == 1 && after == 0 && untreated == 1 &&
