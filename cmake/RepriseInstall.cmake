@@ -6,7 +6,8 @@ set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
 
 install(TARGETS reprise_traces reprise_runtime EXPORT reprise)
 install(EXPORT reprise FILE reprise-targets.cmake NAMESPACE reprise:: DESTINATION "${config_dir}")
-install(DIRECTORY traces runtime DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise" FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY traces runtime DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise" FILES_MATCHING PATTERN "*.h"
+  PATTERN "examples" EXCLUDE)
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/reprise-config.cmake.in"
   "${PROJECT_BINARY_DIR}/reprise-config.cmake" INSTALL_DESTINATION "${config_dir}")
