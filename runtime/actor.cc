@@ -70,7 +70,20 @@ Actor::Actor() : cell_(actor_detail::Construction::current()) {
   REPRISE_CHECK(cell_ != nullptr, "an actor was made without spawn()");
 }
 
-void Actor::launch(Task<void> task) { cell_->post(new LaunchNode(std::move(task))); }
+void Actor::launch(Task<void> task) {
+  require_constructed();
+  cell_->post(new LaunchNode(std::move(task)));
+}
+
+void Actor::stop() {
+  require_constructed();
+  cell_->stop_after_turn();
+}
+
+void Actor::require_constructed() const {
+  REPRISE_CHECK(actor_detail::Construction::current() != cell_,
+                "an actor used its reference, launched or stopped in its constructor; do so in on_start()");
+}
 
 namespace actor_detail {
 
@@ -108,28 +121,17 @@ CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::si
                   std::size_t actor_alignment, const SpawnOptions& options) {
   if (core.stopping()) throw SystemStopped();
   const HomePtr home = choose_home(core, options.placement);
-  Cell* cell = Cell::create({.type = type,
-                             .home = *home,
-                             .parent = parent,
-                             .name = intern_name(options.name, type.name),
-                             .on_failure = options.on_failure,
-                             .actor_bytes = actor_bytes,
-                             .actor_alignment = actor_alignment});
-  CellPtr owner(cell);
-  if (!home->enter(*cell)) {
-    cell->release();
-    throw SystemStopped();
-  }
-  return owner;
-}
-
-void abandon_cell(Cell& cell) {
-  cell.home().leave(cell);
-  cell.release();
+  return CellPtr::adopt(Cell::create({.type = type,
+                                      .home = *home,
+                                      .parent = parent,
+                                      .name = intern_name(options.name, type.name),
+                                      .on_failure = options.on_failure,
+                                      .actor_bytes = actor_bytes,
+                                      .actor_alignment = actor_alignment}));
 }
 
 void launch_cell(Cell& cell) {
-  cell.launch();
+  if (!cell.launch()) throw SystemStopped();
   cell.home().actor_ready(cell);
 }
 

@@ -24,7 +24,8 @@
 //   void on_stop()                                          last turn of an orderly stop; not called after a failure
 // An exception that leaves any of these fails the actor (runtime/supervision.h).
 //
-// Threading: the constructor runs on the spawner's thread, everything else on the actor's home.
+// Threading: the constructor runs on the spawner's thread, everything else on the actor's home. A constructor only
+// stores its arguments: what needs the actor's reference, children or turns belongs into on_start().
 
 #include <concepts>
 #include <cstdint>
@@ -86,13 +87,17 @@ class Actor {
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
 
-  Cell& cell() const { return *cell_; }
+  /// The runtime's side of this actor. Not in the constructor: nobody may know an actor before it is whole.
+  Cell& cell() const {
+    require_constructed();
+    return *cell_;
+  }
 
  protected:
   ActorId id() const { return cell_->id(); }
 
   /// Stops this actor after the present turn.
-  void stop() { cell_->stop_after_turn(); }
+  void stop();
 
   /// Runs a coroutine beside the handlers, from a turn of its own; it ends with the actor at the latest.
   void launch(Task<void> task);
@@ -102,6 +107,8 @@ class Actor {
   RefOf<A> spawn(SpawnOptions options, Args&&... args);
 
  private:
+  void require_constructed() const;
+
   Cell* const cell_;
 };
 

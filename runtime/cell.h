@@ -111,15 +111,16 @@ class Cell {
     std::size_t actor_bytes;
     std::size_t actor_alignment;
   };
-  /// A cell without its actor. The caller holds the one reference, which becomes the cell's own with launch().
+  /// A cell without its actor. The caller holds the one reference.
   static Cell* create(const Birth& birth);
   static void destroy(Cell* cell);
   void* actor_storage() const;
   void set_actor(Actor* actor) { actor_ = actor; }
   /// Makes the actor anew in actor_storage() when it is restarted.
   void set_factory(std::unique_ptr<class ActorFactory> factory);
-  /// From the parent's home, or for an actor without parent from any thread, once: enters the actor into its home.
-  void launch();
+  /// From the parent's home, or for an actor without parent from any thread, once, while nobody else has a reference:
+  /// enters the actor into its home. False if that has closed.
+  [[nodiscard]] bool launch();
 
   void start();
   /// on_start has ended: messages are taken from now on.
@@ -186,6 +187,12 @@ class Cell {
 class CellPtr {
  public:
   CellPtr() = default;
+  /// Takes over one reference.
+  static CellPtr adopt(Cell* cell) {
+    CellPtr pointer;
+    pointer.cell_ = cell;
+    return pointer;
+  }
   explicit CellPtr(Cell* cell) : cell_(cell) {
     if (cell_ != nullptr) cell_->add_ref();
   }

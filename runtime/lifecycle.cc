@@ -105,7 +105,7 @@ Cell::Cell(const Birth& birth, std::size_t allocated)
 }
 
 Cell::~Cell() {
-  REPRISE_CHECK(actor_ == nullptr, "a cell ended with its actor alive");
+  if (actor_ != nullptr) type_.destroy(actor_);  // made, but never launched
   if (parent_ != nullptr) parent_->release();
   home_->release();
 }
@@ -134,7 +134,15 @@ CellLinks& Cell::links() {
 
 void Cell::set_factory(std::unique_ptr<ActorFactory> factory) { links().factory = std::move(factory); }
 
-void Cell::launch() {
+bool Cell::launch() {
+  add_ref();  // the cell's own, until it has stopped
+  if (type_.on_start == nullptr) life_.store(Life::kRunning, std::memory_order_relaxed);
+  if (!home_->enter(*this)) {
+    life_.store(Life::kStopped, std::memory_order_relaxed);
+    mailbox_.close();
+    release();
+    return false;
+  }
   if (parent_ != nullptr) {
     CellLinks& family = parent_->links();
     next_sibling_ = family.first_child;
@@ -143,13 +151,12 @@ void Cell::launch() {
     ++family.children;
     add_ref();
   }
-  if (type_.on_start == nullptr) {
-    life_.store(Life::kRunning, std::memory_order_relaxed);
-    return;
+  if (type_.on_start != nullptr) {
+    post_control(*this, [](Cell* cell) {
+      if (cell != nullptr) cell->start();
+    });
   }
-  post_control(*this, [](Cell* cell) {
-    if (cell != nullptr) cell->start();
-  });
+  return true;
 }
 
 void Cell::start() {

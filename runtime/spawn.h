@@ -47,12 +47,10 @@ class Remake : public ActorFactory {
   std::tuple<Args...> arguments_;
 };
 
-/// A new cell in its home, not yet launched. Throws SystemStopped.
+/// A new cell that nobody knows yet. Throws SystemStopped.
 CellPtr make_cell(SystemCore& core, Cell* parent, const ActorType& type, std::size_t actor_bytes,
                   std::size_t actor_alignment, const SpawnOptions& options);
-/// Ends a cell whose actor could not be made.
-void abandon_cell(Cell& cell);
-/// Starts what make_cell() prepared.
+/// Enters the cell, now with its actor, into its home. Throws SystemStopped.
 void launch_cell(Cell& cell);
 
 template <class A, class... Args>
@@ -64,17 +62,13 @@ RefOf<A> spawn(SystemCore& core, Cell* parent, const SpawnOptions& options, Args
                   std::is_constructible_v<A, const std::decay_t<Args>&...>) {
       cell->set_factory(std::make_unique<Remake<A, std::decay_t<Args>...>>(args...));
     } else {
-      abandon_cell(*cell);
       throw std::invalid_argument(std::string("an actor that is to be restarted needs arguments that can be copied: ") +
                                   kType<A>.name);
     }
   }
-  try {
+  {
     const Construction construction(*cell);
     cell->set_actor(new (cell->actor_storage()) A(std::forward<Args>(args)...));
-  } catch (...) {
-    abandon_cell(*cell);
-    throw;
   }
   launch_cell(*cell);
   return RefOf<A>(std::move(cell));
@@ -86,8 +80,7 @@ SystemCore& core_of(const Cell& cell);
 
 template <class A, class... Args>
 RefOf<A> Actor::spawn(SpawnOptions options, Args&&... args) {
-  REPRISE_CHECK(Cell::current() == cell_ || actor_detail::Construction::current() == cell_,
-                "a child was spawned outside its parent's turns");
+  REPRISE_CHECK(Cell::current() == cell_, "a child was spawned outside its parent's turns");
   return actor_detail::spawn<A>(actor_detail::core_of(*cell_), cell_, options, std::forward<Args>(args)...);
 }
 

@@ -196,6 +196,18 @@ TEST(SystemDeathTest, WrongUseEndsTheProgramWithAReason) {
   EXPECT_DEATH({ const Worker worker; }, "an actor was made without spawn");
   EXPECT_DEATH(
       {
+        class Hasty : public Actor {
+         public:
+          using Accepts = Messages<Work>;
+          Hasty() { self(*this).tell(Work{1}); }
+          void on(Work) {}
+        };
+        System system({.workers = 1});
+        system.spawn<Hasty>();
+      },
+      "do so in on_start");
+  EXPECT_DEATH(
+      {
         System system({.workers = 1});
         class Blocker : public Actor {
          public:

@@ -27,14 +27,14 @@ struct Alarm : TimerEntry {
 
 TEST(TimerWheel, NeverEarlyAndAtTheFirstAdvanceAfterItsTick) {
   std::mt19937_64 random(7);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 32; ++round) {
     const TimePoint origin = Clock::now();
     TimerWheel wheel(origin);
     TimePoint now = origin;
     std::vector<std::unique_ptr<Alarm>> alarms;
     // Spans that reach into each level of the wheel, and beyond its last one.
     const std::uint64_t span_ms = std::uint64_t{1} << (3 + round);
-    for (int step = 0; step < 100; ++step) {
+    for (int step = 0; step < 60; ++step) {
       for (int k = 0; k < 3; ++k) {
         auto alarm = std::make_unique<Alarm>();
         alarm->now = &now;
