@@ -19,7 +19,7 @@ namespace reprise::models {
 enum class DType : std::uint8_t {
   kF32, kF16, kBF16, kF64,
   kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kBool,
-  kF8E4M3, kF8E5M2, kF8E8M0,
+  kF8E4M3, kF8E5M2, kF8E8M0, kF6E2M3, kF6E3M2, kF4, kC64,
   kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ8_1,
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
   kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_NL, kIQ4_XS,
