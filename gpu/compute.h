@@ -1,0 +1,36 @@
+#pragma once
+// How a model is computed: the settings that decide the bits of its logits.
+//
+// For one build, machine and value of these settings the logits of a prompt depend on its tokens alone. Different
+// settings differ from each other by rounding; kF32 gives the same bits on every instruction set.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace reprise::gpu {
+
+enum class Compute : std::uint8_t {
+  kF32,   // weights widened in registers, f32 arithmetic: the reference
+  kAuto,  // the fastest that the processor has: bf16 inputs with f32 sums where weights are bf16, else as kF32
+};
+
+enum class KvType : std::uint8_t { kF32, kBF16 };
+
+/// A set of CPU kernels.
+enum class Isa : std::uint8_t {
+  kPlain,   // portable loops: the specification
+  kNeon,    // AArch64; bf16 products where the processor has them
+  kAvx2,    // with FMA and F16C
+  kAvx512,  // with bf16 products where the processor has them
+};
+
+std::string_view name_of(Isa isa);
+/// Nothing for a word that names none.
+std::optional<Isa> isa_named(std::string_view name);
+/// Compiled in, and supported by this processor.
+bool is_available(Isa isa);
+Isa best_isa();
+
+}  // namespace reprise::gpu

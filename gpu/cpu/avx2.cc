@@ -1,0 +1,10 @@
+// The kernels on AVX2 with FMA and F16C; compiled with those flags.
+
+#include "gpu/cpu/table.h"
+#include "gpu/cpu/tables.h"
+
+namespace reprise::gpu {
+
+const Kernels kAvx2Kernels = make_table(Isa::kAvx2, nullptr);
+
+}  // namespace reprise::gpu

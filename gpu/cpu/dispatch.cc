@@ -1,0 +1,85 @@
+// Which kernels this processor can run.
+
+#include "gpu/compute.h"
+#include "gpu/cpu/tables.h"
+#include "traces/check.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+namespace reprise::gpu {
+
+namespace {
+
+struct NamedIsa {
+  Isa isa;
+  std::string_view name;
+};
+constexpr NamedIsa kIsas[] = {
+    {Isa::kPlain, "plain"}, {Isa::kNeon, "neon"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
+
+bool has_bf16_products() {
+#if defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
+  return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
+#elif defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  for (const NamedIsa& named : kIsas) {
+    if (named.isa == isa) return named.name;
+  }
+  return "unknown";
+}
+
+std::optional<Isa> isa_named(std::string_view name) {
+  for (const NamedIsa& named : kIsas) {
+    if (named.name == name) return named.isa;
+  }
+  return std::nullopt;
+}
+
+bool is_available(Isa isa) {
+  switch (isa) {
+    case Isa::kPlain: return true;
+#if defined(__aarch64__)
+    case Isa::kNeon: return true;
+#elif defined(__x86_64__)
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    case Isa::kAvx512:
+      return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512vl");
+#endif
+    default: return false;
+  }
+}
+
+Isa best_isa() {
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kNeon}) {
+    if (is_available(isa)) return isa;
+  }
+  return Isa::kPlain;
+}
+
+const Kernels& cpu_kernels(Isa isa) {
+  REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
+  switch (isa) {
+#if defined(__aarch64__)
+    case Isa::kNeon: return has_bf16_products() ? kNeonBf16Kernels : kNeonKernels;
+#elif defined(__x86_64__)
+    case Isa::kAvx2: return kAvx2Kernels;
+    case Isa::kAvx512: return has_bf16_products() ? kAvx512Bf16Kernels : kAvx512Kernels;
+#endif
+    default: return kPlainKernels;
+  }
+}
+
+}  // namespace reprise::gpu

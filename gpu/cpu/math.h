@@ -1,0 +1,56 @@
+// Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every place of a
+// vector. Included by the kernel sources, with internal linkage, like lanes.h.
+
+#pragma once
+
+#include "gpu/cpu/lanes.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// e^x within 2 ulp. Below -87 the result is that of -87 (about 1e-38), above 88 that of 88.
+inline Lanes exp(Lanes x) {
+  x = min(max(x, Lanes::set(-87.0F)), Lanes::set(88.0F));
+  const Lanes shift = Lanes::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const Lanes shifted = fma(x, Lanes::set(1.44269504F), shift);
+  const Lanes n = shifted - shift;
+  // x - n ln 2, with ln 2 in two parts
+  Lanes r = fma(n, Lanes::set(-0.693145752F), x);
+  r = fma(n, Lanes::set(-1.42860677e-6F), r);
+  Lanes p = Lanes::set(1.98412698e-4F);
+  p = fma(p, r, Lanes::set(1.38888889e-3F));
+  p = fma(p, r, Lanes::set(8.33333333e-3F));
+  p = fma(p, r, Lanes::set(4.16666667e-2F));
+  p = fma(p, r, Lanes::set(1.66666667e-1F));
+  p = fma(p, r, Lanes::set(0.5F));
+  p = fma(p, r, Lanes::set(1.0F));
+  p = fma(p, r, Lanes::set(1.0F));
+  return scale_by_power(p, shifted);
+}
+
+inline Lanes sigmoid(Lanes x) {
+  const Lanes one = Lanes::set(1.0F);
+  return one / (one + exp(Lanes::set(0.0F) - x));
+}
+inline Lanes silu(Lanes x) { return x * sigmoid(x); }
+
+/// The first lane of a vector function.
+inline float exp_of(float x) {
+  float values[8];
+  exp(Lanes::set(x)).store(values);
+  return values[0];
+}
+
+/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code.
+template <class Function>
+inline void map(const float* x, float* y, std::size_t count, Function function) {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) function(Lanes::load(x + i), Lanes::load(y + i)).store(y + i);
+  if (i < count) {
+    store_some(function(load_some(x + i, count - i), load_some(y + i, count - i)), y + i, count - i);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu

@@ -1,0 +1,103 @@
+// The bf16 matrix product with FEAT_BF16's BFMMLA; compiled with -march=armv8.2-a+bf16.
+//
+// BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each element of the
+// result is summed over k = 0, 4, 8, ... in one such lane whatever the number of rows; a missing row or output is zeros.
+
+#include <arm_neon.h>
+
+#include "gpu/cpu/table.h"
+#include "gpu/cpu/tables.h"
+
+namespace reprise::gpu {
+
+namespace {
+
+/// Rows p and p + 1 (of `depth`, where the second exists) at k ... k + 7, as two operands of four k each.
+struct RowPair {
+  bfloat16x8_t first;
+  bfloat16x8_t second;
+};
+
+inline uint16x8_t load_row(const std::uint16_t* row, std::size_t left) {
+  if (left >= 8) return vld1q_u16(row);
+  std::uint16_t padded[8] = {};
+  std::memcpy(padded, row, left * sizeof(*row));
+  return vld1q_u16(padded);
+}
+
+inline RowPair pair_rows(uint16x8_t a, uint16x8_t b) {
+  const uint64x2_t x = vreinterpretq_u64_u16(a);
+  const uint64x2_t y = vreinterpretq_u64_u16(b);
+  return {vreinterpretq_bf16_u64(vzip1q_u64(x, y)), vreinterpretq_bf16_u64(vzip2q_u64(x, y))};
+}
+
+/// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
+template <int kPairs, int kOutputPairs>
+inline void tile(const std::uint16_t* x, std::size_t rows, const std::uint16_t* w, std::size_t outputs, std::size_t depth,
+                 float* y, std::size_t y_stride) {
+  float32x4_t sums[kPairs][kOutputPairs];
+  for (auto& line : sums) {
+    for (float32x4_t& s : line) s = vdupq_n_f32(0.0F);
+  }
+  const uint16x8_t none = vdupq_n_u16(0);
+  for (std::size_t k = 0; k < depth; k += 8) {
+    const std::size_t left = depth - k;
+    RowPair a[kPairs];
+    RowPair b[kOutputPairs];
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      const std::uint16_t* row = x + 2 * i * depth + k;
+      a[i] = pair_rows(2 * i < rows ? load_row(row, left) : none, 2 * i + 1 < rows ? load_row(row + depth, left) : none);
+    }
+    for (std::size_t j = 0; j < kOutputPairs; ++j) {
+      const std::uint16_t* row = w + 2 * j * depth + k;
+      b[j] = pair_rows(2 * j < outputs ? load_row(row, left) : none,
+                       2 * j + 1 < outputs ? load_row(row + depth, left) : none);
+    }
+    for (int i = 0; i < kPairs; ++i) {
+      for (int j = 0; j < kOutputPairs; ++j) {
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].first, b[j].first);
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].second, b[j].second);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    for (std::size_t j = 0; j < kOutputPairs; ++j) {
+      float values[4];
+      vst1q_f32(values, sums[i][j]);
+      for (std::size_t r = 0; r < 2; ++r) {
+        for (std::size_t c = 0; c < 2; ++c) {
+          if (2 * i + r < rows && 2 * j + c < outputs) y[(2 * i + r) * y_stride + 2 * j + c] = values[2 * r + c];
+        }
+      }
+    }
+  }
+}
+
+template <int kOutputPairs>
+inline void outputs_tile(const std::uint16_t* x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
+                         std::size_t depth, float* y, std::size_t y_stride) {
+  std::size_t i = 0;
+  for (; i + 4 < m; i += 6) {
+    tile<3, kOutputPairs>(x + i * depth, std::min<std::size_t>(6, m - i), w, outputs, depth, y + i * y_stride, y_stride);
+  }
+  for (; i < m; i += 2) {
+    tile<1, kOutputPairs>(x + i * depth, std::min<std::size_t>(2, m - i), w, outputs, depth, y + i * y_stride, y_stride);
+  }
+}
+
+void matmul_bf16(const std::uint16_t* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
+                 std::size_t n_begin, std::size_t n_end) {
+  const std::size_t depth = w.columns;
+  const auto* rows = static_cast<const std::uint16_t*>(w.data);
+  std::size_t n = n_begin;
+  for (; n + 8 <= n_end; n += 8) outputs_tile<4>(x, m, rows + n * depth, 8, depth, y + n, y_stride);
+  for (; n < n_end; n += 2) {
+    outputs_tile<1>(x, m, rows + n * depth, std::min<std::size_t>(2, n_end - n), depth, y + n, y_stride);
+  }
+}
+
+}  // namespace
+
+const Kernels kNeonBf16Kernels = make_table(Isa::kNeon, matmul_bf16);
+
+}  // namespace reprise::gpu

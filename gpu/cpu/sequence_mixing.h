@@ -1,0 +1,169 @@
+// The operations that look along a sequence: convolution, delta rule, attention. On lanes; included by the kernel
+// sources, with internal linkage. All of them go token by token, so that a prompt gives the same bits however it is
+// sliced, and a decoded token the same as a prefilled one.
+
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "gpu/cpu/math.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// Channels c ... c + count - 1 of all tokens; count <= kLanes.
+inline void convolve_channels(const CausalConv& conv, std::size_t c, std::size_t count) {
+  const auto read = [&](const float* p) { return count == kLanes ? Lanes::load(p) : load_some(p, count); };
+  const auto write = [&](Lanes value, float* p) {
+    if (count == kLanes) {
+      value.store(p);
+    } else {
+      store_some(value, p, count);
+    }
+  };
+  const std::size_t past = conv.taps - 1;
+  // Input t, where t < 0 lies in the state.
+  const auto input = [&](std::ptrdiff_t t) {
+    return t >= 0 ? read(conv.x + static_cast<std::size_t>(t) * conv.channels + c)
+                  : read(conv.state + static_cast<std::size_t>(t + static_cast<std::ptrdiff_t>(past)) * conv.channels + c);
+  };
+  for (std::size_t t = 0; t < conv.tokens; ++t) {
+    Lanes total = Lanes::set(0.0F);
+    for (std::size_t j = 0; j < conv.taps; ++j) {
+      const Lanes x = input(static_cast<std::ptrdiff_t>(t + j) - static_cast<std::ptrdiff_t>(past));
+      total = fma(read(conv.weight + j * conv.channels + c), x, total);
+    }
+    write(silu(total), conv.y + t * conv.channels + c);
+  }
+  for (std::size_t j = 0; j < past; ++j) {  // upwards: what is read stands above what is written
+    const Lanes x = input(static_cast<std::ptrdiff_t>(conv.tokens + j) - static_cast<std::ptrdiff_t>(past));
+    write(x, conv.state + j * conv.channels + c);
+  }
+}
+
+void causal_conv(const CausalConv& conv, std::size_t begin, std::size_t end) {
+  for (std::size_t c = begin; c < end; c += kLanes) convolve_channels(conv, c, std::min(kLanes, end - c));
+}
+
+/// kVectors * kLanes columns of the state, from column `first`, over all tokens.
+template <int kVectors>
+inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
+  for (std::size_t t = 0; t < rule.tokens; ++t) {
+    const float* q = rule.q + t * rule.stride;
+    const float* k = rule.k + t * rule.stride;
+    const float* v = rule.v + t * rule.stride + first;
+    const Lanes decay = Lanes::set(exp_of(rule.g[t * rule.gate_stride]));
+    const Lanes beta = Lanes::set(rule.beta[t * rule.gate_stride]);
+    Lanes recalled[kVectors];
+    Lanes out[kVectors];
+    for (int j = 0; j < kVectors; ++j) recalled[j] = out[j] = Lanes::set(0.0F);
+    for (std::size_t i = 0; i < rule.key_dim; ++i) {
+      float* row = rule.state + i * rule.value_dim + first;
+      const Lanes key = Lanes::set(k[i]);
+      for (int j = 0; j < kVectors; ++j) {
+        const Lanes faded = Lanes::load(row + j * kLanes) * decay;
+        faded.store(row + j * kLanes);
+        recalled[j] = fma(key, faded, recalled[j]);
+      }
+    }
+    Lanes change[kVectors];
+    for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
+    for (std::size_t i = 0; i < rule.key_dim; ++i) {
+      float* row = rule.state + i * rule.value_dim + first;
+      const Lanes key = Lanes::set(k[i]);
+      const Lanes query = Lanes::set(q[i]);
+      for (int j = 0; j < kVectors; ++j) {
+        const Lanes updated = fma(key, change[j], Lanes::load(row + j * kLanes));
+        updated.store(row + j * kLanes);
+        out[j] = fma(query, updated, out[j]);
+      }
+    }
+    for (int j = 0; j < kVectors; ++j) out[j].store(rule.out + t * rule.out_stride + first + j * kLanes);
+  }
+}
+
+void delta_rule(const DeltaRule& rule) {
+  std::size_t column = 0;
+  for (; column + 4 * kLanes <= rule.value_dim; column += 4 * kLanes) delta_rule_columns<4>(rule, column);
+  for (; column < rule.value_dim; column += kLanes) delta_rule_columns<1>(rule, column);
+}
+
+struct KvF32 {
+  using Element = float;
+  static Lanes load(const float* p, std::size_t count) {
+    return count >= kLanes ? Lanes::load(p) : load_some(p, count);
+  }
+};
+struct KvBF16 {
+  using Element = std::uint16_t;
+  static Lanes load(const std::uint16_t* p, std::size_t count) {
+    if (count >= kLanes) return Lanes::load_bf16(p);
+    std::uint16_t padded[kLanes] = {};
+    std::memcpy(padded, p, count * sizeof(*p));
+    return Lanes::load_bf16(padded);
+  }
+};
+
+inline constexpr std::size_t kLargestHead = 512;
+
+/// Online softmax over the pages in order, one page a step.
+template <class Kv>
+void attend_head(const AttentionRow& row, const float* q, float* out) {
+  const std::size_t size = row.head_dim;
+  alignas(64) float total[kLargestHead] = {};
+  float highest = -std::numeric_limits<float>::infinity();
+  Lanes weight = Lanes::set(0.0F);
+  for (std::size_t begin = 0, page = 0; begin < row.length; begin += kPageTokens, ++page) {
+    const std::size_t count = std::min(kPageTokens, row.length - begin);
+    const auto* keys = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.k_offset);
+    const auto* values = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.v_offset);
+    alignas(64) float score[kPageTokens];
+    float page_highest = -std::numeric_limits<float>::infinity();
+    for (std::size_t j = 0; j < count; ++j) {
+      Lanes product = Lanes::set(0.0F);
+      for (std::size_t i = 0; i < size; i += kLanes) {
+        const Lanes query = size - i >= kLanes ? Lanes::load(q + i) : load_some(q + i, size - i);
+        product = fma(query, Kv::load(keys + j * size + i, size - i), product);
+      }
+      score[j] = sum(product) * row.scale;
+      page_highest = std::max(page_highest, score[j]);
+    }
+    const float now_highest = std::max(highest, page_highest);
+    const float faded = page == 0 ? 0.0F : exp_of(highest - now_highest);
+    highest = now_highest;
+    weight = weight * Lanes::set(faded);
+    for (std::size_t j = 0; j < count; j += kLanes) {
+      const std::size_t some = std::min(kLanes, count - j);
+      const Lanes share = exp((some == kLanes ? Lanes::load(score + j) : load_some(score + j, some)) - Lanes::set(highest));
+      store_some(share, score + j, some);
+      weight = weight + load_some(score + j, some);
+    }
+    const Lanes fade = Lanes::set(faded);
+    for (std::size_t i = 0; i < size; i += kLanes) {
+      Lanes value = Lanes::load(total + i) * fade;
+      for (std::size_t j = 0; j < count; ++j) {
+        value = fma(Lanes::set(score[j]), Kv::load(values + j * size + i, size - i), value);
+      }
+      value.store(total + i);
+    }
+  }
+  const float scale = 1.0F / sum(weight);
+  for (std::size_t i = 0; i < size; ++i) out[i] = total[i] * scale;
+}
+
+void attention(const AttentionRow& row) {
+  for (std::size_t h = 0; h < row.group; ++h) {
+    const float* q = row.q + h * row.head_dim;
+    float* out = row.out + h * row.head_dim;
+    if (row.kv == KvType::kF32) {
+      attend_head<KvF32>(row, q, out);
+    } else {
+      attend_head<KvBF16>(row, q, out);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu

@@ -1,0 +1,32 @@
+// The table of kernels that a kernel source exports. Included last by each of them.
+
+#pragma once
+
+#include "gpu/cpu/elementwise.h"
+#include "gpu/cpu/matmul.h"
+#include "gpu/cpu/sequence_mixing.h"
+
+namespace reprise::gpu {
+namespace {
+
+constexpr Kernels make_table(Isa isa, decltype(Kernels::matmul_bf16) matmul_bf16) {
+  return {.isa = isa,
+          .matmul = matmul,
+          .matmul_bf16 = matmul_bf16,
+          .to_bf16 = to_bf16,
+          .widen_row = widen_row,
+          .rms_norm = rms_norm,
+          .l2_norm = l2_norm,
+          .add = add,
+          .swiglu = swiglu,
+          .gate_silu = gate_silu,
+          .gate_sigmoid = gate_sigmoid,
+          .rope = rope,
+          .delta_gates = delta_gates,
+          .causal_conv = causal_conv,
+          .delta_rule = delta_rule,
+          .attention = attention};
+}
+
+}  // namespace
+}  // namespace reprise::gpu

@@ -1,0 +1,18 @@
+#pragma once
+// The tables that the kernel sources export, those that this build has. Use gpu/kernels.h's cpu_kernels().
+
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+
+extern const Kernels kPlainKernels;
+#if defined(__aarch64__)
+extern const Kernels kNeonKernels;
+extern const Kernels kNeonBf16Kernels;  // for processors with FEAT_BF16
+#elif defined(__x86_64__)
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512Bf16Kernels;  // for processors with AVX512_BF16
+#endif
+
+}  // namespace reprise::gpu

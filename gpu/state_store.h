@@ -1,0 +1,112 @@
+#pragma once
+// The state of sequences, and snapshots of it.
+//
+// A model declares how many bytes of state it has for each token and for each sequence; what they mean is the layers'
+// business. Per-token state lives in pages of kPageTokens tokens, reference counted, immutable once full; per-sequence state
+// in one slot. A snapshot is references to the full pages, a copy of the tail page if there is one, and a copy of the slot;
+// capture and restore copy both, for kernels update slots and tail pages in place. Neither touches its source.
+//
+// Lengths: `stored` counts places in pages, `logical` positions for rope; equal until a prompt is compacted.
+//
+// Bounds: pages and slots are given at construction; what does not fit is refused with nothing changed.
+// Threading: one thread, the device worker's.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "gpu/block_pool.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+
+struct StateSizes {
+  std::size_t page_bytes = 0;  // kPageTokens tokens of per-token state
+  std::size_t slot_bytes = 0;  // per-sequence state
+};
+
+struct StateBounds {
+  std::size_t pages = 0;
+  std::size_t slots = 0;  // of sequences and snapshots together
+};
+
+class StateStore;
+
+/// What sequences and snapshots have in common: blocks that they hold. Releases them when destroyed.
+class HeldState {
+ public:
+  HeldState(HeldState&& other) noexcept;
+  HeldState& operator=(HeldState&& other) noexcept;
+  ~HeldState() { release(); }
+
+  std::size_t stored() const { return stored_; }
+  std::size_t logical() const { return logical_; }
+  const std::vector<BlockId>& pages() const { return pages_; }
+  BlockId slot() const { return slot_; }
+
+ protected:
+  friend class StateStore;
+  explicit HeldState(StateStore& store, BlockId slot) : store_(&store), slot_(slot) {}
+  void release();
+
+  StateStore* store_;
+  BlockId slot_;
+  std::vector<BlockId> pages_;
+  std::size_t stored_ = 0;
+  std::size_t logical_ = 0;
+};
+
+class Snapshot : public HeldState {
+ public:
+  /// Bytes that would come free if it were dropped now: its slot, and pages that nobody else holds.
+  std::size_t exclusive_bytes() const;
+
+ private:
+  friend class StateStore;
+  using HeldState::HeldState;
+};
+
+class Sequence : public HeldState {
+ public:
+  /// Makes room for `count` more tokens; false, with nothing changed, if there are not enough pages.
+  [[nodiscard]] bool reserve(std::size_t count);
+  /// After `count` tokens were computed into the reserved places.
+  void advance(std::size_t count);
+
+  std::byte* page_data(std::size_t index) const;
+  std::byte* slot_data() const;
+
+ private:
+  friend class StateStore;
+  using HeldState::HeldState;
+};
+
+class StateStore {
+ public:
+  StateStore(const StateSizes& sizes, const StateBounds& bounds);
+
+  /// An empty sequence, its slot all zeros. Nothing if there is no slot.
+  std::optional<Sequence> open();
+  /// Nothing if there is no slot or no page for the tail.
+  std::optional<Snapshot> capture(const Sequence& sequence);
+  std::optional<Sequence> restore(const Snapshot& snapshot);
+
+  const StateSizes& sizes() const { return sizes_; }
+  std::size_t used_bytes() const;
+  const BlockPool& pages() const { return pages_; }
+  const BlockPool& slots() const { return slots_; }
+
+ private:
+  friend class HeldState;
+  friend class Sequence;
+  friend class Snapshot;
+
+  bool copy(const HeldState& from, HeldState& to);
+
+  const StateSizes sizes_;
+  BlockPool pages_;
+  BlockPool slots_;
+};
+
+}  // namespace reprise::gpu

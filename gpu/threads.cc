@@ -1,0 +1,88 @@
+#include "gpu/threads.h"
+
+#include <algorithm>
+
+namespace reprise::gpu {
+
+namespace {
+
+constexpr int kPolls = 2000;  // some tens of microseconds: the time between two kernels of a forward pass
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+Threads::Threads(unsigned count) {
+  if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
+  for (unsigned i = 1; i < count; ++i) helpers_.emplace_back([this] { help(); });
+}
+
+Threads::~Threads() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  raised_.notify_all();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+void Threads::take_parts() {
+  for (std::size_t part = next_part_.fetch_add(1, std::memory_order_relaxed); part < parts_;
+       part = next_part_.fetch_add(1, std::memory_order_relaxed)) {
+    (*work_)(part);
+  }
+}
+
+void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)>& work) {
+  if (helpers_.empty() || parts <= 1) {
+    for (std::size_t part = 0; part < parts; ++part) work(part);
+    return;
+  }
+  work_ = &work;
+  parts_ = parts;
+  next_part_.store(0, std::memory_order_relaxed);
+  helpers_done_.store(0, std::memory_order_relaxed);
+  {
+    // Under the mutex, so that a helper that is about to sleep sees it.
+    std::lock_guard lock(mutex_);
+    call_.fetch_add(1, std::memory_order_release);
+  }
+  raised_.notify_all();
+  take_parts();
+  // Every helper must have seen this call and left it before the next may overwrite it.
+  while (helpers_done_.load(std::memory_order_acquire) != helpers_.size()) relax();
+}
+
+void Threads::help() {
+  std::uint64_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kPolls && call_.load(std::memory_order_acquire) == seen; ++i) relax();
+    if (call_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(mutex_);
+      raised_.wait(lock, [&] { return ending_ || call_.load(std::memory_order_acquire) != seen; });
+      if (call_.load(std::memory_order_acquire) == seen) return;
+    }
+    ++seen;
+    take_parts();
+    helpers_done_.fetch_add(1, std::memory_order_release);
+  }
+}
+
+void Threads::for_ranges(std::size_t size, std::size_t grain,
+                         const std::function<void(std::size_t, std::size_t)>& work) {
+  const std::size_t grains = (size + grain - 1) / grain;
+  const std::size_t parts = std::min<std::size_t>(grains, count() == 1 ? 1 : 4 * count());
+  for_parts(parts, [&](std::size_t part) {
+    const std::size_t begin = grains * part / parts * grain;
+    const std::size_t end = std::min(size, grains * (part + 1) / parts * grain);
+    if (begin < end) work(begin, end);
+  });
+}
+
+}  // namespace reprise::gpu

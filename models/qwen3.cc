@@ -1,0 +1,9 @@
+// Qwen3: as Llama, with a norm on each query and key head, which the configuration tells the attention.
+
+#include "models/architectures.h"
+
+namespace reprise::models {
+
+void build_qwen3(Model& model) { build_llama(model); }
+
+}  // namespace reprise::models
