@@ -1,0 +1,79 @@
+// The forward pass against outside implementations, for every family, format and instruction set.
+
+#include <cmath>
+#include <cstring>
+
+#include "models/model.h"
+#include "oracle.h"
+
+namespace reprise::models {
+namespace {
+
+using gpu::Compute;
+using gpu::Isa;
+using gpu::KvType;
+
+std::size_t argmax(std::span<const float> row) {
+  return static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+struct Tolerance {
+  double logits;  // of the row's largest magnitude
+  double margin;  // greedy ids count until the first step with a smaller one
+};
+
+void expect_agreement(const std::filesystem::path& file, const std::vector<OracleCase>& cases,
+                      const ComputeOptions& options, const Tolerance& tolerance) {
+  SCOPED_TRACE(file.string() + " with " + std::string(name_of(options.isa)));
+  gpu::Threads threads(2);
+  const std::unique_ptr<Model> model = Model::load(file, options, threads);
+  gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 2});
+  double worst = 0;
+  for (const OracleCase& one : cases) {
+    std::optional<gpu::Sequence> sequence = store.open();
+    ASSERT_TRUE(sequence->reserve(one.prompt.size() + one.greedy.size()));
+    std::vector<TokenId> tokens = one.prompt;
+    for (std::size_t step = 0; step < one.greedy.size(); ++step) {
+      const Slice slice{.sequence = &*sequence, .tokens = tokens};
+      const std::span<const float> logits = model->forward({&slice, 1});
+      ASSERT_EQ(logits.size(), one.last.size());
+      if (step == 0) {
+        double largest = 0;
+        double error = 0;
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+          largest = std::max(largest, static_cast<double>(std::abs(one.last[i])));
+          error = std::max(error, static_cast<double>(std::abs(logits[i] - one.last[i])));
+        }
+        worst = std::max(worst, error / largest);
+        EXPECT_LT(error / largest, tolerance.logits);
+      }
+      if (one.margin[step] < tolerance.margin) break;
+      ASSERT_EQ(static_cast<TokenId>(argmax(logits)), one.greedy[step]) << "step " << step;
+      tokens = {one.greedy[step]};
+    }
+  }
+  std::printf("%-40s %-7s %s logits within %.1e\n", file.filename().c_str(), std::string(name_of(options.isa)).c_str(),
+              options.compute == Compute::kF32 ? "f32 " : "auto", worst);
+}
+
+class ModelOracle : public testing::TestWithParam<const char*> {};
+
+TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
+  const std::filesystem::path oracle = oracle_folder();
+  if (!std::filesystem::exists(oracle)) GTEST_SKIP() << "no outside answers at " << oracle;
+  const std::filesystem::path folder = oracle / "models" / GetParam();
+  const std::vector<OracleCase> cases = oracle_cases(folder);
+  for (const std::filesystem::path& file : {folder, oracle / "gguf" / (std::string(GetParam()) + ".gguf")}) {
+    ASSERT_TRUE(std::filesystem::exists(file)) << file;
+    for (const Isa isa : {Isa::kPlain, Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
+      if (!gpu::is_available(isa)) continue;
+      expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
+      expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa}, {3e-2, 0.2});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ModelOracle, testing::Values("qwen3_5", "qwen3_5_text", "qwen3", "llama"));
+
+}  // namespace
+}  // namespace reprise::models
