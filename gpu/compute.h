@@ -13,7 +13,8 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,   // weights widened in registers, f32 arithmetic: the reference
-  kAuto,  // the fastest that the processor has: bf16 inputs with f32 sums where weights are bf16, else as kF32
+  kAuto,  // the fastest that the processor has: where weights are bf16, products of bf16, activations being sums of two
+          // of them, with f32 sums; else as kF32
 };
 
 enum class KvType : std::uint8_t { kF32, kBF16 };

@@ -70,12 +70,15 @@ struct Kernels {
   /// y[m, n] = sum_k x[m, k] w[n, k] for n in [n_begin, n_end); y has rows of `y_stride`.
   void (*matmul)(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride, std::size_t n_begin,
                  std::size_t n_end);
-  /// The same with x and w in bf16, summed in f32. Null where the processor has no such products.
-  void (*matmul_bf16)(const std::uint16_t* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
-                      std::size_t n_begin, std::size_t n_end);
+  /// The same for a w of bf16, on bf16 products summed in f32; x is given as the sum of two bf16 (split_bf16), which keeps
+  /// 16 bits of it. Null where the processor has no such products.
+  void (*matmul_bf16)(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
+                      std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
 
   /// Rounds to nearest even. count elements.
   void (*to_bf16)(const float* x, std::uint16_t* y, std::size_t count);
+  /// high = bf16(x), low = bf16(x - high).
+  void (*split_bf16)(const float* x, std::uint16_t* high, std::uint16_t* low, std::size_t count);
   /// A row of a matrix, widened. y[columns].
   void (*widen_row)(const Matrix& w, std::size_t row, float* y);
 

@@ -46,14 +46,16 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
   const bool in_bf16 = step.options.compute == gpu::Compute::kAuto && weight_.type == gpu::ElementType::kBF16 &&
                        kernels.matmul_bf16 != nullptr;
   const std::size_t mark = step.scratch.mark();
-  std::uint16_t* narrow = nullptr;
+  std::uint16_t* high = nullptr;
+  std::uint16_t* low = nullptr;
   if (in_bf16) {
-    narrow = step.scratch.halves(rows * inputs());
-    kernels.to_bf16(x, narrow, rows * inputs());
+    high = step.scratch.halves(rows * inputs());
+    low = step.scratch.halves(rows * inputs());
+    kernels.split_bf16(x, high, low, rows * inputs());
   }
   step.threads.for_ranges(outputs(), kOutputsAtOnce, [&](std::size_t begin, std::size_t end) {
     if (in_bf16) {
-      kernels.matmul_bf16(narrow, rows, weight_, y, outputs(), begin, end);
+      kernels.matmul_bf16(high, low, rows, weight_, y, outputs(), begin, end);
     } else {
       kernels.matmul(x, rows, weight_, y, outputs(), begin, end);
     }

@@ -19,19 +19,30 @@ inline __m512bh load_pairs(const std::uint16_t* p, std::size_t left) {
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, p));
 }
 
+/// Both parts of the rows of x.
+struct Activations {
+  const std::uint16_t* high;
+  const std::uint16_t* low;
+
+  Activations from(std::size_t offset) const { return {high + offset, low + offset}; }
+};
+
 template <int kRows, int kOutputs>
-inline void tile(const std::uint16_t* x, const std::uint16_t* w, std::size_t depth, float* y, std::size_t y_stride) {
+inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth, float* y, std::size_t y_stride) {
   __m512 sums[kRows][kOutputs];
   for (auto& row : sums) {
     for (__m512& s : row) s = _mm512_setzero_ps();
   }
   for (std::size_t k = 0; k < depth; k += 32) {
-    __m512bh a[kRows];
     __m512bh b[kOutputs];
-    for (int i = 0; i < kRows; ++i) a[i] = load_pairs(x + i * depth + k, depth - k);
     for (int j = 0; j < kOutputs; ++j) b[j] = load_pairs(w + j * depth + k, depth - k);
     for (int i = 0; i < kRows; ++i) {
-      for (int j = 0; j < kOutputs; ++j) sums[i][j] = _mm512_dpbf16_ps(sums[i][j], a[i], b[j]);
+      const __m512bh high = load_pairs(x.high + i * depth + k, depth - k);
+      const __m512bh low = load_pairs(x.low + i * depth + k, depth - k);
+      for (int j = 0; j < kOutputs; ++j) {
+        sums[i][j] = _mm512_dpbf16_ps(sums[i][j], high, b[j]);
+        sums[i][j] = _mm512_dpbf16_ps(sums[i][j], low, b[j]);
+      }
     }
   }
   for (int i = 0; i < kRows; ++i) {
@@ -40,17 +51,18 @@ inline void tile(const std::uint16_t* x, const std::uint16_t* w, std::size_t dep
 }
 
 template <int kOutputs>
-inline void outputs_tile(const std::uint16_t* x, std::size_t m, const std::uint16_t* w, std::size_t depth, float* y,
+inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t depth, float* y,
                          std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
-  for (; i < m; ++i) tile<1, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
+  for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
+  for (; i < m; ++i) tile<1, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
 }
 
-void matmul_bf16(const std::uint16_t* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
-                 std::size_t n_begin, std::size_t n_end) {
+void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
+                 std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
+  const Activations x{high, low};
   std::size_t n = n_begin;
   for (; n + 4 <= n_end; n += 4) outputs_tile<4>(x, m, rows + n * depth, depth, y + n, y_stride);
   for (; n < n_end; ++n) outputs_tile<1>(x, m, rows + n * depth, depth, y + n, y_stride);

@@ -1,7 +1,8 @@
 // The bf16 matrix product with FEAT_BF16's BFMMLA; compiled with -march=armv8.2-a+bf16.
 //
 // BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each element of the
-// result is summed over k = 0, 4, 8, ... in one such lane whatever the number of rows; a missing row or output is zeros.
+// result is summed over k = 0, 8, 16, ..., the high part of x before the low one, in one such lane whatever the number of
+// rows.
 
 #include <arm_neon.h>
 
@@ -31,32 +32,42 @@ inline RowPair pair_rows(uint16x8_t a, uint16x8_t b) {
   return {vreinterpretq_bf16_u64(vzip1q_u64(x, y)), vreinterpretq_bf16_u64(vzip2q_u64(x, y))};
 }
 
+/// Both parts of the rows of x.
+struct Activations {
+  const std::uint16_t* high;
+  const std::uint16_t* low;
+
+  Activations from(std::size_t offset) const { return {high + offset, low + offset}; }
+};
+
 /// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
 template <int kPairs, int kOutputPairs>
-inline void tile(const std::uint16_t* x, std::size_t rows, const std::uint16_t* w, std::size_t outputs, std::size_t depth,
+inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs, std::size_t depth,
                  float* y, std::size_t y_stride) {
   float32x4_t sums[kPairs][kOutputPairs];
   for (auto& line : sums) {
     for (float32x4_t& s : line) s = vdupq_n_f32(0.0F);
   }
-  const uint16x8_t none = vdupq_n_u16(0);
+  // Rows that do not exist repeat the last one; their results are not stored.
+  const auto load_pair = [&](const std::uint16_t* first, std::size_t pair, std::size_t count, std::size_t k) {
+    const std::uint16_t* a = first + std::min(2 * pair, count - 1) * depth + k;
+    const std::uint16_t* b = first + std::min(2 * pair + 1, count - 1) * depth + k;
+    return pair_rows(load_row(a, depth - k), load_row(b, depth - k));
+  };
   for (std::size_t k = 0; k < depth; k += 8) {
-    const std::size_t left = depth - k;
-    RowPair a[kPairs];
-    RowPair b[kOutputPairs];
+    RowPair high[kPairs];
+    RowPair low[kPairs];
     for (std::size_t i = 0; i < kPairs; ++i) {
-      const std::uint16_t* row = x + 2 * i * depth + k;
-      a[i] = pair_rows(2 * i < rows ? load_row(row, left) : none, 2 * i + 1 < rows ? load_row(row + depth, left) : none);
+      high[i] = load_pair(x.high, i, rows, k);
+      low[i] = load_pair(x.low, i, rows, k);
     }
     for (std::size_t j = 0; j < kOutputPairs; ++j) {
-      const std::uint16_t* row = w + 2 * j * depth + k;
-      b[j] = pair_rows(2 * j < outputs ? load_row(row, left) : none,
-                       2 * j + 1 < outputs ? load_row(row + depth, left) : none);
-    }
-    for (int i = 0; i < kPairs; ++i) {
-      for (int j = 0; j < kOutputPairs; ++j) {
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].first, b[j].first);
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].second, b[j].second);
+      const RowPair b = load_pair(w, j, outputs, k);
+      for (int i = 0; i < kPairs; ++i) {
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], high[i].first, b.first);
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], high[i].second, b.second);
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], low[i].first, b.first);
+        sums[i][j] = vbfmmlaq_f32(sums[i][j], low[i].second, b.second);
       }
     }
   }
@@ -74,21 +85,20 @@ inline void tile(const std::uint16_t* x, std::size_t rows, const std::uint16_t* 
 }
 
 template <int kOutputPairs>
-inline void outputs_tile(const std::uint16_t* x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
+inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
                          std::size_t depth, float* y, std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 4 < m; i += 6) {
-    tile<3, kOutputPairs>(x + i * depth, std::min<std::size_t>(6, m - i), w, outputs, depth, y + i * y_stride, y_stride);
+  for (; i + 2 < m; i += 4) {
+    tile<2, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(4, m - i), w, outputs, depth, y + i * y_stride, y_stride);
   }
-  for (; i < m; i += 2) {
-    tile<1, kOutputPairs>(x + i * depth, std::min<std::size_t>(2, m - i), w, outputs, depth, y + i * y_stride, y_stride);
-  }
+  if (i < m) tile<1, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
 }
 
-void matmul_bf16(const std::uint16_t* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
-                 std::size_t n_begin, std::size_t n_end) {
+void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
+                 std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
+  const Activations x{high, low};
   std::size_t n = n_begin;
   for (; n + 8 <= n_end; n += 8) outputs_tile<4>(x, m, rows + n * depth, 8, depth, y + n, y_stride);
   for (; n < n_end; n += 2) {

@@ -14,6 +14,7 @@ constexpr Kernels make_table(Isa isa, decltype(Kernels::matmul_bf16) matmul_bf16
           .matmul = matmul,
           .matmul_bf16 = matmul_bf16,
           .to_bf16 = to_bf16,
+          .split_bf16 = split_bf16,
           .widen_row = widen_row,
           .rms_norm = rms_norm,
           .l2_norm = l2_norm,
