@@ -5,8 +5,6 @@
 #include "models/byte_alphabet.h"
 #include "models/load_error.h"
 #include "models/regex_syntax.h"
-#include "models/unicode.h"
-#include "models/utf8.h"
 #include "traces/check.h"
 
 namespace reprise::models {
@@ -68,8 +66,6 @@ void PreTokenizer::run_from(std::size_t step, std::string_view text, bool is_fir
       }
       return run_spans(step, text, fold(spans, current.spec.behavior), is_first, session, sink);
     }
-    case Kind::kSplitDigits:
-      return split_digits(step, text, is_first, session, sink);
     case Kind::kMetaspace:
       return metaspace(step, text, is_first, session, sink);
     case Kind::kPrefixSpace:
@@ -117,36 +113,6 @@ void PreTokenizer::split_regex(std::size_t step, std::string_view text, bool is_
   ++session.work_->searches;
   if (done < text.size()) emit(done, text.size(), false);
   if (!spans.empty()) run_spans(step, text, fold(spans, spec.behavior), is_first, session, sink);
-}
-
-void PreTokenizer::split_digits(std::size_t step, std::string_view text, bool is_first, Session& session,
-                                PieceSink& sink) const {
-  std::vector<std::size_t> places;  // starts of the digits of a run, and its end
-  std::size_t done = 0;
-  const auto emit = [&](std::size_t end) {
-    run_from(step + 1, text.substr(done, end - done), is_first && done == 0, session, sink);
-    done = end;
-  };
-  const auto end_run = [&](std::size_t at) {
-    if (places.empty()) return;
-    emit(places.front());
-    places.push_back(at);
-    const std::size_t count = places.size() - 1;
-    for (std::size_t i = count % 3 == 0 ? 3 : count % 3; i <= count; i += 3) emit(places[i]);
-    places.clear();
-  };
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Char read = read_valid_utf8(text, at);
-    ++session.work_->scanned;
-    if (char_class(read.code_point) & kNumber) {
-      places.push_back(at);
-    } else {
-      end_run(at);
-    }
-    at += read.length;
-  }
-  end_run(text.size());
-  emit(text.size());
 }
 
 void PreTokenizer::metaspace(std::size_t step, std::string_view text, bool is_first, Session& session,

@@ -67,8 +67,6 @@ class PreTokenizer {
                    PieceSink& sink) const;
   void split_regex(std::size_t step, std::string_view text, bool is_first, Session& session,
                    PieceSink& sink) const;
-  void split_digits(std::size_t step, std::string_view text, bool is_first, Session& session,
-                    PieceSink& sink) const;
   void metaspace(std::size_t step, std::string_view text, bool is_first, Session& session,
                  PieceSink& sink) const;
   void run_spans(std::size_t step, std::string_view text, const std::vector<Span>& spans, bool is_first,

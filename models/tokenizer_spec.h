@@ -69,7 +69,6 @@ struct PreTokenizerStep {
   enum class Kind : std::uint8_t {
     kSplitRegex,   // `pattern` in Oniguruma's syntax
     kSplitText,    // `pattern` as it stands
-    kSplitDigits,  // runs of digits grouped in threes from the right, as pieces of their own
     kMetaspace,    // spaces become `replacement`; cut before each of them if `split`
     kPrefixSpace,  // a space in front of text that does not begin with one
     kByteLevel,    // bytes become letters of the byte alphabet
