@@ -1,9 +1,11 @@
 // The reprise program: reads the command line and calls the subcommand.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 
 #include "gpu/devices.h"
 #include "tools/reprise/serve.h"
+#include "tools/reprise/tokenize.h"
 
 namespace {
 
@@ -35,10 +37,18 @@ int main(int argc, char** argv) {
   serve->add_option("--idle-timeout", idle_seconds, "Seconds before a silent connection is closed")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
+  reprise::tools::TokenizeOptions tokenize_options;
+  CLI::App* tokenize = app.add_subcommand(
+      "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
+  tokenize->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")->required();
   CLI::App* devices = app.add_subcommand("devices", "List the GPUs that this build can use");
 
   CLI11_PARSE(app, argc, argv);
   if (devices->parsed()) return list_devices();
+  if (tokenize->parsed()) {
+    std::ios::sync_with_stdio(false);
+    return reprise::tools::tokenize(tokenize_options, std::cin, std::cout, std::cerr);
+  }
   options.idle_timeout = std::chrono::seconds(idle_seconds);
   return reprise::tools::serve(options);
 }
