@@ -1,0 +1,31 @@
+#pragma once
+// The flags that all commands with a model share, and what they mean.
+//
+// Threading: pure functions.
+
+#include <stdexcept>
+#include <string>
+
+#include "models/step.h"
+
+namespace reprise::tools {
+
+/// A flag that makes no sense; what() names it. Ends the command with exit status 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct EngineFlags {
+  std::string model;
+  std::string device = "cpu";
+  std::string compute = "auto";
+  std::string kv_dtype = "auto";
+  std::string isa;       // empty: the best
+  unsigned threads = 0;  // 0: one for each core
+};
+
+/// Throws UsageError.
+models::ComputeOptions compute_options(const EngineFlags& flags);
+
+}  // namespace reprise::tools

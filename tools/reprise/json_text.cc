@@ -1,0 +1,51 @@
+#include "tools/reprise/json_text.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace reprise::tools {
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          char escaped[8];
+          std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned char>(c));
+          out += escaped;
+        } else {
+          out += c;
+        }
+    }
+  }
+  return out + '"';
+}
+
+std::string json_array(std::span<const std::int32_t> ids) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < ids.size(); ++i) out += (i == 0 ? "" : ",") + std::to_string(ids[i]);
+  return out + ']';
+}
+
+std::string json_array(std::span<const float> values) {
+  std::string out = "[";
+  char number[32];
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i != 0) out += ',';
+    if (std::isfinite(values[i])) {
+      std::snprintf(number, sizeof(number), "%.9g", static_cast<double>(values[i]));
+      out += number;
+    } else {
+      out += "null";
+    }
+  }
+  return out + ']';
+}
+
+}  // namespace reprise::tools

@@ -1,0 +1,51 @@
+#include "tools/reprise/single_sequence.h"
+
+#include <charconv>
+
+namespace reprise::tools {
+
+std::vector<models::TokenId> parse_token_ids(const std::string& text) {
+  std::vector<models::TokenId> ids;
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (true) {
+    while (p != end && (*p == ' ' || *p == ',' || *p == '\n' || *p == '\t')) ++p;
+    if (p == end) break;
+    models::TokenId id = 0;
+    const auto [next, error] = std::from_chars(p, end, id);
+    if (error != std::errc() || (next != end && *next != ' ' && *next != ',' && *next != '\n' && *next != '\t')) {
+      throw UsageError("--tokens: '" + std::string(p, std::find(p, end, ' ')) + "' is no token id");
+    }
+    ids.push_back(id);
+    p = next;
+  }
+  if (ids.empty()) throw UsageError("--tokens: no token ids given");
+  return ids;
+}
+
+SingleSequence::SingleSequence(const EngineFlags& flags)
+    : threads_(flags.threads), model_(models::Model::load(flags.model, compute_options(flags), threads_)) {}
+
+void SingleSequence::begin(std::size_t tokens) {
+  const std::size_t context = model_->config().context_length;
+  if (context != 0 && tokens > context) {
+    throw UsageError("prompt and --max-tokens come to " + std::to_string(tokens) + " tokens; the model was made for " +
+                     std::to_string(context));
+  }
+  sequence_.reset();
+  const std::size_t pages = (tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
+  store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(), gpu::StateBounds{.pages = pages, .slots = 1});
+  sequence_ = store_->open();
+  if (!sequence_->reserve(tokens)) throw std::bad_alloc();
+}
+
+void SingleSequence::check(std::span<const models::TokenId> tokens) const {
+  for (const models::TokenId token : tokens) {
+    if (token < 0 || static_cast<std::size_t>(token) >= model_->config().vocab) {
+      throw UsageError("token id " + std::to_string(token) + " is outside the model's vocabulary of " +
+                       std::to_string(model_->config().vocab));
+    }
+  }
+}
+
+}  // namespace reprise::tools
