@@ -111,7 +111,7 @@ std::vector<LayerType> read_layer_types(const Keys& keys, Architecture architect
   return layers_by_interval(layers, keys.count_or("full_attention_interval", kMostLayers, 4));
 }
 
-std::vector<std::size_t> mrope_section(const Keys& keys) {
+std::vector<std::size_t> mrope_section(const Keys& keys, std::size_t dimension) {
   for (std::string_view key : {"rope.dimension_sections", "rope.mrope_section", "mrope_sections"}) {
     if (!keys.has(key)) continue;
     std::vector<std::size_t> out;
@@ -122,7 +122,7 @@ std::vector<std::size_t> mrope_section(const Keys& keys) {
     if (out.size() == 4 && out.back() == 0) out.pop_back();
     return out;
   }
-  return {11, 11, 10};
+  return default_mrope_section(dimension);
 }
 
 void read_rope_factors(const Gguf& file, RopeConfig& rope) {
@@ -168,7 +168,7 @@ RopeConfig read_rope(const Gguf& file, const Keys& keys, Architecture architectu
   }
   read_rope_factors(file, out);
   if (architecture == Architecture::kQwen35) {
-    out.mrope_section = mrope_section(keys);
+    out.mrope_section = mrope_section(keys, out.dimension);
     out.mrope_interleaved = true;
   }
   return out;

@@ -150,16 +150,15 @@ RopeConfig read_rope(const Json& text, Architecture architecture, std::size_t he
   if (!(part > 0 && part <= 1)) text.fail("partial_rotary_factor must lie in 0 to 1");
   out.dimension = static_cast<std::size_t>(static_cast<double>(head_dim) * part);
   if (rope) read_rope_scaling(*rope, out, context);
-  if (hybrid) {
-    out.mrope_section = {11, 11, 10};
-    out.mrope_interleaved = true;
-    if (const auto section = rope ? rope->find("mrope_section") : std::nullopt) {
-      out.mrope_section.clear();
-      for (std::size_t i = 0; i < section->size(); ++i) {
-        const std::int64_t pairs = section->at(i).integer();
-        if (pairs < 0 || pairs > kLargestHeadDim) section->at(i).fail("is out of range");
-        out.mrope_section.push_back(static_cast<std::size_t>(pairs));
-      }
+  if (!hybrid) return out;
+  out.mrope_section = default_mrope_section(out.dimension);
+  out.mrope_interleaved = true;
+  if (const auto section = rope ? rope->find("mrope_section") : std::nullopt) {
+    out.mrope_section.clear();
+    for (std::size_t i = 0; i < section->size(); ++i) {
+      const std::int64_t pairs = section->at(i).integer();
+      if (pairs < 0 || pairs > kLargestHeadDim) section->at(i).fail("is out of range");
+      out.mrope_section.push_back(static_cast<std::size_t>(pairs));
     }
   }
   return out;

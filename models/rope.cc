@@ -130,6 +130,11 @@ void finish_rope(RopeConfig& rope, std::size_t head_dim,
   rope.inv_freq = make_inv_freq(rope);
 }
 
+std::vector<std::size_t> default_mrope_section(std::size_t dimension) {
+  if (dimension != 64) return {};
+  return {11, 11, 10};
+}
+
 double yarn_attention_factor(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }

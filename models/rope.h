@@ -51,6 +51,10 @@ enum class RopeField : std::uint8_t { kTheta, kDimension, kSection, kScaling };
 void finish_rope(RopeConfig& rope, std::size_t head_dim,
                  const std::function<void(RopeField, const std::string& reason)>& fail);
 
+/// Qwen3.5's section where a checkpoint names none; one axis where it does not fit (text alone never needs
+/// it).
+std::vector<std::size_t> default_mrope_section(std::size_t dimension);
+
 /// The attention factor that YaRN recommends for a context `factor` times as long.
 double yarn_attention_factor(double factor, double mscale = 1);
 

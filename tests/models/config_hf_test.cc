@@ -75,6 +75,7 @@ TEST(ConfigHf, LaysOutLayersByInterval) {
 }
 
 TEST(ConfigHf, ReadsBothSpellingsOfRope) {
+  EXPECT_TRUE(from_hf(replaced(qwen35(), ",\"mrope_section\":[1,1,0]", "")).rope.mrope_section.empty());
   EXPECT_EQ(from_hf(llama()).rope.theta, 500000);
   EXPECT_EQ(from_hf(llama()).rope.dimension, 8u);
   const std::string with =
