@@ -1,0 +1,208 @@
+#include "models/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "models/json.h"
+#include "models/load_error.h"
+#include "models/safetensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of progress
+
+// How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
+constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
+constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
+                                           "model.lm_head.weight"};
+
+std::string text_prefix(const TensorSource& source, const std::string& folder) {
+  for (std::string_view prefix : kTextPrefixes) {
+    if (source.find(std::string(prefix) + "embed_tokens.weight") != nullptr) return std::string(prefix);
+  }
+  throw LoadError(folder, "embed_tokens.weight", "is missing");
+}
+
+Shape without_ones(const Shape& shape) {
+  Shape out;
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });
+  return out;
+}
+
+// Layer number of "PREFIXn.…"; nothing for another name.
+std::optional<std::size_t> layer_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::size_t number = 0;
+  std::size_t at = prefix.size();
+  for (; at < name.size() && name[at] >= '0' && name[at] <= '9' && number < 1'000'000; ++at) {
+    number = number * 10 + static_cast<std::size_t>(name[at] - '0');
+  }
+  if (at == prefix.size() || at == name.size() || name[at] != '.') return std::nullopt;
+  return number;
+}
+
+// A weight inside a layer that the architecture does not know would silently be left out.
+void refuse_strays(const TensorSource& source, const std::set<std::string_view>& known,
+                   std::string_view prefix, std::size_t layers) {
+  for (const StoredTensor& tensor : source.tensors()) {
+    const std::string_view name = tensor.name;
+    if (known.contains(name) || !(name.ends_with(".weight") || name.ends_with(".bias"))) continue;
+    const std::optional<std::size_t> layer = layer_of(name, prefix);
+    if (layer && *layer < layers) {
+      throw LoadError(source.path_of(tensor), name, "this architecture has no such tensor");
+    }
+  }
+}
+
+// Whether any number in [begin, end) of a tensor is infinite or not a number: all bits of its exponent are
+// set.
+template <class Word>
+bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
+  Word found = 0;
+  for (std::size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, bytes.data() + i, sizeof(Word));
+    found |= static_cast<Word>((word & exponent) == exponent);
+  }
+  return found != 0;
+}
+
+bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
+  switch (type) {
+    case DType::kF32:
+      return has_nonfinite<std::uint32_t>(bytes, 0x7f800000u);
+    case DType::kBF16:
+      return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
+    case DType::kF16:
+      return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
+    default:
+      break;
+  }
+  // Read all the same, so that the file is in memory afterwards.
+  volatile std::byte sink{};
+  for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
+  static_cast<void>(sink);
+  return false;
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  Checkpoint out;
+  out.path_ = path.string();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    out.gguf_ = Gguf::open(path);
+    out.config_ = ModelConfig::from_gguf(*out.gguf_);
+    const GgufMetadata& metadata = out.gguf_->metadata();
+    GgufTraits traits;
+    traits.tiled_value_heads = metadata.boolean_or("qwen35.ssm.v_head_reordered", true);
+    out.bind(
+        text_tensors(out.config_, traits), [](const TensorSpec& spec) { return spec.gguf_names; }, "blk.");
+    return out;
+  }
+  const Json config = Json::read(path / "config.json");
+  std::optional<Json> generation;
+  if (std::filesystem::exists(path / "generation_config.json", ignored)) {
+    generation = Json::read(path / "generation_config.json");
+  }
+  out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr);
+  out.safetensors_ = open_safetensors_folder(path);
+  const std::string prefix = text_prefix(out.safetensors_, out.path_);
+  const auto names = [&](const TensorSpec& spec) {
+    if (spec.name != "lm_head.weight") return std::vector<std::string>{prefix + spec.name};
+    return std::vector<std::string>(std::begin(kHeadNames), std::end(kHeadNames));
+  };
+  out.bind(text_tensors(out.config_), names, prefix + "layers.");
+  return out;
+}
+
+void Checkpoint::bind(std::vector<TensorSpec> specs, const Names& names, std::string_view layer_prefix) {
+  std::set<std::string_view> known;
+  for (TensorSpec& spec : specs) {
+    const std::vector<std::string> alternatives = names(spec);
+    const StoredTensor* stored = nullptr;
+    for (std::size_t i = 0; i < alternatives.size() && stored == nullptr; ++i)
+      stored = source().find(alternatives[i]);
+    if (stored == nullptr) throw LoadError(path_, alternatives.front(), "is missing");
+    // GGUF drops dimensions of 1; leaving them out changes no byte.
+    const bool same =
+        stored->shape == spec.shape || (gguf_ && without_ones(stored->shape) == without_ones(spec.shape));
+    if (!same) {
+      throw LoadError(source().path_of(*stored), stored->name,
+                      "expected shape " + to_string(spec.shape) + ", found " + to_string(stored->shape));
+    }
+    known.insert(stored->name);
+    total_bytes_ += stored->bytes.size();
+    entries_.push_back({std::move(spec), stored});
+  }
+  refuse_strays(source(), known, layer_prefix, config_.layers);
+  names_.reserve(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    names_.push_back(entries_[i].spec.name);
+    index_.emplace(names_.back(), i);
+  }
+}
+
+const Checkpoint::Entry* Checkpoint::find(std::string_view name) const {
+  if (config_.tie_word_embeddings && name == "lm_head.weight") name = "embed_tokens.weight";
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
+  const Entry* entry = find(name);
+  if (entry == nullptr) throw LoadError(path_, name, "the model has no such tensor");
+  return *entry;
+}
+
+Tensor Checkpoint::tensor(std::string_view name) const {
+  const Entry& entry = at(name);
+  const StoredTensor& stored = *entry.stored;
+  const std::string& file = source().path_of(stored);
+  if (!is_usable(stored.type)) {
+    throw LoadError(file, stored.name,
+                    "the type " + std::string(info(stored.type).name) + " cannot be computed with");
+  }
+  source().files()[stored.file].check_not_shrunk();
+
+  Tensor out{std::string(name), stored.type, entry.spec.shape, stored.bytes, nullptr};
+  const bool as_is = !gguf_ || entry.spec.gguf_layout.is_identity();
+  const auto address = reinterpret_cast<std::uintptr_t>(stored.bytes.data());
+  if (as_is && address % info(stored.type).block_bytes == 0) return out;
+  try {
+    // A file may place a tensor where its type cannot be read in place: then it is copied, too.
+    UndoneTensor undone =
+        undo(as_is ? GgufLayout{} : entry.spec.gguf_layout, stored.type, out.shape, stored.bytes);
+    out.type = undone.type;
+    out.owned = std::make_shared<const std::vector<std::byte>>(std::move(undone.bytes));
+    out.bytes = *out.owned;
+  } catch (const std::invalid_argument& error) {
+    throw LoadError(file, stored.name, error.what());
+  }
+  return out;
+}
+
+void Checkpoint::validate(const LoadProgress& progress) const {
+  std::uint64_t done = 0;
+  for (const Entry& entry : entries_) {
+    const StoredTensor& stored = *entry.stored;
+    for (std::size_t at = 0; at < stored.bytes.size(); at += kChunk) {
+      source().files()[stored.file].check_not_shrunk();
+      const std::span<const std::byte> chunk =
+          stored.bytes.subspan(at, std::min<std::size_t>(kChunk, stored.bytes.size() - at));
+      if (has_nonfinite(stored.type, chunk)) {
+        throw LoadError(source().path_of(stored), stored.name,
+                        "has a weight that is infinite or not a number");
+      }
+      done += chunk.size();
+      if (progress) progress(done, total_bytes_);
+    }
+  }
+}
+
+}  // namespace reprise::models

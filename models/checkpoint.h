@@ -1,0 +1,104 @@
+#pragma once
+// A checkpoint on disk, opened: a Hugging Face folder (config.json and safetensors) or a GGUF file. Callers
+// see one configuration and one set of tensors, named and laid out as Hugging Face has them, whatever the
+// format.
+//
+// open() reads headers only. It has checked that every tensor the architecture needs is there with the right
+// shape; tensors of vision towers and multi-token prediction are left alone, but an unknown weight inside a
+// layer is an error, because leaving it out would give wrong answers. What is wrong ends in a LoadError
+// naming file, tensor and reason.
+//
+// tensor() gives a view into the mapped file where the bytes are already Hugging Face's, and a buffer of its
+// own where a GGUF transform had to be undone. Types stay as stored (F32, F16, BF16); undone norms and decays
+// are F32. A type that cannot be computed with is refused here, by name, and nowhere earlier.
+//
+// Threading: const access from any thread. Movable; views stay valid when it moves and end with it.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "models/config.h"
+#include "models/gguf.h"
+#include "models/tensor_source.h"
+#include "models/tensor_table.h"
+
+namespace reprise::models {
+
+struct Tensor {
+  std::string name;  // canonical
+  DType type = DType::kF32;
+  Shape shape;
+  std::span<const std::byte> bytes;                     // row-major, aligned for its type
+  std::shared_ptr<const std::vector<std::byte>> owned;  // null: `bytes` looks into the checkpoint
+
+  std::uint64_t elements() const { return bytes.size() / info(type).block_bytes * info(type).block_size; }
+};
+
+/// Bytes done so far, and in all. May throw to stop the work.
+using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class Checkpoint {
+ public:
+  static Checkpoint open(const std::filesystem::path& path);
+
+  const ModelConfig& config() const { return config_; }
+  const std::string& path() const { return path_; }
+
+  /// Canonical names of all tensors, in the order of use. A tied lm_head.weight is not listed, but can be
+  /// had.
+  const std::vector<std::string>& names() const { return names_; }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+
+  /// LoadError for a name that the model does not have or a type that cannot be computed with.
+  Tensor tensor(std::string_view name) const;
+
+  /// Shape and stored type without touching the data; LoadError for an unknown name.
+  const Shape& shape(std::string_view name) const { return at(name).spec.shape; }
+  DType stored_type(std::string_view name) const { return at(name).stored->type; }
+
+  /// Stored bytes of all tensors in names().
+  std::uint64_t total_bytes() const { return total_bytes_; }
+
+  /// Reads every byte of every tensor once, which also brings the files into memory. LoadError for a weight
+  /// that is infinite or not a number, and for a file that has shrunk. Block types are read but not judged.
+  void validate(const LoadProgress& progress = {}) const;
+
+  /// The file's metadata, which has the tokenizer; null for a Hugging Face folder.
+  const Gguf* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
+
+  /// All that the files hold, as they hold it.
+  const TensorSource& source() const { return gguf_ ? gguf_->tensors() : safetensors_; }
+
+ private:
+  struct Entry {
+    TensorSpec spec;
+    const StoredTensor* stored;  // into source()
+  };
+
+  using Names = std::function<std::vector<std::string>(const TensorSpec&)>;  // what the files may call it
+
+  Checkpoint() = default;
+  void bind(std::vector<TensorSpec> specs, const Names& names, std::string_view layer_prefix);
+  const Entry* find(std::string_view name) const;
+  const Entry& at(std::string_view name) const;
+
+  std::string path_;
+  ModelConfig config_;
+  std::optional<Gguf> gguf_;
+  TensorSource safetensors_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string_view, std::size_t> index_;  // keys are in names_
+  std::uint64_t total_bytes_ = 0;
+};
+
+}  // namespace reprise::models

@@ -1,0 +1,48 @@
+#pragma once
+// LoadError: a checkpoint cannot be used. It names the file, the thing in it (a tensor, a key, a JSON path;
+// may be empty) and the reason. A bad file ends the load, so it is an exception; nobody is meant to go on
+// after it.
+//
+// What files say about themselves is not trusted: control characters are replaced and long names cut, so that
+// the message is safe to print.
+//
+// Threading: a value; any thread.
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace reprise::models {
+
+class LoadError : public std::runtime_error {
+ public:
+  LoadError(std::string_view file, std::string_view item, std::string_view reason)
+      : std::runtime_error(compose(file, item, reason)), file_(file), item_(item), reason_(reason) {}
+
+  const std::string& file() const { return file_; }
+  const std::string& item() const { return item_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  static std::string printable(std::string_view text) {
+    constexpr std::size_t kLongest = 400;
+    std::string out(text.substr(0, kLongest));
+    for (char& c : out) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    }
+    if (text.size() > kLongest) out += "...";
+    return out;
+  }
+
+  static std::string compose(std::string_view file, std::string_view item, std::string_view reason) {
+    std::string out = printable(file);
+    if (!item.empty()) out += ": " + printable(item);
+    return out + ": " + printable(reason);
+  }
+
+  std::string file_;
+  std::string item_;
+  std::string reason_;
+};
+
+}  // namespace reprise::models
