@@ -1,0 +1,145 @@
+// Checkpoints made by other programs: Hugging Face folders written by transformers and the same weights
+// written as GGUF by llama.cpp's converter. Every tensor of the GGUF file, its transforms undone, must equal
+// the folder's.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "expect_error.h"
+#include "models/checkpoint.h"
+#include "tensor_values.h"
+
+namespace reprise::models {
+namespace {
+
+std::filesystem::path shared_folder() {
+  const char* given = std::getenv("REPRISE_SHARED");
+  return given != nullptr ? given : std::filesystem::path(REPRISE_SOURCE_DIR) / ".." / "shared";
+}
+
+std::filesystem::path oracle() {
+  return shared_folder() / "oracle";
+}
+
+#define SKIP_WITHOUT(path)                                                                                  \
+  if (!std::filesystem::exists(path)) {                                                                     \
+    GTEST_SKIP() << "no reference files at " << (path) << "; REPRISE_SHARED names the folder with oracle/"; \
+  }                                                                                                         \
+  static_assert(true)
+
+void expect_same_tensors(const Checkpoint& hf, const Checkpoint& gguf) {
+  EXPECT_EQ(hf.names(), gguf.names());
+  std::size_t elements = 0;
+  std::size_t lost = 0;
+  for (const std::string& name : hf.names()) {
+    const Tensor a = hf.tensor(name);
+    const Tensor b = gguf.tensor(name);
+    EXPECT_EQ(a.shape, b.shape) << name;
+    const std::vector<float> x = test::values(a);
+    const std::vector<float> y = test::values(b);
+    ASSERT_EQ(x.size(), y.size()) << name;
+    elements += x.size();
+    if (std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0) continue;
+    // The converter adds 1 to zero-centred norms, which costs a tiny weight its low bits. The sum is the
+    // same.
+    const bool zero_centred = hf.config().norm_offset == 1 && name.ends_with("norm.weight");
+    ASSERT_TRUE(zero_centred) << name << " differs";
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(1.0f + x[i], 1.0f + y[i]) << name << " " << i;
+      if (x[i] == y[i]) continue;
+      ASSERT_LT(std::abs(x[i]), 1.0f / 65536) << name << " " << i;
+      ++lost;
+    }
+  }
+  std::printf("%zu tensors, %zu elements, %zu norm weights with lost bits\n", hf.names().size(), elements,
+              lost);
+}
+
+void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
+  EXPECT_EQ(a.architecture, b.architecture);
+  EXPECT_EQ(a.vocab, b.vocab);
+  EXPECT_EQ(a.context_length, b.context_length);
+  EXPECT_EQ(a.rms_eps, b.rms_eps);
+  EXPECT_EQ(a.layer_types, b.layer_types);
+  EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
+  EXPECT_EQ(a.rope.inv_freq, b.rope.inv_freq);
+  EXPECT_EQ(a.rope.mrope_section, b.rope.mrope_section);
+  EXPECT_EQ(a.linear.value_head_dim, b.linear.value_head_dim);
+}
+
+class CheckpointOracle : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(CheckpointOracle, BothFormatsHoldTheSameWeights) {
+  const auto [folder, file] = GetParam();
+  const std::filesystem::path models = oracle() / "models" / folder;
+  const std::filesystem::path gguf = oracle() / "gguf" / file;
+  SKIP_WITHOUT(models);
+  SKIP_WITHOUT(gguf);
+  const Checkpoint a = Checkpoint::open(models);
+  const Checkpoint b = Checkpoint::open(gguf);
+  a.validate();
+  b.validate();
+  expect_same_config(a.config(), b.config());
+  expect_same_tensors(a, b);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CheckpointOracle,
+                         testing::Values(std::pair("qwen3_5", "qwen3_5.gguf"),
+                                         std::pair("qwen3_5_text", "qwen3_5_text.gguf"),
+                                         std::pair("qwen3_5_text", "qwen3_5_text-bf16.gguf"),
+                                         std::pair("qwen3", "qwen3.gguf"), std::pair("llama", "llama.gguf")),
+                         [](const auto& param) {
+                           std::string name = param.param.second;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+TEST(CheckpointReference, BlockTypesOpenAndAreRefusedByName) {
+  const std::filesystem::path folder = oracle() / "gguf";
+  SKIP_WITHOUT(folder);
+  for (const char* type : {"q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k"}) {
+    const Checkpoint checkpoint = Checkpoint::open(folder / ("hybrid-" + std::string(type) + ".gguf"));
+    EXPECT_EQ(checkpoint.config().linear_layers, 3u);
+    EXPECT_NO_THROW(checkpoint.tensor("layers.0.linear_attn.A_log"));
+    EXPECT_LOAD_ERROR(checkpoint.tensor("layers.0.mlp.up_proj.weight"), "cannot be computed with");
+  }
+}
+
+TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
+  const std::filesystem::path folder = oracle() / "models";
+  SKIP_WITHOUT(folder);
+  std::size_t refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (std::set<std::string>{"qwen3_5", "qwen3_5_text", "qwen3", "llama"}.contains(name)) continue;
+    if (!std::filesystem::exists(entry.path() / "config.json")) continue;
+    EXPECT_LOAD_ERROR(Checkpoint::open(entry.path()), "unknown architecture '" + name.substr(0, 4)) << name;
+    ++refused;
+  }
+  EXPECT_GT(refused, 5u);
+}
+
+TEST(CheckpointReference, ReadsATrainedLlama) {
+  const std::filesystem::path file = oracle() / "stories260K" / "stories260K.gguf";
+  SKIP_WITHOUT(file);
+  const Checkpoint checkpoint = Checkpoint::open(file);
+  checkpoint.validate();
+  EXPECT_EQ(checkpoint.config().layers, 5u);
+  EXPECT_EQ(checkpoint.config().attention.group, 2u);
+  EXPECT_EQ(checkpoint.tensor("layers.4.self_attn.k_proj.weight").shape, (Shape{32, 64}));
+}
+
+TEST(CheckpointReference, ReadsVocabularies) {
+  const std::filesystem::path folder = oracle() / "vocab";
+  SKIP_WITHOUT(folder);
+  const Gguf file = Gguf::open(folder / "ggml-vocab-gpt-2.gguf");
+  EXPECT_EQ(file.metadata().strings("tokenizer.ggml.tokens").size(), 50257u);
+  EXPECT_EQ(file.metadata().integers("tokenizer.ggml.token_type").size(), 50257u);
+  EXPECT_EQ(file.tensors().tensors().size(), 0u);
+}
+
+}  // namespace
+}  // namespace reprise::models

@@ -1,0 +1,268 @@
+#pragma once
+// A random model of a few kilobytes in both formats. The GGUF side is written from the converter's definition
+// (where does row r of Hugging Face's matrix go?), not with the loader's code.
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "checkpoint_files.h"
+
+namespace reprise::models::test {
+
+struct TinyOptions {
+  std::string type = "qwen3_5_text";  // or qwen3_5 (multimodal), qwen3, llama
+  std::size_t hidden = 8, layers = 4, vocab = 11, intermediate = 6;
+  std::size_t heads = 4, kv_heads = 2, head_dim = 8;
+  std::size_t key_heads = 2, value_heads = 4, key_dim = 2, value_dim = 2, kernel = 3;
+  bool tied = false, attention_bias = false, mlp_bias = false;
+  std::vector<bool> linear = {};  // per layer; empty: every fourth is attention
+};
+
+struct TinyTensor {
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;  // BF16 numbers
+};
+
+class TinyModel {
+ public:
+  explicit TinyModel(TinyOptions options, std::uint64_t seed = 1) : o(std::move(options)), random_(seed) {
+    if (o.linear.empty()) {
+      for (std::size_t i = 0; i < o.layers; ++i) o.linear.push_back(hybrid() && (i + 1) % 4 != 0);
+    }
+    make();
+  }
+
+  TinyOptions o;
+  std::map<std::string, TinyTensor> tensors;  // by canonical name
+
+  bool hybrid() const { return o.type.starts_with("qwen3_5"); }
+  std::string config_json(const std::string& extra = "") const;
+
+  /// `prefix` stands before every tensor but lm_head.
+  SafetensorsWriter safetensors(const std::string& prefix = "model.") const {
+    SafetensorsWriter out;
+    for (const auto& [name, tensor] : tensors) {
+      out.tensor(name == "lm_head.weight" ? name : prefix + name, "BF16", tensor.shape,
+                 raw_bf16(tensor.values));
+    }
+    return out;
+  }
+
+  /// As the converter writes it: matrices as BF16 or F32, everything else as F32.
+  GgufWriter gguf(bool bf16 = false) const;
+
+  void gguf_tensors(GgufWriter& out, bool bf16) const;
+
+ private:
+  void add(const std::string& name, std::vector<std::uint64_t> shape) {
+    std::uint64_t count = 1;
+    for (std::uint64_t d : shape) count *= d;
+    std::vector<float> values(count);
+    std::normal_distribution<float> normal(0, 0.5f);
+    for (float& value : values) {
+      value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(normal(random_)) & 0xffff0000u);
+    }
+    tensors[name] = {std::move(shape), std::move(values)};
+  }
+  void make();
+  std::string gguf_name(const std::string& name) const;
+
+  // Where row (or, for out_proj, column) i of Hugging Face's tensor stands in the file.
+  std::size_t v_place(std::size_t i, std::size_t unit) const {
+    const std::size_t group = o.value_heads / o.key_heads;
+    const std::size_t head = i / unit;
+    return ((head % group) * o.key_heads + head / group) * unit + i % unit;
+  }
+  std::size_t rope_place(std::size_t i) const {
+    const std::size_t in_head = i % o.head_dim;
+    const std::size_t half = o.head_dim / 2;
+    return i - in_head + (in_head % half) * 2 + in_head / half;
+  }
+
+  std::mt19937_64 random_;
+};
+
+inline void TinyModel::make() {
+  add("embed_tokens.weight", {o.vocab, o.hidden});
+  add("norm.weight", {o.hidden});
+  if (!o.tied) add("lm_head.weight", {o.vocab, o.hidden});
+  for (std::size_t i = 0; i < o.layers; ++i) {
+    const std::string p = "layers." + std::to_string(i) + ".";
+    const auto matrix = [&](const std::string& name, std::size_t rows, std::size_t columns, bool bias) {
+      add(p + name + ".weight", {rows, columns});
+      if (bias) add(p + name + ".bias", {rows});
+    };
+    add(p + "input_layernorm.weight", {o.hidden});
+    add(p + "post_attention_layernorm.weight", {o.hidden});
+    matrix("mlp.gate_proj", o.intermediate, o.hidden, o.mlp_bias);
+    matrix("mlp.up_proj", o.intermediate, o.hidden, o.mlp_bias);
+    matrix("mlp.down_proj", o.hidden, o.intermediate, o.mlp_bias);
+    if (o.linear[i]) {
+      const std::size_t values = o.value_heads * o.value_dim;
+      const std::size_t channels = 2 * o.key_heads * o.key_dim + values;
+      matrix("linear_attn.in_proj_qkv", channels, o.hidden, false);
+      matrix("linear_attn.in_proj_z", values, o.hidden, false);
+      matrix("linear_attn.in_proj_a", o.value_heads, o.hidden, false);
+      matrix("linear_attn.in_proj_b", o.value_heads, o.hidden, false);
+      matrix("linear_attn.out_proj", o.hidden, values, false);
+      add(p + "linear_attn.conv1d.weight", {channels, 1, o.kernel});
+      add(p + "linear_attn.A_log", {o.value_heads});
+      add(p + "linear_attn.dt_bias", {o.value_heads});
+      add(p + "linear_attn.norm.weight", {o.value_dim});
+    } else {
+      const std::size_t q = o.heads * o.head_dim;
+      matrix("self_attn.q_proj", hybrid() ? 2 * q : q, o.hidden, o.attention_bias);
+      matrix("self_attn.k_proj", o.kv_heads * o.head_dim, o.hidden, o.attention_bias);
+      matrix("self_attn.v_proj", o.kv_heads * o.head_dim, o.hidden, o.attention_bias);
+      matrix("self_attn.o_proj", o.hidden, q, o.attention_bias);
+      if (o.type != "llama") {
+        add(p + "self_attn.q_norm.weight", {o.head_dim});
+        add(p + "self_attn.k_norm.weight", {o.head_dim});
+      }
+    }
+  }
+}
+
+inline std::string TinyModel::config_json(const std::string& extra) const {
+  std::string types;
+  for (bool linear : o.linear)
+    types += std::string(types.empty() ? "" : ",") + (linear ? "\"linear_attention\"" : "\"full_attention\"");
+  const auto number = [](const char* key, std::size_t value) {
+    return std::string("\"") + key + "\":" + std::to_string(value) + ",";
+  };
+  const auto flag = [](const char* key, bool value) {
+    return std::string("\"") + key + "\":" + (value ? "true," : "false,");
+  };
+  std::string text = number("hidden_size", o.hidden) + number("num_hidden_layers", o.layers) +
+                     number("vocab_size", o.vocab) + number("intermediate_size", o.intermediate) +
+                     number("max_position_embeddings", 128) + number("num_attention_heads", o.heads) +
+                     number("num_key_value_heads", o.kv_heads) + number("head_dim", o.head_dim) +
+                     flag("tie_word_embeddings", o.tied) + flag("attention_bias", o.attention_bias) +
+                     flag("mlp_bias", o.mlp_bias) + "\"hidden_act\":\"silu\",\"rms_norm_eps\":1e-06," + extra;
+  if (o.type != "llama") text += "\"layer_types\":[" + types + "],";
+  if (hybrid()) {
+    text += number("linear_num_key_heads", o.key_heads) + number("linear_num_value_heads", o.value_heads) +
+            number("linear_key_head_dim", o.key_dim) + number("linear_value_head_dim", o.value_dim) +
+            number("linear_conv_kernel_dim", o.kernel);
+    text +=
+        "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":10000000.0,"
+        "\"partial_rotary_factor\":0.5,\"mrope_section\":[1,1,0]},";
+  } else {
+    text += "\"rope_theta\":500000.0,";
+  }
+  if (o.type != "qwen3_5") return "{" + text + "\"model_type\":\"" + o.type + "\",\"eos_token_id\":[2,3]}";
+  return "{\"model_type\":\"qwen3_5\",\"vision_config\":{},\"text_config\":{" + text +
+         "\"model_type\":\"qwen3_5_text\",\"eos_token_id\":2}," + flag("tie_word_embeddings", o.tied) +
+         "\"image_token_id\":1}";
+}
+
+inline std::string TinyModel::gguf_name(const std::string& name) const {
+  if (name == "embed_tokens.weight") return "token_embd.weight";
+  if (name == "norm.weight") return "output_norm.weight";
+  if (name == "lm_head.weight") return "output.weight";
+  static const std::vector<std::pair<std::string, std::string>> kParts = {
+      {"input_layernorm", "attn_norm"},       {"linear_attn.in_proj_qkv", "attn_qkv"},
+      {"linear_attn.in_proj_z", "attn_gate"}, {"linear_attn.in_proj_a", "ssm_alpha"},
+      {"linear_attn.in_proj_b", "ssm_beta"},  {"linear_attn.out_proj", "ssm_out"},
+      {"linear_attn.conv1d", "ssm_conv1d"},   {"linear_attn.A_log", "ssm_a"},
+      {"linear_attn.dt_bias", "ssm_dt.bias"}, {"linear_attn.norm", "ssm_norm"},
+      {"self_attn.q_proj", "attn_q"},         {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},         {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},    {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},          {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"}};
+  std::string out = "blk." + name.substr(7);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    if (const std::size_t at = out.find(from); at != out.npos) out.replace(at, from.size(), to);
+  };
+  replace("post_attention_layernorm", hybrid() ? "post_attention_norm" : "ffn_norm");
+  for (const auto& [from, to] : kParts) replace(from, to);
+  return out;
+}
+
+inline void TinyModel::gguf_tensors(GgufWriter& out, bool bf16) const {
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<float> values = tensor.values;
+    std::vector<std::uint64_t> shape = tensor.shape;
+    const std::size_t columns = shape.size() == 1 ? 1 : shape.back();
+    const auto has = [&](const char* part) { return name.find(part) != name.npos; };
+    const auto move_rows = [&](const std::function<std::size_t(std::size_t)>& place) {
+      const std::vector<float> before = values;
+      for (std::size_t row = 0; row < shape[0]; ++row) {
+        for (std::size_t c = 0; c < columns; ++c)
+          values[place(row) * columns + c] = before[row * columns + c];
+      }
+    };
+    if (o.type == "llama" && (has("q_proj") || has("k_proj"))) {
+      move_rows([&](std::size_t row) { return rope_place(row); });
+    }
+    if (o.key_heads != o.value_heads && has("linear_attn.")) {
+      const std::size_t keys = 2 * o.key_heads * o.key_dim;
+      if (has("in_proj_qkv") || has("conv1d")) {
+        move_rows(
+            [&](std::size_t row) { return row < keys ? row : keys + v_place(row - keys, o.value_dim); });
+      } else if (has("in_proj_z")) {
+        move_rows([&](std::size_t row) { return v_place(row, o.value_dim); });
+      } else if (has("in_proj_a") || has("in_proj_b") || has("A_log") || has("dt_bias")) {
+        move_rows([&](std::size_t row) { return v_place(row, 1); });
+      } else if (has("out_proj")) {
+        const std::vector<float> before = values;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          values[i - i % columns + v_place(i % columns, o.value_dim)] = before[i];
+        }
+      }
+    }
+    if (has("A_log")) {
+      for (float& value : values) value = -std::exp(value);
+    }
+    if (hybrid() && name.ends_with("norm.weight") && !has("linear_attn.norm")) {
+      for (float& value : values) value += 1.0f;
+    }
+    if (has("conv1d")) shape = {shape[0], shape[2]};
+    const bool as_bf16 = bf16 && shape.size() == 2 && !has("conv1d");
+    out.tensor(gguf_name(name), as_bf16 ? 30 : 0, shape, as_bf16 ? raw_bf16(values) : raw_f32(values));
+  }
+}
+
+inline GgufWriter TinyModel::gguf(bool bf16) const {
+  GgufWriter out;
+  const std::string arch = hybrid() ? "qwen35" : o.type;
+  const auto u32 = [&](const char* key, std::size_t value) {
+    out.u32(arch + "." + key, static_cast<std::uint32_t>(value));
+  };
+  out.text("general.architecture", arch);
+  u32("block_count", o.layers);
+  u32("context_length", 128);
+  u32("embedding_length", o.hidden);
+  u32("feed_forward_length", o.intermediate);
+  u32("attention.head_count", o.heads);
+  u32("attention.head_count_kv", o.kv_heads);
+  u32("attention.key_length", o.head_dim);
+  u32("attention.value_length", o.head_dim);
+  out.f32(arch + ".attention.layer_norm_rms_epsilon", 1e-6f);
+  if (hybrid()) {
+    out.f32(arch + ".rope.freq_base", 1e7f);
+    u32("rope.dimension_count", o.head_dim / 2);
+    out.i32s(arch + ".rope.dimension_sections", {1, 1, 0, 0});
+    u32("ssm.conv_kernel", o.kernel);
+    u32("ssm.state_size", o.key_dim);
+    u32("ssm.group_count", o.key_heads);
+    u32("ssm.time_step_rank", o.value_heads);
+    u32("ssm.inner_size", o.value_heads * o.value_dim);
+    std::string recurrent;
+    for (bool linear : o.linear) recurrent += raw(static_cast<std::uint8_t>(linear));
+    out.array(arch + ".attention.recurrent_layers", 7, o.layers, recurrent);
+  } else {
+    out.f32(arch + ".rope.freq_base", 500000.0f);
+  }
+  out.u32("tokenizer.ggml.eos_token_id", 2);
+  gguf_tensors(out, bf16);
+  return out;
+}
+
+}  // namespace reprise::models::test
