@@ -1,0 +1,40 @@
+#pragma once
+// Logits for property tests: every run draws the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace reprise::models::test {
+
+class RandomLogits {
+ public:
+  explicit RandomLogits(std::uint64_t seed) : engine_(seed) {}
+
+  /// In [0, n).
+  std::size_t below(std::size_t n) { return engine_() % n; }
+
+  /// Steps of 1/8 between about -8 and 8, so that ties are common where there are many.
+  std::vector<float> make(std::size_t size) {
+    std::vector<float> logits(size);
+    for (float& logit : logits) {
+      int sum = 0;
+      for (int i = 0; i < 4; ++i) sum += static_cast<int>(below(33));
+      logit = static_cast<float>(sum - 64) / 8;
+    }
+    return logits;
+  }
+
+  /// The same without ties, to speak of.
+  std::vector<float> make_distinct(std::size_t size) {
+    std::vector<float> logits = make(size);
+    for (float& logit : logits) logit += static_cast<float>(below(1u << 20)) * 0x1p-23f;
+    return logits;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace reprise::models::test
