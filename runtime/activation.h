@@ -1,14 +1,14 @@
 #pragma once
 // One coroutine of an actor in progress: the chain of tasks from its root to the place where it waits.
 //
-// The chain is driven by a loop, not by symmetric transfer: a task that awaits another, or ends, only names the
-// coroutine to run next, returns, and the loop resumes it. So a million awaits in a row need no stack, whatever the
-// compiler's optimiser does. A coroutine that waits for something outside names nothing, and the loop ends; a
-// node (a reply, a wake-up) starts it again later, as a turn of the same actor.
+// The chain is driven by a loop, not by symmetric transfer: a task that awaits another, or ends, only names
+// the coroutine to run next, returns, and the loop resumes it. So a million awaits in a row need no stack,
+// whatever the compiler's optimiser does. A coroutine that waits for something outside names nothing, and the
+// loop ends; a node (a reply, a wake-up) starts it again later, as a turn of the same actor.
 //
-// Ownership: the cell owns its activations and destroys those that are still suspended when the actor stops, which
-// destroys every frame of the chain, and with them the awaitables, which then withdraw from what they waited for.
-// Threading: the actor's home only.
+// Ownership: the cell owns its activations and destroys those that are still suspended when the actor stops,
+// which destroys every frame of the chain, and with them the awaitables, which then withdraw from what they
+// waited for. Threading: the actor's home only.
 
 #include <coroutine>
 #include <utility>

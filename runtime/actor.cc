@@ -57,14 +57,19 @@ thread_local Cell* cell_in_construction = nullptr;
 
 const char* to_string(SendStatus status) {
   switch (status) {
-    case SendStatus::kSent: return "sent";
-    case SendStatus::kMailboxFull: return "mailbox full";
-    case SendStatus::kStopped: return "actor stopped";
+    case SendStatus::kSent:
+      return "sent";
+    case SendStatus::kMailboxFull:
+      return "mailbox full";
+    case SendStatus::kStopped:
+      return "actor stopped";
   }
   return "unknown status";
 }
 
-void note_dead_letter(Cell& target) { target.home().core().note_dead_letter(); }
+void note_dead_letter(Cell& target) {
+  target.home().core().note_dead_letter();
+}
 
 Actor::Actor() : cell_(actor_detail::Construction::current()) {
   REPRISE_CHECK(cell_ != nullptr, "an actor was made without spawn()");
@@ -88,23 +93,33 @@ void Actor::require_constructed() const {
 namespace actor_detail {
 
 Construction::Construction(Cell& cell) : outer_(std::exchange(cell_in_construction, &cell)) {}
-Construction::~Construction() { cell_in_construction = outer_; }
-Cell* Construction::current() { return cell_in_construction; }
+Construction::~Construction() {
+  cell_in_construction = outer_;
+}
+Cell* Construction::current() {
+  return cell_in_construction;
+}
 
-bool is_late(const Cell&, TimePoint deadline) { return deadline <= Clock::now(); }
+bool is_late(const Cell&, TimePoint deadline) {
+  return deadline <= Clock::now();
+}
 
 void begin_start(Cell& cell, Task<void> on_start) {
   cell.begin(std::make_unique<StartActivation>(std::move(on_start)));
 }
 
-SystemCore& core_of(const Cell& cell) { return cell.home().core(); }
+SystemCore& core_of(const Cell& cell) {
+  return cell.home().core();
+}
 
 namespace {
 
 HomePtr choose_home(SystemCore& core, const Placement& placement) {
   switch (placement.kind) {
-    case Placement::Kind::kPool: return HomePtr(&core.choose_worker());
-    case Placement::Kind::kHome: return placement.home;
+    case Placement::Kind::kPool:
+      return HomePtr(&core.choose_worker());
+    case Placement::Kind::kHome:
+      return placement.home;
     case Placement::Kind::kNear:
       REPRISE_CHECK(Home::current() != nullptr, "Placement::near() outside an actor's turn");
       return HomePtr(Home::current());

@@ -2,18 +2,20 @@
 // Asio operations in actor coroutines: the completion token use_actor.
 //
 //   auto reading = socket.async_read_some(buffer(bytes_), use_actor);
-//   Result<std::size_t> count = co_await reading;                       resumes on the actor, not on Asio's thread
+//   Result<std::size_t> count = co_await reading;                       resumes on the actor, not on Asio's
+//   thread
 //
 //   auto waiting = timer.async_wait(use_actor.with(deadline, cancel));  limits like those of an ask
 //
-// The operation starts when the token is passed, as an ask does. Its outcome is a Result: void, the one value, or a tuple
-// of the values. error::eof becomes kEnded, error::operation_aborted kCancelled, anything else kIo with Asio's text.
-// Reaching a limit, or destroying the awaitable (the actor stops), emits a terminal cancellation to the operation, on
-// the operation's executor.
+// The operation starts when the token is passed, as an ask does. Its outcome is a Result: void, the one
+// value, or a tuple of the values. error::eof becomes kEnded, error::operation_aborted kCancelled, anything
+// else kIo with Asio's text. Reaching a limit, or destroying the awaitable (the actor stops), emits a
+// terminal cancellation to the operation, on the operation's executor.
 //
 // Hazard: a cancelled operation may use its buffers until it has completed. An actor that lives on the same
-// single-threaded io_context as its sockets (runtime/asio_home.h) is safe, for there the cancellation takes effect before the
-// frame is gone. Elsewhere buffers must outlive the operation: keep them in a shared_ptr bound to the completion.
+// single-threaded io_context as its sockets (runtime/asio_home.h) is safe, for there the cancellation takes
+// effect before the frame is gone. Elsewhere buffers must outlive the operation: keep them in a shared_ptr
+// bound to the completion.
 //
 // Threading: start and await within a turn. The I/O object's own rules hold besides.
 

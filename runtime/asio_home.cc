@@ -89,19 +89,25 @@ class AsioHome : public Home {
   /// Before sleep is announced: afterwards another thread may run this home.
   void set_timer() {
     const TimePoint next = next_timer();
-    if (timer_ == nullptr || next == TimePoint::max()) return;
-    if (timer_->expiry() == next && timer_armed_) return;
-    timer_armed_ = true;
+    if (timer_ == nullptr || next == armed_for_) return;
+    armed_for_ = next;
+    if (next == TimePoint::max()) {
+      timer_->cancel();  // a pending wait would keep the host's loop from ending
+      return;
+    }
     timer_->expires_at(next);
     timer_->async_wait([self = HomePtr(this), this](const boost::system::error_code& error) {
-      if (!error && cancel_sleep()) run();
+      if (!error && cancel_sleep()) {
+        armed_for_ = TimePoint::max();
+        run();
+      }
     });
   }
 
   boost::asio::io_context& loop_;
   std::mutex running_;
   std::unique_ptr<boost::asio::steady_timer> timer_;  // whoever runs the home
-  bool timer_armed_ = false;                          // whoever runs the home
+  TimePoint armed_for_ = TimePoint::max();            // whoever runs the home
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -6,12 +6,13 @@
 //   auto session = system.spawn<Session>({.placement = Placement::on(home)}, std::move(socket));
 //   loop.run();
 //
-// The host runs the loop, with one thread or several; turns of all actors on this home never overlap in any case. The home
-// is no work in Asio's sense: a loop with nothing else to do returns from run(), and goes on when it is run again. A
-// pending timer of an actor is work.
+// The host runs the loop, with one thread or several; turns of all actors on this home never overlap in any
+// case. The home is no work in Asio's sense: a loop with nothing else to do returns from run(), and goes on
+// when it is run again. A pending timer of an actor is work.
 //
-// The io_context must outlive System::stop(). A loop that has ended does not hinder it: what is left to do then happens on
-// the stopping thread.
+// The io_context must outlive System::stop(). A loop whose run() has returned does not hinder it: what is
+// left to do then happens on the stopping thread. One that was never run counts as about to be run: call its
+// stop() first.
 //
 // Threading: any thread.
 

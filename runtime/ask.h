@@ -1,13 +1,14 @@
 #pragma once
 // Ask: a message, and the wait for its answer.
 //
-//   auto asked = ref.ask(Total{}, 2s);            the question leaves now, so several can be under way at once
-//   Result<int> total = co_await asked;
+//   auto asked = ref.ask(Total{}, 2s);            the question leaves now, so several can be under way at
+//   once Result<int> total = co_await asked;
 //
-// The answer arrives as a turn of the asker, on its home, in order among what else the replier sent it. Exactly one of
-// four things ends an ask: the answer, an error from the other side (kStopped, kFailed, kNoReply, kMailboxFull, kDropped),
-// the deadline, the CancelToken. All four are decided on the asker's home, so there is no race between them. A deadline in
-// the past answers kDeadline and sends nothing. Destroying an ask abandons it; the replier may notice (ReplyTo::wanted).
+// The answer arrives as a turn of the asker, on its home, in order among what else the replier sent it.
+// Exactly one of four things ends an ask: the answer, an error from the other side (kStopped, kFailed,
+// kNoReply, kMailboxFull, kDropped), the deadline, the CancelToken. All four are decided on the asker's home,
+// so there is no race between them. A deadline in the past answers kDeadline and sends nothing. Destroying an
+// ask abandons it; the replier may notice (ReplyTo::wanted).
 //
 // Threading: made, awaited and destroyed on the asker's home, within its turns.
 
@@ -24,7 +25,8 @@ class [[nodiscard]] Ask : public Wait {
   /// Answered already.
   explicit Ask(Result<R> answer) : answer_(std::move(answer)) {}
 
-  /// Calls `send` with the answer's way back, unless a limit has been passed already: then that is the answer.
+  /// Calls `send` with the answer's way back, unless a limit has been passed already: then that is the
+  /// answer.
   template <class Send>
   Ask(TimePoint deadline, const CancelToken& cancel, Send&& send) {
     start(deadline, cancel, std::forward<Send>(send));

@@ -1,9 +1,9 @@
 #pragma once
 // Giving up on what an actor waits for.
 //
-// A CancelSource and its tokens belong to one actor. Waits that were given a token (ask, sleep, stream reads and writes,
-// Asio operations) end with kCancelled when the source is cancelled; a token that was cancelled before ends them at
-// once. To cancel from elsewhere, send the actor a message whose handler calls cancel().
+// A CancelSource and its tokens belong to one actor. Waits that were given a token (ask, sleep, stream reads
+// and writes, Asio operations) end with kCancelled when the source is cancelled; a token that was cancelled
+// before ends them at once. To cancel from elsewhere, send the actor a message whose handler calls cancel().
 //
 // Threading: the actor's home only.
 

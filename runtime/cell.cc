@@ -8,8 +8,8 @@ namespace reprise::runtime {
 
 namespace {
 
-constexpr int kQuantum = 64;               // turns in a row, before the home's other actors get theirs
-constexpr int kTurnsBetweenLooks = 8;      // at the clock, while turns are short
+constexpr int kQuantum = 64;           // turns in a row, before the home's other actors get theirs
+constexpr int kTurnsBetweenLooks = 8;  // at the clock, while turns are short
 
 thread_local Cell* current_cell = nullptr;
 
@@ -31,7 +31,9 @@ class CurrentCell {
 }  // namespace
 
 // Not inlined: a coroutine must not keep the address of a thread_local across a suspension.
-[[gnu::noinline]] Cell* Cell::current() { return current_cell; }
+[[gnu::noinline]] Cell* Cell::current() {
+  return current_cell;
+}
 
 void Cell::post(Node* node) {
   node->target = this;

@@ -3,13 +3,14 @@
 //
 // Life:  kStarting -> kRunning -> kStopping -> kStopped, with kRestarting between kRunning and kRunning.
 //   kStopping    takes no messages, waits for its children to stop
-//   kStopped     the actor object is destroyed; the cell stays, as a stump that bounces, while someone holds a Ref
-// A turn is the running of one node. Turns of one actor never overlap. An exception that leaves a turn ends the actor
-// (or restarts it, runtime/supervision.h), never the thread.
+//   kStopped     the actor object is destroyed; the cell stays, as a stump that bounces, while someone holds
+//   a Ref
+// A turn is the running of one node. Turns of one actor never overlap. An exception that leaves a turn ends
+// the actor (or restarts it, runtime/supervision.h), never the thread.
 //
-// Ownership: references are counted; a cell that has not stopped holds one on itself. Children are listed by, and
-// their sibling links belong to, the parent's home.
-// Threading: const identity, add_ref/release, life(), counters, admit(): any thread. All else: the actor's home.
+// Ownership: references are counted; a cell that has not stopped holds one on itself. Children are listed by,
+// and their sibling links belong to, the parent's home. Threading: const identity, add_ref/release, life(),
+// counters, admit(): any thread. All else: the actor's home.
 
 #include <atomic>
 #include <coroutine>
@@ -67,7 +68,8 @@ class Cell {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
   }
 
-  /// Sends a node: straight into the mailbox if the caller runs on this home, through the home's inbox otherwise.
+  /// Sends a node: straight into the mailbox if the caller runs on this home, through the home's inbox
+  /// otherwise.
   void post(Node* node);
 
   /// Asks the actor to stop after the turn in progress; what waits in its mailbox bounces.
@@ -118,8 +120,8 @@ class Cell {
   void set_actor(Actor* actor) { actor_ = actor; }
   /// Makes the actor anew in actor_storage() when it is restarted.
   void set_factory(std::unique_ptr<class ActorFactory> factory);
-  /// From the parent's home, or for an actor without parent from any thread, once, while nobody else has a reference:
-  /// enters the actor into its home. False if that has closed.
+  /// From the parent's home, or for an actor without parent from any thread, once, while nobody else has a
+  /// reference: enters the actor into its home. False if that has closed.
   [[nodiscard]] bool launch();
 
   void start();
@@ -165,8 +167,8 @@ class Cell {
   std::atomic<std::uint64_t> turns_{0};
   std::atomic<std::uint64_t> busy_ticks_{0};
   std::atomic<std::uint32_t> handlers_{0};
-  // Set by whoever asks the actor to stop, looked at after every turn. Relaxed: the control node that is sent besides
-  // makes sure that it is seen; this only makes it sooner.
+  // Set by whoever asks the actor to stop, looked at after every turn. Relaxed: the control node that is sent
+  // besides makes sure that it is seen; this only makes it sooner.
   std::atomic<bool> stop_requested_{false};
   std::atomic<StopReason> stop_reason_{StopReason::kStopped};
 
@@ -177,6 +179,8 @@ class Cell {
   Activation* activations_ = nullptr;
   Mailbox mailbox_;
   std::unique_ptr<CellLinks> links_;  // made when first needed: children, watchers, restarts
+  std::unique_ptr<const std::string>
+      last_words_;  // why it stopped, where there is more to say than the reason
   Cell* previous_sibling_ = nullptr;
   Cell* next_sibling_ = nullptr;
   Cell* previous_resident_ = nullptr;  // guarded by the home's register

@@ -17,7 +17,9 @@ concept AnswersLater = Question<M> && requires(A& actor, M message, ReplyTo<type
   actor.on(std::move(message), std::move(reply));
 };
 template <class A, class M>
-concept Handles = AnswersLater<A, M> || requires(A& actor, M message) { actor.on(std::move(message)); };
+concept Handles = AnswersLater<A, M> || requires(A& actor, M message) {
+  actor.on(std::move(message));
+};
 
 inline Error failure(std::exception_ptr error) {
   try {
@@ -67,7 +69,8 @@ void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
   if constexpr (AnswersLater<A, M>) {
     using Returned = decltype(actor.on(std::move(message->payload), std::move(message->reply)));
     if constexpr (kIsTask<Returned>) {
-      static_assert(std::is_void_v<typename Returned::Value>, "a handler with ReplyTo returns void or Task<void>");
+      static_assert(std::is_void_v<typename Returned::Value>,
+                    "a handler with ReplyTo returns void or Task<void>");
       Returned task = actor.on(std::move(message->payload), std::move(message->reply));
       cell.begin(std::make_unique<HandlerActivation<M, void>>(std::move(message), std::move(task)));
     } else {
@@ -173,8 +176,8 @@ constexpr ActorType describe() {
   type.dispatch = &Dispatch<A, typename A::Accepts>::run;
   type.on_start = nullptr;
   type.on_stop = nullptr;
-  if constexpr (requires(A& actor) { actor.on_start(); }) type.on_start = &start<A>;
-  if constexpr (requires(A& actor) { actor.on_stop(); }) type.on_stop = &stop<A>;
+  if constexpr (requires(A & actor) { actor.on_start(); }) type.on_start = &start<A>;
+  if constexpr (requires(A & actor) { actor.on_stop(); }) type.on_stop = &stop<A>;
   type.destroy = &destroy<A>;
   return type;
 }

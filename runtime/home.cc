@@ -54,10 +54,14 @@ Home::~Home() {
 }
 
 // Not inlined: a coroutine must not keep the address of a thread_local across a suspension.
-[[gnu::noinline]] Home* Home::current() { return current_home; }
+[[gnu::noinline]] Home* Home::current() {
+  return current_home;
+}
 
 Home::Presence::Presence(Home& home) : outer_(std::exchange(current_home, &home)) {}
-Home::Presence::~Presence() { current_home = outer_; }
+Home::Presence::~Presence() {
+  current_home = outer_;
+}
 
 void Home::post(Node* node) {
   Home* here = current();
@@ -76,7 +80,8 @@ void Home::post(Node* node) {
 
 void Home::ring() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  Doorbell seen = doorbell_.load(std::memory_order_relaxed);
+  // acquire: whoever finds the home closed sees all that it did before.
+  Doorbell seen = doorbell_.load(std::memory_order_acquire);
   if (seen == Doorbell::kAwake) return;
   if (seen == Doorbell::kClosed) return bounce_inbox();
   // acq_rel: the winner hands the right to run to the woken thread.
@@ -108,7 +113,7 @@ bool Home::try_seal() {
 }
 
 void Home::close() {
-  doorbell_.store(Doorbell::kClosed, std::memory_order_relaxed);
+  doorbell_.store(Doorbell::kClosed, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   bounce_inbox();
   roads_.clear();
@@ -171,7 +176,9 @@ void Home::make_ready(Cell& cell) {
   ready_count_.store(ready_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void Home::arm(TimerEntry& timer, TimePoint deadline) { timers_.arm(timer, deadline); }
+void Home::arm(TimerEntry& timer, TimePoint deadline) {
+  timers_.arm(timer, deadline);
+}
 
 void Home::count_handlers(int change) {
   handlers_.store(handlers_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(change),

@@ -1,21 +1,22 @@
 #pragma once
 // A home: where a set of actors lives and runs, one turn at a time.
 //
-// Three kinds (runtime/thread_home.h, runtime/asio_home.h): a worker of the pool, a thread of one actor's own, and a
-// host's io_context. This class is what they share: the inbox, the list of actors that have something to do, the timers,
-// and the round in which all that is worked off.
+// Three kinds (runtime/thread_home.h, runtime/asio_home.h): a worker of the pool, a thread of one actor's
+// own, and a host's io_context. This class is what they share: the inbox, the list of actors that have
+// something to do, the timers, and the round in which all that is worked off.
 //
-// No lost wake-up. A home that finds nothing to do announces sleep, then looks once more; a sender pushes its node, then
-// looks whether sleep was announced:
-//     home:   doorbell = asleep;  fence;  inbox empty? -> sleep          sender:  push;  fence;  doorbell asleep? -> wake
-// Both fences are seq_cst, so one of the two comes first in their single order. If the home's does, the sender's look
-// comes after it and sees `asleep`; if the sender's does, the home's look sees the node. In neither order do both miss.
-// Who turns `asleep` into `awake` (one compare-and-swap) is who wakes: once. `closed` works the same way: a
-// closing home announces it and then empties the inbox; a sender that sees it empties the inbox itself. So no node is
-// ever left behind, and whoever waits for it is told.
+// No lost wake-up. A home that finds nothing to do announces sleep, then looks once more; a sender pushes its
+// node, then looks whether sleep was announced:
+//     home:   doorbell = asleep;  fence;  inbox empty? -> sleep          sender:  push;  fence;  doorbell
+//     asleep? -> wake
+// Both fences are seq_cst, so one of the two comes first in their single order. If the home's does, the
+// sender's look comes after it and sees `asleep`; if the sender's does, the home's look sees the node. In
+// neither order do both miss. Who turns `asleep` into `awake` (one compare-and-swap) is who wakes: once.
+// `closed` works the same way: a closing home announces it and then empties the inbox; a sender that sees it
+// empties the inbox itself. So no node is ever left behind, and whoever waits for it is told.
 //
-// Ownership: counted; every cell holds its home, every outlet its target, so a home outlives whatever may post to it.
-// Threading: post(), enter(), stats: any thread. The rest: whoever runs the home.
+// Ownership: counted; every cell holds its home, every outlet its target, so a home outlives whatever may
+// post to it. Threading: post(), enter(), stats: any thread. The rest: whoever runs the home.
 
 #include <array>
 #include <atomic>
@@ -64,8 +65,8 @@ class Home {
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
   std::uint32_t ready_actors() const { return ready_count_.load(std::memory_order_relaxed); }
 
-  /// Has announced sleep, with nothing in its inbox. Together with an unchanged activity() between two looks at all
-  /// homes this means that all were idle at one moment.
+  /// Has announced sleep, with nothing in its inbox. Together with an unchanged activity() between two looks
+  /// at all homes this means that all were idle at one moment.
   bool idle() const;
   std::uint64_t activity() const { return activity_.load(std::memory_order_seq_cst); }
   std::uint32_t suspended_handlers() const { return handlers_.load(std::memory_order_relaxed); }
@@ -119,8 +120,8 @@ class Home {
   /// Works off some of what there is. Returns whether there was anything. Requires a Presence.
   bool run_round();
 
-  /// kAsleep: announced, nothing to do. kStayAwake: something has come. kWoken: something has come, and wake() was or
-  /// will be called for it.
+  /// kAsleep: announced, nothing to do. kStayAwake: something has come. kWoken: something has come, and
+  /// wake() was or will be called for it.
   Sleep announce_sleep();
   /// Takes the announcement back; false if a sender did so and calls wake().
   bool cancel_sleep();
@@ -151,7 +152,8 @@ class Home {
   const std::uint32_t index_;  // small and dense over the process; free again when the home ends
   Inbox inbox_;
 
-  // See above; the fences order it, so its own accesses are relaxed, but for the swap that hands the wake-up over.
+  // See above; the fences order it, so its own accesses are relaxed, but for the swap that hands the wake-up
+  // over.
   std::atomic<Doorbell> doorbell_{Doorbell::kAwake};
   std::atomic<std::uint32_t> references_{1};
   // Reports, written by the home alone.
@@ -167,8 +169,8 @@ class Home {
   TimerWheel timers_;
 
   std::mutex register_mutex_;
-  Cell* residents_ = nullptr;  // guarded by register_mutex_
-  bool sealed_ = false;        // guarded by register_mutex_
+  Cell* residents_ = nullptr;               // guarded by register_mutex_
+  bool sealed_ = false;                     // guarded by register_mutex_
   std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads are reports
 };
 

@@ -27,7 +27,9 @@ struct Inbox::Outlet::Token {
 
 Inbox::Inbox() : queue_(std::make_unique<Queue>()) {}
 
-Inbox::~Inbox() { REPRISE_CHECK(empty(), "an inbox ended with nodes in it"); }
+Inbox::~Inbox() {
+  REPRISE_CHECK(empty(), "an inbox ended with nodes in it");
+}
 
 void Inbox::push(Node* node) {
   const bool taken = queue_->nodes.enqueue(node);
@@ -42,7 +44,9 @@ std::size_t Inbox::pop_unordered(Node** nodes, std::size_t most) {
   return queue_->nodes.try_dequeue_bulk(nodes, most);
 }
 
-bool Inbox::empty() const { return queue_->nodes.size_approx() == 0; }
+bool Inbox::empty() const {
+  return queue_->nodes.size_approx() == 0;
+}
 
 Inbox::Outlet::Outlet(Inbox& inbox) : queue_(*inbox.queue_), token_(std::make_unique<Token>(queue_)) {
   REPRISE_CHECK(token_->producer.valid(), "out of memory in an inbox");

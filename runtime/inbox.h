@@ -1,14 +1,14 @@
 #pragma once
 // The way into a home from other threads: a moodycamel queue of nodes.
 //
-// moodycamel::ConcurrentQueue is lock-free and keeps order within one *producer*: nodes of one producer come out
-// in the order in which they went in; between producers there is no order. The producers here are
+// moodycamel::ConcurrentQueue is lock-free and keeps order within one *producer*: nodes of one producer come
+// out in the order in which they went in; between producers there is no order. The producers here are
 //   - one Outlet for each sending home, used only while that home runs (so by one thread at a time, and each
 //     hand-over of a home between threads is a synchronisation): all sends of all its actors, in their order;
 //   - one implicit producer for each plain thread that sends.
 //
-// Threading: push(), pop_unordered(), empty(): any thread. pop(): the home. Outlet::push(): the thread that runs the
-// outlet's home. empty() is a hint; see Home for what may be concluded from it.
+// Threading: push(), pop_unordered(), empty(): any thread. pop(): the home. Outlet::push(): the thread that
+// runs the outlet's home. empty() is a hint; see Home for what may be concluded from it.
 
 #include <cstddef>
 #include <memory>
@@ -28,7 +28,8 @@ class Inbox {
 
   void push(Node* node);
 
-  /// Takes up to `most` nodes, from all producers in turn. How many it took; 0 may mean that others are pushing.
+  /// Takes up to `most` nodes, from all producers in turn. How many it took; 0 may mean that others are
+  /// pushing.
   std::size_t pop(Node** nodes, std::size_t most);
 
   /// The same for an inbox whose home has closed.

@@ -15,10 +15,14 @@ namespace reprise::runtime {
 
 const char* to_string(StopReason reason) {
   switch (reason) {
-    case StopReason::kStopped: return "stopped";
-    case StopReason::kFailed: return "failed";
-    case StopReason::kOutOfRestarts: return "out of restarts";
-    case StopReason::kSystemStopping: return "system stopping";
+    case StopReason::kStopped:
+      return "stopped";
+    case StopReason::kFailed:
+      return "failed";
+    case StopReason::kOutOfRestarts:
+      return "out of restarts";
+    case StopReason::kSystemStopping:
+      return "system stopping";
   }
   return "unknown reason";
 }
@@ -132,7 +136,9 @@ CellLinks& Cell::links() {
   return *links_;
 }
 
-void Cell::set_factory(std::unique_ptr<ActorFactory> factory) { links().factory = std::move(factory); }
+void Cell::set_factory(std::unique_ptr<ActorFactory> factory) {
+  links().factory = std::move(factory);
+}
 
 bool Cell::launch() {
   add_ref();  // the cell's own, until it has stopped
@@ -203,7 +209,8 @@ void CellLinks::RestartTimer::fire(TimerEntry& entry) {
 
 void Cell::restart() {
   if (on_failure_.delay == Duration{}) return continue_restart();
-  if (links().restart_timer == nullptr) links().restart_timer = std::make_unique<CellLinks::RestartTimer>(*this);
+  if (links().restart_timer == nullptr)
+    links().restart_timer = std::make_unique<CellLinks::RestartTimer>(*this);
   home_->arm(*links().restart_timer, Clock::now() + on_failure_.delay);
 }
 
@@ -286,13 +293,13 @@ void Cell::finish_stop() {
     }
     type_.destroy(std::exchange(actor_, nullptr));
   }
-  life_.store(Life::kStopped, std::memory_order_relaxed);
-  mailbox_.bounce_all(ErrorCode::kStopped);
-
   const std::string why = links_ != nullptr ? links_->why : std::string();
+  if (!why.empty()) last_words_ = std::make_unique<const std::string>(why);
+  life_.store(Life::kStopped, std::memory_order_relaxed);
   if (links_ != nullptr) {
     for (const CellPtr& watcher : links_->watchers) send_down(*watcher, Down{id_, reason, why});
   }
+  mailbox_.bounce_all(ErrorCode::kStopped);
   const bool escalates =
       (reason == StopReason::kFailed && on_failure_.action == OnFailure::Do::kEscalate) ||
       (reason == StopReason::kOutOfRestarts && on_failure_.then == OnFailure::Do::kEscalate);
@@ -316,12 +323,15 @@ void Cell::child_escalated(const std::string& why) {
 }
 
 void Cell::add_watcher(Cell& watcher) {
-  post_control(*this, [who = id_, watcher = CellPtr(&watcher)](Cell* cell) {
+  post_control(*this, [self = CellPtr(this), watcher = CellPtr(&watcher)](Cell* cell) {
     if (cell != nullptr) {
       cell->links().watchers.push_back(watcher);
-    } else {
-      send_down(*watcher, Down{who, StopReason::kStopped, "had stopped before it was watched"});
+      return;
     }
+    // It has stopped. What is read here was written before it did, by its home; see Home::ring() for the
+    // order.
+    send_down(*watcher, Down{self->id_, self->stop_reason_.load(std::memory_order_relaxed),
+                             self->last_words_ != nullptr ? *self->last_words_ : std::string()});
   });
 }
 

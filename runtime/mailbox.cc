@@ -20,12 +20,15 @@ Admission Mailbox::admit(bool can_wait) {
   // Older ones are dropped by the home; one that is too busy to do so is protected by a second bound.
   if (spec_.overload == Overload::kDropOldest && before < 2 * spec_.capacity) return Admission::kAdmitted;
   // A parked message stays counted: whoever comes later finds no room before it, so it is not overtaken.
-  if (spec_.overload == Overload::kSuspend && can_wait) return Admission::kPark;
+  const bool may_park = spec_.overload == Overload::kSuspend && can_wait;
+  if (may_park && before - spec_.capacity < kMostParked) return Admission::kPark;
   admitted_.fetch_sub(1, std::memory_order_relaxed);
   return Admission::kFull;
 }
 
-void Mailbox::withdraw() { admitted_.fetch_sub(1, std::memory_order_relaxed); }
+void Mailbox::withdraw() {
+  admitted_.fetch_sub(1, std::memory_order_relaxed);
+}
 
 void Mailbox::admit_always() {
   if (spec_.bounded()) admitted_.fetch_add(1, std::memory_order_relaxed);
@@ -37,12 +40,18 @@ std::uint32_t Mailbox::depth() const {
 
 void Mailbox::put(Node* node) {
   switch (node->ops->kind) {
-    case NodeKind::kMessage: return put_message(node);
-    case NodeKind::kContinuation: return arrived_.push(node);
-    case NodeKind::kControl: return control_.push(node);
+    case NodeKind::kMessage:
+      return put_message(node);
+    case NodeKind::kContinuation:
+      return arrived_.push(node);
+    case NodeKind::kControl:
+      return control_.push(node);
     case NodeKind::kParked:
       parked_.push(node);
-      return admit_parked();
+      ++parked_count_;
+      admit_parked();
+      if (parked_count_ >= weed_at_) weed_parked();
+      return;
   }
 }
 
@@ -50,7 +59,8 @@ void Mailbox::put_message(Node* node) {
   arrived_.push(node);
   const std::uint32_t now_waiting = waiting_.load(std::memory_order_relaxed) + 1;
   waiting_.store(now_waiting, std::memory_order_relaxed);
-  if (spec_.overload == Overload::kDropOldest && spec_.bounded() && now_waiting > spec_.capacity) drop_oldest();
+  if (spec_.overload == Overload::kDropOldest && spec_.bounded() && now_waiting > spec_.capacity)
+    drop_oldest();
 }
 
 void Mailbox::drop_oldest() {
@@ -69,6 +79,7 @@ void Mailbox::note_taken() {
 void Mailbox::admit_parked() {
   while (!parked_.empty() && waiting_.load(std::memory_order_relaxed) < spec_.capacity) {
     const std::unique_ptr<ParkedSend> parked(static_cast<ParkedSend*>(parked_.pop()));
+    --parked_count_;
     if (parked->still_wanted()) {
       put_message(parked->message);
       parked->admitted.answer({});
@@ -77,6 +88,23 @@ void Mailbox::admit_parked() {
       parked->message->ops->bounce(parked->message, ErrorCode::kCancelled);
     }
   }
+}
+
+/// Drops the messages of senders who gave up. Called when the list has doubled, so that it costs little for
+/// each.
+void Mailbox::weed_parked() {
+  NodeList all = std::exchange(parked_, {});
+  parked_count_ = 0;
+  while (Node* node = all.pop()) {
+    if (static_cast<ParkedSend*>(node)->still_wanted()) {
+      parked_.push(node);
+      ++parked_count_;
+    } else {
+      withdraw();
+      ParkedSend::bounce_node(node, ErrorCode::kCancelled);
+    }
+  }
+  weed_at_ = 2 * parked_count_ + kFirstWeeding;
 }
 
 Node* Mailbox::take(bool messages_too) {
@@ -100,7 +128,10 @@ Node* Mailbox::take(bool messages_too) {
 void Mailbox::bounce_list(NodeList& list, ErrorCode why) {
   while (Node* node = list.pop()) {
     if (node->ops->kind == NodeKind::kMessage) note_taken();
-    if (node->ops->kind == NodeKind::kParked) withdraw();
+    if (node->ops->kind == NodeKind::kParked) {
+      withdraw();
+      --parked_count_;
+    }
     node->ops->bounce(node, why);
   }
 }

@@ -2,10 +2,11 @@
 // Messages: plain structs, moved from sender to receiver.
 //
 //   struct Add { int amount; };                          told
-//   struct Total { using Reply = int; };                 told or asked; a question names the type of its answer
+//   struct Total { using Reply = int; };                 told or asked; a question names the type of its
+//   answer
 //
-// An actor class lists what it takes: `using Accepts = Messages<Add, Total>;`. Sending anything else does not compile.
-// A message must be movable without throwing, and must not refer to the sender's memory.
+// An actor class lists what it takes: `using Accepts = Messages<Add, Total>;`. Sending anything else does not
+// compile. A message must be movable without throwing, and must not refer to the sender's memory.
 
 #include <concepts>
 #include <memory>
@@ -24,7 +25,9 @@ template <class... Ms>
 struct Messages {};
 
 template <class M>
-concept Question = requires { typename M::Reply; };
+concept Question = requires {
+  typename M::Reply;
+};
 
 template <class M, class... Ms>
 concept OneOf = (std::same_as<M, Ms> || ...);
@@ -36,12 +39,15 @@ inline constexpr char kMessageTag = 0;
 /// Counts a message that nobody will read.
 void note_dead_letter(Cell& target);
 
-inline void run_message(Node* node, Cell& cell) { cell.type().dispatch(cell, node); }
+inline void run_message(Node* node, Cell& cell) {
+  cell.type().dispatch(cell, node);
+}
 
 template <class M>
 struct Message : Node, Pooled {
   static_assert(std::is_nothrow_move_constructible_v<M>, "a message must move without throwing");
-  static_assert(alignof(M) <= alignof(std::max_align_t), "an over-aligned message must hold its data by pointer");
+  static_assert(alignof(M) <= alignof(std::max_align_t),
+                "an over-aligned message must hold its data by pointer");
 
   explicit Message(M content) : Node(&kOps), payload(std::move(content)) {}
 
@@ -57,7 +63,8 @@ struct Message : Node, Pooled {
 template <Question M>
 struct Message<M> : Node, Pooled {
   static_assert(std::is_nothrow_move_constructible_v<M>, "a message must move without throwing");
-  static_assert(alignof(M) <= alignof(std::max_align_t), "an over-aligned message must hold its data by pointer");
+  static_assert(alignof(M) <= alignof(std::max_align_t),
+                "an over-aligned message must hold its data by pointer");
 
   explicit Message(M content) : Node(&kOps), payload(std::move(content)) {}
 
@@ -69,7 +76,7 @@ struct Message<M> : Node, Pooled {
   static constexpr NodeOps kOps{NodeKind::kMessage, kTypeName<M>, &kMessageTag<M>, run_message, bounce_node};
 
   M payload;
-  ReplyTo<typename M::Reply> reply;        // empty when told
+  ReplyTo<typename M::Reply> reply;       // empty when told
   TimePoint deadline = TimePoint::max();  // of the asker: work that is late is not begun
 };
 

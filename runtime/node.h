@@ -1,8 +1,8 @@
 #pragma once
 // What travels between actors: an intrusive node with its target, and a FIFO list of such nodes.
 //
-// A node is owned by exactly one place at a time: its maker, an inbox in transit, or a list of its target's cell.
-// Whoever owns it ends it in one of two ways, through its operations:
+// A node is owned by exactly one place at a time: its maker, an inbox in transit, or a list of its target's
+// cell. Whoever owns it ends it in one of two ways, through its operations:
 //   run     on the target's home, as (a part of) a turn of the target; consumes the node
 //   bounce  on any thread, when it will never run; tells whoever waits why; consumes the node
 //
@@ -27,8 +27,8 @@ enum class NodeKind : std::uint8_t {
 
 struct NodeOps {
   NodeKind kind;
-  const char* name;    // of the message type, for the profiler
-  const void* tag;     // identity of the message type (runtime/message.h); null for others
+  const char* name;  // of the message type, for the profiler
+  const void* tag;   // identity of the message type (runtime/message.h); null for others
   void (*run)(Node*, Cell&);
   void (*bounce)(Node*, ErrorCode);
 };

@@ -16,8 +16,12 @@ namespace reprise::runtime {
 
 #if defined(REPRISE_POOL_BYPASS)
 
-void* pool_allocate(std::size_t size) { return ::operator new(size); }
-void pool_free(void* block, std::size_t) noexcept { ::operator delete(block); }
+void* pool_allocate(std::size_t size) {
+  return ::operator new(size);
+}
+void pool_free(void* block, std::size_t) noexcept {
+  ::operator delete(block);
+}
 
 #else
 
@@ -33,13 +37,19 @@ struct FreeBlock {
   FreeBlock* next_batch;  // meaningful in the first block of a batch in the central store
 };
 
-std::size_t class_of(std::size_t size) { return (size - 1) / kPoolGranule; }
-std::size_t class_bytes(std::size_t size_class) { return (size_class + 1) * kPoolGranule; }
+std::size_t class_of(std::size_t size) {
+  return (size - 1) / kPoolGranule;
+}
+std::size_t class_bytes(std::size_t size_class) {
+  return (size_class + 1) * kPoolGranule;
+}
 
 void* system_allocate(std::size_t size_class) {
-  return ::operator new(class_bytes(size_class), std::align_val_t{kPoolGranule});
+  return ::operator new (class_bytes(size_class), std::align_val_t{kPoolGranule});
 }
-void system_free(void* block) { ::operator delete(block, std::align_val_t{kPoolGranule}); }
+void system_free(void* block) {
+  ::operator delete (block, std::align_val_t{kPoolGranule});
+}
 
 void free_chain(FreeBlock* chain) {
   while (chain != nullptr) {
@@ -87,7 +97,8 @@ class CentralStore {
 };
 
 CentralStore& central() {
-  static CentralStore* store = new CentralStore;  // never destroyed: blocks are freed during static destruction
+  static CentralStore* store =
+      new CentralStore;  // never destroyed: blocks are freed during static destruction
   return *store;
 }
 

@@ -5,10 +5,10 @@
 // allocation takes no lock and no atomic. Blocks wander with the messages: a thread that frees more than it
 // allocates hands batches of half its list to a central store, from which the others refill.
 //
-// Bounds: a thread keeps at most kKeptPerClass blocks a class; the central store keeps at most kCentralBatches
-// batches a class, and what is over goes back to the system.
-// Threading: any thread, also during the destruction of thread-local and static objects.
-// Under AddressSanitizer the pool is bypassed, so that use after free is seen.
+// Bounds: a thread keeps at most kKeptPerClass blocks a class; the central store keeps at most
+// kCentralBatches batches a class, and what is over goes back to the system. Threading: any thread, also
+// during the destruction of thread-local and static objects. Under AddressSanitizer the pool is bypassed, so
+// that use after free is seen.
 
 #include <cstddef>
 

@@ -1,15 +1,15 @@
 #pragma once
 // Ref<Ms...>: a typed handle to an actor that takes at least the messages Ms.
 //
-// Copyable, comparable, may be sent in messages and kept for ever. It neither keeps the actor running nor stops it; a
-// stopped actor answers every send with kStopped. A Ref converts to any Ref of fewer messages, so a receiver names only
-// what it needs: `Ref<Stop>` is every actor that takes Stop.
+// Copyable, comparable, may be sent in messages and kept for ever. It neither keeps the actor running nor
+// stops it; a stopped actor answers every send with kStopped. A Ref converts to any Ref of fewer messages, so
+// a receiver names only what it needs: `Ref<Stop>` is every actor that takes Stop.
 //
 // How to send
 //   tell          returns at once: kSent, or why not. What the receiver does with it is not reported.
-//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
-//   ask           awaitable: the answer, or why there is none, by a deadline
-//   ask_blocking  the same for a thread that is no actor's; never call it from a turn
+//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like
+//   tell ask           awaitable: the answer, or why there is none, by a deadline ask_blocking  the same for
+//   a thread that is no actor's; never call it from a turn
 // The promises about order and delivery stand in runtime/mailbox.h.
 //
 // Threading: tell, ask_blocking, stop, watch: any thread. send, ask: within a turn.
@@ -33,9 +33,12 @@ namespace ref_detail {
 template <class M>
 SendStatus tell(Cell& cell, M&& content) {
   switch (cell.mailbox().admit(/*can_wait=*/false)) {
-    case Admission::kAdmitted: break;
-    case Admission::kClosed: return note_dead_letter(cell), SendStatus::kStopped;
-    default: return SendStatus::kMailboxFull;
+    case Admission::kAdmitted:
+      break;
+    case Admission::kClosed:
+      return note_dead_letter(cell), SendStatus::kStopped;
+    default:
+      return SendStatus::kMailboxFull;
   }
   cell.post(new Message<std::remove_cvref_t<M>>(std::forward<M>(content)));
   return SendStatus::kSent;
@@ -50,7 +53,10 @@ void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint de
   message->reply = std::move(reply);
   message->deadline = deadline;
   message->target = &cell;
-  cell.post(admission == Admission::kPark ? static_cast<Node*>(new ParkedSend(message, {})) : message);
+  if (admission == Admission::kAdmitted) return cell.post(message);
+  cell.post(new ParkedSend(message, [](const ParkedSend& parked) {
+    return static_cast<const Message<M>*>(parked.message)->reply.wanted();
+  }));
 }
 
 template <class M>
@@ -86,40 +92,36 @@ class Ref {
   explicit Ref(CellPtr cell) : cell_(std::move(cell)) {}
 
   template <class... Others>
-    requires(OneOf<Ms, Others...> && ...)
-  Ref(const Ref<Others...>& other) : cell_(other.cell()) {}
+  requires(OneOf<Ms, Others...>&&...) Ref(const Ref<Others...>& other) : cell_(other.cell()) {}
 
   template <class M>
-    requires OneOf<std::remove_cvref_t<M>, Ms...>
-  SendStatus tell(M&& message) const {
-    return ref_detail::tell(*cell_, std::forward<M>(message));
-  }
+  requires OneOf<std::remove_cvref_t<M>, Ms...> SendStatus tell(M&& message)
+  const { return ref_detail::tell(*cell_, std::forward<M>(message)); }
 
   /// Result<void> once the message is in the mailbox.
   template <class M>
-    requires OneOf<M, Ms...>
-  Ask<void> send(M message, TimePoint deadline = TimePoint::max(), const CancelToken& cancel = {}) const {
-    return ref_detail::send(*cell_, std::move(message), deadline, cancel);
-  }
+  requires OneOf<M, Ms...> Ask<void> send(M message, TimePoint deadline = TimePoint::max(),
+                                          const CancelToken& cancel = {})
+  const { return ref_detail::send(*cell_, std::move(message), deadline, cancel); }
 
   template <Question M>
-    requires OneOf<M, Ms...>
-  Ask<typename M::Reply> ask(M message, TimePoint deadline, const CancelToken& cancel = {}) const {
+  requires OneOf<M, Ms...> Ask<typename M::Reply> ask(M message, TimePoint deadline,
+                                                      const CancelToken& cancel = {})
+  const {
     return Ask<typename M::Reply>(deadline, cancel, [&](ReplyTo<typename M::Reply> reply) {
       ref_detail::ask<M>(*cell_, std::move(message), std::move(reply), deadline);
     });
   }
   template <Question M>
-    requires OneOf<M, Ms...>
-  Ask<typename M::Reply> ask(M message, Duration timeout, const CancelToken& cancel = {}) const {
-    return ask(std::move(message), Clock::now() + timeout, cancel);
-  }
+  requires OneOf<M, Ms...> Ask<typename M::Reply> ask(M message, Duration timeout,
+                                                      const CancelToken& cancel = {})
+  const { return ask(std::move(message), deadline_after(timeout), cancel); }
 
   template <Question M>
-    requires OneOf<M, Ms...>
-  Result<typename M::Reply> ask_blocking(M message, Duration timeout) const {
+  requires OneOf<M, Ms...> Result<typename M::Reply> ask_blocking(M message, Duration timeout)
+  const {
     REPRISE_CHECK(Home::current() == nullptr, "ask_blocking() on a thread that runs actors");
-    const TimePoint deadline = Clock::now() + timeout;
+    const TimePoint deadline = deadline_after(timeout);
     if (timeout <= Duration::zero()) return ErrorCode::kDeadline;
     auto* slot = new BlockingReply<typename M::Reply>();
     ref_detail::ask<M>(*cell_, std::move(message), ReplyTo<typename M::Reply>(slot), deadline);

@@ -1,9 +1,10 @@
 #pragma once
 // The two ends of one answer.
 //
-// A question carries ReplyTo<R>; the answer goes into a slot that the asker made, and the slot itself travels back as
-// a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when it is let go unused. Handlers usually
-// just return the value; one that answers later takes the ReplyTo as its second parameter and keeps it:
+// A question carries ReplyTo<R>; the answer goes into a slot that the asker made, and the slot itself travels
+// back as a node. A ReplyTo answers exactly once: by answer(), or with kNoReply when it is let go unused.
+// Handlers usually just return the value; one that answers later takes the ReplyTo as its second parameter
+// and keeps it:
 //
 //   void on(Compute job, ReplyTo<int> reply) { waiting_.push_back(std::move(reply)); }
 //

@@ -19,7 +19,7 @@ enum class ErrorCode {
   kDropped,      // the mailbox took the message, then dropped it to make room for newer ones
   kDeadline,     // the deadline passed first; the work may or may not have been done
   kCancelled,    // the waiting side gave up through a CancelToken
-  kNoReply,      // the handler let go of the reply without answering
+  kNoReply,      // the handler let go of its ReplyTo without answering, by an exception or otherwise
   kFailed,       // the handler threw; the message of the exception is in the error
   kEnded,        // the stream ended in good order
   kIo,           // an operating system or Asio error; its text is in the error

@@ -40,7 +40,8 @@ class Remake : public ActorFactory {
   explicit Remake(const Args&... args) : arguments_(args...) {}
   Actor* make(Cell& cell) override {
     const Construction construction(cell);
-    return std::apply([&](const Args&... args) -> Actor* { return new (cell.actor_storage()) A(args...); }, arguments_);
+    return std::apply([&](const Args&... args) -> Actor* { return new (cell.actor_storage()) A(args...); },
+                      arguments_);
   }
 
  private:
@@ -62,8 +63,9 @@ RefOf<A> spawn(SystemCore& core, Cell* parent, const SpawnOptions& options, Args
                   std::is_constructible_v<A, const std::decay_t<Args>&...>) {
       cell->set_factory(std::make_unique<Remake<A, std::decay_t<Args>...>>(args...));
     } else {
-      throw std::invalid_argument(std::string("an actor that is to be restarted needs arguments that can be copied: ") +
-                                  kType<A>.name);
+      throw std::invalid_argument(
+          std::string("an actor that is to be restarted needs arguments that can be copied: ") +
+          kType<A>.name);
     }
   }
   {

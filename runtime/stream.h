@@ -1,25 +1,26 @@
 #pragma once
-// A stream of values from one writer to one reader, with credit: the writer may be ahead of the reader by what the
-// reader granted, at most the window; then it suspends.
+// A stream of values from one writer to one reader, with credit: the writer may be ahead of the reader by
+// what the reader granted, at most the window; then it suspends.
 //
 //   auto [writer, reader] = make_stream<Token>(64);
 //   auto writing = writer.write(token);                     auto reading = reader.next();
 //   Result<void> written = co_await writing;                Result<Token> token = co_await reading;
 //
-// Either end may be sent to another actor in a message before its first wait, and belongs to one actor (or one plain
-// thread, by the blocking calls) from then on. Credit is granted by taking: with Credit::kManual by grant() alone, for a
-// reader that passes values on and knows better when it can take more.
+// Either end may be sent to another actor in a message before its first wait, and belongs to one actor (or
+// one plain thread, by the blocking calls) from then on. Credit is granted by taking: with Credit::kManual by
+// grant() alone, for a reader that passes values on and knows better when it can take more.
 //
-// Ends. writer.close(): the reader gets what was written, then kEnded. writer.fail(e): the same, then e. Destroying the
-// writer: the same, then kStopped. reader.cancel() or destroying the reader: the writer gets kEnded, and what was not
-// read is destroyed. Each end that waits is woken by the other's end.
+// Ends. writer.close(): the reader gets what was written, then kEnded. writer.fail(e): the same, then e.
+// Destroying the writer: the same, then kStopped. reader.cancel() or destroying the reader: the writer gets
+// kEnded, and what was not read is destroyed. Each end that waits is woken by the other's end.
 //
-// Why no wake-up is lost. A side that waits swaps its word to kWaiting and looks at the stream once more; the other
-// side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one word, so the later
-// one (acq_rel) sees everything before the earlier one: either the waiter's second look sees the change, or the other
-// side sees kWaiting and wakes it.
+// Why no wake-up is lost. A side that waits swaps its word to kWaiting and looks at the stream once more; the
+// other side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one
+// word, so the later one (acq_rel) sees everything before the earlier one: either the waiter's second look
+// sees the change, or the other side sees kWaiting and wakes it.
 //
-// Threading: each end in one thread at a time; the two ends in any two. Waits resume on the waiting actor's home.
+// Threading: each end in one thread at a time; the two ends in any two. Waits resume on the waiting actor's
+// home.
 
 #include <atomic>
 #include <cstdint>
@@ -74,7 +75,8 @@ class StreamCore : public StreamCoreBase {
     slot.reset();
     ++taken_;
     if (credit_ == Credit::kByTaking && ++ungranted_ >= (window_ + 1) / 2) {
-      add_credit(std::exchange(ungranted_, 0));  // in batches, so that a fast pair does not wake each other for each value
+      add_credit(std::exchange(
+          ungranted_, 0));  // in batches, so that a fast pair does not wake each other for each value
     }
     return value;
   }
@@ -130,7 +132,9 @@ template <class T>
 class [[nodiscard]] StreamWrite : public StreamWait {
  public:
   StreamWrite(std::shared_ptr<StreamCore<T>> core, T value, TimePoint deadline, CancelToken cancel)
-      : StreamWait(core->writer_side, deadline, std::move(cancel)), core_(std::move(core)), value_(std::move(value)) {}
+      : StreamWait(core->writer_side, deadline, std::move(cancel)),
+        core_(std::move(core)),
+        value_(std::move(value)) {}
   ~StreamWrite() { withdraw(); }
 
   Result<void> await_resume() { return std::move(*outcome_); }
@@ -171,7 +175,8 @@ class StreamReader {
   /// For a plain thread.
   Result<T> next_blocking(TimePoint deadline) {
     std::optional<Result<T>> value;
-    const bool done = core_->reader_side.block_until(deadline, [&] { return (value = core_->try_read()).has_value(); });
+    const bool done =
+        core_->reader_side.block_until(deadline, [&] { return (value = core_->try_read()).has_value(); });
     return done ? std::move(*value) : Result<T>(ErrorCode::kDeadline);
   }
 
@@ -210,8 +215,8 @@ class StreamWriter {
   /// For a plain thread.
   Result<void> write_blocking(T value, TimePoint deadline) {
     std::optional<Result<void>> written;
-    const bool done =
-        core_->writer_side.block_until(deadline, [&] { return (written = core_->try_write(value)).has_value(); });
+    const bool done = core_->writer_side.block_until(
+        deadline, [&] { return (written = core_->try_write(value)).has_value(); });
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
 

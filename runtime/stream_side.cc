@@ -6,7 +6,8 @@
 namespace reprise::runtime {
 
 struct StreamSide::WakeUp : Node, Pooled {
-  WakeUp(std::shared_ptr<StreamCoreBase> stream, StreamSide& woken) : Node(&kOps), core(std::move(stream)), side(woken) {}
+  WakeUp(std::shared_ptr<StreamCoreBase> stream, StreamSide& woken)
+      : Node(&kOps), core(std::move(stream)), side(woken) {}
 
   static void run_node(Node* node, Cell&) {
     const std::unique_ptr<WakeUp> wake_up(static_cast<WakeUp*>(node));

@@ -1,5 +1,6 @@
 #pragma once
-// One side of a stream as a place to wait: the part of runtime/stream.h that does not depend on the type of the values.
+// One side of a stream as a place to wait: the part of runtime/stream.h that does not depend on the type of
+// the values.
 //
 // Threading: notify(): the other side. The rest: the side's own actor or thread.
 
@@ -42,7 +43,7 @@ class StreamSide {
   StreamCoreBase& core_;
   // See runtime/stream.h for why acq_rel swaps suffice.
   std::atomic<Word> word_{Word::kIdle};
-  CellPtr cell_;                  // set before the first announcement, then constant; empty for a plain thread
+  CellPtr cell_;  // set before the first announcement, then constant; empty for a plain thread
   StreamWait* waiting_ = nullptr;  // the side's home only
   std::mutex mutex_;
   std::condition_variable changed_;

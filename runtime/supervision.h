@@ -3,16 +3,18 @@
 //
 // A turn that throws fails the actor. What follows is chosen where the actor is spawned:
 //   stop       (default) the actor stops with StopReason::kFailed
-//   restart    the actor object is destroyed and made anew from the same arguments, after its children have stopped. The
-//              cell stays: references and waiting messages remain valid; the message that failed is not repeated, and
-//              suspended handlers are dropped (their askers are told kNoReply). More than `restarts` failures within
-//              `window`, and the actor ends as if by `then`.
-//   escalate   the actor stops and its parent fails with its error, to be treated by the parent's own rule; an actor
+//   restart    the actor object is destroyed and made anew from the same arguments, after its children have
+//   stopped. The
+//              cell stays: references and waiting messages remain valid; the message that failed is not
+//              repeated, and suspended handlers are dropped (their askers are told kNoReply). More than
+//              `restarts` failures within `window`, and the actor ends as if by `then`.
+//   escalate   the actor stops and its parent fails with its error, to be treated by the parent's own rule;
+//   an actor
 //              without parent escalates to SystemOptions::on_escalation.
 // When an actor stops or restarts, its children stop first.
 //
-// watch(*this, ref) lets any actor that takes Down learn of another's end: exactly one Down for each watch, after all
-// messages that the watched actor sent to the watcher; at once if it has stopped already.
+// watch(*this, ref) lets any actor that takes Down learn of another's end: exactly one Down for each watch,
+// after all messages that the watched actor sent to the watcher; at once if it has stopped already.
 
 #include <chrono>
 #include <cstdint>
@@ -44,7 +46,8 @@ struct OnFailure {
 
   static constexpr OnFailure stop() { return {}; }
   static constexpr OnFailure escalate() { return {.action = Do::kEscalate}; }
-  static constexpr OnFailure restart(std::uint32_t most, Duration within, Do then = Do::kStop, Duration delay = {}) {
+  static constexpr OnFailure restart(std::uint32_t most, Duration within, Do then = Do::kStop,
+                                     Duration delay = {}) {
     return {.action = Do::kRestart, .then = then, .restarts = most, .window = within, .delay = delay};
   }
 };

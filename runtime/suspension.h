@@ -1,14 +1,14 @@
 #pragma once
-// Base of the awaitables that wait for something outside the coroutine: a reply, a stream, a timer, an Asio operation.
+// Base of the awaitables that wait for something outside the coroutine: a reply, a stream, a timer, an Asio
+// operation.
 //
-// A Suspension remembers which coroutine of which actor waits. What it waits for ends the wait on the actor's home,
-// in one of two ways: resume() from within a node's run, which makes the rest of the coroutine part of that turn; or
-// wake(), from anywhere on the home, which queues a turn of its own. Because both happen on the home, and the
-// coroutine itself runs there, nothing can resume it while it is still suspending.
+// A Suspension remembers which coroutine of which actor waits. What it waits for ends the wait on the actor's
+// home, in one of two ways: resume() from within a node's run, which makes the rest of the coroutine part of
+// that turn; or wake(), from anywhere on the home, which queues a turn of its own. Because both happen on the
+// home, and the coroutine itself runs there, nothing can resume it while it is still suspending.
 //
-// Destroying a waiting Suspension (its coroutine is being destroyed) withdraws a queued wake-up; the derived class
-// withdraws from what it waited for.
-// Threading: the actor's home only.
+// Destroying a waiting Suspension (its coroutine is being destroyed) withdraws a queued wake-up; the derived
+// class withdraws from what it waited for. Threading: the actor's home only.
 
 #include <coroutine>
 

@@ -11,11 +11,12 @@ namespace reprise::runtime {
 namespace {
 
 void print_failure(ActorId who, const char* name, const std::string& why) {
-  std::fprintf(stderr, "actor %s #%llu failed: %s\n", name, static_cast<unsigned long long>(who), why.c_str());
+  std::fprintf(stderr, "actor %s #%llu failed: %s\n", name, static_cast<unsigned long long>(who),
+               why.c_str());
 }
 void print_escalation(ActorId who, const char* name, const std::string& why) {
-  std::fprintf(stderr, "actor %s #%llu: nobody treats its failure: %s\n", name, static_cast<unsigned long long>(who),
-               why.c_str());
+  std::fprintf(stderr, "actor %s #%llu: nobody treats its failure: %s\n", name,
+               static_cast<unsigned long long>(who), why.c_str());
 }
 
 ActorInfo describe(Cell& cell, Home& home) {
@@ -33,17 +34,24 @@ ActorInfo describe(Cell& cell, Home& home) {
           .running_ns = runs ? ticks_to_ns(now - running.since) : 0};
 }
 
-void nap() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+void nap() {
+  std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
 
 }  // namespace
 
 const char* to_string(Cell::Life life) {
   switch (life) {
-    case Cell::Life::kStarting: return "starting";
-    case Cell::Life::kRunning: return "running";
-    case Cell::Life::kRestarting: return "restarting";
-    case Cell::Life::kStopping: return "stopping";
-    case Cell::Life::kStopped: return "stopped";
+    case Cell::Life::kStarting:
+      return "starting";
+    case Cell::Life::kRunning:
+      return "running";
+    case Cell::Life::kRestarting:
+      return "restarting";
+    case Cell::Life::kStopping:
+      return "stopping";
+    case Cell::Life::kStopped:
+      return "stopped";
   }
   return "unknown";
 }
@@ -88,7 +96,8 @@ std::size_t System::actor_count() const {
 }
 
 bool System::drain(TimePoint deadline) {
-  // Idle twice with the same activity: no home had a turn between the two looks, so all were idle at one moment.
+  // Idle twice with the same activity: no home had a turn between the two looks, so all were idle at one
+  // moment.
   std::vector<std::uint64_t> before;
   while (true) {
     std::vector<std::uint64_t> now;

@@ -1,5 +1,6 @@
 #pragma once
-// An actor system: a pool of workers, and everything that lives on it. Start reading here, then runtime/actor.h.
+// An actor system: a pool of workers, and everything that lives on it. Start reading here, then
+// runtime/actor.h.
 //
 //   System system({.workers = 4});
 //   auto counter = system.spawn<Counter>();
@@ -7,12 +8,13 @@
 //   Result<int> total = counter.ask_blocking(Total{}, 1s);
 //   system.stop();
 //
-// A program may have several systems, and references may cross between them. Nothing here needs main(), signals or an
-// event loop; a host's own io_context can be made a home for actors (runtime/asio_home.h).
+// A program may have several systems, and references may cross between them. Nothing here needs main(),
+// signals or an event loop; a host's own io_context can be made a home for actors (runtime/asio_home.h).
 //
-// stop() goes through three phases: drain (nothing is spawned from outside; what is in the mailboxes, and the handlers
-// that are suspended, are worked off), stop (children before parents; what still waits bounces with kStopped), join.
-// Each is bounded; a turn that hangs is named in the report, and its thread is left behind with all that it refers to.
+// stop() goes through three phases: drain (nothing is spawned from outside; what is in the mailboxes, and the
+// handlers that are suspended, are worked off), stop (children before parents; what still waits bounces with
+// kStopped), join. Each is bounded; a turn that hangs is named in the report, and its thread is left behind
+// with all that it refers to.
 //
 // Threading: any thread that is no actor's.
 
@@ -28,7 +30,7 @@
 namespace reprise::runtime {
 
 struct SystemOptions {
-  unsigned workers = 0;              // 0: one for each core
+  unsigned workers = 0;                // 0: one for each core
   std::string thread_name = "actors";  // workers are called actors/0, actors/1, ...
   /// By default both print a line to stderr.
   FailureHooks hooks{};
@@ -39,19 +41,19 @@ struct ActorInfo {
   ActorId id;
   std::string name;
   Cell::Life life;
-  std::uint32_t home;                // index of where it lives
+  std::uint32_t home;  // index of where it lives
   std::uint32_t mailbox_depth;
   std::uint32_t suspended_handlers;
   std::uint64_t turns;
-  std::uint64_t busy_ns;             // in completed turns
-  std::uint64_t running_ns;          // of the turn in progress; 0 if none
+  std::uint64_t busy_ns;     // in completed turns
+  std::uint64_t running_ns;  // of the turn in progress; 0 if none
 };
 
 const char* to_string(Cell::Life life);
 
 struct StopReport {
-  bool drained = false;           // nothing was left undone when actors were told to stop
-  bool complete = false;          // every actor has stopped and every thread was joined
+  bool drained = false;            // nothing was left undone when actors were told to stop
+  bool complete = false;           // every actor has stopped and every thread was joined
   std::vector<ActorInfo> stuck{};  // who had not stopped when the time was up
 };
 

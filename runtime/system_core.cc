@@ -9,8 +9,8 @@ void SystemCore::add_home(HomePtr home) {
   {
     std::lock_guard lock(mutex_);
     const auto has_ended = [](const HomePtr& other) { return other->wait_ended(TimePoint::min()); };
-    const auto first_ended =
-        std::stable_partition(homes_.begin(), homes_.end(), [&](const HomePtr& other) { return !has_ended(other); });
+    const auto first_ended = std::stable_partition(homes_.begin(), homes_.end(),
+                                                   [&](const HomePtr& other) { return !has_ended(other); });
     std::move(first_ended, homes_.end(), std::back_inserter(ended));
     homes_.erase(first_ended, homes_.end());
     homes_.push_back(std::move(home));
@@ -24,10 +24,24 @@ std::vector<HomePtr> SystemCore::homes() const {
 }
 
 void SystemCore::forget_homes() {
-  std::vector<HomePtr> homes;
   {
     std::lock_guard lock(mutex_);
+    forgetting_ = true;
+  }
+  home_ended();
+}
+
+void SystemCore::home_ended() {
+  std::vector<HomePtr> homes;
+  std::vector<HomePtr> pool;
+  {
+    std::lock_guard lock(mutex_);
+    if (!forgetting_) return;
+    for (const HomePtr& home : homes_) {
+      if (!home->wait_ended(TimePoint::min())) return;  // an actor of it may still ask for a worker
+    }
     homes.swap(homes_);
+    pool.swap(pool_);
   }
 }
 

@@ -16,8 +16,8 @@
 
 namespace reprise::runtime {
 
-/// Told of every turn that throws, and of every failure that nobody above treats. Called on the failing actor's
-/// home: be brief, do not throw.
+/// Told of every turn that throws, and of every failure that nobody above treats. Called on the failing
+/// actor's home: be brief, do not throw.
 struct FailureHooks {
   std::function<void(ActorId who, const char* name, const std::string& why)> on_failure;
   std::function<void(ActorId who, const char* name, const std::string& why)> on_escalation;
@@ -46,8 +46,11 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
 
   const FailureHooks& hooks() const { return hooks_; }
 
-  /// Breaks the circle of ownership core -> homes -> core.
+  /// Breaks the circle of ownership core -> homes -> core: at once if every home has ended, else when the
+  /// last one does.
   void forget_homes();
+  /// Called by a home that has ended.
+  void home_ended();
 
  private:
   const FailureHooks hooks_;
@@ -56,10 +59,11 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> dead_letters_{0};
   std::atomic<std::uint32_t> turn_{0};
-  std::vector<HomePtr> pool_;  // fixed after start
+  std::vector<HomePtr> pool_;  // constant from the start until every home has ended
 
   mutable std::mutex mutex_;
   std::vector<HomePtr> homes_;  // guarded by mutex_
+  bool forgetting_ = false;     // guarded by mutex_
 };
 
 }  // namespace reprise::runtime

@@ -7,12 +7,14 @@
 //     co_return pages ? *pages : 0;
 //   }
 //
-// A task is lazy: it starts when it is awaited, by a handler or by another task of the same actor, and always runs
-// on that actor's home, in its turns. Whoever holds the Task owns the frame; destroying it destroys the coroutine
-// where it stands. An exception travels to the awaiter, and from a handler's own task to the actor's boundary.
+// A task is lazy: it starts when it is awaited, by a handler or by another task of the same actor, and always
+// runs on that actor's home, in its turns. Whoever holds the Task owns the frame; destroying it destroys the
+// coroutine where it stands. An exception travels to the awaiter, and from a handler's own task to the
+// actor's boundary.
 //
 // Rules for code that must also work with GCC 12, whose co_await has bugs around temporaries
-//   - build the awaited thing as a named local, then `co_await name`; no co_await inside conditions, ?:, braces,
+//   - build the awaited thing as a named local, then `co_await name`; no co_await inside conditions, ?:,
+//   braces,
 //     arguments or structured bindings;
 //   - a coroutine is a named function with parameters by value, never a lambda that captures;
 //   - nothing over-aligned (alignas > 16) lives in a frame.
@@ -67,10 +69,9 @@ class TaskPromiseBase : public Pooled {
   void unhandled_exception() noexcept { error_ = std::current_exception(); }
 
   template <class Awaitable>
-    requires std::is_base_of_v<ActorAwaitable, std::remove_cvref_t<Awaitable>>
-  AwaitByReference<std::remove_reference_t<Awaitable>> await_transform(Awaitable&& awaitable) const noexcept {
-    return {awaitable};
-  }
+  requires std::is_base_of_v<ActorAwaitable, std::remove_cvref_t<Awaitable>>
+      AwaitByReference<std::remove_reference_t<Awaitable>> await_transform(Awaitable&& awaitable)
+  const noexcept { return {awaitable}; }
 
   Activation& activation() const { return *activation_; }
   void set_activation(Activation& activation) { activation_ = &activation; }
@@ -92,10 +93,8 @@ class TaskPromise : public TaskPromiseBase {
  public:
   Task<T> get_return_object();
   template <class U>
-    requires std::is_convertible_v<U&&, T>
-  void return_value(U&& value) {
-    value_.emplace(std::forward<U>(value));
-  }
+  requires std::is_convertible_v<U&&, T>
+  void return_value(U&& value) { value_.emplace(std::forward<U>(value)); }
   T take() {
     rethrow_if_failed();
     REPRISE_CHECK(value_.has_value(), "a task's result was taken twice or before its end");

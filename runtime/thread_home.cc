@@ -29,7 +29,9 @@ void name_this_thread([[maybe_unused]] const std::string& name) {
 
 }  // namespace
 
-ThreadHome::~ThreadHome() { REPRISE_CHECK(!thread_.joinable(), "a home ended with its thread running"); }
+ThreadHome::~ThreadHome() {
+  REPRISE_CHECK(!thread_.joinable(), "a home ended with its thread running");
+}
 
 void ThreadHome::start(const std::string& thread_name) {
   std::lock_guard lock(mutex_);
@@ -115,9 +117,12 @@ void ThreadHome::loop() {
     }
     close();
   }
-  std::lock_guard lock(mutex_);
-  ended_ = true;
-  changed_.notify_all();
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  core().home_ended();
 }
 
 }  // namespace reprise::runtime

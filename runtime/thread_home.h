@@ -1,9 +1,10 @@
 #pragma once
-// A home with a thread: a worker of the pool, or the own thread of one actor (and of the children that it keeps near).
+// A home with a thread: a worker of the pool, or the own thread of one actor (and of the children that it
+// keeps near).
 //
-// The thread works off rounds; when there is nothing to do it polls for a moment (an answer from another worker usually
-// comes within microseconds), then sleeps until it is woken or a timer is due.
-// A worker ends when the system stops; an own thread when its last actor has stopped.
+// The thread works off rounds; when there is nothing to do it polls for a moment (an answer from another
+// worker usually comes within microseconds), then sleeps until it is woken or a timer is due. A worker ends
+// when the system stops; an own thread when its last actor has stopped.
 //
 // Threading: start(), join(): the system. Everything else is private to the thread.
 

@@ -16,6 +16,12 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
+/// Now plus a duration, TimePoint::max() where that would be beyond it.
+inline TimePoint deadline_after(Duration duration) {
+  const TimePoint now = Clock::now();
+  return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
+}
+
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
   return __rdtsc();

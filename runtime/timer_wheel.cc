@@ -33,8 +33,8 @@ void TimerWheel::arm(TimerEntry& entry, TimePoint deadline) {
 }
 
 void TimerWheel::file(TimerEntry& entry) {
-  // The level is where the highest differing group of bits stands: all higher groups equal those of now_, so the
-  // slot comes round before any of them changes.
+  // The level is where the highest differing group of bits stands: all higher groups equal those of now_, so
+  // the slot comes round before any of them changes.
   const std::uint64_t difference = entry.tick_ ^ now_;
   const unsigned highest = difference == 0 ? 0 : static_cast<unsigned>(std::bit_width(difference)) - 1;
   const unsigned level = std::min(highest / kSlotBits, kLevels - 1);
@@ -79,7 +79,8 @@ void TimerWheel::refile_slot(unsigned level, unsigned index) {
 
 void TimerWheel::step() {
   ++now_;
-  // Where a group of bits rolled over, the next level's slot now begins: file its entries by their lower bits.
+  // Where a group of bits rolled over, the next level's slot now begins: file its entries by their lower
+  // bits.
   for (unsigned level = 1; level < kLevels; ++level) {
     if ((now_ & ((std::uint64_t{1} << (level * kSlotBits)) - 1)) != 0) break;
     refile_slot(level, static_cast<unsigned>(now_ >> (level * kSlotBits)) & (kSlots - 1));
@@ -112,8 +113,8 @@ void TimerWheel::advance(TimePoint now) {
 
 TimePoint TimerWheel::next_wake() const {
   if (count_ == 0) return TimePoint::max();
-  // The first occupied slot ahead in the lowest level that has one; for higher levels that is where its entries
-  // are filed anew, which is early enough.
+  // The first occupied slot ahead in the lowest level that has one; for higher levels that is where its
+  // entries are filed anew, which is early enough.
   for (unsigned level = 0; level < kLevels; ++level) {
     const unsigned shift = level * kSlotBits;
     const unsigned position = static_cast<unsigned>(now_ >> shift) & (kSlots - 1);

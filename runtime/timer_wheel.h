@@ -1,13 +1,12 @@
 #pragma once
 // Deadlines of one home: a hierarchical timer wheel with O(1) insert and remove.
 //
-// Ticks are milliseconds. A timer never fires early; it fires at the first advance() at or after its tick, that
-// is less than one tick plus the caller's delay late. Levels of 64 slots cover 64 ms, 4 s, 4.4 min, 4.7 h and
-// 12 days; what lies beyond waits in the last level and is filed anew when its slot comes round.
+// Ticks are milliseconds. A timer never fires early; it fires at the first advance() at or after its tick,
+// that is less than one tick plus the caller's delay late. Levels of 64 slots cover 64 ms, 4 s, 4.4 min, 4.7
+// h and 12 days; what lies beyond waits in the last level and is filed anew when its slot comes round.
 //
-// Invariant: an entry in level L, slot S fires within the span that S stands for; bit S of occupied_[L] is set
-// exactly when the slot's list is not empty.
-// Threading: one thread (the home's).
+// Invariant: an entry in level L, slot S fires within the span that S stands for; bit S of occupied_[L] is
+// set exactly when the slot's list is not empty. Threading: one thread (the home's).
 
 #include <array>
 #include <cstdint>
@@ -16,7 +15,8 @@
 
 namespace reprise::runtime {
 
-/// One deadline; embedded in what waits. Removing itself on destruction makes it safe to embed in a coroutine.
+/// One deadline; embedded in what waits. Removing itself on destruction makes it safe to embed in a
+/// coroutine.
 class TimerEntry {
  public:
   using Fire = void (*)(TimerEntry&);

@@ -1,6 +1,6 @@
 #pragma once
-// A Suspension with limits: a deadline and a CancelToken, either of which ends the wait. And the simplest such wait,
-// sleep_for().
+// A Suspension with limits: a deadline and a CancelToken, either of which ends the wait. And the simplest
+// such wait, sleep_for().
 //
 // Threading: the actor's home only. The coroutine resumes there, in a turn of its own.
 
@@ -20,14 +20,16 @@ class Wait : public Suspension {
   std::optional<ErrorCode> set_limits(TimePoint deadline, const CancelToken& cancel);
   void clear_limits();
 
-  /// A limit was reached, kDeadline or kCancelled; limits are cleared. Must withdraw from what is waited for, and
-  /// wake() if waiting(). Not called from within the coroutine.
+  /// A limit was reached, kDeadline or kCancelled; limits are cleared. Must withdraw from what is waited for,
+  /// and wake() if waiting(). Not called from within the coroutine.
   virtual void give_up(ErrorCode why) = 0;
 
  private:
   struct Timer : TimerEntry {
     explicit Timer(Wait* waiting) : TimerEntry(fire), wait(waiting) {}
-    static void fire(TimerEntry& entry) { static_cast<Timer&>(entry).wait->limit_reached(ErrorCode::kDeadline); }
+    static void fire(TimerEntry& entry) {
+      static_cast<Timer&>(entry).wait->limit_reached(ErrorCode::kDeadline);
+    }
     Wait* wait;
   };
   struct Cancellation : CancelRegistration {
@@ -47,7 +49,8 @@ class Wait : public Suspension {
   Cancellation cancellation_;
 };
 
-/// `auto pause = sleep_for(10ms); Result<void> rested = co_await pause;`: kCancelled, or in good order after the time.
+/// `auto pause = sleep_for(10ms); Result<void> rested = co_await pause;`: kCancelled, or in good order after
+/// the time.
 class [[nodiscard]] Sleep : public Wait {
  public:
   Sleep(TimePoint until, CancelToken cancel) : until_(until), cancel_(std::move(cancel)) {}
@@ -57,7 +60,9 @@ class [[nodiscard]] Sleep : public Wait {
   void await_suspend(std::coroutine_handle<Promise> handle) {
     wait_here(handle);
   }
-  Result<void> await_resume() { return outcome_ == ErrorCode::kCancelled ? Result<void>(outcome_) : Result<void>(); }
+  Result<void> await_resume() {
+    return outcome_ == ErrorCode::kCancelled ? Result<void>(outcome_) : Result<void>();
+  }
 
  private:
   void give_up(ErrorCode why) override;
@@ -67,9 +72,11 @@ class [[nodiscard]] Sleep : public Wait {
   ErrorCode outcome_ = ErrorCode::kDeadline;
 };
 
-inline Sleep sleep_until(TimePoint time, CancelToken cancel = {}) { return Sleep(time, std::move(cancel)); }
+inline Sleep sleep_until(TimePoint time, CancelToken cancel = {}) {
+  return Sleep(time, std::move(cancel));
+}
 inline Sleep sleep_for(Duration duration, CancelToken cancel = {}) {
-  return Sleep(Clock::now() + duration, std::move(cancel));
+  return Sleep(deadline_after(duration), std::move(cancel));
 }
 
 }  // namespace reprise::runtime

@@ -21,7 +21,7 @@ namespace reprise::traces {
 
 }  // namespace reprise::traces
 
-#define REPRISE_CHECK(condition, what)                                              \
-  (__builtin_expect(static_cast<bool>(condition), 1)                                \
-       ? static_cast<void>(0)                                                       \
+#define REPRISE_CHECK(condition, what)               \
+  (__builtin_expect(static_cast<bool>(condition), 1) \
+       ? static_cast<void>(0)                        \
        : ::reprise::traces::check_failed(#condition, (what), __FILE__, __LINE__))

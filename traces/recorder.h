@@ -3,7 +3,8 @@
 // test can assert zones, their nesting, enter/leave pairs and messages.
 //
 // Bound: kMaxEvents; later events are counted in dropped(), not kept.
-// Threading: record() from any thread (one mutex: this is for tests); read with events() when things are quiet.
+// Threading: record() from any thread (one mutex: this is for tests); read with events() when things are
+// quiet.
 
 #include <cstddef>
 #include <mutex>
@@ -59,6 +60,8 @@ class Recorder {
   std::size_t dropped_ = 0;
 };
 
-inline void record(Event event) { Recorder::instance().add(std::move(event)); }
+inline void record(Event event) {
+  Recorder::instance().add(std::move(event));
+}
 
 }  // namespace reprise::traces

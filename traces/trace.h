@@ -6,9 +6,12 @@
 //   REPRISE_TRACE_RECORDER     traces/recorder.h keeps the events, for tests to assert
 //
 // Vocabulary
-//   fiber    the track of one actor: entered when one of its turns begins on a thread, left when the turn ends.
-//            A fiber is known by the *pointer* of its name, which must live for ever (runtime/names.h interns).
-//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await, for
+//   fiber    the track of one actor: entered when one of its turns begins on a thread, left when the turn
+//   ends.
+//            A fiber is known by the *pointer* of its name, which must live for ever (runtime/names.h
+//            interns).
+//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await,
+//   for
 //            the coroutine may go on elsewhere; intervals that span turns are told as messages or plots.
 //   message  a point in time with text, copied.
 //   plot     a value over time; the name must live for ever.
@@ -27,9 +30,15 @@ namespace reprise::traces {
 
 inline constexpr bool kTracing = true;
 
-inline void fiber_enter(const char* name) { record({Event::Kind::kFiberEnter, name, {}}); }
-inline void fiber_leave(const char* name) { record({Event::Kind::kFiberLeave, name, {}}); }
-inline void message(std::string_view text) { record({Event::Kind::kMessage, "", std::string(text)}); }
+inline void fiber_enter(const char* name) {
+  record({Event::Kind::kFiberEnter, name, {}});
+}
+inline void fiber_leave(const char* name) {
+  record({Event::Kind::kFiberLeave, name, {}});
+}
+inline void message(std::string_view text) {
+  record({Event::Kind::kMessage, "", std::string(text)});
+}
 inline void plot(const char* name, double value) {
   record({Event::Kind::kPlot, name, std::to_string(value)});
 }

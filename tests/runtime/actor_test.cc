@@ -27,9 +27,13 @@ class Counter : public Actor {
 
 // -- sending what an actor does not take does not compile
 template <class R, class M>
-concept Tells = requires(R ref, M message) { ref.tell(message); };
+concept Tells = requires(R ref, M message) {
+  ref.tell(message);
+};
 template <class R, class M>
-concept Asks = requires(R ref, M message) { ref.ask(message, 1s); };
+concept Asks = requires(R ref, M message) {
+  ref.ask(message, 1s);
+};
 static_assert(Tells<RefOf<Counter>, Add>);
 static_assert(!Tells<RefOf<Counter>, Unrelated>);
 static_assert(Asks<RefOf<Counter>, Total>);
@@ -182,7 +186,9 @@ int most_inside() {
   return *visitors.ask_blocking(Visit{}, 10s);
 }
 
-TEST(Actor, ASerialActorFinishesAHandlerBeforeTheNext) { EXPECT_EQ(most_inside<1>(), 1); }
+TEST(Actor, ASerialActorFinishesAHandlerBeforeTheNext) {
+  EXPECT_EQ(most_inside<1>(), 1);
+}
 TEST(Actor, AReentrantActorInterleavesUpToItsLimit) {
   EXPECT_EQ(most_inside<2>(), 2);
   EXPECT_EQ(most_inside<64>(), 3);

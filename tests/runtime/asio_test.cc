@@ -57,10 +57,10 @@ class Waiter : public Actor {
     auto cancellable = timer_.async_wait(use_actor.with(TimePoint::max(), source_.token()));
     const Result<void> cancelled = co_await cancellable;
 
-    co_return waited.ok() && at_home && !late.ok() && late.error().code == ErrorCode::kDeadline && !cancelled.ok() &&
-                      cancelled.error().code == ErrorCode::kCancelled
-                  ? 1
-                  : 0;
+    co_return waited.ok() && at_home && !late.ok() && late.error().code == ErrorCode::kDeadline &&
+            !cancelled.ok() && cancelled.error().code == ErrorCode::kCancelled
+        ? 1
+        : 0;
   }
   void on(CancelIt) { source_.cancel(); }
 
@@ -143,7 +143,8 @@ TEST(Asio, ActorsOnTheHostsLoopServeSockets) {
   acceptor.async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
     if (!error) system.spawn<EchoSession>({.placement = Placement::on(home)}, std::move(socket));
   });
-  auto client = system.spawn<Client>({.placement = Placement::on(home)}, loop.context, acceptor.local_endpoint());
+  auto client =
+      system.spawn<Client>({.placement = Placement::on(home)}, loop.context, acceptor.local_endpoint());
   EXPECT_EQ(*client.ask_blocking(Go{}, 20s), 100);
   EXPECT_TRUE(eventually([&] { return system.actor_count() == 1; })) << "the session ends with its client";
 }
@@ -196,6 +197,35 @@ TEST(Asio, AHostMayRunItsLoopItself) {
   asks.join();
   // The loop is over; stopping must not need it.
   EXPECT_TRUE(system.stop(1s, 5s).complete);
+}
+
+struct AskOther {
+  using Reply = int;
+  RefOf<Ponger> other;
+};
+class LimitedAsker : public Actor {
+ public:
+  using Accepts = Messages<AskOther>;
+  Task<int> on(AskOther ask) {
+    auto asked = ask.other.ask(Ping{}, 1h);
+    const Result<int> answer = co_await asked;
+    co_return answer.ok() ? *answer : 0;
+  }
+};
+
+TEST(Asio, ADeadlineThatWasNotNeededDoesNotKeepTheLoop) {
+  asio::io_context context;
+  System system({.workers = 1});
+  const HomePtr home = adopt_io_context(system, context);
+  auto asker = system.spawn<LimitedAsker>({.placement = Placement::on(home)});
+  asker.tell(AskOther{system.spawn<Ponger>()});
+  auto work =
+      std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(context.get_executor());
+  asio::steady_timer release(context, 50ms);
+  release.async_wait([&](const boost::system::error_code&) { work.reset(); });
+  const TimePoint begin = Clock::now();
+  context.run();
+  EXPECT_LT(Clock::now() - begin, 20s);
 }
 
 TEST(Asio, ALoopThatIsGoneDoesNotHinderAStop) {

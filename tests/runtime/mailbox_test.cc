@@ -159,9 +159,9 @@ class LimitedSender : public Actor {
     auto past = limited.to.send(Item{78}, Clock::now() - 10ms);
     const Result<void> at_once = co_await past;
     co_return !result.ok() && result.error().code == ErrorCode::kDeadline && !at_once.ok() &&
-                      at_once.error().code == ErrorCode::kDeadline
-                  ? 1
-                  : 0;
+            at_once.error().code == ErrorCode::kDeadline
+        ? 1
+        : 0;
   }
 };
 
@@ -172,6 +172,55 @@ TEST(Mailbox, ASenderThatGivesUpIsNotDelivered) {
   EXPECT_EQ(*sender.ask_blocking(Limited{held.box}, 5s), 1);
   EXPECT_EQ(held.seen(), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(held.info().mailbox_depth, 0U);
+}
+
+struct GiveUpOften {
+  using Reply = int;
+  Ref<Item> to;
+};
+class FickleSender : public Actor {
+ public:
+  using Accepts = Messages<GiveUpOften>;
+  Task<int> on(GiveUpOften often) {
+    CancelSource source;
+    int cancelled = 0;
+    for (int i = 0; i < 500; ++i) {
+      auto sending = often.to.send(Item{i}, Clock::now() + 100us, source.token());
+      const Result<void> sent = co_await sending;
+      auto asking = often.to.ask(Item{i}, 100us);
+      const Result<int> answer = co_await asking;
+      cancelled += !sent.ok() && !answer.ok() ? 1 : 0;
+    }
+    co_return cancelled;
+  }
+};
+
+// A serial actor that waits in a handler: its home runs, its mailbox does not move.
+class Waiting : public Actor {
+ public:
+  using Accepts = Messages<Item>;
+  static constexpr MailboxSpec kMailbox{.capacity = 1, .overload = Overload::kSuspend};
+  Task<int> on(Item item) {
+    auto pause = sleep_for(1h);
+    const Result<void> rested = co_await pause;
+    co_return rested.ok() ? item.number : 0;
+  }
+};
+
+TEST(Mailbox, MessagesOfSendersWhoGaveUpAreWeededOut) {
+  System system({.workers = 2});
+  auto waiting = system.spawn<Waiting>({.name = "waiting"});
+  EXPECT_EQ(waiting.tell(Item{1}), SendStatus::kSent);
+  EXPECT_TRUE(eventually([&] { return system.actors().front().suspended_handlers == 1; }));
+  EXPECT_EQ(waiting.tell(Item{2}), SendStatus::kSent);
+  auto fickle = system.spawn<FickleSender>();
+  EXPECT_EQ(*fickle.ask_blocking(GiveUpOften{waiting}, 20s), 500);
+  for (const ActorInfo& info : system.actors()) {
+    if (info.name == "waiting") {
+      EXPECT_LT(info.mailbox_depth, 100U);
+    }
+  }
+  system.stop(0s);
 }
 
 TEST(Mailbox, AStopWakesSuspendedSenders) {
@@ -199,7 +248,8 @@ struct TestNode : Node {
 
 TEST(NodeList, RemovesTheFirstOfAKindFromAnywhere) {
   NodeList list;
-  TestNode a(NodeKind::kContinuation), b(NodeKind::kMessage), c(NodeKind::kContinuation), d(NodeKind::kMessage);
+  TestNode a(NodeKind::kContinuation), b(NodeKind::kMessage), c(NodeKind::kContinuation),
+      d(NodeKind::kMessage);
   for (TestNode* node : {&a, &b, &c, &d}) list.push(node);
   EXPECT_EQ(list.remove_first(NodeKind::kMessage), &b);
   EXPECT_EQ(list.remove_first(NodeKind::kMessage), &d);

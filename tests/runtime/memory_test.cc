@@ -1,8 +1,8 @@
 // What actors cost in memory, and that the pool gives back what it was given.
 
+#include <unistd.h>
 #include <fstream>
 #include <random>
-#include <unistd.h>
 
 #include "probe.h"
 #include "runtime/pool.h"

@@ -1,6 +1,6 @@
-// The stress of the mailbox's promises: many producers, actors and plain threads, on pool workers, own threads and an
-// io_context, send numbered messages to many consumers; each must arrive once and in its sender's order. Runs for
-// REPRISE_STRESS_SECONDS (default 2).
+// The stress of the mailbox's promises: many producers, actors and plain threads, on pool workers, own
+// threads and an io_context, send numbered messages to many consumers; each must arrive once and in its
+// sender's order. Runs for REPRISE_STRESS_SECONDS (default 2).
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -86,9 +86,12 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
 
   const auto place = [&](int i) {
     switch (i % 4) {
-      case 0: return Placement::own_thread();
-      case 1: return Placement::on(home);
-      default: return Placement::pool();
+      case 0:
+        return Placement::own_thread();
+      case 1:
+        return Placement::on(home);
+      default:
+        return Placement::pool();
     }
   };
   std::vector<ConsumerRef> consumers;
@@ -129,7 +132,8 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
       expected += counts[to];
     }
     std::uint64_t received = 0;
-    EXPECT_TRUE(eventually([&] { return (received = *consumers[to].ask_blocking(Audit{}, 20s)) >= expected; }));
+    EXPECT_TRUE(
+        eventually([&] { return (received = *consumers[to].ask_blocking(Audit{}, 20s)) >= expected; }));
     EXPECT_EQ(received, expected);
     total += received;
   }

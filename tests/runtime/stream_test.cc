@@ -47,7 +47,9 @@ class Sink : public Actor {
     while (true) {
       auto reading = all.reader.next();
       const Result<int> value = co_await reading;
-      if (!value.ok()) co_return value.error().code == ErrorCode::kEnded ? expected : -static_cast<int>(value.error().code) - 1;
+      if (!value.ok())
+        co_return value.error().code == ErrorCode::kEnded ? expected
+                                                          : -static_cast<int>(value.error().code) - 1;
       if (*value != expected++) co_return -1000;
     }
   }
@@ -107,10 +109,9 @@ TEST(Stream, AReaderThatGoesAwayWakesTheWriter) {
   auto source = system.spawn<Source>();
   Result<int> written(0);
   auto [writer, reader] = make_stream<int>(4);
-  std::thread waiting(
-      [&, end = std::make_shared<StreamWriter<int>>(std::move(writer))] {
-        written = source.ask_blocking(WriteAll{std::move(*end), 100}, 10s);
-      });
+  std::thread waiting([&, end = std::make_shared<StreamWriter<int>>(std::move(writer))] {
+    written = source.ask_blocking(WriteAll{std::move(*end), 100}, 10s);
+  });
   EXPECT_TRUE(eventually([&] { return *source.ask_blocking(Written{}, 5s) == 4; }));
   { const StreamReader<int> gone = std::move(reader); }
   waiting.join();

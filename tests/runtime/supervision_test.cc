@@ -78,6 +78,8 @@ TEST(Supervision, AFailureStopsTheActorAndTellsItsWatcherOnce) {
   // Too late to see the end, but not to learn of it.
   auto late = system.spawn<Watcher>({}, fragile);
   EXPECT_TRUE(eventually([] { return Watcher::downs == 2; }));
+  EXPECT_EQ(Watcher::last_reason, StopReason::kFailed);
+  EXPECT_EQ(Watcher::last_why_length, 6);
   std::this_thread::sleep_for(2ms);
   EXPECT_EQ(Watcher::downs, 2);
 }
@@ -183,8 +185,11 @@ TEST(Supervision, ChildrenStopBeforeTheirParent) {
   auto parent = system.spawn<Parent>();
   std::vector<RefOf<Fragile>> children;
   for (int i = 0; i < 20; ++i) {
-    children.push_back(*parent.ask_blocking(
-        MakeChild{{}, i % 3 == 0 ? Placement::own_thread() : i % 3 == 1 ? Placement::near() : Placement::pool()}, 5s));
+    children.push_back(*parent.ask_blocking(MakeChild{{},
+                                                      i % 3 == 0   ? Placement::own_thread()
+                                                      : i % 3 == 1 ? Placement::near()
+                                                                   : Placement::pool()},
+                                            5s));
   }
   parent.tell(Bump{});
   EXPECT_TRUE(eventually([&] { return parent.stopped(); }));
@@ -218,9 +223,10 @@ TEST(Supervision, AnEscalationRestartsAParentThatMayBeRestarted) {
 TEST(Supervision, AnEscalationWithoutParentReachesTheSystem) {
   std::atomic<int> failures{0};
   std::atomic<int> escalations{0};
-  System system({.workers = 1,
-                 .hooks = {.on_failure = [&](ActorId, const char*, const std::string&) { ++failures; },
-                           .on_escalation = [&](ActorId, const char*, const std::string&) { ++escalations; }}});
+  System system(
+      {.workers = 1,
+       .hooks = {.on_failure = [&](ActorId, const char*, const std::string&) { ++failures; },
+                 .on_escalation = [&](ActorId, const char*, const std::string&) { ++escalations; }}});
   auto fragile = system.spawn<Fragile>({.on_failure = OnFailure::escalate()}, 1);
   fragile.tell(Fail{});
   EXPECT_TRUE(eventually([&] { return escalations == 1; }));

@@ -108,9 +108,11 @@ TEST(System, ADrainThatTakesTooLongBouncesTheRest) {
   Worker::done = 0;
   System system({.workers = 1});
   auto worker = system.spawn<Worker>();
-  for (int i = 0; i < 100; ++i) worker.tell(Work{5});
   Result<int> waiting(0);
-  std::thread asks([&] { waiting = worker.ask_blocking(Wait1{1}, 10s); });
+  std::thread asks([&] {  // one sender, so the question comes after the work
+    for (int i = 0; i < 100; ++i) worker.tell(Work{5});
+    waiting = worker.ask_blocking(Wait1{1}, 10s);
+  });
   std::this_thread::sleep_for(5ms);
   const StopReport report = system.stop(20ms);
   asks.join();

@@ -7,7 +7,9 @@
 namespace reprise::runtime {
 namespace {
 
-Task<int> leaf(int value) { co_return value; }
+Task<int> leaf(int value) {
+  co_return value;
+}
 
 Task<int> add(Counted, int a, int b) {
   const Counted local;

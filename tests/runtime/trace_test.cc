@@ -80,7 +80,9 @@ TEST(Trace, EveryTurnIsAFiberWithAZoneAndAllPairsMatch) {
         EXPECT_EQ(event.text, "step begins");
         ++messages;
         break;
-      case Event::Kind::kPlot: EXPECT_STREQ(event.name, "depth"); break;
+      case Event::Kind::kPlot:
+        EXPECT_STREQ(event.name, "depth");
+        break;
     }
   }
   for (const auto& [thread, stack] : open) EXPECT_TRUE(stack.empty());

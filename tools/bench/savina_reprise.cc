@@ -1,8 +1,9 @@
 // The benchmarks of savina.h on the Reprise runtime.
 //
-// Placement, which savina.h leaves to each runtime: actors that mostly wait for each other are kept near one another,
-// where a message needs no atomic operation; actors with work of their own are spread over the pool. That is what
-// runtime/actor.h tells users to do. `SAVINA_SPREAD=1` spreads all of them, to show the price of crossing threads.
+// Placement, which savina.h leaves to each runtime: actors that mostly wait for each other are kept near one
+// another, where a message needs no atomic operation; actors with work of their own are spread over the pool.
+// That is what runtime/actor.h tells users to do. `SAVINA_SPREAD=1` spreads all of them, to show the price of
+// crossing threads.
 
 #include <thread>
 
@@ -436,7 +437,8 @@ class DictionaryUser : public Actor {
  public:
   using Accepts = Messages<Value>;
   static constexpr MailboxSpec kMailbox = kUnbounded;
-  DictionaryUser(std::uint32_t index, std::uint64_t requests, RefOf<DictionaryActor> dictionary, Ref<Done> main)
+  DictionaryUser(std::uint32_t index, std::uint64_t requests, RefOf<DictionaryActor> dictionary,
+                 Ref<Done> main)
       : random_(index), left_(requests), dictionary_(std::move(dictionary)), main_(std::move(main)) {}
   void on_start() { request(); }
   void on(Value value) {
@@ -594,7 +596,8 @@ class Reprise {
     outcome.stop(poked.count());
     Result result = outcome.wait();
     const auto count = static_cast<double>(bench.actors);
-    result.metrics = {{"bytes_idle", (idle - before) / count}, {"bytes_after_message", (after - before) / count}};
+    result.metrics = {{"bytes_idle", (idle - before) / count},
+                      {"bytes_after_message", (after - before) / count}};
     for (const auto& actor : actors) actor.stop();
     return result;
   }
@@ -618,4 +621,6 @@ class Reprise {
 }  // namespace
 }  // namespace reprise::bench
 
-int main(int argc, char** argv) { return reprise::bench::bench_main<reprise::bench::Reprise>(argc, argv); }
+int main(int argc, char** argv) {
+  return reprise::bench::bench_main<reprise::bench::Reprise>(argc, argv);
+}
