@@ -60,6 +60,7 @@ void Model::place_slices(Step& step, std::span<const Slice> slices) const {
 
 void Model::make_rope(Step& step, std::span<const Slice> slices) {
   const std::vector<float>& inv_freq = config().rope.inv_freq;
+  const auto factor = static_cast<float>(config().rope.attention_factor);
   const std::size_t pairs = inv_freq.size();
   float* cosine = scratch_.floats(step.rows * pairs);
   float* sine = scratch_.floats(step.rows * pairs);
@@ -69,8 +70,8 @@ void Model::make_rope(Step& step, std::span<const Slice> slices) {
       const auto position = static_cast<float>(slice.sequence->logical() + i);
       for (std::size_t pair = 0; pair < pairs; ++pair) {
         const float angle = position * inv_freq[pair];
-        cosine[row * pairs + pair] = std::cos(angle);
-        sine[row * pairs + pair] = std::sin(angle);
+        cosine[row * pairs + pair] = std::cos(angle) * factor;
+        sine[row * pairs + pair] = std::sin(angle) * factor;
       }
     }
   }

@@ -20,10 +20,9 @@
 #include "models/linear.h"
 #include "models/state_layout.h"
 #include "models/step.h"
+#include "models/token_id.h"
 
 namespace reprise::models {
-
-using TokenId = std::int32_t;
 
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace reprise::models {
+#include "models/token_id.h"
 
-using TokenId = std::int32_t;
+namespace reprise::models {
 
 /// Most alternatives a request may ask for at each position.
 inline constexpr int kMostLogprobs = 20;

@@ -15,11 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "models/token_id.h"
 #include "models/unicode.h"
 
 namespace reprise::models {
-
-using TokenId = std::int32_t;
 
 enum class TokenizerModel : std::uint8_t {
   kBpe,           // merges by rank

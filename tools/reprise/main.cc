@@ -4,10 +4,19 @@
 #include <iostream>
 
 #include "gpu/devices.h"
+#include "tools/reprise/generate.h"
+#include "tools/reprise/inspect.h"
+#include "tools/reprise/logits.h"
 #include "tools/reprise/serve.h"
 #include "tools/reprise/tokenize.h"
 
 namespace {
+
+using namespace reprise::tools;
+
+/// Exit statuses: 0 done, 1 failed, 2 asked for something that makes no sense.
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 
 // One line per GPU on stdout; nothing there when there is none.
 int list_devices() {
@@ -22,33 +31,105 @@ int list_devices() {
   return 0;
 }
 
-}  // namespace
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
+  command.add_option("--device", flags.device, "Where to compute: cpu")->capture_default_str();
+  command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")->capture_default_str();
+  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")->capture_default_str();
+  command.add_option("--isa", flags.isa, "Force a set of kernels: plain, neon, avx2, avx512");
+  command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+}
 
-int main(int argc, char** argv) {
-  CLI::App app{"Reprise: an inference server and actor runtime for hybrid language models"};
-  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
-  app.require_subcommand(1);
-
-  reprise::tools::ServeOptions options;
-  int idle_seconds = static_cast<int>(options.idle_timeout.count());
+CLI::App& add_serve(CLI::App& app, ServeOptions& options, int& idle_seconds) {
   CLI::App* serve = app.add_subcommand("serve", "Run the HTTP server until SIGINT or SIGTERM");
   serve->add_option("--host", options.host, "Address to listen on")->capture_default_str();
   serve->add_option("--port", options.port, "Port to listen on, 0 for any")->capture_default_str();
   serve->add_option("--idle-timeout", idle_seconds, "Seconds before a silent connection is closed")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
-  reprise::tools::TokenizeOptions tokenize_options;
-  CLI::App* tokenize = app.add_subcommand(
-      "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
-  tokenize->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")->required();
-  CLI::App* devices = app.add_subcommand("devices", "List the GPUs that this build can use");
+  return *serve;
+}
 
-  CLI11_PARSE(app, argc, argv);
-  if (devices->parsed()) return list_devices();
-  if (tokenize->parsed()) {
-    std::ios::sync_with_stdio(false);
-    return reprise::tools::tokenize(tokenize_options, std::cin, std::cout, std::cerr);
+CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
+  CLI::App* generate = app.add_subcommand("generate", "Continue one prompt");
+  add_engine_flags(*generate, options.engine);
+  generate->add_option("--prompt", options.prompt, "Text to continue");
+  generate->add_option("--tokens", options.tokens, "Token ids to continue, as they are: \"1 2 3\"");
+  generate->add_option("--max-tokens", options.max_tokens, "Tokens to generate at most")
+      ->check(CLI::Range(1UL, 10'000'000UL))
+      ->capture_default_str();
+  generate->add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
+  generate->add_option("--top-k", options.sampling.top_k, "Keep the k best, 0 for all")->capture_default_str();
+  generate->add_option("--top-p", options.sampling.top_p, "Keep this share of the mass")->capture_default_str();
+  generate->add_option("--min-p", options.sampling.min_p, "Keep those at least this likely beside the best")
+      ->capture_default_str();
+  generate->add_option("--seed", options.sampling.seed, "The same seed gives the same text")->capture_default_str();
+  generate->add_option("--stop", options.stop, "End where this text comes up; may be given several times");
+  generate->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-text token");
+  generate->add_flag("--json", options.json, "Print one JSON object at the end");
+  return *generate;
+}
+
+CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
+  CLI::App* logits = app.add_subcommand("logits", "Print the float32 logits after a prompt");
+  add_engine_flags(*logits, options.engine);
+  logits->add_option("--tokens", options.tokens, "Token ids, as they are: \"1 2 3\"")->required();
+  logits->add_flag("--all", options.all, "After every token, not only the last");
+  logits->add_flag("--json", options.json, "As one JSON object");
+  return *logits;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Reprise: an inference server and actor runtime for hybrid language models"};
+  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
+  app.require_subcommand(1);
+
+  ServeOptions serve_options;
+  int idle_seconds = static_cast<int>(serve_options.idle_timeout.count());
+  const CLI::App& serve_command = add_serve(app, serve_options, idle_seconds);
+  GenerateOptions generate_options;
+  const CLI::App& generate_command = add_generate(app, generate_options);
+  LogitsOptions logits_options;
+  const CLI::App& logits_command = add_logits(app, logits_options);
+  TokenizeOptions tokenize_options;
+  CLI::App* tokenize_command = app.add_subcommand(
+      "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
+  tokenize_command->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")->required();
+  EngineFlags inspect_flags;
+  CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
+  add_engine_flags(*inspect_command, inspect_flags);
+  const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
   }
-  options.idle_timeout = std::chrono::seconds(idle_seconds);
-  return reprise::tools::serve(options);
+  if (devices_command->parsed()) return list_devices();
+  if (inspect_command->parsed()) return inspect(inspect_flags);
+  if (generate_command.parsed()) return generate(generate_options);
+  if (logits_command.parsed()) return print_logits(logits_options);
+  if (tokenize_command->parsed()) {
+    std::ios::sync_with_stdio(false);
+    return tokenize(tokenize_options, std::cin, std::cout, std::cerr);
+  }
+  if (!serve_command.parsed()) return kUsage;
+  serve_options.idle_timeout = std::chrono::seconds(idle_seconds);
+  return serve(serve_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "reprise: %s\n", error.what());
+    return kUsage;
+  } catch (const std::exception& error) {  // LoadError names file, item and reason
+    std::fprintf(stderr, "reprise: %s\n", error.what());
+    return kFailed;
+  }
 }

@@ -1,0 +1,128 @@
+#include "tools/reprise/generate.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "models/sampler.h"
+#include "models/text_stream.h"
+#include "models/tokenizer_load.h"
+#include "tools/reprise/json_text.h"
+#include "tools/reprise/single_sequence.h"
+
+namespace reprise::tools {
+
+namespace {
+
+using models::TokenId;
+
+/// Whether the model comes with a vocabulary; without one, token ids work all the same.
+std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint, const std::string& path) {
+  const bool there = checkpoint.gguf() != nullptr
+                         ? checkpoint.gguf()->metadata().find("tokenizer.ggml.model") != nullptr
+                         : std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json");
+  if (!there) return std::nullopt;
+  return models::load_tokenizer(path);
+}
+
+std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const std::optional<models::Tokenizer>& tokenizer) {
+  if (options.tokens.has_value() == options.prompt.has_value()) {
+    throw UsageError("exactly one of --prompt and --tokens is needed");
+  }
+  if (options.tokens) return parse_token_ids(*options.tokens);
+  if (!tokenizer) throw UsageError("--prompt: this model has no tokenizer; give --tokens");
+  std::vector<TokenId> ids = tokenizer->encode(*options.prompt);
+  if (tokenizer->adds_bos() && tokenizer->bos()) ids.insert(ids.begin(), *tokenizer->bos());
+  if (ids.empty()) throw UsageError("--prompt: it has no tokens");
+  return ids;
+}
+
+/// What came of it, and the text as far as it is certain.
+struct Output {
+  std::vector<TokenId> tokens;
+  std::string text;
+  const char* finish_reason = "length";
+};
+
+class Printer {
+ public:
+  Printer(bool live, bool as_text) : live_(live), as_text_(as_text) {}
+
+  void token(TokenId id, const std::string& text) const {
+    if (!live_) return;
+    if (as_text_) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+    } else {
+      std::printf("%d ", id);
+    }
+    std::fflush(stdout);
+  }
+  void end(const std::string& rest) const {
+    if (!live_) return;
+    std::fwrite(rest.data(), 1, rest.size(), stdout);
+    std::fputc('\n', stdout);
+  }
+
+ private:
+  bool live_;
+  bool as_text_;
+};
+
+}  // namespace
+
+int generate(const GenerateOptions& options) {
+  SingleSequence sequence(options.engine);
+  const models::ModelConfig& config = sequence.model().config();
+  const std::vector<models::ParamError> errors = options.sampling.validate(config.vocab);
+  if (!errors.empty()) throw UsageError(errors.front().describe());
+
+  const std::optional<models::Tokenizer> tokenizer =
+      find_tokenizer(sequence.model().checkpoint(), options.engine.model);
+  const std::vector<TokenId> prompt = prompt_tokens(options, tokenizer);
+  sequence.begin(prompt.size() + options.max_tokens);
+
+  models::Sampler sampler(options.sampling, config.vocab);
+  models::SamplerScratch scratch;
+  for (const TokenId token : prompt) sampler.accept(token, models::TokenOrigin::kPrompt);
+  std::optional<models::TextStream> stream;
+  if (tokenizer) {
+    stream.emplace(*tokenizer, models::DecodeOptions{.skip_special = true, .continuation = true}, options.stop);
+  }
+  const Printer printer(!options.json, stream.has_value());
+
+  Output output;
+  std::vector<TokenId> next = prompt;
+  while (output.tokens.size() < options.max_tokens) {
+    models::SampleResult result = models::SampleError::kNoLogits;
+    sequence.append(next, /*all=*/false, [&](std::span<const float> logits) { result = sampler.sample(logits, scratch); });
+    if (const auto* error = std::get_if<models::SampleError>(&result)) {
+      std::fprintf(stderr, "reprise: no token can be chosen: %s\n", models::to_string(*error));
+      return 1;
+    }
+    const TokenId token = std::get<models::Sampled>(result).token;
+    if (!options.ignore_eos && std::ranges::find(config.tokens.eos, token) != config.tokens.eos.end()) {
+      output.finish_reason = "stop";
+      break;
+    }
+    output.tokens.push_back(token);
+    sampler.accept(token, models::TokenOrigin::kOutput);
+    const std::string text = stream ? stream->push(token) : std::string();
+    output.text += text;
+    printer.token(token, text);
+    if (stream && stream->stop()) {
+      output.finish_reason = "stop";
+      break;
+    }
+    next = {token};
+  }
+  const std::string rest = stream ? stream->flush() : std::string();
+  output.text += rest;
+  printer.end(rest);
+  if (options.json) {
+    std::printf("{\"prompt_tokens\": %zu, \"tokens\": %s, \"text\": %s, \"finish_reason\": \"%s\", \"cached_tokens\": 0}\n",
+                prompt.size(), json_array(output.tokens).c_str(), json_string(output.text).c_str(), output.finish_reason);
+  }
+  return std::ferror(stdout) != 0 ? 1 : 0;
+}
+
+}  // namespace reprise::tools
