@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@
 namespace reprise::models {
 
 using TokenId = std::int32_t;
+
+/// How SentencePiece writes a space.
+inline constexpr std::string_view kSpaceMark = "\u2581";
 
 enum class TokenizerModel : std::uint8_t {
   kBpe,           // merges by rank
@@ -79,7 +83,7 @@ struct PreTokenizerStep {
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
   bool invert = false;  // the text between the matches counts as matched
-  std::string replacement = "\u2581";
+  std::string replacement = std::string(kSpaceMark);
   Prepend prepend = Prepend::kNever;
   bool split = true;
 };
