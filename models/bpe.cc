@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <string>
 
 #include "models/byte_alphabet.h"
@@ -12,7 +11,6 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kCacheSlots = 1 << 14;
 constexpr std::uint32_t kEnd = MergeTable::kNever;  // no neighbour
 
 MergeTable build_merges(const TokenizerSpec& spec, const StringTable& tokens) {
@@ -62,10 +60,10 @@ Bpe::Bpe(const TokenizerSpec& spec, const StringTable& tokens)
     : tokens_(tokens),
       merges_(build_merges(spec, tokens)),
       unk_(spec.unk),
+      ranks_(spec.merges.size()),
       byte_level_(spec.byte_level),
       ignore_merges_(spec.ignore_merges),
-      fuse_unk_(spec.fuse_unk),
-      cache_(kCacheSlots) {
+      fuse_unk_(spec.fuse_unk) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char raw = static_cast<char>(byte);
     byte_tokens_[byte] = byte_level_ ? tokens.find(to_letters({&raw, 1})) : StringTable::kNone;
@@ -84,10 +82,6 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
     const TokenId id = (byte_level_ ? whole_ : tokens_).find(piece);
     if (id >= 0) return out.push_back(id);
   }
-  const bool is_short = piece.size() <= PieceCache::kLongestPiece;
-  const std::uint64_t hash = is_short ? hash_of(piece) : 0;
-  if (is_short && cache_.find(piece, hash, out)) return;
-
   scratch.symbols.clear();
   add_symbols(piece, scratch);
   if (scratch.symbols.size() <= kShort) {
@@ -96,7 +90,6 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
     merge_long(scratch, work);
   }
   out.insert(out.end(), scratch.symbols.begin(), scratch.symbols.end());
-  if (is_short) cache_.put(piece, hash, scratch.symbols);
 }
 
 void Bpe::add_symbols(std::string_view piece, Scratch& scratch) const {
@@ -168,8 +161,8 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
   scratch.merged.resize(count);
   scratch.previous.resize(count);
   scratch.next.resize(count);
-  auto& queue = scratch.queue;  // rank and place of pairs, the first to merge on top; may be out of date
-  queue.clear();
+  MergeQueue& queue = scratch.queue;  // may hold pairs that are no more
+  queue.reset(ranks_);
 
   const auto look = [&](std::uint32_t at) {
     ++work.lookups;
@@ -178,36 +171,26 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
         right == kEnd ? MergeTable::Merge{} : merges_.find(symbols[at], symbols[right]);
     scratch.ranks[at] = merge.rank;
     scratch.merged[at] = merge.token;
-    return merge.rank != MergeTable::kNever;
+    if (merge.rank != MergeTable::kNever) queue.push(merge.rank, at);
   };
-  const auto entry = [&](std::uint32_t at) { return std::uint64_t{scratch.ranks[at]} << 32 | at; };
 
   for (std::uint32_t at = 0; at < count; ++at) {
     scratch.previous[at] = at == 0 ? kEnd : at - 1;
     scratch.next[at] = at + 1 < count ? at + 1 : kEnd;
   }
-  for (std::uint32_t at = 0; at < count; ++at) {
-    if (look(at)) queue.push_back(entry(at));
-  }
-  std::make_heap(queue.begin(), queue.end(), std::greater<>());
-  while (!queue.empty()) {
+  for (std::uint32_t at = 0; at < count; ++at) look(at);
+  for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
-    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-    const std::uint64_t top = queue.back();
-    queue.pop_back();
-    const auto at = static_cast<std::uint32_t>(top);
-    if (scratch.ranks[at] != top >> 32) continue;  // a neighbour was merged in the meantime
+    const std::uint32_t at = top.place;
+    if (scratch.ranks[at] != top.rank) continue;  // a neighbour was merged in the meantime
 
     const std::uint32_t right = scratch.next[at];
     symbols[at] = scratch.merged[at];
     scratch.ranks[right] = MergeTable::kNever;
     scratch.next[at] = scratch.next[right];
     if (scratch.next[at] != kEnd) scratch.previous[scratch.next[at]] = at;
-    for (const std::uint32_t begin : {scratch.previous[at], at}) {
-      if (begin == kEnd || !look(begin)) continue;
-      queue.push_back(entry(begin));
-      std::push_heap(queue.begin(), queue.end(), std::greater<>());
-    }
+    if (scratch.previous[at] != kEnd) look(scratch.previous[at]);
+    look(at);
   }
   std::size_t kept = 0;
   for (std::uint32_t at = 0; at != kEnd; at = scratch.next[at]) symbols[kept++] = symbols[at];

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "models/encode_work.h"
+#include "models/merge_queue.h"
 #include "models/merge_table.h"
-#include "models/piece_cache.h"
 #include "models/string_table.h"
 #include "models/tokenizer_spec.h"
 
@@ -35,7 +35,7 @@ class Bpe {
     std::vector<TokenId> symbols;
     std::vector<std::uint32_t> ranks, previous, next;
     std::vector<TokenId> merged;
-    std::vector<std::uint64_t> queue;
+    MergeQueue queue;
   };
 
   /// Appends the tokens of `piece`: any bytes for a byte-level model, valid UTF-8 for others.
@@ -58,11 +58,11 @@ class Bpe {
   std::array<TokenId, 256> byte_tokens_;    // of a byte, or -1: byte-level
   std::array<TokenId, 256> byte_fallback_;  // "<0x..>", or -1
   std::optional<TokenId> unk_;
+  std::size_t ranks_;  // are below this
   bool byte_level_;
   bool ignore_merges_;
   bool fuse_unk_;
   bool covers_all_bytes_;
-  mutable PieceCache cache_;
 };
 
 }  // namespace reprise::models

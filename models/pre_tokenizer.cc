@@ -9,17 +9,28 @@
 
 namespace reprise::models {
 
+namespace {
+
 using Kind = PreTokenizerStep::Kind;
+
+// DeepSeek's `\s+$` tries every one of n spaces before a word in turn. Begun only where white space begins, it
+// finds the same in one go.
+std::string linear_form(const std::string& pattern) {
+  return pattern == R"(\s+$)" ? R"((?<!\s)\s+$)" : pattern;
+}
+
+}  // namespace
 
 PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::string_view source) {
   constexpr std::size_t kMostSteps = 64;
   if (steps.size() > kMostSteps) throw LoadError(source, "pre_tokenizer", "more than 64 steps");
   for (const PreTokenizerStep& spec : steps) {
     Step step{spec, std::nullopt, std::nullopt};
-    if (spec.kind == Kind::kByteLevel) {
-      if (is_in_letters_) throw LoadError(source, "pre_tokenizer", "ByteLevel twice");
-      is_in_letters_ = true;
+    const bool is_split = spec.kind == Kind::kSplitRegex || spec.kind == Kind::kSplitText;
+    if (is_in_letters_ && !is_split) {
+      throw LoadError(source, "pre_tokenizer", "only splits are supported behind ByteLevel");
     }
+    if (spec.kind == Kind::kByteLevel) is_in_letters_ = true;
     if (spec.kind == Kind::kSplitText && spec.pattern.empty()) continue;  // matches nothing
     if (spec.kind == Kind::kMetaspace && spec.replacement.empty()) {
       throw LoadError(source, "pre_tokenizer", "Metaspace with an empty replacement");
@@ -27,7 +38,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::stri
     if (spec.kind == Kind::kSplitRegex) {
       if (spec.behavior == SplitBehavior::kIsolated) step.words = find_word_pattern(spec.pattern);
       try {
-        if (!step.words) step.regex.emplace(to_pcre2(spec.pattern));
+        if (!step.words) step.regex.emplace(to_pcre2(linear_form(spec.pattern)));
       } catch (const RegexError& error) {
         throw LoadError(source, "pre_tokenizer", std::string("pattern: ") + error.what());
       }

@@ -122,10 +122,9 @@ std::optional<NamedPreTokenizer> find_pre_tokenizer(std::string_view name) {
     return split({R"([\p{P}\$\+<=>\^~\|]+)", gpt2(), R"(\p{N}+)", "[0-9][0-9][0-9]"});
   }
   if (is({"deepseek-llm"})) {
-    // `\s+$`, begun only where white space begins: else each of n spaces before a word is tried in turn.
     return split({R"([\r\n])", join({R"(\s?[A-Za-z)", kDeepSeekLetters, "]+"}),
                   R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-                  R"((?<!\s)\s++$)", std::string(kDeepSeekScripts), R"(\p{N}+)"});
+                  R"(\s+$)", std::string(kDeepSeekScripts), R"(\p{N}+)"});
   }
   if (is({"deepseek-coder"})) {
     return split({R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", std::string(kDeepSeekScripts), R"(\p{N})"});
@@ -148,7 +147,6 @@ std::optional<NamedPreTokenizer> find_pre_tokenizer(std::string_view name) {
         kIgnoreMerges);
   }
   if (is({"kimi-k2"})) return split({kimi()});
-  if (is({"superbpe"})) return split({R"(\p{N}+)", R"((?=(\d{3})+(?!\d)))"});
   if (is({"bailingmoe", "bailingmoe2", "llada-moe"})) {
     return split({R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
                   R"(|\s*[\r\n]|\s+(?!\S)|\s+)"});

@@ -1,7 +1,6 @@
 #include "models/spm.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <limits>
 #include <string>
@@ -15,19 +14,28 @@ namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-// Turns scores into numbers that sort the other way round: the highest score gets the lowest number.
-std::uint32_t order_of(float score) {
-  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 is 0
-  const std::uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
-  return std::min(~ascending, kNone - 1);
+// The place of each score among the different scores, highest first. A score that is no number is the lowest.
+std::vector<std::uint32_t> ranks_of(std::vector<float> scores) {
+  for (float& score : scores) {
+    if (!(score == score)) score = -std::numeric_limits<float>::infinity();
+  }
+  std::vector<float> different = scores;
+  std::sort(different.begin(), different.end(), std::greater<>());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  std::vector<std::uint32_t> ranks;
+  ranks.reserve(scores.size());
+  for (const float score : scores) {
+    const auto place = std::lower_bound(different.begin(), different.end(), score, std::greater<>());
+    ranks.push_back(static_cast<std::uint32_t>(place - different.begin()));
+  }
+  return ranks;
 }
 
 }  // namespace
 
 Spm::Spm(const TokenizerSpec& spec, const StringTable& tokens) : tokens_(tokens), unk_(spec.unk) {
   if (spec.scores.size() < tokens.size()) throw LoadError(spec.source, "scores", "fewer scores than tokens");
-  order_.reserve(tokens.size());
-  for (std::size_t id = 0; id < tokens.size(); ++id) order_.push_back(order_of(spec.scores[id]));
+  ranks_ = ranks_of(spec.scores);
 
   byte_tokens_.fill(StringTable::kNone);
   for (std::size_t id = 0; id < tokens.size(); ++id) {
@@ -42,56 +50,47 @@ void Spm::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
                  std::vector<TokenId>& out) const {
   if (piece.empty()) return;
   ++work.pieces;
-  auto& [begin, end, order, previous, next, queue] = scratch;
+  auto& [begin, end, ranks, previous, next, queue] = scratch;
   begin.clear();
   end.clear();
-  queue.clear();
+  queue.reset(ranks_.size());
   for (std::size_t at = 0; at < piece.size();) {
     begin.push_back(at);
     at += read_utf8(piece, at).length;
     end.push_back(at);
   }
   const auto count = static_cast<std::uint32_t>(begin.size());
-  order.assign(count, kNone);  // of the pair that begins at each symbol
+  ranks.assign(count, kNone);  // of the pair that begins at each symbol
   previous.resize(count);
   next.resize(count);
 
   const auto look = [&](std::uint32_t at) {
-    order[at] = kNone;
-    if (next[at] == kNone) return false;
+    ranks[at] = kNone;
+    if (next[at] == kNone) return;
     ++work.lookups;
     const TokenId id = tokens_.find(piece.substr(begin[at], end[next[at]] - begin[at]));
-    if (id >= 0) order[at] = order_[id];
-    return id >= 0;
+    if (id < 0) return;
+    ranks[at] = ranks_[id];
+    queue.push(ranks[at], at);
   };
-  const auto entry = [&](std::uint32_t at) { return std::uint64_t{order[at]} << 32 | at; };
 
   for (std::uint32_t at = 0; at < count; ++at) {
     previous[at] = at == 0 ? kNone : at - 1;
     next[at] = at + 1 < count ? at + 1 : kNone;
   }
-  for (std::uint32_t at = 0; at < count; ++at) {
-    if (look(at)) queue.push_back(entry(at));
-  }
-  std::make_heap(queue.begin(), queue.end(), std::greater<>());
-  while (!queue.empty()) {
+  for (std::uint32_t at = 0; at < count; ++at) look(at);
+  for (MergeQueue::Entry top; queue.pop(top);) {
     ++work.moves;
-    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-    const std::uint64_t top = queue.back();
-    queue.pop_back();
-    const auto at = static_cast<std::uint32_t>(top);
-    if (order[at] != top >> 32) continue;  // a neighbour was merged in the meantime
+    const std::uint32_t at = top.place;
+    if (ranks[at] != top.rank) continue;  // a neighbour was merged in the meantime
 
     const std::uint32_t right = next[at];
     end[at] = end[right];
-    order[right] = kNone;
+    ranks[right] = kNone;
     next[at] = next[right];
     if (next[at] != kNone) previous[next[at]] = at;
-    for (const std::uint32_t start : {previous[at], at}) {
-      if (start == kNone || !look(start)) continue;
-      queue.push_back(entry(start));
-      std::push_heap(queue.begin(), queue.end(), std::greater<>());
-    }
+    if (previous[at] != kNone) look(previous[at]);
+    look(at);
   }
   for (std::uint32_t at = 0; at != kNone; at = next[at]) {
     add_token(piece.substr(begin[at], end[at] - begin[at]), out);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "models/encode_work.h"
+#include "models/merge_queue.h"
 #include "models/string_table.h"
 #include "models/tokenizer_spec.h"
 
@@ -29,8 +30,8 @@ class Spm {
   struct Scratch {
     std::vector<std::size_t> begin;  // of each symbol, in the piece
     std::vector<std::size_t> end;
-    std::vector<std::uint32_t> order, previous, next;
-    std::vector<std::uint64_t> queue;
+    std::vector<std::uint32_t> ranks, previous, next;
+    MergeQueue queue;
   };
 
   /// Appends the tokens of `piece`, which is valid UTF-8.
@@ -43,7 +44,7 @@ class Spm {
   void add_token(std::string_view text, std::vector<TokenId>& out) const;
 
   const StringTable& tokens_;
-  std::vector<std::uint32_t> order_;  // by token: lower merges earlier
+  std::vector<std::uint32_t> ranks_;  // by token: 0 for the highest score; equal scores have equal ranks
   std::array<TokenId, 256> byte_tokens_;
   std::optional<TokenId> unk_;
   bool covers_all_bytes_;

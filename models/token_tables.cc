@@ -85,4 +85,16 @@ std::vector<bool> specials_by_id(const TokenizerSpec& spec) {
   return flags;
 }
 
+bool keeps_words_apart(const TokenizerSpec& spec) {
+  const auto crosses = [](const std::string& token) {
+    for (std::size_t at = 0; (at = token.find(kSpaceMark, at + 1)) != std::string::npos;) {
+      if (!std::string_view(token).substr(0, at).ends_with(kSpaceMark)) return true;
+    }
+    return false;
+  };
+  if (spec.byte_level || spec.model == TokenizerModel::kLongestMatch) return false;
+  return std::find(spec.tokens.begin(), spec.tokens.end(), kSpaceMark) != spec.tokens.end() &&
+         std::none_of(spec.tokens.begin(), spec.tokens.end(), crosses);
+}
+
 }  // namespace reprise::models

@@ -21,6 +21,10 @@ std::vector<std::string> texts_by_id(const TokenizerSpec& spec);
 std::vector<std::string> bytes_by_id(const TokenizerSpec& spec);
 std::vector<bool> specials_by_id(const TokenizerSpec& spec);
 
+/// Whether no token has SentencePiece's space (U+2581) behind another character, and that space is a token
+/// itself. Then merges never cross from a word to the next, and words can be encoded one by one.
+bool keeps_words_apart(const TokenizerSpec& spec);
+
 /// `text` with every `from` replaced by `to`.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 

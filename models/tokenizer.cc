@@ -9,6 +9,7 @@
 #include "models/bpe.h"
 #include "models/byte_trie.h"
 #include "models/normalizer.h"
+#include "models/piece_cache.h"
 #include "models/pre_tokenizer.h"
 #include "models/spm.h"
 #include "models/string_table.h"
@@ -18,6 +19,7 @@
 namespace reprise::models {
 namespace {
 
+constexpr std::size_t kCacheSlots = 1 << 14;
 constexpr std::size_t kLongestText = std::size_t{1} << 30;
 
 std::vector<AddedToken> select(const TokenizerSpec& spec, bool normalized) {
@@ -68,6 +70,8 @@ struct Tokenizer::Impl {
         added(select(spec, false)),
         added_normalized(select_normalized(spec, normalizer)),
         decoder(spec.decoder),
+        keeps_words_apart(models::keeps_words_apart(spec)),
+        cache(kCacheSlots),
         takes_any_bytes(spec.byte_level || spec.model == TokenizerModel::kLongestMatch),
         unk(spec.unk),
         bos(spec.bos),
@@ -90,6 +94,8 @@ struct Tokenizer::Impl {
   AddedTokens added;
   AddedTokens added_normalized;
   DecoderSpec decoder;
+  bool keeps_words_apart;
+  mutable PieceCache cache;
   bool takes_any_bytes;
   std::optional<TokenId> unk, bos, eos, pad;
   bool add_bos, add_eos;
@@ -102,12 +108,13 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
       : impl_(impl), options_(options), work_(work), session_(impl.pre_tokenizer, work) {}
 
   void piece(std::string_view bytes) override {
-    if (const auto* bpe = std::get_if<Bpe>(&impl_.model)) {
-      bpe->encode(bytes, bpe_scratch_, work_, ids);
-    } else if (const auto* spm = std::get_if<Spm>(&impl_.model)) {
-      spm->encode(bytes, spm_scratch_, work_, ids);
-    } else {
-      match_longest(std::get<ByteTrie>(impl_.model), bytes);
+    if (!impl_.keeps_words_apart) return word(bytes);
+    while (!bytes.empty()) {  // cuts before each mark that follows another character
+      std::size_t end = 0;
+      while (bytes.substr(end).starts_with(kSpaceMark)) end += kSpaceMark.size();
+      end = std::min(bytes.find(kSpaceMark, end), bytes.size());
+      word(bytes.substr(0, end));
+      bytes.remove_prefix(end);
     }
   }
 
@@ -125,6 +132,21 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
   std::vector<TokenId> ids;
 
  private:
+  void word(std::string_view bytes) {
+    const bool is_short = bytes.size() <= PieceCache::kLongestPiece;
+    const std::uint64_t hash = is_short ? hash_of(bytes) : 0;
+    if (is_short && impl_.cache.find(bytes, hash, ids)) return;
+    const std::size_t before = ids.size();
+    if (const auto* bpe = std::get_if<Bpe>(&impl_.model)) {
+      bpe->encode(bytes, bpe_scratch_, work_, ids);
+    } else if (const auto* spm = std::get_if<Spm>(&impl_.model)) {
+      spm->encode(bytes, spm_scratch_, work_, ids);
+    } else {
+      match_longest(std::get<ByteTrie>(impl_.model), bytes);
+    }
+    if (is_short) impl_.cache.put(bytes, hash, std::span(ids).subspan(before));
+  }
+
   void plain_text(std::string_view text, bool is_first) {
     const std::string_view normal = impl_.normalizer.run(text, normalized_);
     if (impl_.added_normalized.is_empty()) return impl_.pre_tokenizer.run(normal, is_first, session_, *this);

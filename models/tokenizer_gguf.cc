@@ -12,8 +12,6 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::string_view kMark = "\u2581";  // SentencePiece's space
-
 // Tokens that end a turn or frame a gap to fill in. Some files call them normal tokens by mistake.
 constexpr std::array<std::string_view, 24> kControlTexts = {
     "<|eot_id|>",         "<|im_end|>",     "<|end|>",        "<end_of_turn>", "<|endoftext|>",
@@ -126,13 +124,13 @@ void read_spm(const GgufMetadata& metadata, TokenizerSpec& spec) {
   if (has_prefix) {
     NormalizerStep& prepend = spec.normalizer.emplace_back();
     prepend.kind = NormalizerStep::Kind::kPrepend;
-    prepend.content = std::string(kMark);
+    prepend.content = std::string(kSpaceMark);
   }
   NormalizerStep& escape = spec.normalizer.emplace_back();
   escape.kind = NormalizerStep::Kind::kReplaceText;
   escape.pattern = std::string(1, ' ');
-  escape.content = std::string(kMark);
-  spec.decoder.replacements.emplace_back(kMark, " ");
+  escape.content = std::string(kSpaceMark);
+  spec.decoder.replacements.emplace_back(kSpaceMark, " ");
   spec.decoder.byte_tokens = true;
   spec.decoder.strip_leading_spaces = has_prefix ? 1 : 0;
 }

@@ -123,7 +123,7 @@ void add_pre_tokenizer_step(const Json& step, std::vector<PreTokenizerStep>& out
   } else if (type == "Metaspace") {
     PreTokenizerStep& metaspace = out.emplace_back();
     metaspace.kind = PreTokenizerStep::Kind::kMetaspace;
-    metaspace.replacement = step.text_or("replacement", "\u2581");
+    metaspace.replacement = step.text_or("replacement", kSpaceMark);
     metaspace.prepend = prepend_of(step);
     metaspace.split = step.boolean_or("split", true);
   } else if (type == "Whitespace") {
@@ -142,7 +142,7 @@ void add_decoder_step(const Json& step, bool& is_fused, DecoderSpec& out) {
   if (type == "ByteLevel") {
     out.alphabet = DecoderSpec::Alphabet::kByteLevel;
   } else if (type == "Metaspace") {
-    out.replacements.emplace_back(step.text_or("replacement", "\u2581"), " ");
+    out.replacements.emplace_back(step.text_or("replacement", kSpaceMark), " ");
     out.strip_first_token = prepend_of(step) != PreTokenizerStep::Prepend::kNever;
   } else if (type == "Replace") {
     Pattern pattern = pattern_of(step);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@
 #include "models/unicode.h"
 
 namespace reprise::models {
+
+/// How SentencePiece writes a space.
+inline constexpr std::string_view kSpaceMark = "\u2581";
 
 enum class TokenizerModel : std::uint8_t {
   kBpe,           // merges by rank
@@ -78,7 +82,7 @@ struct PreTokenizerStep {
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
   bool invert = false;  // the text between the matches counts as matched
-  std::string replacement = "\u2581";
+  std::string replacement = std::string(kSpaceMark);
   Prepend prepend = Prepend::kNever;
   bool split = true;
 };
