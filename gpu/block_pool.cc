@@ -11,7 +11,8 @@ namespace reprise::gpu {
 BlockPool::BlockPool(std::size_t block_bytes, std::size_t most_blocks)
     : block_bytes_(block_bytes), stride_((block_bytes + 63) / 64 * 64), most_(most_blocks) {
   if (stride_ == 0 || most_ == 0) return;
-  void* memory = mmap(nullptr, stride_ * most_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, stride_ * most_, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
 }
@@ -33,7 +34,8 @@ std::optional<BlockId> BlockPool::take() {
 }
 
 bool BlockPool::release(BlockId block) {
-  REPRISE_CHECK(block < references_.size() && references_[block] > 0, "a block was released that nobody holds");
+  REPRISE_CHECK(block < references_.size() && references_[block] > 0,
+                "a block was released that nobody holds");
   if (--references_[block] > 0) return false;
   free_.push_back(block);
   return true;

@@ -1,8 +1,8 @@
 #pragma once
 // Equal blocks of memory by number: what pages and slots are made of.
 //
-// The address space for all blocks is reserved at once; the system gives memory when a block is first touched. A free block
-// keeps its memory for the next user, up to the bound.
+// The address space for all blocks is reserved at once; the system gives memory when a block is first
+// touched. A free block keeps its memory for the next user, up to the bound.
 //
 // Threading: one thread (the device worker's). Addresses of live blocks may be read by others.
 
@@ -17,7 +17,8 @@ using BlockId = std::uint32_t;
 
 class BlockPool {
  public:
-  /// `block_bytes` may be 0: then blocks are mere numbers. Throws std::bad_alloc if the space cannot be reserved.
+  /// `block_bytes` may be 0: then blocks are mere numbers. Throws std::bad_alloc if the space cannot be
+  /// reserved.
   BlockPool(std::size_t block_bytes, std::size_t most_blocks);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;

@@ -1,8 +1,8 @@
 #pragma once
 // How a model is computed: the settings that decide the bits of its logits.
 //
-// For one build, machine and value of these settings the logits of a prompt depend on its tokens alone. Different
-// settings differ from each other by rounding; kF32 gives the same bits on every instruction set.
+// For one build, machine and value of these settings the logits of a prompt depend on its tokens alone.
+// Different settings differ from each other by rounding; kF32 gives the same bits on every instruction set.
 
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,   // weights widened in registers, f32 arithmetic: the reference
-  kAuto,  // the fastest that the processor has: where weights are bf16, products of bf16, activations being sums of two
-          // of them, with f32 sums; else as kF32
+  kAuto,  // the fastest that the processor has: where weights are bf16, products of bf16, activations being
+          // sums of two of them, with f32 sums; else as kF32
 };
 
 enum class KvType : std::uint8_t { kF32, kBF16 };

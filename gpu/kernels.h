@@ -1,13 +1,15 @@
 #pragma once
 // Every operation of a forward pass once, with its shapes. A table of functions for each set of CPU kernels.
 //
-// Exactness: each function computes each row (or head, or channel) of its output from that row's inputs alone, in an order
-// of additions fixed by the sizes of the model. So the bits of a row do not depend on how many rows there are, how work
-// is cut into ranges, or who else is in the batch. Sums over k run in kLanes interleaved partial sums, lane l taking
-// k = l, l + kLanes, ... upwards with fused multiply-adds, missing elements being zeros, and are then folded in halves.
-// The f32 functions give the same bits in every table; matmul_bf16 only within one.
+// Exactness: each function computes each row (or head, or channel) of its output from that row's inputs
+// alone, in an order of additions fixed by the sizes of the model. So the bits of a row do not depend on how
+// many rows there are, how work is cut into ranges, or who else is in the batch. Sums over k run in kLanes
+// interleaved partial sums, lane l taking k = l, l + kLanes, ... upwards with fused multiply-adds, missing
+// elements being zeros, and are then folded in halves. The f32 functions give the same bits in every table;
+// matmul_bf16 only within one.
 //
-// Threading: any thread, on disjoint outputs. All tensors are row-major and contiguous unless a stride is given.
+// Threading: any thread, on disjoint outputs. All tensors are row-major and contiguous unless a stride is
+// given.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,11 +24,11 @@ inline constexpr std::size_t kPageTokens = 64;
 
 /// One row of queries against the keys and values of one sequence, for one key/value head.
 struct AttentionRow {
-  const float* q;                // [group, head_dim]
-  float* out;                    // [group, head_dim]
-  std::size_t group;             // query heads that share the key/value head
+  const float* q;     // [group, head_dim]
+  float* out;         // [group, head_dim]
+  std::size_t group;  // query heads that share the key/value head
   std::size_t head_dim;
-  std::size_t length;            // positions to attend to: those of pages, from 0
+  std::size_t length;  // positions to attend to: those of pages, from 0
   float scale;
   const std::byte* const* pages;  // [ceil(length / kPageTokens)]
   std::size_t k_offset;           // in a page: K of this head, [kPageTokens, head_dim]
@@ -37,18 +39,18 @@ struct AttentionRow {
 /// The gated delta rule of one value head over consecutive tokens of one sequence:
 ///   S = exp(g) S;  S += k (beta (v - k^T S));  o = q^T S
 struct DeltaRule {
-  float* state;           // S [key_dim, value_dim], updated
+  float* state;  // S [key_dim, value_dim], updated
   std::size_t key_dim;
   std::size_t value_dim;  // a multiple of kLanes
   std::size_t tokens;
-  const float* q;         // [tokens] rows of key_dim, `stride` apart: normalised and scaled
-  const float* k;         // as q: normalised
-  const float* v;         // [tokens] rows of value_dim, `stride` apart
+  const float* q;  // [tokens] rows of key_dim, `stride` apart: normalised and scaled
+  const float* k;  // as q: normalised
+  const float* v;  // [tokens] rows of value_dim, `stride` apart
   std::size_t stride;
-  const float* g;         // [tokens], `gate_stride` apart: logarithm of the decay
-  const float* beta;      // [tokens], `gate_stride` apart
+  const float* g;     // [tokens], `gate_stride` apart: logarithm of the decay
+  const float* beta;  // [tokens], `gate_stride` apart
   std::size_t gate_stride;
-  float* out;             // [tokens] rows of value_dim, `out_stride` apart
+  float* out;  // [tokens] rows of value_dim, `out_stride` apart
   std::size_t out_stride;
 };
 
@@ -68,12 +70,12 @@ struct Kernels {
   Isa isa;
 
   /// y[m, n] = sum_k x[m, k] w[n, k] for n in [n_begin, n_end); y has rows of `y_stride`.
-  void (*matmul)(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride, std::size_t n_begin,
-                 std::size_t n_end);
-  /// The same for a w of bf16, on bf16 products summed in f32; x is given as the sum of two bf16 (split_bf16), which keeps
-  /// 16 bits of it. Null where the processor has no such products.
-  void (*matmul_bf16)(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
-                      std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
+  void (*matmul)(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
+                 std::size_t n_begin, std::size_t n_end);
+  /// The same for a w of bf16, on bf16 products summed in f32; x is given as the sum of two bf16
+  /// (split_bf16), which keeps 16 bits of it. Null where the processor has no such products.
+  void (*matmul_bf16)(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
+                      float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
 
   /// Rounds to nearest even. count elements.
   void (*to_bf16)(const float* x, std::uint16_t* y, std::size_t count);
@@ -82,9 +84,10 @@ struct Kernels {
   /// A row of a matrix, widened. y[columns].
   void (*widen_row)(const Matrix& w, std::size_t row, float* y);
 
-  /// y = x / sqrt(mean(x^2) + eps) * (offset + w), for each of `rows` rows of `size` that stand `stride` apart in both.
-  void (*rms_norm)(const float* x, const float* w, float offset, float eps, float* y, std::size_t rows, std::size_t size,
-                   std::size_t stride);
+  /// y = x / sqrt(mean(x^2) + eps) * (offset + w), for each of `rows` rows of `size` that stand `stride`
+  /// apart in both.
+  void (*rms_norm)(const float* x, const float* w, float offset, float eps, float* y, std::size_t rows,
+                   std::size_t size, std::size_t stride);
   /// y = x / sqrt(sum(x^2) + eps) * scale, likewise.
   void (*l2_norm)(const float* x, float eps, float scale, float* y, std::size_t rows, std::size_t size,
                   std::size_t stride);
@@ -99,8 +102,8 @@ struct Kernels {
   /// Rotates pairs (i, i + half) of the first 2 * half elements of one head. cosine, sine: [half].
   void (*rope)(float* head, const float* cosine, const float* sine, std::size_t half);
   /// g = -exp(a_log) softplus(a + dt_bias), beta = sigmoid(b): [heads].
-  void (*delta_gates)(const float* a, const float* b, const float* decay, const float* dt_bias, float* g, float* beta,
-                      std::size_t heads);
+  void (*delta_gates)(const float* a, const float* b, const float* decay, const float* dt_bias, float* g,
+                      float* beta, std::size_t heads);
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);

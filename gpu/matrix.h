@@ -10,7 +10,9 @@ namespace reprise::gpu {
 
 enum class ElementType : std::uint8_t { kF32, kF16, kBF16 };
 
-inline std::size_t size_of(ElementType type) { return type == ElementType::kF32 ? 4 : 2; }
+inline std::size_t size_of(ElementType type) {
+  return type == ElementType::kF32 ? 4 : 2;
+}
 
 struct Matrix {
   ElementType type = ElementType::kF32;

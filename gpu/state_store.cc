@@ -65,8 +65,12 @@ void Sequence::advance(std::size_t count) {
   REPRISE_CHECK(stored_ <= pages_.size() * kPageTokens, "a sequence advanced beyond what it had reserved");
 }
 
-std::byte* Sequence::page_data(std::size_t index) const { return store_->pages_.data(pages_[index]); }
-std::byte* Sequence::slot_data() const { return store_->slots_.data(slot_); }
+std::byte* Sequence::page_data(std::size_t index) const {
+  return store_->pages_.data(pages_[index]);
+}
+std::byte* Sequence::slot_data() const {
+  return store_->slots_.data(slot_);
+}
 
 StateStore::StateStore(const StateSizes& sizes, const StateBounds& bounds)
     : sizes_(sizes), pages_(sizes.page_bytes, bounds.pages), slots_(sizes.slot_bytes, bounds.slots) {}
@@ -84,10 +88,12 @@ bool StateStore::copy(const HeldState& from, HeldState& to) {
   if (tail != 0) {
     const std::optional<BlockId> page = pages_.take();
     if (!page) return false;
-    if (sizes_.page_bytes != 0) std::memcpy(pages_.data(*page), pages_.data(from.pages_[full]), sizes_.page_bytes);
+    if (sizes_.page_bytes != 0)
+      std::memcpy(pages_.data(*page), pages_.data(from.pages_[full]), sizes_.page_bytes);
     to.pages_.push_back(*page);
   }
-  to.pages_.insert(to.pages_.begin(), from.pages_.begin(), from.pages_.begin() + static_cast<std::ptrdiff_t>(full));
+  to.pages_.insert(to.pages_.begin(), from.pages_.begin(),
+                   from.pages_.begin() + static_cast<std::ptrdiff_t>(full));
   for (std::size_t i = 0; i < full; ++i) pages_.add_ref(from.pages_[i]);
   if (sizes_.slot_bytes != 0) std::memcpy(slots_.data(to.slot_), slots_.data(from.slot_), sizes_.slot_bytes);
   to.stored_ = from.stored_;

@@ -1,10 +1,11 @@
 #pragma once
 // The state of sequences, and snapshots of it.
 //
-// A model declares how many bytes of state it has for each token and for each sequence; what they mean is the layers'
-// business. Per-token state lives in pages of kPageTokens tokens, reference counted, immutable once full; per-sequence state
-// in one slot. A snapshot is references to the full pages, a copy of the tail page if there is one, and a copy of the slot;
-// capture and restore copy both, for kernels update slots and tail pages in place. Neither touches its source.
+// A model declares how many bytes of state it has for each token and for each sequence; what they mean is the
+// layers' business. Per-token state lives in pages of kPageTokens tokens, reference counted, immutable once
+// full; per-sequence state in one slot. A snapshot is references to the full pages, a copy of the tail page
+// if there is one, and a copy of the slot; capture and restore copy both, for kernels update slots and tail
+// pages in place. Neither touches its source.
 //
 // Lengths: `stored` counts places in pages, `logical` positions for rope; equal until a prompt is compacted.
 //

@@ -1,9 +1,9 @@
 #pragma once
 // A team of threads that works on one thing at a time: fork, do parts, join.
 //
-// for_parts(n, work) calls work(part) once for each part 0 ... n-1, on the calling thread and its helpers, and returns when
-// all are done. Which thread does which part is open, so a part's result must not depend on it; the kernels' do not. The
-// helpers poll for a moment between calls, then sleep.
+// for_parts(n, work) calls work(part) once for each part 0 ... n-1, on the calling thread and its helpers,
+// and returns when all are done. Which thread does which part is open, so a part's result must not depend on
+// it; the kernels' do not. The helpers poll for a moment between calls, then sleep.
 //
 // Threading: one caller at a time. Exceptions must not leave `work`.
 
@@ -29,18 +29,22 @@ class Threads {
 
   void for_parts(std::size_t parts, const std::function<void(std::size_t)>& work);
 
-  /// Cuts [0, size) into ranges of whole `grain`s, enough for all threads, and calls work(begin, end) for each.
-  void for_ranges(std::size_t size, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& work);
+  /// Cuts [0, size) into ranges of whole `grain`s, enough for all threads, and calls work(begin, end) for
+  /// each.
+  void for_ranges(std::size_t size, std::size_t grain,
+                  const std::function<void(std::size_t, std::size_t)>& work);
 
  private:
   void help();
   void take_parts();
 
-  // The call in progress. Written by the caller before it raises call_; release/acquire on call_ publishes them.
+  // The call in progress. Written by the caller before it raises call_; release/acquire on call_ publishes
+  // them.
   const std::function<void(std::size_t)>* work_ = nullptr;
   std::size_t parts_ = 0;
-  std::atomic<std::size_t> next_part_{0};   // relaxed: hands out numbers
-  std::atomic<unsigned> helpers_done_{0};   // release by helpers, acquire by the caller: their results are seen
+  std::atomic<std::size_t> next_part_{0};  // relaxed: hands out numbers
+  std::atomic<unsigned> helpers_done_{
+      0};  // release by helpers, acquire by the caller: their results are seen
   std::atomic<std::uint64_t> call_{0};
 
   std::mutex mutex_;

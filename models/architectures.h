@@ -1,6 +1,6 @@
 #pragma once
-// One builder an architecture, each in the file of its name: adds the layers to a model whose checkpoint is open.
-// The table that chooses is in models/model.cc.
+// One builder an architecture, each in the file of its name: adds the layers to a model whose checkpoint is
+// open. The table that chooses is in models/model.cc.
 
 #include "models/model.h"
 

@@ -9,7 +9,9 @@ namespace reprise::models {
 
 namespace {
 
-std::size_t size_of(gpu::KvType kv) { return kv == gpu::KvType::kF32 ? sizeof(float) : sizeof(std::uint16_t); }
+std::size_t size_of(gpu::KvType kv) {
+  return kv == gpu::KvType::kF32 ? sizeof(float) : sizeof(std::uint16_t);
+}
 
 }  // namespace
 
@@ -49,8 +51,8 @@ void Attention::norm_and_rotate(Step& step, const RmsNorm& norm, float* heads, s
         step.kernels.rms_norm(first, norm.weight.data(), norm.offset, norm.eps, first, per_row, size, size);
       }
       for (std::size_t head = 0; head < per_row; ++head) {
-        step.kernels.rope(first + head * size, step.rope_cos + row * rope_pairs_, step.rope_sin + row * rope_pairs_,
-                          rope_pairs_);
+        step.kernels.rope(first + head * size, step.rope_cos + row * rope_pairs_,
+                          step.rope_sin + row * rope_pairs_, rope_pairs_);
       }
     }
   });
@@ -81,7 +83,7 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   const std::size_t rows = step.rows;
   const std::size_t size = config_.head_dim;
   float* projected = step.scratch.floats(rows * config_.q_proj_rows);
-  float* q = projected;  // [rows, heads, head_dim]
+  float* q = projected;   // [rows, heads, head_dim]
   float* gate = nullptr;  // [rows, heads, head_dim]
   float* k = step.scratch.floats(rows * config_.kv_size);
   float* v = step.scratch.floats(rows * config_.kv_size);

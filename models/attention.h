@@ -1,6 +1,6 @@
 #pragma once
-// Grouped-query attention over paged keys and values, with the options of the Llama and Qwen families: norms on query and key
-// heads, rope on the leading part of a head, a sigmoid gate on the output.
+// Grouped-query attention over paged keys and values, with the options of the Llama and Qwen families: norms
+// on query and key heads, rope on the leading part of a head, a sigmoid gate on the output.
 //
 // State: K and V of each token, [kv_heads, kPageTokens, head_dim] in each page, after norm and rope.
 
@@ -16,7 +16,8 @@ class Checkpoint;
 class Attention : public Mixer {
  public:
   /// From `prefix`.q_proj, k_proj, v_proj, o_proj and, where the configuration has them, q_norm and k_norm.
-  Attention(const Checkpoint& checkpoint, const std::string& prefix, const ComputeOptions& options, StateLayout& state);
+  Attention(const Checkpoint& checkpoint, const std::string& prefix, const ComputeOptions& options,
+            StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
 
  private:

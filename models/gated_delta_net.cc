@@ -28,7 +28,8 @@ GatedDeltaNet::GatedDeltaNet(const Checkpoint& checkpoint, const std::string& pr
     throw LoadError(checkpoint.path(), "linear_value_head_dim", "must be a multiple of 8");
   }
   for (float& decay : decay_) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
-  const std::vector<float> stored = load_vector(checkpoint, prefix + ".conv1d.weight");  // [channels, 1, taps]
+  const std::vector<float> stored =
+      load_vector(checkpoint, prefix + ".conv1d.weight");  // [channels, 1, taps]
   conv_.resize(stored.size());
   for (std::size_t c = 0; c < config_.conv_channels; ++c) {
     for (std::size_t j = 0; j < config_.conv_kernel; ++j) {
@@ -77,19 +78,20 @@ void GatedDeltaNet::recur(Step& step, const float* qkv, const float* g, const fl
     const float* first = qkv + slice.first_row * config_.conv_channels;
     const float* key = first + head / config_.group * config_.key_head_dim;
     auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + state_offset_);
-    step.kernels.delta_rule({.state = state + head * config_.key_head_dim * config_.value_head_dim,
-                             .key_dim = config_.key_head_dim,
-                             .value_dim = config_.value_head_dim,
-                             .tokens = slice.rows,
-                             .q = key,
-                             .k = key + config_.key_size,
-                             .v = first + 2 * config_.key_size + head * config_.value_head_dim,
-                             .stride = config_.conv_channels,
-                             .g = g + slice.first_row * heads + head,
-                             .beta = beta + slice.first_row * heads + head,
-                             .gate_stride = heads,
-                             .out = out + slice.first_row * config_.value_size + head * config_.value_head_dim,
-                             .out_stride = config_.value_size});
+    step.kernels.delta_rule(
+        {.state = state + head * config_.key_head_dim * config_.value_head_dim,
+         .key_dim = config_.key_head_dim,
+         .value_dim = config_.value_head_dim,
+         .tokens = slice.rows,
+         .q = key,
+         .k = key + config_.key_size,
+         .v = first + 2 * config_.key_size + head * config_.value_head_dim,
+         .stride = config_.conv_channels,
+         .g = g + slice.first_row * heads + head,
+         .beta = beta + slice.first_row * heads + head,
+         .gate_stride = heads,
+         .out = out + slice.first_row * config_.value_size + head * config_.value_head_dim,
+         .out_stride = config_.value_size});
   });
 }
 
@@ -118,7 +120,8 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     const std::size_t size = config_.value_head_dim;
     float* first = mixed + begin * config_.value_size;
-    step.kernels.rms_norm(first, norm_.weight.data(), norm_.offset, norm_.eps, first, (end - begin) * heads, size, size);
+    step.kernels.rms_norm(first, norm_.weight.data(), norm_.offset, norm_.eps, first, (end - begin) * heads,
+                          size, size);
     step.kernels.gate_silu(z + begin * config_.value_size, first, (end - begin) * config_.value_size);
   });
   out_.apply(step, mixed, rows, y);

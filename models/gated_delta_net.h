@@ -1,5 +1,6 @@
 #pragma once
-// Gated DeltaNet: a short causal convolution, then the gated delta rule on a matrix of state for each value head.
+// Gated DeltaNet: a short causal convolution, then the gated delta rule on a matrix of state for each value
+// head.
 //
 // State of a sequence: the last taps - 1 inputs of the convolution, [taps - 1, channels], and the matrices,
 // [value_heads, key_head_dim, value_head_dim]; both f32.

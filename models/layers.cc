@@ -5,7 +5,8 @@ namespace reprise::models {
 void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) const {
   const std::size_t size = weight.size();
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
-    step.kernels.rms_norm(x + begin * size, weight.data(), offset, eps, y + begin * size, end - begin, size, size);
+    step.kernels.rms_norm(x + begin * size, weight.data(), offset, eps, y + begin * size, end - begin, size,
+                          size);
   });
 }
 

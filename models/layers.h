@@ -1,9 +1,10 @@
 #pragma once
-// What a decoder layer consists of: a mixer, which looks along the sequence and keeps state, and a feed-forward part, which
-// looks at one row. Architectures are lists of these.
+// What a decoder layer consists of: a mixer, which looks along the sequence and keeps state, and a
+// feed-forward part, which looks at one row. Architectures are lists of these.
 //
-// A mixer declares its state when it is built (StateLayout) and finds it in the step's slices by the offsets it was given;
-// it updates the state of each slice by exactly the slice's rows. Nothing else of the engine knows what the state is.
+// A mixer declares its state when it is built (StateLayout) and finds it in the step's slices by the offsets
+// it was given; it updates the state of each slice by exactly the slice's rows. Nothing else of the engine
+// knows what the state is.
 //
 // Threading: as Step.
 

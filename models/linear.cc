@@ -10,9 +10,15 @@ namespace {
 gpu::Matrix view_of(const Tensor& tensor) {
   gpu::Matrix matrix;
   switch (tensor.type) {
-    case DType::kF32: matrix.type = gpu::ElementType::kF32; break;
-    case DType::kF16: matrix.type = gpu::ElementType::kF16; break;
-    default: matrix.type = gpu::ElementType::kBF16; break;  // the checkpoint gives no others
+    case DType::kF32:
+      matrix.type = gpu::ElementType::kF32;
+      break;
+    case DType::kF16:
+      matrix.type = gpu::ElementType::kF16;
+      break;
+    default:
+      matrix.type = gpu::ElementType::kBF16;
+      break;  // the checkpoint gives no others
   }
   matrix.columns = tensor.shape.back();
   matrix.rows = matrix.columns == 0 ? 0 : tensor.elements() / matrix.columns;
@@ -43,8 +49,8 @@ Linear::Linear(const Checkpoint& checkpoint, const std::string& name) {
 
 void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const {
   const gpu::Kernels& kernels = step.kernels;
-  const bool in_bf16 = step.options.compute == gpu::Compute::kAuto && weight_.type == gpu::ElementType::kBF16 &&
-                       kernels.matmul_bf16 != nullptr;
+  const bool in_bf16 = step.options.compute == gpu::Compute::kAuto &&
+                       weight_.type == gpu::ElementType::kBF16 && kernels.matmul_bf16 != nullptr;
   const std::size_t mark = step.scratch.mark();
   std::uint16_t* high = nullptr;
   std::uint16_t* low = nullptr;

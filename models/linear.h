@@ -29,7 +29,7 @@ class Linear {
 
  private:
   gpu::Matrix weight_;
-  std::vector<float> bias_;      // empty: none
+  std::vector<float> bias_;            // empty: none
   std::shared_ptr<const void> owner_;  // of the bytes, where they are not the checkpoint's
 };
 

@@ -13,9 +13,15 @@ std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const Comp
                                    gpu::Threads& threads) {
   auto model = std::make_unique<Model>(Checkpoint::open(path), options, threads);
   switch (model->config().architecture) {
-    case Architecture::kLlama: build_llama(*model); break;
-    case Architecture::kQwen3: build_qwen3(*model); break;
-    case Architecture::kQwen35: build_qwen3_5(*model); break;
+    case Architecture::kLlama:
+      build_llama(*model);
+      break;
+    case Architecture::kQwen3:
+      build_qwen3(*model);
+      break;
+    case Architecture::kQwen35:
+      build_qwen3_5(*model);
+      break;
   }
   return model;
 }
@@ -109,7 +115,8 @@ std::span<const float> Model::forward(std::span<const Slice> slices) {
   std::size_t row = 0;
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
-      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < embedding_.outputs(), "a token outside the vocabulary");
+      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < embedding_.outputs(),
+                    "a token outside the vocabulary");
       kernels_.widen_row(embedding_.weight(), static_cast<std::size_t>(token), x + row++ * hidden);
     }
   }

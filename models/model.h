@@ -1,9 +1,10 @@
 #pragma once
 // A loaded model: weights, layers, and the forward pass over a batch of slices.
 //
-// forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives logits where
-// they are asked for. Exactness: the logits after a token, and the state, depend on the tokens before and on the compute
-// options alone, bit for bit: not on slicing, batch mates, threads, or on whether the state was restored from a snapshot.
+// forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives
+// logits where they are asked for. Exactness: the logits after a token, and the state, depend on the tokens
+// before and on the compute options alone, bit for bit: not on slicing, batch mates, threads, or on whether
+// the state was restored from a snapshot.
 //
 // Threading: one thread at a time; inside, kernels run on the team of threads that was given.
 
@@ -27,7 +28,7 @@ namespace reprise::models {
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
-  gpu::Sequence* sequence;  // each sequence once in a batch; room for the tokens was reserved
+  gpu::Sequence* sequence;          // each sequence once in a batch; room for the tokens was reserved
   std::span<const TokenId> tokens;  // at least one, each within the vocabulary
   Logits logits = Logits::kLast;
 };

@@ -4,6 +4,8 @@
 
 namespace reprise::models {
 
-void build_qwen3(Model& model) { build_llama(model); }
+void build_qwen3(Model& model) {
+  build_llama(model);
+}
 
 }  // namespace reprise::models

@@ -1,4 +1,5 @@
-// Qwen3.5: three layers of Gated DeltaNet to one of gated attention with partial rope; zero-centred norms; SwiGLU.
+// Qwen3.5: three layers of Gated DeltaNet to one of gated attention with partial rope; zero-centred norms;
+// SwiGLU.
 
 #include "models/architectures.h"
 #include "models/attention.h"
@@ -15,7 +16,8 @@ void build_qwen3_5(Model& model) {
     if (config.layer_types[i] == LayerType::kLinearAttention) {
       mixer = std::make_unique<GatedDeltaNet>(checkpoint, prefix + ".linear_attn", model.declare_state());
     } else {
-      mixer = std::make_unique<Attention>(checkpoint, prefix + ".self_attn", model.options(), model.declare_state());
+      mixer = std::make_unique<Attention>(checkpoint, prefix + ".self_attn", model.options(),
+                                          model.declare_state());
     }
     model.add_layer(make_layer(checkpoint, prefix, std::move(mixer)));
   }

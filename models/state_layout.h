@@ -1,6 +1,6 @@
 #pragma once
-// How the layers of a model lay out their state. Each layer declares what it keeps for each token and for each sequence
-// and gets back where it stands; snapshots, pages and slots know the sums alone.
+// How the layers of a model lay out their state. Each layer declares what it keeps for each token and for
+// each sequence and gets back where it stands; snapshots, pages and slots know the sums alone.
 //
 // Threading: filled while a model is built, constant afterwards.
 
@@ -21,7 +21,8 @@ class StateLayout {
     std::size_t offset;  // in the page, where kPageTokens * bytes follow; or in the slot
   };
 
-  /// State of every token: a region of kPageTokens * bytes in each page, ordered as the layer likes. Returns its offset.
+  /// State of every token: a region of kPageTokens * bytes in each page, ordered as the layer likes. Returns
+  /// its offset.
   std::size_t add_per_token(std::string name, std::size_t bytes) {
     return add(per_token_, page_bytes_, std::move(name), bytes, bytes * gpu::kPageTokens);
   }

@@ -1,9 +1,10 @@
 #pragma once
-// One forward pass over a batch: the slices of sequences that take part, as rows of the activations, and what all layers
-// need to compute them.
+// One forward pass over a batch: the slices of sequences that take part, as rows of the activations, and what
+// all layers need to compute them.
 //
-// A batch holds at most one slice of a sequence. Rows of a slice stand together, in order; slices of many sequences,
-// prefill slices and single decoded tokens alike, stand one after another. The bits of a row do not depend on the others.
+// A batch holds at most one slice of a sequence. Rows of a slice stand together, in order; slices of many
+// sequences, prefill slices and single decoded tokens alike, stand one after another. The bits of a row do
+// not depend on the others.
 //
 // Threading: made and used by the thread that runs the model; kernels inside run on its team of threads.
 
@@ -31,7 +32,9 @@ class Scratch {
  public:
   /// Uninitialised, valid until reset().
   float* floats(std::size_t count) { return reinterpret_cast<float*>(bytes(count * sizeof(float))); }
-  std::uint16_t* halves(std::size_t count) { return reinterpret_cast<std::uint16_t*>(bytes(count * sizeof(std::uint16_t))); }
+  std::uint16_t* halves(std::size_t count) {
+    return reinterpret_cast<std::uint16_t*>(bytes(count * sizeof(std::uint16_t)));
+  }
 
   /// What was handed out since the mark may be handed out again.
   std::size_t mark() const { return next_; }
@@ -60,7 +63,7 @@ struct StepSlice {
   gpu::Sequence* sequence;
   std::size_t first_row;
   std::size_t rows;
-  std::size_t stored;                    // tokens before this slice
+  std::size_t stored;                   // tokens before this slice
   std::vector<const std::byte*> pages;  // all of the sequence, those reserved for this slice included
 };
 

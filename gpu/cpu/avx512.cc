@@ -1,8 +1,9 @@
 // The kernels on AVX-512: the f32 ones with the eight lanes that fix their bits, the bf16 matrix product with
-// VDPBF16PS on 32 elements of k at a time. Compiled with -mavx512f -mavx512bw -mavx512vl -mavx512bf16; the bf16 product is
-// called only where the processor has it.
+// VDPBF16PS on 32 elements of k at a time. Compiled with -mavx512f -mavx512bw -mavx512vl -mavx512bf16; the
+// bf16 product is called only where the processor has it.
 //
-// Each element of the result has one vector of sixteen partial sums over k = 0, 32, 64, ..., in every tile shape.
+// Each element of the result has one vector of sixteen partial sums over k = 0, 32, 64, ..., in every tile
+// shape.
 
 #include <immintrin.h>
 
@@ -28,7 +29,8 @@ struct Activations {
 };
 
 template <int kRows, int kOutputs>
-inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth, float* y, std::size_t y_stride) {
+inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth, float* y,
+                 std::size_t y_stride) {
   __m512 sums[kRows][kOutputs];
   for (auto& row : sums) {
     for (__m512& s : row) s = _mm512_setzero_ps();
@@ -51,15 +53,15 @@ inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth
 }
 
 template <int kOutputs>
-inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t depth, float* y,
-                         std::size_t y_stride) {
+inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t depth,
+                         float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
   for (; i < m; ++i) tile<1, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
 }
 
-void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
-                 std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
+                 float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
   const Activations x{high, low};

@@ -48,17 +48,21 @@ std::optional<Isa> isa_named(std::string_view name) {
 
 bool is_available(Isa isa) {
   switch (isa) {
-    case Isa::kPlain: return true;
+    case Isa::kPlain:
+      return true;
 #if defined(__aarch64__)
-    case Isa::kNeon: return true;
+    case Isa::kNeon:
+      return true;
 #elif defined(__x86_64__)
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("f16c");
     case Isa::kAvx512:
-      return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-             __builtin_cpu_supports("avx512vl");
+      return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 #endif
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -73,12 +77,16 @@ const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
   switch (isa) {
 #if defined(__aarch64__)
-    case Isa::kNeon: return has_bf16_products() ? kNeonBf16Kernels : kNeonKernels;
+    case Isa::kNeon:
+      return has_bf16_products() ? kNeonBf16Kernels : kNeonKernels;
 #elif defined(__x86_64__)
-    case Isa::kAvx2: return kAvx2Kernels;
-    case Isa::kAvx512: return has_bf16_products() ? kAvx512Bf16Kernels : kAvx512Kernels;
+    case Isa::kAvx2:
+      return kAvx2Kernels;
+    case Isa::kAvx512:
+      return has_bf16_products() ? kAvx512Bf16Kernels : kAvx512Kernels;
 #endif
-    default: return kPlainKernels;
+    default:
+      return kPlainKernels;
   }
 }
 

@@ -49,8 +49,8 @@ inline float sum_of_squares(const float* x, std::size_t size) {
   return sum(total);
 }
 
-void rms_norm(const float* x, const float* w, float offset, float eps, float* y, std::size_t rows, std::size_t size,
-              std::size_t stride) {
+void rms_norm(const float* x, const float* w, float offset, float eps, float* y, std::size_t rows,
+              std::size_t size, std::size_t stride) {
   for (std::size_t row = 0; row < rows; ++row) {
     const float* from = x + row * stride;
     float* to = y + row * stride;
@@ -98,8 +98,8 @@ void rope(float* head, const float* cosine, const float* sine, std::size_t half)
   }
 }
 
-void delta_gates(const float* a, const float* b, const float* decay, const float* dt_bias, float* g, float* beta,
-                 std::size_t heads) {
+void delta_gates(const float* a, const float* b, const float* decay, const float* dt_bias, float* g,
+                 float* beta, std::size_t heads) {
   for (std::size_t h = 0; h < heads; ++h) {
     const double x = static_cast<double>(a[h] + dt_bias[h]);
     const double softplus = x > 20.0 ? x : std::log1p(std::exp(x));

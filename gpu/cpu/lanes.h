@@ -1,8 +1,8 @@
 // Eight floats at a time: the only code of the CPU kernels that knows an instruction set.
 //
-// No include guard against other namespaces is needed: each kernel source includes this once, inside which everything has
-// internal linkage, so that code compiled for one instruction set is never linked into another.
-// REPRISE_LANES_PLAIN chooses the portable version.
+// No include guard against other namespaces is needed: each kernel source includes this once, inside which
+// everything has internal linkage, so that code compiled for one instruction set is never linked into
+// another. REPRISE_LANES_PLAIN chooses the portable version.
 
 #pragma once
 
@@ -30,7 +30,8 @@ inline float bf16_to_f32(std::uint16_t value) {
 inline std::uint16_t f32_to_bf16(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN stays NaN
+  if ((bits & 0x7fffffffU) > 0x7f800000U)
+    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN stays NaN
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
@@ -75,13 +76,27 @@ struct Lanes {
   }
 };
 
-inline Lanes operator+(Lanes a, Lanes b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }
-inline Lanes operator-(Lanes a, Lanes b) { return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)}; }
-inline Lanes operator*(Lanes a, Lanes b) { return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)}; }
-inline Lanes operator/(Lanes a, Lanes b) { return {vdivq_f32(a.low, b.low), vdivq_f32(a.high, b.high)}; }
-inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)}; }
-inline Lanes min(Lanes a, Lanes b) { return {vminnmq_f32(a.low, b.low), vminnmq_f32(a.high, b.high)}; }
-inline Lanes max(Lanes a, Lanes b) { return {vmaxnmq_f32(a.low, b.low), vmaxnmq_f32(a.high, b.high)}; }
+inline Lanes operator+(Lanes a, Lanes b) {
+  return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)};
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+  return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)};
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+  return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)};
+}
+inline Lanes operator/(Lanes a, Lanes b) {
+  return {vdivq_f32(a.low, b.low), vdivq_f32(a.high, b.high)};
+}
+inline Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)};
+}
+inline Lanes min(Lanes a, Lanes b) {
+  return {vminnmq_f32(a.low, b.low), vminnmq_f32(a.high, b.high)};
+}
+inline Lanes max(Lanes a, Lanes b) {
+  return {vmaxnmq_f32(a.low, b.low), vmaxnmq_f32(a.high, b.high)};
+}
 
 /// x * 2^n for n given as the float n + 1.5 * 2^23.
 inline Lanes scale_by_power(Lanes x, Lanes shifted) {
@@ -97,7 +112,9 @@ inline float sum(Lanes a) {
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
-inline float largest(Lanes a) { return vmaxnmvq_f32(vmaxnmq_f32(a.low, a.high)); }
+inline float largest(Lanes a) {
+  return vmaxnmvq_f32(vmaxnmq_f32(a.low, a.high));
+}
 
 #elif defined(__AVX2__) && !defined(REPRISE_LANES_PLAIN)
 
@@ -116,13 +133,27 @@ struct Lanes {
   void store(float* p) const { _mm256_storeu_ps(p, all); }
 };
 
-inline Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_ps(a.all, b.all)}; }
-inline Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_ps(a.all, b.all)}; }
-inline Lanes operator*(Lanes a, Lanes b) { return {_mm256_mul_ps(a.all, b.all)}; }
-inline Lanes operator/(Lanes a, Lanes b) { return {_mm256_div_ps(a.all, b.all)}; }
-inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.all, b.all, c.all)}; }
-inline Lanes min(Lanes a, Lanes b) { return {_mm256_min_ps(a.all, b.all)}; }
-inline Lanes max(Lanes a, Lanes b) { return {_mm256_max_ps(a.all, b.all)}; }
+inline Lanes operator+(Lanes a, Lanes b) {
+  return {_mm256_add_ps(a.all, b.all)};
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+  return {_mm256_sub_ps(a.all, b.all)};
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+  return {_mm256_mul_ps(a.all, b.all)};
+}
+inline Lanes operator/(Lanes a, Lanes b) {
+  return {_mm256_div_ps(a.all, b.all)};
+}
+inline Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return {_mm256_fmadd_ps(a.all, b.all, c.all)};
+}
+inline Lanes min(Lanes a, Lanes b) {
+  return {_mm256_min_ps(a.all, b.all)};
+}
+inline Lanes max(Lanes a, Lanes b) {
+  return {_mm256_max_ps(a.all, b.all)};
+}
 
 /// x * 2^n for n given as the float n + 1.5 * 2^23.
 inline Lanes scale_by_power(Lanes x, Lanes shifted) {
@@ -176,12 +207,24 @@ inline Lanes each(Lanes a, Lanes b, Function function) {
   for (int i = 0; i < 8; ++i) a.lane[i] = function(a.lane[i], b.lane[i]);
   return a;
 }
-inline Lanes operator+(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x + y; }); }
-inline Lanes operator-(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x - y; }); }
-inline Lanes operator*(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x * y; }); }
-inline Lanes operator/(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x / y; }); }
-inline Lanes min(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x < y ? x : y; }); }
-inline Lanes max(Lanes a, Lanes b) { return each(a, b, [](float x, float y) { return x > y ? x : y; }); }
+inline Lanes operator+(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x + y; });
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x - y; });
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x * y; });
+}
+inline Lanes operator/(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x / y; });
+}
+inline Lanes min(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x < y ? x : y; });
+}
+inline Lanes max(Lanes a, Lanes b) {
+  return each(a, b, [](float x, float y) { return x > y ? x : y; });
+}
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   for (int i = 0; i < 8; ++i) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);
   return c;

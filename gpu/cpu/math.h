@@ -1,5 +1,5 @@
-// Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every place of a
-// vector. Included by the kernel sources, with internal linkage, like lanes.h.
+// Exponentials on lanes: own code, so that they have the same bits on every instruction set and in every
+// place of a vector. Included by the kernel sources, with internal linkage, like lanes.h.
 
 #pragma once
 
@@ -33,7 +33,9 @@ inline Lanes sigmoid(Lanes x) {
   const Lanes one = Lanes::set(1.0F);
   return one / (one + exp(Lanes::set(0.0F) - x));
 }
-inline Lanes silu(Lanes x) { return x * sigmoid(x); }
+inline Lanes silu(Lanes x) {
+  return x * sigmoid(x);
+}
 
 /// The first lane of a vector function.
 inline float exp_of(float x) {

@@ -1,7 +1,7 @@
 // The f32 matrix product, on lanes. Included by the kernel sources, with internal linkage.
 //
-// Tiles of up to 3 rows by 4 outputs share loads; each element of the result has one vector of partial sums of its own in
-// every tile shape, so its bits do not depend on the shape it fell into.
+// Tiles of up to 3 rows by 4 outputs share loads; each element of the result has one vector of partial sums
+// of its own in every tile shape, so its bits do not depend on the shape it fell into.
 
 #pragma once
 
@@ -38,7 +38,7 @@ inline void matmul_tile(const float* x, const typename Load::Element* w, std::si
   for (auto& row : sums) {
     for (Lanes& s : row) s = Lanes::set(0.0F);
   }
-  const auto step = [&](const Lanes (&a)[kRows], const Lanes (&b)[kOutputs]) {
+  const auto step = [&](const Lanes(&a)[kRows], const Lanes(&b)[kOutputs]) {
     for (int i = 0; i < kRows; ++i) {
       for (int j = 0; j < kOutputs; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
     }
@@ -62,17 +62,18 @@ inline void matmul_tile(const float* x, const typename Load::Element* w, std::si
 }
 
 template <class Load, int kOutputs>
-inline void matmul_outputs(const float* x, std::size_t m, const typename Load::Element* w, std::size_t depth, float* y,
-                           std::size_t y_stride) {
+inline void matmul_outputs(const float* x, std::size_t m, const typename Load::Element* w, std::size_t depth,
+                           float* y, std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 3 <= m; i += 3) matmul_tile<Load, 3, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
+  for (; i + 3 <= m; i += 3)
+    matmul_tile<Load, 3, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
   if (m - i == 2) matmul_tile<Load, 2, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
   if (m - i == 1) matmul_tile<Load, 1, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
 }
 
 template <class Load>
-void matmul_of(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride, std::size_t n_begin,
-               std::size_t n_end) {
+void matmul_of(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
+               std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const typename Load::Element*>(w.data);
   std::size_t n = n_begin;
@@ -80,12 +81,15 @@ void matmul_of(const float* x, std::size_t m, const Matrix& w, float* y, std::si
   for (; n < n_end; ++n) matmul_outputs<Load, 1>(x, m, rows + n * depth, depth, y + n, y_stride);
 }
 
-void matmul(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride, std::size_t n_begin,
-            std::size_t n_end) {
+void matmul(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
+            std::size_t n_begin, std::size_t n_end) {
   switch (w.type) {
-    case ElementType::kF32: return matmul_of<LoadF32>(x, m, w, y, y_stride, n_begin, n_end);
-    case ElementType::kF16: return matmul_of<LoadF16>(x, m, w, y, y_stride, n_begin, n_end);
-    case ElementType::kBF16: return matmul_of<LoadBF16>(x, m, w, y, y_stride, n_begin, n_end);
+    case ElementType::kF32:
+      return matmul_of<LoadF32>(x, m, w, y, y_stride, n_begin, n_end);
+    case ElementType::kF16:
+      return matmul_of<LoadF16>(x, m, w, y, y_stride, n_begin, n_end);
+    case ElementType::kBF16:
+      return matmul_of<LoadBF16>(x, m, w, y, y_stride, n_begin, n_end);
   }
 }
 

@@ -1,8 +1,8 @@
 // The bf16 matrix product with FEAT_BF16's BFMMLA; compiled with -march=armv8.2-a+bf16.
 //
-// BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each element of the
-// result is summed over k = 0, 8, 16, ..., the high part of x before the low one, in one such lane whatever the number of
-// rows.
+// BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each
+// element of the result is summed over k = 0, 8, 16, ..., the high part of x before the low one, in one such
+// lane whatever the number of rows.
 
 #include <arm_neon.h>
 
@@ -42,8 +42,8 @@ struct Activations {
 
 /// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
 template <int kPairs, int kOutputPairs>
-inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs, std::size_t depth,
-                 float* y, std::size_t y_stride) {
+inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
+                 std::size_t depth, float* y, std::size_t y_stride) {
   float32x4_t sums[kPairs][kOutputPairs];
   for (auto& line : sums) {
     for (float32x4_t& s : line) s = vdupq_n_f32(0.0F);
@@ -77,7 +77,8 @@ inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w,
       vst1q_f32(values, sums[i][j]);
       for (std::size_t r = 0; r < 2; ++r) {
         for (std::size_t c = 0; c < 2; ++c) {
-          if (2 * i + r < rows && 2 * j + c < outputs) y[(2 * i + r) * y_stride + 2 * j + c] = values[2 * r + c];
+          if (2 * i + r < rows && 2 * j + c < outputs)
+            y[(2 * i + r) * y_stride + 2 * j + c] = values[2 * r + c];
         }
       }
     }
@@ -89,13 +90,14 @@ inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_
                          std::size_t depth, float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + 2 < m; i += 4) {
-    tile<2, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(4, m - i), w, outputs, depth, y + i * y_stride, y_stride);
+    tile<2, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(4, m - i), w, outputs, depth,
+                          y + i * y_stride, y_stride);
   }
   if (i < m) tile<1, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
 }
 
-void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w, float* y,
-                 std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
+                 float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
   const Activations x{high, low};

@@ -1,6 +1,6 @@
-// The operations that look along a sequence: convolution, delta rule, attention. On lanes; included by the kernel
-// sources, with internal linkage. All of them go token by token, so that a prompt gives the same bits however it is
-// sliced, and a decoded token the same as a prefilled one.
+// The operations that look along a sequence: convolution, delta rule, attention. On lanes; included by the
+// kernel sources, with internal linkage. All of them go token by token, so that a prompt gives the same bits
+// however it is sliced, and a decoded token the same as a prefilled one.
 
 #pragma once
 
@@ -27,7 +27,8 @@ inline void convolve_channels(const CausalConv& conv, std::size_t c, std::size_t
   // Input t, where t < 0 lies in the state.
   const auto input = [&](std::ptrdiff_t t) {
     return t >= 0 ? read(conv.x + static_cast<std::size_t>(t) * conv.channels + c)
-                  : read(conv.state + static_cast<std::size_t>(t + static_cast<std::ptrdiff_t>(past)) * conv.channels + c);
+                  : read(conv.state +
+                         static_cast<std::size_t>(t + static_cast<std::ptrdiff_t>(past)) * conv.channels + c);
   };
   for (std::size_t t = 0; t < conv.tokens; ++t) {
     Lanes total = Lanes::set(0.0F);
@@ -136,7 +137,8 @@ void attend_head(const AttentionRow& row, const float* q, float* out) {
     weight = weight * Lanes::set(faded);
     for (std::size_t j = 0; j < count; j += kLanes) {
       const std::size_t some = std::min(kLanes, count - j);
-      const Lanes share = exp((some == kLanes ? Lanes::load(score + j) : load_some(score + j, some)) - Lanes::set(highest));
+      const Lanes share =
+          exp((some == kLanes ? Lanes::load(score + j) : load_some(score + j, some)) - Lanes::set(highest));
       store_some(share, score + j, some);
       weight = weight + load_some(score + j, some);
     }

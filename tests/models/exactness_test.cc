@@ -1,6 +1,6 @@
-// Exactness: the logits after a token, and the state, depend on the tokens alone, bit for bit. Compared by memcmp: a cold
-// run in one slice, against slicing at every cut, token by token, restoring from a snapshot, batching with strangers, and
-// other numbers of threads.
+// Exactness: the logits after a token, and the state, depend on the tokens alone, bit for bit. Compared by
+// memcmp: a cold run in one slice, against slicing at every cut, token by token, restoring from a snapshot,
+// batching with strangers, and other numbers of threads.
 
 #include <algorithm>
 #include <cstring>
@@ -28,7 +28,8 @@ class Exactness : public testing::TestWithParam<Setting> {
 
   void SetUp() override {
     model_ = load(threads_);
-    store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(), gpu::StateBounds{.pages = 400, .slots = 64});
+    store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(),
+                                               gpu::StateBounds{.pages = 400, .slots = 64});
     tokens_ = random_tokens(kLength, 1);
     Sequence cold = open(kLength);
     reference_ = run(cold, tokens_);
@@ -36,7 +37,8 @@ class Exactness : public testing::TestWithParam<Setting> {
   }
 
   std::unique_ptr<Model> load(gpu::Threads& threads) const {
-    const std::filesystem::path folder = std::filesystem::path(REPRISE_SOURCE_DIR "/tests/data/models") / GetParam().family;
+    const std::filesystem::path folder =
+        std::filesystem::path(REPRISE_SOURCE_DIR "/tests/data/models") / GetParam().family;
     return Model::load(folder, {.compute = GetParam().compute, .kv = GetParam().kv}, threads);
   }
 
@@ -54,7 +56,9 @@ class Exactness : public testing::TestWithParam<Setting> {
   }
 
   /// Logits of every token.
-  std::vector<float> run(Sequence& sequence, std::span<const TokenId> tokens) { return run_on(*model_, sequence, tokens); }
+  std::vector<float> run(Sequence& sequence, std::span<const TokenId> tokens) {
+    return run_on(*model_, sequence, tokens);
+  }
   static std::vector<float> run_on(Model& model, Sequence& sequence, std::span<const TokenId> tokens) {
     const Slice slice{.sequence = &sequence, .tokens = tokens, .logits = Slice::Logits::kAll};
     const std::span<const float> logits = model.forward({&slice, 1});
@@ -82,7 +86,8 @@ class Exactness : public testing::TestWithParam<Setting> {
   /// `logits` are those of tokens first, first + 1, ...
   testing::AssertionResult equals_reference(const std::vector<float>& logits, std::size_t first) const {
     const std::size_t vocab = model_->config().vocab;
-    if (first * vocab + logits.size() > reference_.size()) return testing::AssertionFailure() << "too many logits";
+    if (first * vocab + logits.size() > reference_.size())
+      return testing::AssertionFailure() << "too many logits";
     if (std::memcmp(logits.data(), reference_.data() + first * vocab, logits.size() * sizeof(float)) == 0) {
       return testing::AssertionSuccess();
     }
@@ -139,7 +144,8 @@ TEST_P(Exactness, BatchedWithStrangers) {
     for (std::size_t done = 0; done < kLength;) {
       const std::size_t count = std::min<std::size_t>(kLength - done, 1 + random() % 70);
       std::vector<std::vector<TokenId>> texts;
-      for (std::size_t i = 0; i < strangers.size(); ++i) texts.push_back(random_tokens(1 + random() % 3, random()));
+      for (std::size_t i = 0; i < strangers.size(); ++i)
+        texts.push_back(random_tokens(1 + random() % 3, random()));
       std::vector<Slice> batch;
       const std::size_t place = random() % (strangers.size() + 1);
       for (std::size_t i = 0; i <= strangers.size(); ++i) {

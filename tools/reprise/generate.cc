@@ -17,7 +17,8 @@ namespace {
 using models::TokenId;
 
 /// Whether the model comes with a vocabulary; without one, token ids work all the same.
-std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint, const std::string& path) {
+std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint,
+                                                const std::string& path) {
   const bool there = checkpoint.gguf() != nullptr
                          ? checkpoint.gguf()->metadata().find("tokenizer.ggml.model") != nullptr
                          : std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json");
@@ -25,7 +26,8 @@ std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkp
   return models::load_tokenizer(path);
 }
 
-std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const std::optional<models::Tokenizer>& tokenizer) {
+std::vector<TokenId> prompt_tokens(const GenerateOptions& options,
+                                   const std::optional<models::Tokenizer>& tokenizer) {
   if (options.tokens.has_value() == options.prompt.has_value()) {
     throw UsageError("exactly one of --prompt and --tokens is needed");
   }
@@ -86,7 +88,8 @@ int generate(const GenerateOptions& options) {
   for (const TokenId token : prompt) sampler.accept(token, models::TokenOrigin::kPrompt);
   std::optional<models::TextStream> stream;
   if (tokenizer) {
-    stream.emplace(*tokenizer, models::DecodeOptions{.skip_special = true, .continuation = true}, options.stop);
+    stream.emplace(*tokenizer, models::DecodeOptions{.skip_special = true, .continuation = true},
+                   options.stop);
   }
   const Printer printer(!options.json, stream.has_value());
 
@@ -94,7 +97,8 @@ int generate(const GenerateOptions& options) {
   std::vector<TokenId> next = prompt;
   while (output.tokens.size() < options.max_tokens) {
     models::SampleResult result = models::SampleError::kNoLogits;
-    sequence.append(next, /*all=*/false, [&](std::span<const float> logits) { result = sampler.sample(logits, scratch); });
+    sequence.append(next, /*all=*/false,
+                    [&](std::span<const float> logits) { result = sampler.sample(logits, scratch); });
     if (const auto* error = std::get_if<models::SampleError>(&result)) {
       std::fprintf(stderr, "reprise: no token can be chosen: %s\n", models::to_string(*error));
       return 1;
@@ -119,8 +123,11 @@ int generate(const GenerateOptions& options) {
   output.text += rest;
   printer.end(rest);
   if (options.json) {
-    std::printf("{\"prompt_tokens\": %zu, \"tokens\": %s, \"text\": %s, \"finish_reason\": \"%s\", \"cached_tokens\": 0}\n",
-                prompt.size(), json_array(output.tokens).c_str(), json_string(output.text).c_str(), output.finish_reason);
+    std::printf(
+        "{\"prompt_tokens\": %zu, \"tokens\": %s, \"text\": %s, \"finish_reason\": \"%s\", "
+        "\"cached_tokens\": 0}\n",
+        prompt.size(), json_array(output.tokens).c_str(), json_string(output.text).c_str(),
+        output.finish_reason);
   }
   return std::ferror(stdout) != 0 ? 1 : 0;
 }

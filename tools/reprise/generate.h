@@ -20,8 +20,8 @@ struct GenerateOptions {
   bool json = false;
 };
 
-/// Prints the text (or the ids, where there is no tokenizer) as it comes, or one JSON object; returns the exit status.
-/// Throws UsageError, models::LoadError.
+/// Prints the text (or the ids, where there is no tokenizer) as it comes, or one JSON object; returns the
+/// exit status. Throws UsageError, models::LoadError.
 int generate(const GenerateOptions& options);
 
 }  // namespace reprise::tools

@@ -40,13 +40,14 @@ int inspect(const EngineFlags& flags) {
     const std::uint64_t elements = models::element_count(checkpoint.shape(name)).value_or(0);
     const models::DType type = checkpoint.stored_type(name);
     parameters += elements;
-    by_type[std::string(models::info(type).name)] += models::byte_size(type, checkpoint.shape(name)).value_or(0);
+    by_type[std::string(models::info(type).name)] +=
+        models::byte_size(type, checkpoint.shape(name)).value_or(0);
   }
   std::printf("%-22s %s\n", "architecture", std::string(models::name_of(config.architecture)).c_str());
-  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers, config.attention_layers,
-              config.linear_layers);
-  std::printf("%-22s %zu hidden, %zu feed-forward, %zu vocabulary\n", "sizes", config.hidden, config.intermediate,
-              config.vocab);
+  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers,
+              config.attention_layers, config.linear_layers);
+  std::printf("%-22s %zu hidden, %zu feed-forward, %zu vocabulary\n", "sizes", config.hidden,
+              config.intermediate, config.vocab);
   std::printf("%-22s %zu query, %zu key/value, of %zu\n", "attention heads", config.attention.heads,
               config.attention.kv_heads, config.attention.head_dim);
   if (config.linear_layers != 0) {
@@ -74,8 +75,9 @@ int inspect(const EngineFlags& flags) {
     std::printf("%-22s %zu snapshots of 8192 tokens beside the weights, at most\n", "fits",
                 snapshot == 0 ? 0 : (memory - weights) / snapshot);
   }
-  std::printf("%-22s %s, %s\n", "kernels", std::string(gpu::name_of(options.isa)).c_str(),
-              gpu::cpu_kernels(options.isa).matmul_bf16 != nullptr ? "with bf16 products" : "without bf16 products");
+  std::printf(
+      "%-22s %s, %s\n", "kernels", std::string(gpu::name_of(options.isa)).c_str(),
+      gpu::cpu_kernels(options.isa).matmul_bf16 != nullptr ? "with bf16 products" : "without bf16 products");
   return 0;
 }
 

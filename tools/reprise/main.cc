@@ -34,8 +34,10 @@ int list_devices() {
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
   command.add_option("--device", flags.device, "Where to compute: cpu")->capture_default_str();
-  command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")->capture_default_str();
-  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")->capture_default_str();
+  command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
+      ->capture_default_str();
+  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
+      ->capture_default_str();
   command.add_option("--isa", flags.isa, "Force a set of kernels: plain, neon, avx2, avx512");
   command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
       ->check(CLI::Range(0U, 1024U))
@@ -61,11 +63,14 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
       ->check(CLI::Range(1UL, 10'000'000UL))
       ->capture_default_str();
   generate->add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
-  generate->add_option("--top-k", options.sampling.top_k, "Keep the k best, 0 for all")->capture_default_str();
-  generate->add_option("--top-p", options.sampling.top_p, "Keep this share of the mass")->capture_default_str();
+  generate->add_option("--top-k", options.sampling.top_k, "Keep the k best, 0 for all")
+      ->capture_default_str();
+  generate->add_option("--top-p", options.sampling.top_p, "Keep this share of the mass")
+      ->capture_default_str();
   generate->add_option("--min-p", options.sampling.min_p, "Keep those at least this likely beside the best")
       ->capture_default_str();
-  generate->add_option("--seed", options.sampling.seed, "The same seed gives the same text")->capture_default_str();
+  generate->add_option("--seed", options.sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
   generate->add_option("--stop", options.stop, "End where this text comes up; may be given several times");
   generate->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-text token");
   generate->add_flag("--json", options.json, "Print one JSON object at the end");
@@ -96,7 +101,8 @@ int run(int argc, char** argv) {
   TokenizeOptions tokenize_options;
   CLI::App* tokenize_command = app.add_subcommand(
       "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
-  tokenize_command->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")->required();
+  tokenize_command->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")
+      ->required();
   EngineFlags inspect_flags;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_flags);

@@ -13,7 +13,8 @@ std::vector<models::TokenId> parse_token_ids(const std::string& text) {
     if (p == end) break;
     models::TokenId id = 0;
     const auto [next, error] = std::from_chars(p, end, id);
-    if (error != std::errc() || (next != end && *next != ' ' && *next != ',' && *next != '\n' && *next != '\t')) {
+    if (error != std::errc() ||
+        (next != end && *next != ' ' && *next != ',' && *next != '\n' && *next != '\t')) {
       throw UsageError("--tokens: '" + std::string(p, std::find(p, end, ' ')) + "' is no token id");
     }
     ids.push_back(id);
@@ -29,12 +30,13 @@ SingleSequence::SingleSequence(const EngineFlags& flags)
 void SingleSequence::begin(std::size_t tokens) {
   const std::size_t context = model_->config().context_length;
   if (context != 0 && tokens > context) {
-    throw UsageError("prompt and --max-tokens come to " + std::to_string(tokens) + " tokens; the model was made for " +
-                     std::to_string(context));
+    throw UsageError("prompt and --max-tokens come to " + std::to_string(tokens) +
+                     " tokens; the model was made for " + std::to_string(context));
   }
   sequence_.reset();
   const std::size_t pages = (tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
-  store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(), gpu::StateBounds{.pages = pages, .slots = 1});
+  store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(),
+                                             gpu::StateBounds{.pages = pages, .slots = 1});
   sequence_ = store_->open();
   if (!sequence_->reserve(tokens)) throw std::bad_alloc();
 }

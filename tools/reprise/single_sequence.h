@@ -1,6 +1,6 @@
 #pragma once
-// One sequence on one model, without actors: the smallest way through models and gpu, for the commands that answer one
-// prompt.
+// One sequence on one model, without actors: the smallest way through models and gpu, for the commands that
+// answer one prompt.
 //
 // Threading: one thread.
 
@@ -28,8 +28,8 @@ class SingleSequence {
   /// Begins anew with room for `tokens`. Throws UsageError if the model was not made for so many.
   void begin(std::size_t tokens);
 
-  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. Throws UsageError for an id
-  /// outside the vocabulary.
+  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. Throws UsageError
+  /// for an id outside the vocabulary.
   template <class Row>
   void append(std::span<const models::TokenId> tokens, bool all, Row row) {
     check(tokens);
