@@ -55,6 +55,10 @@ inline float f16_to_f32(std::uint16_t value) {
 
 #if defined(__aarch64__) && !defined(REPRISE_LANES_PLAIN)
 
+// The tile of a product whose sums and operands fit the registers.
+inline constexpr int kTileRows = 4;
+inline constexpr int kTileOutputs = 2;
+
 struct Lanes {
   float32x4_t low, high;
 
@@ -101,6 +105,9 @@ inline float largest(Lanes a) { return vmaxnmvq_f32(vmaxnmq_f32(a.low, a.high));
 
 #elif defined(__AVX2__) && !defined(REPRISE_LANES_PLAIN)
 
+inline constexpr int kTileRows = 3;
+inline constexpr int kTileOutputs = 4;
+
 struct Lanes {
   __m256 all;
 
@@ -144,6 +151,9 @@ inline float largest(Lanes a) {
 }
 
 #else
+
+inline constexpr int kTileRows = 3;
+inline constexpr int kTileOutputs = 4;
 
 struct Lanes {
   float lane[8];
