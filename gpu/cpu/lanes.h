@@ -56,6 +56,10 @@ inline float f16_to_f32(std::uint16_t value) {
 
 #if defined(__aarch64__) && !defined(REPRISE_LANES_PLAIN)
 
+// The tile of a product whose sums and operands fit the registers.
+inline constexpr int kTileRows = 4;
+inline constexpr int kTileOutputs = 2;
+
 struct Lanes {
   float32x4_t low, high;
 
@@ -118,6 +122,9 @@ inline float largest(Lanes a) {
 
 #elif defined(__AVX2__) && !defined(REPRISE_LANES_PLAIN)
 
+inline constexpr int kTileRows = 3;
+inline constexpr int kTileOutputs = 4;
+
 struct Lanes {
   __m256 all;
 
@@ -175,6 +182,9 @@ inline float largest(Lanes a) {
 }
 
 #else
+
+inline constexpr int kTileRows = 3;
+inline constexpr int kTileOutputs = 4;
 
 struct Lanes {
   float lane[8];

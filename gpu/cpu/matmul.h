@@ -1,7 +1,8 @@
 // The f32 matrix product, on lanes. Included by the kernel sources, with internal linkage.
 //
-// Tiles of up to 3 rows by 4 outputs share loads; each element of the result has one vector of partial sums
-// of its own in every tile shape, so its bits do not depend on the shape it fell into.
+// Tiles of up to kTileRows rows by kTileOutputs outputs (lanes.h) share loads; each element of the result has
+// one vector of partial sums of its own in every tile shape, so its bits do not depend on the shape it fell
+// into.
 
 #pragma once
 
@@ -38,37 +39,39 @@ inline void matmul_tile(const float* x, const typename Load::Element* w, std::si
   for (auto& row : sums) {
     for (Lanes& s : row) s = Lanes::set(0.0F);
   }
-  const auto step = [&](const Lanes(&a)[kRows], const Lanes(&b)[kOutputs]) {
+  const auto step = [&](const Lanes(&b)[kOutputs], auto load_row) {
     for (int i = 0; i < kRows; ++i) {
-      for (int j = 0; j < kOutputs; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
+      const Lanes a = load_row(i);
+      for (int j = 0; j < kOutputs; ++j) sums[i][j] = fma(a, b[j], sums[i][j]);
     }
   };
   std::size_t k = 0;
-  Lanes a[kRows];
   Lanes b[kOutputs];
   for (; k + kLanes <= depth; k += kLanes) {
-    for (int i = 0; i < kRows; ++i) a[i] = Lanes::load(x + i * depth + k);
     for (int j = 0; j < kOutputs; ++j) b[j] = Load::load(w + j * depth + k);
-    step(a, b);
+    step(b, [&](int i) { return Lanes::load(x + i * depth + k); });
   }
   if (k < depth) {
-    for (int i = 0; i < kRows; ++i) a[i] = load_some(x + i * depth + k, depth - k);
     for (int j = 0; j < kOutputs; ++j) b[j] = load_some_of<Load>(w + j * depth + k, depth - k);
-    step(a, b);
+    step(b, [&](int i) { return load_some(x + i * depth + k, depth - k); });
   }
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kOutputs; ++j) y[i * y_stride + j] = sum(sums[i][j]);
   }
 }
 
-template <class Load, int kOutputs>
+/// Rows in tiles of kRows, those left over in smaller ones.
+template <class Load, int kRows, int kOutputs>
 inline void matmul_outputs(const float* x, std::size_t m, const typename Load::Element* w, std::size_t depth,
                            float* y, std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 3 <= m; i += 3)
-    matmul_tile<Load, 3, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
-  if (m - i == 2) matmul_tile<Load, 2, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
-  if (m - i == 1) matmul_tile<Load, 1, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
+  for (; i + kRows <= m; i += kRows) {
+    matmul_tile<Load, kRows, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
+  }
+  if constexpr (kRows > 1) {
+    if (i < m)
+      matmul_outputs<Load, kRows - 1, kOutputs>(x + i * depth, m - i, w, depth, y + i * y_stride, y_stride);
+  }
 }
 
 template <class Load>
@@ -77,8 +80,14 @@ void matmul_of(const float* x, std::size_t m, const Matrix& w, float* y, std::si
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const typename Load::Element*>(w.data);
   std::size_t n = n_begin;
-  for (; n + 4 <= n_end; n += 4) matmul_outputs<Load, 4>(x, m, rows + n * depth, depth, y + n, y_stride);
-  for (; n < n_end; ++n) matmul_outputs<Load, 1>(x, m, rows + n * depth, depth, y + n, y_stride);
+  if (m <= 2) {  // more outputs at once, for the weights' way from memory counts
+    for (; n + 4 <= n_end; n += 4) matmul_outputs<Load, 2, 4>(x, m, rows + n * depth, depth, y + n, y_stride);
+  } else {
+    for (; n + kTileOutputs <= n_end; n += kTileOutputs) {
+      matmul_outputs<Load, kTileRows, kTileOutputs>(x, m, rows + n * depth, depth, y + n, y_stride);
+    }
+  }
+  for (; n < n_end; ++n) matmul_outputs<Load, kTileRows, 1>(x, m, rows + n * depth, depth, y + n, y_stride);
 }
 
 void matmul(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,

@@ -19,10 +19,10 @@ struct RowPair {
   bfloat16x8_t second;
 };
 
-inline uint16x8_t load_row(const std::uint16_t* row, std::size_t left) {
-  if (left >= 8) return vld1q_u16(row);
+/// The first `count` < 8 elements, then zeros.
+inline uint16x8_t load_some(const std::uint16_t* p, std::size_t count) {
   std::uint16_t padded[8] = {};
-  std::memcpy(padded, row, left * sizeof(*row));
+  std::memcpy(padded, p, count * sizeof(*p));
   return vld1q_u16(padded);
 }
 
@@ -44,33 +44,39 @@ struct Activations {
 template <int kPairs, int kOutputPairs>
 inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
                  std::size_t depth, float* y, std::size_t y_stride) {
+  // Rows that do not exist repeat the last one; their results are not stored.
+  const std::uint16_t* high[2 * kPairs];
+  const std::uint16_t* low[2 * kPairs];
+  const std::uint16_t* weights[2 * kOutputPairs];
+  for (std::size_t i = 0; i < 2 * kPairs; ++i) {
+    high[i] = x.high + std::min(i, rows - 1) * depth;
+    low[i] = x.low + std::min(i, rows - 1) * depth;
+  }
+  for (std::size_t j = 0; j < 2 * kOutputPairs; ++j) weights[j] = w + std::min(j, outputs - 1) * depth;
+
   float32x4_t sums[kPairs][kOutputPairs];
   for (auto& line : sums) {
     for (float32x4_t& s : line) s = vdupq_n_f32(0.0F);
   }
-  // Rows that do not exist repeat the last one; their results are not stored.
-  const auto load_pair = [&](const std::uint16_t* first, std::size_t pair, std::size_t count, std::size_t k) {
-    const std::uint16_t* a = first + std::min(2 * pair, count - 1) * depth + k;
-    const std::uint16_t* b = first + std::min(2 * pair + 1, count - 1) * depth + k;
-    return pair_rows(load_row(a, depth - k), load_row(b, depth - k));
+  const auto step = [&](std::size_t k, auto load) {
+    RowPair a[kPairs];
+    RowPair b[kPairs];
+    for (int i = 0; i < kPairs; ++i) {
+      a[i] = pair_rows(load(high[2 * i] + k), load(high[2 * i + 1] + k));
+      b[i] = pair_rows(load(low[2 * i] + k), load(low[2 * i + 1] + k));
+    }
+    for (int j = 0; j < kOutputPairs; ++j) {
+      const RowPair c = pair_rows(load(weights[2 * j] + k), load(weights[2 * j + 1] + k));
+      for (int i = 0; i < kPairs; ++i) sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].first, c.first);
+      for (int i = 0; i < kPairs; ++i) sums[i][j] = vbfmmlaq_f32(sums[i][j], a[i].second, c.second);
+      for (int i = 0; i < kPairs; ++i) sums[i][j] = vbfmmlaq_f32(sums[i][j], b[i].first, c.first);
+      for (int i = 0; i < kPairs; ++i) sums[i][j] = vbfmmlaq_f32(sums[i][j], b[i].second, c.second);
+    }
   };
-  for (std::size_t k = 0; k < depth; k += 8) {
-    RowPair high[kPairs];
-    RowPair low[kPairs];
-    for (std::size_t i = 0; i < kPairs; ++i) {
-      high[i] = load_pair(x.high, i, rows, k);
-      low[i] = load_pair(x.low, i, rows, k);
-    }
-    for (std::size_t j = 0; j < kOutputPairs; ++j) {
-      const RowPair b = load_pair(w, j, outputs, k);
-      for (int i = 0; i < kPairs; ++i) {
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], high[i].first, b.first);
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], high[i].second, b.second);
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], low[i].first, b.first);
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], low[i].second, b.second);
-      }
-    }
-  }
+  std::size_t k = 0;
+  for (; k + 8 <= depth; k += 8) step(k, [](const std::uint16_t* p) { return vld1q_u16(p); });
+  if (k < depth) step(k, [&](const std::uint16_t* p) { return load_some(p, depth - k); });
+
   for (std::size_t i = 0; i < kPairs; ++i) {
     for (std::size_t j = 0; j < kOutputPairs; ++j) {
       float values[4];
@@ -89,11 +95,15 @@ template <int kOutputPairs>
 inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
                          std::size_t depth, float* y, std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 2 < m; i += 4) {
-    tile<2, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(4, m - i), w, outputs, depth,
+  for (; i + 4 < m; i += 6) {
+    tile<3, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(6, m - i), w, outputs, depth,
                           y + i * y_stride, y_stride);
   }
-  if (i < m) tile<1, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
+  if (i + 2 < m) {
+    tile<2, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
+  } else if (i < m) {
+    tile<1, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
+  }
 }
 
 void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,

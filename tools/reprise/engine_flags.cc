@@ -22,8 +22,10 @@ models::ComputeOptions compute_options(const EngineFlags& flags) {
   }
   if (flags.kv_dtype == "f32") {
     options.kv = gpu::KvType::kF32;
-  } else if (flags.kv_dtype == "bf16" || flags.kv_dtype == "auto") {
+  } else if (flags.kv_dtype == "bf16") {
     options.kv = gpu::KvType::kBF16;
+  } else if (flags.kv_dtype == "auto") {
+    options.kv = options.compute == gpu::Compute::kF32 ? gpu::KvType::kF32 : gpu::KvType::kBF16;
   } else {
     refuse("--kv-dtype", flags.kv_dtype, "f32, bf16, auto");
   }

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "gpu/devices.h"
+#include "tools/reprise/bench_engine.h"
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
@@ -86,6 +87,17 @@ CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
   return *logits;
 }
 
+CLI::App& add_bench(CLI::App& app, BenchEngineOptions& options, bool& engine_alone) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure the speed of a model on this machine");
+  bench->add_flag("--engine", engine_alone, "The engine alone, without server and actors")->required();
+  add_engine_flags(*bench, options.engine);
+  bench->add_option("--prompt", options.prompt, "Tokens of a prefill")->capture_default_str();
+  bench->add_option("--decode", options.decode, "Tokens decoded after it")->capture_default_str();
+  bench->add_option("--repeat", options.repeat, "Repetitions of every measurement")->capture_default_str();
+  bench->add_flag("--json", options.json, "One JSON object instead of a table");
+  return *bench;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Reprise: an inference server and actor runtime for hybrid language models"};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
@@ -106,6 +118,9 @@ int run(int argc, char** argv) {
   EngineFlags inspect_flags;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_flags);
+  BenchEngineOptions bench_options;
+  bool engine_alone = false;
+  const CLI::App& bench_command = add_bench(app, bench_options, engine_alone);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
 
   try {
@@ -114,6 +129,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   if (devices_command->parsed()) return list_devices();
+  if (bench_command.parsed()) return bench_engine(bench_options);
   if (inspect_command->parsed()) return inspect(inspect_flags);
   if (generate_command.parsed()) return generate(generate_options);
   if (logits_command.parsed()) return print_logits(logits_options);

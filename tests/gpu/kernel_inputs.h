@@ -1,0 +1,242 @@
+#pragma once
+// Random inputs for tests of kernels, and the tables of kernels that this machine can run.
+//
+// Threading: none shared.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/cpu/tables.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu::test {
+
+inline const Kernels& plain() {
+  return cpu_kernels(Isa::kPlain);
+}
+
+/// Every table that can run here but the plain one: of each instruction set the one that cpu_kernels() gives,
+/// and the one for processors without bf16 products where it is another.
+inline std::vector<const Kernels*> fast_tables() {
+  std::vector<const Kernels*> tables;
+  for (const Isa isa : {Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
+    if (is_available(isa)) tables.push_back(&cpu_kernels(isa));
+  }
+  const auto add = [&](const Kernels& table) {
+    if (is_available(table.isa) && &cpu_kernels(table.isa) != &table) tables.push_back(&table);
+  };
+#if defined(__aarch64__)
+  add(kNeonKernels);
+#elif defined(__x86_64__)
+  add(kAvx512Kernels);
+#endif
+  return tables;
+}
+
+inline std::vector<const Kernels*> all_tables() {
+  std::vector<const Kernels*> tables = fast_tables();
+  tables.push_back(&plain());
+  return tables;
+}
+
+inline std::string label(const Kernels& table) {
+  return std::string(name_of(table.isa)) + (table.matmul_bf16 != nullptr ? " with bf16 products" : "");
+}
+
+template <class T>
+testing::AssertionResult same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  if (a.size() != b.size()) return testing::AssertionFailure() << "sizes " << a.size() << " and " << b.size();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(T)) != 0) {
+      return testing::AssertionFailure() << "element " << i << ": " << a[i] << " and " << b[i];
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+inline float from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+/// Of finite bits.
+inline float from_f16(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const int fraction = bits & 1023;
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                        : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+/// A matrix with its bytes, and the values it stands for.
+struct OwnedMatrix {
+  ElementType type;
+  std::size_t rows;
+  std::size_t columns;
+  std::vector<float> values;
+  std::vector<std::uint16_t> halves;  // empty for f32
+
+  Matrix view() const {
+    const void* data = type == ElementType::kF32 ? static_cast<const void*>(values.data()) : halves.data();
+    return {.type = type, .rows = rows, .columns = columns, .data = data};
+  }
+};
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : bits_(seed) {}
+
+  /// From `least` to `most`, both included.
+  std::size_t size(std::size_t least, std::size_t most) { return least + bits_() % (most - least + 1); }
+  bool coin() { return (bits_() & 1) != 0; }
+
+  std::vector<float> floats(std::size_t count, float scale = 1.0F) {
+    std::normal_distribution<float> normal(0.0F, scale);
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(bits_);
+    return values;
+  }
+  std::vector<float> between(std::size_t count, float least, float most) {
+    std::uniform_real_distribution<float> uniform(least, most);
+    std::vector<float> values(count);
+    for (float& value : values) value = uniform(bits_);
+    return values;
+  }
+  /// Of every magnitude, zeros and denormals included.
+  std::vector<float> odd_floats(std::size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) {
+      const auto sign = static_cast<std::uint32_t>(bits_() & 1) << 31;
+      const auto fraction = static_cast<std::uint32_t>(bits_() & 0x7fffff);
+      const std::uint32_t exponents[] = {0, 1, 100, 120, 127, 130, 150};
+      const std::uint32_t exponent = exponents[bits_() % 7];
+      value = std::bit_cast<float>(sign | exponent << 23 | (bits_() % 5 == 0 ? 0 : fraction));
+    }
+    return values;
+  }
+
+  OwnedMatrix matrix(ElementType type, std::size_t rows, std::size_t columns) {
+    OwnedMatrix out{
+        .type = type, .rows = rows, .columns = columns, .values = floats(rows * columns), .halves = {}};
+    if (type == ElementType::kF32) return out;
+    for (float& value : out.values) {
+      if (type == ElementType::kBF16) {
+        out.halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+        value = from_bf16(out.halves.back());
+      } else {
+        // any exponent below that of infinity, the denormals' among them
+        out.halves.push_back(
+            static_cast<std::uint16_t>(bits_() % 2 << 15 | bits_() % 18 << 10 | (bits_() & 1023)));
+        value = from_f16(out.halves.back());
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+/// Keys and values of one sequence and one head, in pages: K [kPageTokens, head_dim], then V.
+struct PagedHead {
+  std::vector<std::vector<std::byte>> pages;
+  std::vector<const std::byte*> pointers;
+  std::vector<float> k;  // [length, head_dim], as stored
+  std::vector<float> v;
+  std::size_t v_offset = 0;
+  KvType kv = KvType::kF32;
+
+  PagedHead(Random& random, std::size_t length, std::size_t head_dim, KvType type)
+      : k(random.floats(length * head_dim)), v(random.floats(length * head_dim)), kv(type) {
+    store(length, head_dim);
+  }
+
+  /// After k or v were changed.
+  void store(std::size_t length, std::size_t head_dim) {
+    const std::size_t element = kv == KvType::kF32 ? 4 : 2;
+    v_offset = kPageTokens * head_dim * element;
+    pages.assign((length + kPageTokens - 1) / kPageTokens, std::vector<std::byte>(2 * v_offset));
+    pointers.clear();
+    for (const auto& page : pages) pointers.push_back(page.data());
+    const auto put = [&](std::vector<float>& values, std::size_t offset) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t position = i / head_dim;
+        const std::size_t place = (position % kPageTokens) * head_dim + i % head_dim;
+        std::byte* to = pages[position / kPageTokens].data() + offset + place * element;
+        if (kv == KvType::kBF16) {
+          const auto half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
+          values[i] = from_bf16(half);
+          std::memcpy(to, &half, sizeof(half));
+        } else {
+          std::memcpy(to, &values[i], sizeof(float));
+        }
+      }
+    };
+    put(k, 0);
+    put(v, v_offset);
+  }
+
+  AttentionRow row(const std::vector<float>& q, std::vector<float>& out, std::size_t head_dim,
+                   std::size_t length) const {
+    return {.q = q.data(),
+            .out = out.data(),
+            .group = q.size() / head_dim,
+            .head_dim = head_dim,
+            .length = length,
+            .scale = 1.0F / std::sqrt(static_cast<float>(head_dim)),
+            .pages = pointers.data(),
+            .k_offset = 0,
+            .v_offset = v_offset,
+            .kv = kv};
+  }
+};
+
+/// The gated delta rule of one head, with inputs like a model's: q and k of unit length, decays below one.
+struct DeltaInputs {
+  std::size_t key_dim;
+  std::size_t value_dim;
+  std::size_t tokens;
+  std::size_t stride;
+  std::vector<float> state, rows, g, beta;
+
+  DeltaInputs(Random& random, std::size_t keys, std::size_t values, std::size_t count)
+      : key_dim(keys),
+        value_dim(values),
+        tokens(count),
+        stride(2 * keys + values + 5),
+        state(random.floats(keys * values)),
+        rows(random.floats(count * stride)),
+        g(random.between(2 * count, -3.0F, 0.0F)),
+        beta(random.between(2 * count, 0.0F, 1.0F)) {
+    for (std::size_t t = 0; t < count; ++t) {
+      float* q = rows.data() + t * stride;
+      plain().l2_norm(q, 1e-6F, 1.0F, q, 2, keys, keys);
+    }
+  }
+
+  /// Tokens [begin, end) on `to`; out has rows of value_dim for all tokens.
+  void run(const Kernels& kernels, std::vector<float>& to, std::vector<float>& out, std::size_t begin,
+           std::size_t end) const {
+    kernels.delta_rule({.state = to.data(),
+                        .key_dim = key_dim,
+                        .value_dim = value_dim,
+                        .tokens = end - begin,
+                        .q = rows.data() + begin * stride,
+                        .k = rows.data() + begin * stride + key_dim,
+                        .v = rows.data() + begin * stride + 2 * key_dim,
+                        .stride = stride,
+                        .g = g.data() + 2 * begin,
+                        .beta = beta.data() + 2 * begin,
+                        .gate_stride = 2,
+                        .out = out.data() + begin * value_dim,
+                        .out_stride = value_dim});
+  }
+};
+
+}  // namespace reprise::gpu::test

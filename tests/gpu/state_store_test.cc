@@ -1,0 +1,284 @@
+// Sequences and snapshots: what is copied, what is shared, what is refused, and that nothing leaks; at last
+// random operations against a model that copies everything.
+
+#include "gpu/state_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+
+namespace reprise::gpu {
+namespace {
+
+constexpr StateSizes kSizes{.page_bytes = kPageTokens * 4, .slot_bytes = 24};  // 4 bytes a token
+
+void put(Sequence& sequence, std::uint32_t value) {
+  ASSERT_TRUE(sequence.reserve(1));
+  const std::size_t at = sequence.stored();
+  std::memcpy(sequence.page_data(at / kPageTokens) + at % kPageTokens * 4, &value, 4);
+  std::memcpy(sequence.slot_data(), &value, 4);
+  sequence.advance(1);
+}
+
+std::vector<std::uint32_t> tokens_of(const Sequence& sequence) {
+  std::vector<std::uint32_t> tokens(sequence.stored());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::memcpy(&tokens[i], sequence.page_data(i / kPageTokens) + i % kPageTokens * 4, 4);
+  }
+  return tokens;
+}
+
+std::uint32_t slot_of(const Sequence& sequence) {
+  std::uint32_t value;
+  std::memcpy(&value, sequence.slot_data(), 4);
+  return value;
+}
+
+Sequence filled(StateStore& store, std::size_t count, std::uint32_t first = 1) {
+  std::optional<Sequence> sequence = store.open();
+  EXPECT_TRUE(sequence.has_value());
+  for (std::uint32_t i = 0; i < count; ++i) put(*sequence, first + i);
+  return std::move(*sequence);
+}
+
+std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first = 1) {
+  std::vector<std::uint32_t> values(count);
+  for (std::uint32_t& value : values) value = first++;
+  return values;
+}
+
+TEST(StateStore, OpensWithASlotOfZerosWhateverWasThereBefore) {
+  StateStore store(kSizes, {.pages = 4, .slots = 1});
+  filled(store, 3);
+  std::optional<Sequence> again = store.open();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(std::vector<std::byte>(again->slot_data(), again->slot_data() + kSizes.slot_bytes),
+            std::vector<std::byte>(kSizes.slot_bytes));
+  EXPECT_EQ(again->stored(), 0U);
+  EXPECT_EQ(again->logical(), 0U);
+  EXPECT_TRUE(again->pages().empty());
+}
+
+TEST(StateStore, RestoresWhatWasCapturedAtEveryLength) {
+  for (const std::size_t length : {0, 1, 63, 64, 65, 128, 150}) {
+    StateStore store(kSizes, {.pages = 20, .slots = 4});
+    Sequence source = filled(store, length);
+    std::optional<Snapshot> snapshot = store.capture(source);
+    ASSERT_TRUE(snapshot.has_value());
+    for (std::uint32_t i = 0; i < 5; ++i) put(source, 9000 + i);  // must not reach the snapshot
+    for (int time = 0; time < 2; ++time) {
+      std::optional<Sequence> restored = store.restore(*snapshot);
+      ASSERT_TRUE(restored.has_value());
+      EXPECT_EQ(restored->stored(), length);
+      EXPECT_EQ(restored->logical(), length);
+      EXPECT_EQ(tokens_of(*restored), counting(length));
+      EXPECT_EQ(slot_of(*restored), length);
+      put(*restored, 7777);  // nor must this
+    }
+    EXPECT_EQ(tokens_of(source).size(), length + 5);
+    EXPECT_EQ(slot_of(source), 9004U);
+  }
+}
+
+TEST(StateStore, SharesFullPagesAndCopiesTails) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  const Sequence source = filled(store, 2 * kPageTokens + 10);
+  std::optional<Snapshot> snapshot = store.capture(source);
+  std::optional<Sequence> restored = store.restore(*snapshot);
+  ASSERT_TRUE(snapshot.has_value() && restored.has_value());
+  EXPECT_EQ(store.pages().used(), 5U);  // two shared ones and three tails
+  for (std::size_t page = 0; page < 2; ++page) {
+    EXPECT_EQ(source.pages()[page], snapshot->pages()[page]);
+    EXPECT_EQ(source.pages()[page], restored->pages()[page]);
+    EXPECT_EQ(store.pages().references(source.pages()[page]), 3U);
+  }
+  const std::set<BlockId> tails = {source.pages()[2], snapshot->pages()[2], restored->pages()[2]};
+  EXPECT_EQ(tails.size(), 3U);
+  const std::set<BlockId> slots = {source.slot(), snapshot->slot(), restored->slot()};
+  EXPECT_EQ(slots.size(), 3U);
+  EXPECT_EQ(store.used_bytes(), 5 * kSizes.page_bytes + 3 * kSizes.slot_bytes);
+}
+
+TEST(StateStore, DoesNotCaptureReservedRoom) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  Sequence source = filled(store, kPageTokens);
+  ASSERT_TRUE(source.reserve(5 * kPageTokens));
+  EXPECT_EQ(source.pages().size(), 6U);
+  std::optional<Snapshot> snapshot = store.capture(source);
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_EQ(snapshot->pages().size(), 1U);
+}
+
+TEST(StateStore, CountsBytesThatOnlyASnapshotHolds) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  std::optional<Sequence> source = filled(store, 2 * kPageTokens + 1);
+  std::optional<Snapshot> early = store.capture(*source);
+  EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);  // its tail
+  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(*source, i);
+  std::optional<Snapshot> late = store.capture(*source);
+  source.reset();
+  EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);
+  EXPECT_EQ(late->exclusive_bytes(),
+            kSizes.slot_bytes + 2 * kSizes.page_bytes);  // the third page, and its tail
+  const std::size_t before = store.used_bytes();
+  const std::size_t promised = late->exclusive_bytes();
+  late.reset();
+  EXPECT_EQ(before - store.used_bytes(), promised);
+  EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + 3 * kSizes.page_bytes);
+  early.reset();
+  EXPECT_EQ(store.used_bytes(), 0U);
+}
+
+TEST(StateStore, RefusesWithNothingChanged) {
+  StateStore store(kSizes, {.pages = 3, .slots = 3});
+  Sequence source = filled(store, kPageTokens + 1);
+  EXPECT_FALSE(source.reserve(3 * kPageTokens));
+  EXPECT_EQ(store.pages().used(), 2U);
+  EXPECT_EQ(source.pages().size(), 2U);
+  std::optional<Snapshot> snapshot = store.capture(source);  // takes the last page
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_FALSE(store.capture(source).has_value()) << "no page for the tail";
+  EXPECT_FALSE(store.restore(*snapshot).has_value()) << "no page for the tail";
+  EXPECT_EQ(store.slots().used(), 2U);
+  EXPECT_EQ(store.pages().references(source.pages()[0]), 2U);
+  std::optional<Sequence> third = store.open();
+  ASSERT_TRUE(third.has_value());
+  EXPECT_FALSE(store.open().has_value()) << "no slot";
+  EXPECT_FALSE(store.capture(*third).has_value()) << "no slot";
+  EXPECT_EQ(tokens_of(source), counting(kPageTokens + 1));
+}
+
+TEST(StateStore, MovesWithoutCounting) {
+  StateStore store(kSizes, {.pages = 10, .slots = 4});
+  Sequence one = filled(store, 70);
+  Sequence two = std::move(one);
+  EXPECT_EQ(tokens_of(two), counting(70));
+  Sequence three = filled(store, 10, 500);
+  three = std::move(two);
+  EXPECT_EQ(tokens_of(three), counting(70));
+  EXPECT_EQ(store.slots().used(), 1U);
+  EXPECT_EQ(store.pages().used(), 2U);
+}
+
+TEST(StateStore, LivesWithoutPagesOrSlotBytes) {
+  StateStore recurrent({.page_bytes = 0, .slot_bytes = 24}, {.pages = 100, .slots = 2});
+  Sequence source = filled(recurrent, 0);
+  ASSERT_TRUE(source.reserve(100));
+  source.advance(100);
+  EXPECT_TRUE(recurrent.capture(source).has_value());
+  StateStore attention({.page_bytes = kPageTokens * 4, .slot_bytes = 0}, {.pages = 100, .slots = 2});
+  std::optional<Sequence> other = attention.open();
+  ASSERT_TRUE(other.has_value() && other->reserve(70));
+  other->advance(70);
+  EXPECT_TRUE(attention.capture(*other).has_value());
+  EXPECT_EQ(attention.used_bytes(), 2 * kSizes.page_bytes);
+}
+
+TEST(StateStore, AnswersRandomOperationsAsACopyingModelWould) {
+  StateStore store(kSizes, {.pages = 24, .slots = 12});
+  struct LiveSequence {
+    Sequence real;
+    std::vector<std::uint32_t> tokens;
+  };
+  struct LiveSnapshot {
+    Snapshot real;
+    std::vector<std::uint32_t> tokens;
+  };
+  std::vector<LiveSequence> sequences;
+  std::vector<LiveSnapshot> snapshots;
+  std::mt19937 random(1);
+  std::uint32_t next = 1;
+  int refused = 0;
+  const auto drop = [&](auto& list) {
+    if (!list.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(random() % list.size()));
+  };
+  for (int step = 0; step < 20000; ++step) {
+    const std::size_t free_slots = 12 - sequences.size() - snapshots.size();
+    switch (random() % 8) {
+      case 0: {
+        std::optional<Sequence> opened = store.open();
+        ASSERT_EQ(opened.has_value(), free_slots > 0);
+        if (opened) sequences.push_back({std::move(*opened), {}});
+        break;
+      }
+      case 1:
+        drop(sequences);
+        break;
+      case 2:
+        drop(snapshots);
+        break;
+      case 3: {
+        if (sequences.empty()) break;
+        const LiveSequence& from = sequences[random() % sequences.size()];
+        const bool fits =
+            free_slots > 0 && (from.tokens.size() % kPageTokens == 0 || store.pages().used() < 24);
+        std::optional<Snapshot> taken = store.capture(from.real);
+        ASSERT_EQ(taken.has_value(), fits);
+        if (taken) snapshots.push_back({std::move(*taken), from.tokens});
+        refused += taken ? 0 : 1;
+        break;
+      }
+      case 4: {
+        if (snapshots.empty()) break;
+        const LiveSnapshot& from = snapshots[random() % snapshots.size()];
+        std::optional<Sequence> restored = store.restore(from.real);
+        if (restored) sequences.push_back({std::move(*restored), from.tokens});
+        refused += restored ? 0 : 1;
+        break;
+      }
+      default: {
+        if (sequences.empty()) break;
+        LiveSequence& one = sequences[random() % sequences.size()];
+        const std::size_t count = random() % 40;
+        const std::size_t wanted = (one.tokens.size() + count + kPageTokens - 1) / kPageTokens;
+        const std::size_t held = one.real.pages().size();
+        const bool fits = wanted <= held || wanted - held <= 24 - store.pages().used();
+        ASSERT_EQ(one.real.reserve(count), fits);
+        for (std::size_t i = 0; fits && i < count; ++i) {
+          put(one.real, next);
+          one.tokens.push_back(next++);
+        }
+        refused += fits ? 0 : 1;
+      }
+    }
+    // Everybody still has their own tokens, and the blocks in use are those that somebody holds.
+    std::set<BlockId> held;
+    for (const LiveSequence& one : sequences) {
+      ASSERT_EQ(tokens_of(one.real), one.tokens);
+      ASSERT_EQ(slot_of(one.real), one.tokens.empty() ? 0 : one.tokens.back());
+      held.insert(one.real.pages().begin(), one.real.pages().end());
+    }
+    for (const LiveSnapshot& one : snapshots) held.insert(one.real.pages().begin(), one.real.pages().end());
+    ASSERT_EQ(store.pages().used(), held.size());
+    ASSERT_EQ(store.slots().used(), sequences.size() + snapshots.size());
+    for (const LiveSnapshot& one : snapshots) {
+      std::size_t exclusive = kSizes.slot_bytes;
+      for (const BlockId page : one.real.pages()) {
+        std::size_t holders = 0;
+        const auto count = [&](const HeldState& state) {
+          for (const BlockId other : state.pages()) holders += other == page ? 1 : 0;
+        };
+        for (const LiveSequence& other : sequences) count(other.real);
+        for (const LiveSnapshot& other : snapshots) count(other.real);
+        if (holders == 1) exclusive += kSizes.page_bytes;
+      }
+      ASSERT_EQ(one.real.exclusive_bytes(), exclusive);
+    }
+  }
+  EXPECT_GT(refused, 100) << "the bounds were never met";
+  for (const LiveSnapshot& one : snapshots) {  // what they hold can still be had
+    sequences.clear();
+    std::optional<Sequence> restored = store.restore(one.real);
+    EXPECT_TRUE(!restored || tokens_of(*restored) == one.tokens);
+  }
+  sequences.clear();
+  snapshots.clear();
+  EXPECT_EQ(store.used_bytes(), 0U);
+  EXPECT_EQ(store.pages().used(), 0U);
+  EXPECT_EQ(store.slots().used(), 0U);
+}
+
+}  // namespace
+}  // namespace reprise::gpu

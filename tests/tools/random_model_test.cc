@@ -1,0 +1,104 @@
+// Models with random weights: the small shapes are written, loaded and run; bad ones are refused.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "models/json.h"
+#include "models/load_error.h"
+#include "models/model.h"
+#include "tools/random_model/write.h"
+
+namespace reprise::tools {
+namespace {
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path_(std::filesystem::path(testing::TempDir()) / ("reprise_random_model_" + name)) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class TinyShape : public testing::TestWithParam<const char*> {};
+
+TEST_P(TinyShape, LoadsAndRuns) {
+  const Folder folder(GetParam());
+  const std::uint64_t bytes = write_random_model(*shape_named(GetParam()), 1, folder.path());
+  gpu::Threads threads(1);
+  const auto model = models::Model::load(folder.path(), {}, threads);
+  EXPECT_EQ(model->checkpoint().total_bytes(), bytes);
+  model->checkpoint().validate();
+  gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
+  std::optional<gpu::Sequence> sequence = store.open();
+  ASSERT_TRUE(sequence.has_value() && sequence->reserve(200));
+  std::vector<models::TokenId> tokens(200);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<models::TokenId>(i * 7919 % 512);
+  const models::Slice slice{.sequence = &*sequence, .tokens = tokens, .logits = models::Slice::Logits::kAll};
+  const std::span<const float> logits = model->forward({&slice, 1});
+  ASSERT_EQ(logits.size(), 200U * 512U);
+  double squares = 0;
+  for (const float logit : logits) {
+    ASSERT_TRUE(std::isfinite(logit));
+    squares += static_cast<double>(logit) * logit;
+  }
+  const double size = std::sqrt(squares / static_cast<double>(logits.size()));
+  EXPECT_GT(size, 0.02);
+  EXPECT_LT(size, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Named, TinyShape, testing::Values("qwen3_5-tiny", "qwen3-tiny", "llama-tiny"),
+                         [](const auto& info) { return "Shape" + std::to_string(info.index); });
+
+TEST(RandomModel, IsAFunctionOfTheSeed) {
+  const Folder one("one"), same("same"), other("other");
+  const RandomShape& shape = *shape_named("qwen3_5-tiny");
+  write_random_model(shape, 5, one.path());
+  write_random_model(shape, 5, same.path());
+  write_random_model(shape, 6, other.path());
+  EXPECT_TRUE(bytes_of(one.path() / "model.safetensors") == bytes_of(same.path() / "model.safetensors"));
+  EXPECT_FALSE(bytes_of(one.path() / "model.safetensors") == bytes_of(other.path() / "model.safetensors"));
+}
+
+TEST(RandomModel, EveryNamedShapeIsAModel) {
+  for (const NamedShape& named : named_shapes()) {
+    EXPECT_NO_THROW(
+        models::ModelConfig::from_hf(models::Json::parse(config_json(named.shape), "config.json")))
+        << named.name;
+  }
+}
+
+TEST(RandomModel, RefusesAShapeThatIsNoModel) {
+  const Folder folder("bad");
+  RandomShape shape = *shape_named("qwen3_5-tiny");
+  shape.kv_heads = 3;
+  EXPECT_THROW(write_random_model(shape, 1, folder.path()), models::LoadError);
+  EXPECT_FALSE(std::filesystem::exists(folder.path()));
+}
+
+TEST(RandomModel, OverwritesNothing) {
+  const Folder folder("twice");
+  const RandomShape& shape = *shape_named("llama-tiny");
+  write_random_model(shape, 1, folder.path());
+  const std::string before = bytes_of(folder.path() / "model.safetensors");
+  EXPECT_THROW(write_random_model(shape, 2, folder.path()), std::runtime_error);
+  EXPECT_TRUE(before == bytes_of(folder.path() / "model.safetensors"));
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
+  EXPECT_EQ(files, 2U);
+}
+
+}  // namespace
+}  // namespace reprise::tools
