@@ -58,8 +58,7 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
   }
 }
 
-// Whether any number in [begin, end) of a tensor is infinite or not a number: all bits of its exponent are
-// set.
+// Whether any number is infinite or not a number: all bits of its exponent are set.
 template <class Word>
 bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
   Word found = 0;
@@ -179,8 +178,8 @@ Tensor Checkpoint::tensor(std::string_view name) const {
     UndoneTensor undone =
         undo(as_is ? GgufLayout{} : entry.spec.gguf_layout, stored.type, out.shape, stored.bytes);
     out.type = undone.type;
-    out.owned = std::make_shared<const std::vector<std::byte>>(std::move(undone.bytes));
-    out.bytes = *out.owned;
+    out.bytes = {undone.data.get(), undone.size};
+    out.owned = std::move(undone.data);
   } catch (const std::invalid_argument& error) {
     throw LoadError(file, stored.name, error.what());
   }

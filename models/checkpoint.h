@@ -37,8 +37,8 @@ struct Tensor {
   std::string name;  // canonical
   DType type = DType::kF32;
   Shape shape;
-  std::span<const std::byte> bytes;                     // row-major, aligned for its type
-  std::shared_ptr<const std::vector<std::byte>> owned;  // null: `bytes` looks into the checkpoint
+  std::span<const std::byte> bytes;          // row-major, aligned for its type
+  std::shared_ptr<const std::byte[]> owned;  // holds `bytes`; null: they are in the checkpoint's mapping
 
   std::uint64_t elements() const { return bytes.size() / info(type).block_bytes * info(type).block_size; }
 };

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/rope.h"
+
 namespace reprise::models {
 
 class Gguf;
@@ -30,24 +32,6 @@ enum class Architecture : std::uint8_t {
 std::string_view name_of(Architecture architecture);
 
 enum class LayerType : std::uint8_t { kFullAttention, kLinearAttention };
-
-struct RopeConfig {
-  enum class Scaling : std::uint8_t { kNone, kLinear, kLlama3, kTable };
-
-  double theta = 10000;
-  std::size_t dimension = 0;               // leading elements of a head that are rotated; even
-  std::vector<std::size_t> mrope_section;  // pairs by axis (time, height, width); empty: one axis
-  bool mrope_interleaved = false;          // axes take turns among the pairs, instead of in runs
-
-  Scaling scaling = Scaling::kNone;  // how the frequencies were made; `inv_freq` has it applied already
-  double factor = 1;
-  double low_freq_factor = 1;        // of kLlama3
-  double high_freq_factor = 4;       // of kLlama3
-  std::size_t original_context = 0;  // of kLlama3
-  std::vector<float> table;          // of kTable: a divisor for each pair
-
-  std::vector<float> inv_freq;  // [dimension / 2] radians per position
-};
 
 struct AttentionConfig {
   std::size_t heads = 0;

@@ -23,7 +23,8 @@ inline constexpr std::int64_t kLargestConvKernel = 256;
 
 /// Names of the fields in the source at hand, for errors.
 struct FieldNames {
-  std::string_view heads, kv_heads, head_dim, rope_dimension, rope_theta, rope_factor, mrope_section, rms_eps;
+  std::string_view heads, kv_heads, head_dim, rope_dimension, rope_theta, rope_scaling, mrope_section,
+      rms_eps;
   std::string_view linear_key_heads, linear_value_heads, vocab;
 };
 

@@ -21,7 +21,7 @@ constexpr FieldNames kNames = {
     .head_dim = "attention.key_length",
     .rope_dimension = "rope.dimension_count",
     .rope_theta = "rope.freq_base",
-    .rope_factor = "rope.scaling.factor",
+    .rope_scaling = "rope.scaling",
     .mrope_section = "rope.dimension_sections",
     .rms_eps = "attention.layer_norm_rms_epsilon",
     .linear_key_heads = "ssm.group_count",
@@ -111,7 +111,7 @@ std::vector<LayerType> read_layer_types(const Keys& keys, Architecture architect
   return layers_by_interval(layers, keys.count_or("full_attention_interval", kMostLayers, 4));
 }
 
-std::vector<std::size_t> mrope_section(const Keys& keys) {
+std::vector<std::size_t> mrope_section(const Keys& keys, std::size_t dimension) {
   for (std::string_view key : {"rope.dimension_sections", "rope.mrope_section", "mrope_sections"}) {
     if (!keys.has(key)) continue;
     std::vector<std::size_t> out;
@@ -122,7 +122,7 @@ std::vector<std::size_t> mrope_section(const Keys& keys) {
     if (out.size() == 4 && out.back() == 0) out.pop_back();
     return out;
   }
-  return {11, 11, 10};
+  return default_mrope_section(dimension);
 }
 
 void read_rope_factors(const Gguf& file, RopeConfig& rope) {
@@ -131,31 +131,44 @@ void read_rope_factors(const Gguf& file, RopeConfig& rope) {
   if (tensor->type != DType::kF32 || tensor->shape.size() != 1) {
     throw LoadError(file.path(), tensor->name, "expected a vector of F32");
   }
+  if (rope.scaling == RopeConfig::Scaling::kYarn) {
+    throw LoadError(file.path(), tensor->name, "rope factors and yarn exclude each other");
+  }
   rope.table.resize(tensor->shape[0]);
   std::memcpy(rope.table.data(), tensor->bytes.data(), tensor->bytes.size());
   for (float& divisor : rope.table) divisor *= static_cast<float>(rope.factor);
   rope.scaling = RopeConfig::Scaling::kTable;
 }
 
-RopeConfig read_rope(const Gguf& file, const Keys& keys, Architecture architecture, std::size_t head_dim) {
+RopeConfig read_rope(const Gguf& file, const Keys& keys, Architecture architecture, std::size_t head_dim,
+                     std::size_t context) {
   const GgufMetadata& metadata = keys.metadata();
   RopeConfig out;
   out.theta = metadata.number_or(keys.full("rope.freq_base"), 10000);
   out.dimension = keys.count_or("rope.dimension_count", kLargestHeadDim, head_dim);
   const std::string_view type = metadata.text_or(keys.full("rope.scaling.type"), "linear");
+  const double factor = metadata.number_or(keys.full("rope.scaling.factor"),
+                                           metadata.number_or(keys.full("rope.scale_linear"), 0));
   if (type == "linear") {
-    const double factor = metadata.number_or(keys.full("rope.scaling.factor"),
-                                             metadata.number_or(keys.full("rope.scale_linear"), 0));
     if (factor != 0 && factor != 1) {  // both mean: none
       out.factor = factor;
       out.scaling = RopeConfig::Scaling::kLinear;
     }
+  } else if (type == "yarn") {
+    out.factor = factor;
+    out.scaling = RopeConfig::Scaling::kYarn;
+    out.original_context = keys.count_or("rope.scaling.original_context_length", kLongestContext, context);
+    out.beta_fast = metadata.number_or(keys.full("rope.scaling.yarn_beta_fast"), 32);
+    out.beta_slow = metadata.number_or(keys.full("rope.scaling.yarn_beta_slow"), 1);
+    out.attention_factor = static_cast<float>(
+        metadata.number_or(keys.full("rope.scaling.yarn_attn_factor"), yarn_attention_factor(factor)) *
+        metadata.number_or(keys.full("rope.scaling.attn_factor"), 1));
   } else if (type != "none" && type != "default" && type != "mrope") {
-    keys.fail("rope.scaling.type", std::string(type) + " is not known; known are none, linear");
+    keys.fail("rope.scaling.type", std::string(type) + " is not known; known are none, linear, yarn");
   }
   read_rope_factors(file, out);
   if (architecture == Architecture::kQwen35) {
-    out.mrope_section = mrope_section(keys);
+    out.mrope_section = mrope_section(keys, out.dimension);
     out.mrope_interleaved = true;
   }
   return out;
@@ -255,7 +268,7 @@ ModelConfig ModelConfig::from_gguf(const Gguf& file) {
   }
   out.attention.qk_norm = out.architecture != Architecture::kLlama;
   out.attention.output_gate = hybrid;
-  out.rope = read_rope(file, keys, out.architecture, out.attention.head_dim);
+  out.rope = read_rope(file, keys, out.architecture, out.attention.head_dim, out.context_length);
   out.layer_types = read_layer_types(keys, out.architecture, out.layers, blocks);
   if (hybrid) out.linear = read_linear(keys);
 

@@ -18,7 +18,7 @@ constexpr FieldNames kNames = {
     .head_dim = "head_dim",
     .rope_dimension = "partial_rotary_factor",
     .rope_theta = "rope_theta",
-    .rope_factor = "rope_scaling",
+    .rope_scaling = "rope_scaling",
     .mrope_section = "mrope_section",
     .rms_eps = "rms_norm_eps",
     .linear_key_heads = "linear_num_key_heads",
@@ -99,20 +99,37 @@ std::vector<LayerType> read_layer_types(const Json& text, Architecture architect
   return out;
 }
 
+void read_yarn(const Json& rope, RopeConfig& out) {
+  out.scaling = RopeConfig::Scaling::kYarn;
+  out.beta_fast = rope.number_or("beta_fast", 32);
+  out.beta_slow = rope.number_or("beta_slow", 1);
+  out.truncate = rope.boolean_or("truncate", true);
+  double attention = yarn_attention_factor(out.factor);
+  const double mscale = rope.number_or("mscale", 0);
+  const double mscale_all = rope.number_or("mscale_all_dim", 0);
+  if (mscale != 0 && mscale_all != 0) {
+    attention = yarn_attention_factor(out.factor, mscale) / yarn_attention_factor(out.factor, mscale_all);
+  }
+  out.attention_factor = static_cast<float>(rope.number_or("attention_factor", attention));
+}
+
 void read_rope_scaling(const Json& rope, RopeConfig& out, std::size_t context) {
   const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
-  if (type == "default" || type == "mrope") return;
-  if (type == "linear") {
-    out.scaling = RopeConfig::Scaling::kLinear;
-  } else if (type == "llama3") {
-    out.scaling = RopeConfig::Scaling::kLlama3;
-    out.low_freq_factor = rope.at("low_freq_factor").number();
-    out.high_freq_factor = rope.at("high_freq_factor").number();
-    out.original_context = count_or(rope, "original_max_position_embeddings", kLongestContext, context);
-  } else {
-    rope.fail("the rope type '" + type + "' is not known; known are default, linear, llama3");
+  // "dynamic" changes the frequencies only past the context length, where we do not go.
+  if (type == "default" || type == "mrope" || type == "dynamic") return;
+  if (type != "linear" && type != "llama3" && type != "yarn") {
+    rope.fail("the rope type '" + type + "' is not known; known are default, linear, dynamic, llama3, yarn");
   }
   out.factor = rope.at("factor").number();
+  if (type == "linear") {
+    out.scaling = RopeConfig::Scaling::kLinear;
+    return;
+  }
+  out.original_context = count_or(rope, "original_max_position_embeddings", kLongestContext, context);
+  if (type == "yarn") return read_yarn(rope, out);
+  out.scaling = RopeConfig::Scaling::kLlama3;
+  out.low_freq_factor = rope.at("low_freq_factor").number();
+  out.high_freq_factor = rope.at("high_freq_factor").number();
 }
 
 // Newer configs have everything in `rope_parameters`, older ones `rope_theta` and `partial_rotary_factor`
@@ -133,16 +150,15 @@ RopeConfig read_rope(const Json& text, Architecture architecture, std::size_t he
   if (!(part > 0 && part <= 1)) text.fail("partial_rotary_factor must lie in 0 to 1");
   out.dimension = static_cast<std::size_t>(static_cast<double>(head_dim) * part);
   if (rope) read_rope_scaling(*rope, out, context);
-  if (hybrid) {
-    out.mrope_section = {11, 11, 10};
-    out.mrope_interleaved = true;
-    if (const auto section = rope ? rope->find("mrope_section") : std::nullopt) {
-      out.mrope_section.clear();
-      for (std::size_t i = 0; i < section->size(); ++i) {
-        const std::int64_t pairs = section->at(i).integer();
-        if (pairs < 0 || pairs > kLargestHeadDim) section->at(i).fail("is out of range");
-        out.mrope_section.push_back(static_cast<std::size_t>(pairs));
-      }
+  if (!hybrid) return out;
+  out.mrope_section = default_mrope_section(out.dimension);
+  out.mrope_interleaved = true;
+  if (const auto section = rope ? rope->find("mrope_section") : std::nullopt) {
+    out.mrope_section.clear();
+    for (std::size_t i = 0; i < section->size(); ++i) {
+      const std::int64_t pairs = section->at(i).integer();
+      if (pairs < 0 || pairs > kLargestHeadDim) section->at(i).fail("is out of range");
+      out.mrope_section.push_back(static_cast<std::size_t>(pairs));
     }
   }
   return out;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace reprise::models {
 namespace {
@@ -37,21 +39,15 @@ float undo_negative_exp(float stored) {
   return static_cast<float>(exact);
 }
 
-std::vector<float> widen(DType type, std::span<const std::byte> bytes) {
-  if (!is_usable(type))
-    throw std::invalid_argument("the type " + std::string(info(type).name) + " has no plain values");
-  const std::size_t width = info(type).block_bytes;
-  std::vector<float> out(bytes.size() / width);
+float element(DType type, const std::byte* data, std::size_t i) {
   if (type == DType::kF32) {
-    std::memcpy(out.data(), bytes.data(), bytes.size());
-    return out;
+    float value = 0;
+    std::memcpy(&value, data + i * sizeof value, sizeof value);
+    return value;
   }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, bytes.data() + i * width, width);
-    out[i] = type == DType::kF16 ? widen_f16(bits) : widen_bf16(bits);
-  }
-  return out;
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
+  return type == DType::kF16 ? widen_f16(bits) : widen_bf16(bits);
 }
 
 // Copies one line of units into Hugging Face's order.
@@ -67,32 +63,33 @@ void reorder(const GgufLayout& layout, std::size_t unit_bytes, const std::byte* 
   }
 }
 
-std::vector<std::byte> undo_moves(const GgufLayout& layout, DType type, const Shape& shape,
-                                  std::span<const std::byte> bytes) {
-  std::vector<std::byte> out(bytes.begin(), bytes.end());
-  if (layout.axis == GgufLayout::Axis::kNone || bytes.empty()) return out;
+void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::span<const std::byte> bytes,
+                std::byte* out) {
+  if (layout.axis == GgufLayout::Axis::kNone) {
+    std::memcpy(out, bytes.data(), bytes.size());
+    return;
+  }
   const bool rows = layout.axis == GgufLayout::Axis::kRows;
   const std::uint64_t along = rows ? shape.front() : shape.back();
   if (layout.skip + layout.batch * layout.outer * layout.inner * layout.unit != along) {
     throw std::invalid_argument("the heads do not fill the tensor");
   }
-  if (rows) {
-    const std::size_t row = bytes.size() / along;
-    reorder(layout, layout.unit * row, bytes.data() + layout.skip * row, out.data() + layout.skip * row);
-    return out;
-  }
+  // A line is what the axis runs along: the whole tensor in rows, or each row in blocks.
   const DTypeInfo& block = info(type);
-  if (layout.unit % block.block_size != 0 || layout.skip % block.block_size != 0) {
+  const std::size_t line = rows ? bytes.size() : along / block.block_size * block.block_bytes;
+  if (!rows && (layout.unit % block.block_size != 0 || layout.skip % block.block_size != 0)) {
     throw std::invalid_argument("heads of " + std::to_string(layout.unit) +
                                 " columns are not whole blocks of " + std::string(block.name));
   }
-  const std::size_t line = along / block.block_size * block.block_bytes;
-  const std::size_t skip = layout.skip / block.block_size * block.block_bytes;
-  const std::size_t unit = layout.unit / block.block_size * block.block_bytes;
+  const auto bytes_of = [&](std::size_t places) {
+    return rows ? line / along * places : places / block.block_size * block.block_bytes;
+  };
+  const std::size_t skip = bytes_of(layout.skip);
+  const std::size_t unit = bytes_of(layout.unit);
   for (std::size_t at = 0; at < bytes.size(); at += line) {
-    reorder(layout, unit, bytes.data() + at + skip, out.data() + at + skip);
+    std::memcpy(out + at, bytes.data() + at, skip);
+    reorder(layout, unit, bytes.data() + at + skip, out + at + skip);
   }
-  return out;
 }
 
 }  // namespace
@@ -118,16 +115,22 @@ float widen_f16(std::uint16_t bits) {
 
 UndoneTensor undo(const GgufLayout& layout, DType type, const Shape& shape,
                   std::span<const std::byte> bytes) {
-  UndoneTensor out{type, undo_moves(layout, type, shape, bytes)};
-  if (layout.values == GgufLayout::Values::kSame) return out;
-  std::vector<float> values = widen(type, out.bytes);
-  for (float& value : values) {
-    value = layout.values == GgufLayout::Values::kPlusOne ? value - 1.0f : undo_negative_exp(value);
+  std::shared_ptr<std::byte[]> moved(new std::byte[bytes.size()]);
+  if (!bytes.empty()) undo_moves(layout, type, shape, bytes, moved.get());
+  if (layout.values == GgufLayout::Values::kSame) return {type, bytes.size(), std::move(moved)};
+
+  if (!is_usable(type)) {
+    throw std::invalid_argument("the type " + std::string(info(type).name) + " has no plain values");
   }
-  const auto* first = reinterpret_cast<const std::byte*>(values.data());
-  out.type = DType::kF32;
-  out.bytes.assign(first, first + values.size() * sizeof(float));
-  return out;
+  const std::size_t count = bytes.size() / info(type).block_bytes;
+  std::shared_ptr<std::byte[]> changed(new std::byte[count * sizeof(float)]);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float stored = element(type, moved.get(), i);
+    const float value =
+        layout.values == GgufLayout::Values::kPlusOne ? stored - 1.0f : undo_negative_exp(stored);
+    std::memcpy(changed.get() + i * sizeof value, &value, sizeof value);
+  }
+  return {DType::kF32, count * sizeof(float), std::move(changed)};
 }
 
 }  // namespace reprise::models

@@ -13,9 +13,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "models/dtype.h"
 
@@ -42,7 +41,8 @@ struct GgufLayout {
 
 struct UndoneTensor {
   DType type;
-  std::vector<std::byte> bytes;
+  std::size_t size;                         // bytes
+  std::shared_ptr<const std::byte[]> data;  // aligned for every type
 };
 
 /// The tensor as Hugging Face has it. `shape` is Hugging Face's; the axis "rows" is its first, "columns" its

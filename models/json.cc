@@ -147,6 +147,7 @@ struct Json::Builder {
   Node array(simdjson::dom::array items, std::size_t depth) {
     check_depth(depth);
     Node::Array out;
+    out.reserve(items.size());
     for (simdjson::dom::element element : items) out.push_back(node(element, depth + 1));
     return {std::move(out)};
   }
@@ -154,6 +155,8 @@ struct Json::Builder {
   Node object(simdjson::dom::object members, std::size_t depth) {
     check_depth(depth);
     auto out = std::make_unique<Node::Object>();
+    out->keys.reserve(members.size());
+    out->values.reserve(members.size());
     for (const simdjson::dom::key_value_pair& member : members) {
       if (next_literal < literals.size() && literals[next_literal].string_number == strings) {
         throw LoadError(file, "", "has a key that is not a string");

@@ -248,9 +248,9 @@ TEST(GgufLayout, MovesWholeBlocks) {
   std::string bytes;
   for (char c : {'a', 'b', 'c', 'd'}) bytes += std::string(34, c);
   const auto undone = undo(layout, DType::kQ8_0, {1, 128}, std::as_bytes(std::span(bytes)));
-  EXPECT_EQ(static_cast<char>(undone.bytes[0]), 'a');
-  EXPECT_EQ(static_cast<char>(undone.bytes[34]), 'c');
-  EXPECT_EQ(static_cast<char>(undone.bytes[68]), 'b');
+  EXPECT_EQ(static_cast<char>(undone.data[0]), 'a');
+  EXPECT_EQ(static_cast<char>(undone.data[34]), 'c');
+  EXPECT_EQ(static_cast<char>(undone.data[68]), 'b');
   EXPECT_THROW(undo(layout, DType::kQ4_K, {1, 128}, std::as_bytes(std::span(bytes))), std::invalid_argument);
   layout.unit = 16;
   EXPECT_THROW(undo(layout, DType::kF32, {1, 128}, std::as_bytes(std::span(bytes))), std::invalid_argument);
@@ -268,7 +268,7 @@ TEST(GgufLayout, FindsEverySixteenBitDecay) {
     for (const float stored : {exact, std::nextafter(exact, 0.0f), std::nextafter(exact, -INFINITY)}) {
       const auto undone = undo(layout, DType::kF32, {1}, std::as_bytes(std::span(&stored, 1)));
       float found;
-      std::memcpy(&found, undone.bytes.data(), 4);
+      std::memcpy(&found, undone.data.get(), 4);
       if (std::abs(a) > 0.01f) {
         ASSERT_EQ(found, a) << bits;
         ++tried;

@@ -1,0 +1,204 @@
+#include "expect_error.h"
+#include "models/config.h"
+#include "models/gguf.h"
+#include "models/json.h"
+#include "tiny_model.h"
+
+namespace reprise::models {
+namespace {
+
+using test::GgufWriter;
+using test::TempDir;
+using test::TinyModel;
+
+ModelConfig from_hf(const std::string& text) {
+  return ModelConfig::from_hf(Json::parse(text, "config.json"));
+}
+
+class ConfigGguf : public testing::Test {
+ protected:
+  ModelConfig read(const GgufWriter& w) {
+    return ModelConfig::from_gguf(Gguf::open(dir_.write("m.gguf", w.bytes())));
+  }
+
+  // The keys of a qwen35 model, less some, and the one tensor that a config cannot do without.
+  static GgufWriter base(const std::vector<std::string>& without = {}) {
+    GgufWriter w;
+    const auto u32 = [&](const std::string& key, std::uint32_t value) {
+      for (const std::string& skipped : without) {
+        if (key == skipped) return;
+      }
+      w.u32("qwen35." + key, value);
+    };
+    w.text("general.architecture", "qwen35");
+    u32("block_count", 4);
+    u32("context_length", 64);
+    u32("embedding_length", 8);
+    u32("feed_forward_length", 6);
+    u32("attention.head_count", 4);
+    u32("attention.head_count_kv", 2);
+    u32("attention.key_length", 8);
+    u32("rope.dimension_count", 4);
+    u32("ssm.conv_kernel", 4);
+    u32("ssm.state_size", 2);
+    u32("ssm.group_count", 2);
+    u32("ssm.time_step_rank", 4);
+    u32("ssm.inner_size", 12);
+    w.f32("qwen35.attention.layer_norm_rms_epsilon", 1e-6f);
+    w.f32("qwen35.rope.freq_base", 1e7f);
+    w.tensor("token_embd.weight", 0, {5, 8}, std::string(160, 'x'));
+    return w;
+  }
+  TempDir dir_;
+};
+
+TEST_F(ConfigGguf, AgreesWithHuggingFace) {
+  for (const char* type : {"qwen3_5_text", "qwen3", "llama"}) {
+    const TinyModel model({.type = type, .tied = true, .attention_bias = true});
+    const ModelConfig a = from_hf(model.config_json());
+    const ModelConfig b = read(model.gguf());
+    EXPECT_EQ(a.architecture, b.architecture);
+    EXPECT_EQ(a.hidden, b.hidden);
+    EXPECT_EQ(a.layers, b.layers);
+    EXPECT_EQ(a.vocab, b.vocab);
+    EXPECT_EQ(a.intermediate, b.intermediate);
+    EXPECT_EQ(a.context_length, b.context_length);
+    EXPECT_EQ(a.rms_eps, b.rms_eps);
+    EXPECT_EQ(a.norm_offset, b.norm_offset);
+    EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
+    EXPECT_EQ(a.attention.bias, b.attention.bias);
+    EXPECT_EQ(a.attention.qk_norm, b.attention.qk_norm);
+    EXPECT_EQ(a.attention.q_proj_rows, b.attention.q_proj_rows);
+    EXPECT_EQ(a.layer_types, b.layer_types);
+    EXPECT_EQ(a.rope.inv_freq, b.rope.inv_freq);
+    EXPECT_EQ(a.rope.mrope_section, b.rope.mrope_section);
+    EXPECT_EQ(a.linear.conv_channels, b.linear.conv_channels);
+    EXPECT_EQ(a.linear.conv_state_size, b.linear.conv_state_size);
+  }
+}
+
+TEST_F(ConfigGguf, FillsInWhatIsNotSaid) {
+  GgufWriter w = base({"attention.head_count_kv", "attention.key_length", "rope.dimension_count"});
+  w.i32s("qwen35.rope.dimension_sections", {1, 0, 0, 0});
+  const ModelConfig c = read(w);
+  EXPECT_EQ(c.vocab, 5u);
+  EXPECT_EQ(c.attention.kv_heads, 4u);
+  EXPECT_EQ(c.attention.head_dim, 2u);
+  EXPECT_EQ(c.rope.dimension, 2u);
+  EXPECT_EQ(c.linear.value_head_dim, 3u);
+  EXPECT_EQ(c.linear_layers, 3u);
+  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_TRUE(c.tokens.eos.empty());
+}
+
+TEST_F(ConfigGguf, ReadsOtherSpellings) {
+  // Three sections under another name, and layers without key-value heads instead of an interval.
+  GgufWriter w = base({"attention.head_count_kv"});
+  w.i32s("qwen35.rope.mrope_section", {1, 1, 0});
+  w.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 2});
+  const ModelConfig c = read(w);
+  EXPECT_EQ(c.rope.mrope_section, (std::vector<std::size_t>{1, 1, 0}));
+  EXPECT_EQ(c.attention.kv_heads, 2u);
+  EXPECT_EQ(c.layer_types[1], LayerType::kFullAttention);
+  EXPECT_EQ(c.linear_layers, 2u);
+
+  GgufWriter differing = base({"attention.head_count_kv"});
+  differing.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 4});
+  EXPECT_LOAD_ERROR(read(differing), "qwen35.attention.head_count_kv: layers that differ");
+  GgufWriter shorter = base({"attention.head_count_kv"});
+  shorter.i32s("qwen35.rope.dimension_sections", {1, 1, 0});
+  shorter.i32s("qwen35.attention.head_count_kv", {0, 2});
+  EXPECT_LOAD_ERROR(read(shorter), "has 2 entries for 4 layers");
+}
+
+TEST_F(ConfigGguf, LeavesOutPredictionLayers) {
+  GgufWriter w = base();
+  w.i32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
+  w.u32("qwen35.nextn_predict_layers", 1);
+  EXPECT_EQ(read(w).layers, 3u);
+  GgufWriter all = base();
+  all.u32("qwen35.nextn_predict_layers", 4);
+  EXPECT_LOAD_ERROR(read(all), "nextn_predict_layers: leaves no layers");
+}
+
+TEST_F(ConfigGguf, ReadsTokensAndSampling) {
+  GgufWriter w = base();
+  w.i32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
+  w.u32("tokenizer.ggml.eos_token_id", 1);
+  w.u32("tokenizer.ggml.eot_token_id", 3);
+  w.u32("tokenizer.ggml.eom_token_id", 1);
+  w.u32("tokenizer.ggml.padding_token_id", 77);
+  w.f32("general.sampling.temp", 0.5f);
+  w.key("general.sampling.top_k", 5, test::raw<std::int32_t>(20));
+  const ModelConfig c = read(w);
+  EXPECT_EQ(c.tokens.eos, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_FALSE(c.tokens.pad.has_value());
+  EXPECT_EQ(c.sampling.temperature, 0.5);
+  EXPECT_EQ(c.sampling.top_k, 20);
+}
+
+TEST_F(ConfigGguf, ReadsRopeFactors) {
+  const TinyModel model({.type = "llama"});
+  GgufWriter w = model.gguf();
+  w.tensor("rope_freqs.weight", 0, {4}, test::raw_f32({1, 1, 2, 8}));
+  const ModelConfig c = read(w);
+  const ModelConfig plain = read(model.gguf());
+  EXPECT_EQ(c.rope.inv_freq[1], plain.rope.inv_freq[1]);
+  EXPECT_EQ(c.rope.inv_freq[3], plain.rope.inv_freq[3] / 8);
+  GgufWriter wrong = model.gguf();
+  wrong.tensor("rope_freqs.weight", 0, {3}, test::raw_f32({1, 1, 2}));
+  EXPECT_LOAD_ERROR(read(wrong), "3 rope factors for 4 frequencies");
+  GgufWriter zero = model.gguf();
+  zero.tensor("rope_freqs.weight", 0, {4}, test::raw_f32({1, 1, 2, 0}));
+  EXPECT_LOAD_ERROR(read(zero), "a rope factor is not positive");
+}
+
+TEST_F(ConfigGguf, ReadsRopeScaling) {
+  const TinyModel model({.type = "llama", .head_dim = 128});
+  GgufWriter linear = model.gguf();
+  linear.text("llama.rope.scaling.type", "linear");
+  linear.f32("llama.rope.scaling.factor", 4);
+  EXPECT_EQ(read(linear).rope.inv_freq[0], 0.25f);
+  GgufWriter yarn = model.gguf();
+  yarn.text("llama.rope.scaling.type", "yarn");
+  yarn.f32("llama.rope.scaling.factor", 4);
+  yarn.u32("llama.rope.scaling.original_context_length", 32768);
+  const ModelConfig same = from_hf(model.config_json(
+      R"("rope_scaling":{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768},)"));
+  EXPECT_EQ(read(yarn).rope.inv_freq, same.rope.inv_freq);
+  EXPECT_EQ(read(yarn).rope.attention_factor, same.rope.attention_factor);
+  GgufWriter other = model.gguf();
+  other.text("llama.rope.scaling.type", "longrope");
+  EXPECT_LOAD_ERROR(read(other), "llama.rope.scaling.type: longrope is not known");
+}
+
+TEST_F(ConfigGguf, RefusesValuesOutOfRange) {
+  const auto refuse = [&](const std::string& key, std::uint32_t value, const char* reason) {
+    GgufWriter w = base({key});
+    w.i32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
+    w.u32("qwen35." + key, value);
+    EXPECT_LOAD_ERROR(read(w), reason);
+  };
+  refuse("block_count", 0, "m.gguf: qwen35.block_count: 0 is out of range");
+  refuse("block_count", 4000000000u, "qwen35.block_count: 4000000000 is out of range");
+  refuse("attention.head_count_kv", 3,
+         "qwen35.attention.head_count_kv: 3 does not divide attention.head_count");
+  refuse("ssm.time_step_rank", 5, "qwen35.ssm.inner_size: 12 does not suit 5 heads");
+  refuse("ssm.time_step_rank", 3, "qwen35.ssm.time_step_rank: 3 is not a multiple");
+  refuse("rope.dimension_count", 5, "qwen35.rope.dimension_count: 5 rotated");
+  refuse("rope.dimension_count", 64, "qwen35.rope.dimension_count: 64 rotated");
+  refuse("attention.value_length", 9, "attention.value_length: must be the same");
+  refuse("expert_count", 8, "expert_count: experts are not supported");
+  GgufWriter missing = base({"embedding_length"});
+  EXPECT_LOAD_ERROR(read(missing), "qwen35.embedding_length: this key is missing");
+}
+
+TEST_F(ConfigGguf, UnknownArchitecture) {
+  GgufWriter w;
+  w.text("general.architecture", "gpt2");
+  EXPECT_LOAD_ERROR(read(w), "m.gguf: general.architecture: unknown architecture 'gpt2'");
+  EXPECT_LOAD_ERROR(read(GgufWriter()), "general.architecture: this key is missing");
+}
+
+}  // namespace
+}  // namespace reprise::models
