@@ -13,8 +13,8 @@ namespace {
 
 using Kind = PreTokenizerStep::Kind;
 
-// DeepSeek's `\s+$` tries every one of n spaces before a word in turn. Begun only where white space begins, it
-// finds the same in one go.
+// DeepSeek's `\s+$` tries every one of n spaces before a word in turn. Begun only where white space begins,
+// it finds the same in one go.
 std::string linear_form(const std::string& pattern) {
   return pattern == R"(\s+$)" ? R"((?<!\s)\s+$)" : pattern;
 }

@@ -1,36 +1,22 @@
 #include "models/regex_syntax.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "models/regex.h"
+#include "models/regex_class.h"
 #include "models/regex_property.h"
 #include "models/utf8.h"
 
 namespace reprise::models {
 namespace {
 
-// The insides of classes.
-constexpr std::string_view kSpaces = R"(\t-\r\x{85}\p{Z})";
-constexpr std::string_view kHexDigits = "0-9A-Fa-f";
-constexpr std::string_view kWords =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
-
-constexpr std::string_view kAnyCharacter = "(?s:.)";
 constexpr int kDeepestNesting = 50;
 
-std::string join(std::initializer_list<std::string_view> parts) {
-  std::string out;
-  for (const std::string_view part : parts) out += part;
-  return out;
+bool is_capital(char c) {
+  return c >= 'A' && c <= 'Z';
 }
-
-std::string bracket(std::string_view items, bool negated = false) {
-  return join({negated ? "[^" : "[", items, "]"});
-}
-
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -39,31 +25,6 @@ bool is_letter(char c) {
 }
 bool is_hex(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-// A character class: the union of plain items and nested classes, or an intersection of such unions.
-struct CharSet {
-  bool negated = false;
-  std::string items;            // as they stand between brackets
-  std::vector<CharSet> nested;  // in the union
-  std::vector<CharSet> others;  // intersected with the union
-
-  bool is_plain() const { return nested.empty() && others.empty(); }
-};
-
-std::string emit(const CharSet& set) {
-  if (set.is_plain()) return bracket(set.items, set.negated);
-  std::string one;
-  if (!set.items.empty()) one = bracket(set.items);
-  for (const CharSet& nested : set.nested) {
-    if (!one.empty()) one += '|';
-    one += emit(nested);
-  }
-  std::string conditions;
-  for (const CharSet& other : set.others) conditions += join({"(?=", emit(other), ")"});
-  if (!conditions.empty()) one = join({conditions, "(?:", one, ")"});
-  if (!set.negated) return join({"(?:", one, ")"});
-  return join({"(?:(?!", one, ")", kAnyCharacter, ")"});
 }
 
 class Translator {
@@ -94,7 +55,7 @@ class Translator {
       case '[':
         begin_atom();
         ++at_;
-        out_ += emit(char_set(0));
+        out_ += to_pattern(char_set(0));
         break;
       case '(':
         open_group();
@@ -193,104 +154,64 @@ class Translator {
     return join({"\\x{", digits, "}"});
   }
 
+  // A backslash and the character behind it, which has no meaning of its own here.
+  std::string plain_escape() {
+    const std::size_t length = read_utf8(in_, at_).length;
+    at_ += length;
+    return join({"\\", in_.substr(at_ - length, length)});
+  }
+
   // An escape outside a class, at the backslash.
   std::string escape() {
     ++at_;
     if (at_ >= in_.size()) fail("\\ at the end");
-    const std::string word = bracket(kWords);
-    const std::string is_after = join({"(?<=", word, ")"}), is_not_after = join({"(?<!", word, ")"});
-    const std::string is_before = join({"(?=", word, ")"}), is_not_before = join({"(?!", word, ")"});
-    const char letter = peek();
+    const char letter = in_[at_];
     if (letter == 'p' || letter == 'P') return property();
     if (letter == 'u') return code_point();
-    ++at_;
-    switch (letter) {
-      case 's':
-        return bracket(kSpaces);
-      case 'S':
-        return bracket(kSpaces, true);
-      case 'w':
-        return word;
-      case 'W':
-        return bracket(kWords, true);
-      case 'b':
-        return join({"(?:", is_after, is_not_before, "|", is_not_after, is_before, ")"});
-      case 'B':
-        return join({"(?:", is_after, is_before, "|", is_not_after, is_not_before, ")"});
-      case 'd':
-        return "\\p{Nd}";
-      case 'D':
-        return "\\P{Nd}";
-      case 'h':
-        return bracket(kHexDigits);
-      case 'H':
-        return bracket(kHexDigits, true);
-      case 'v':
-        return "\\x{0B}";
-      default:
-        break;
+    if (const std::string_view set = set_of(letter); !set.empty()) {
+      ++at_;
+      return bracket(set, is_capital(letter));
     }
-    --at_;
-    std::string out = "\\";
-    const std::size_t length = read_utf8(in_, at_).length;
-    out += in_.substr(at_, length);
-    at_ += length;
-    return out;
+    if (letter == 'v') {
+      ++at_;
+      return "\\x{0B}";
+    }
+    if (letter != 'b' && letter != 'B') return plain_escape();
+    ++at_;
+    const bool is_border = letter == 'b';
+    return join({"(?:(?<=[", kWordCharacters, is_border ? "])(?![" : "])(?=[", kWordCharacters, "])|(?<![",
+                 kWordCharacters, is_border ? "])(?=[" : "])(?![", kWordCharacters, "]))"});
   }
 
   // An escape inside a class, at the backslash: adds to the set. True if it stands for many characters.
   bool class_escape(CharSet& set) {
     ++at_;
     if (at_ >= in_.size()) fail("\\ at the end");
-    const char letter = peek();
-    const auto all_but = [&](std::string_view items) {
-      CharSet outside;
-      outside.negated = true;
-      outside.items = items;
-      set.nested.push_back(std::move(outside));
-      ++at_;
+    const char letter = in_[at_];
+    if (letter == 'p' || letter == 'P') {
+      set.items += property();
       return true;
-    };
-    const auto all = [&](std::string_view items) {
-      set.items += items;
-      ++at_;
-      return true;
-    };
-    switch (letter) {
-      case 's':
-        return all(kSpaces);
-      case 'S':
-        return all_but(kSpaces);
-      case 'w':
-        return all(kWords);
-      case 'W':
-        return all_but(kWords);
-      case 'd':
-        return all("\\p{Nd}");
-      case 'D':
-        return all("\\P{Nd}");
-      case 'h':
-        return all(kHexDigits);
-      case 'H':
-        return all_but(kHexDigits);
-      case 'v':
-        return !all("\\x{0B}");
-      case 'b':
-        return !all("\\x{08}");
-      case 'p':
-      case 'P':
-        set.items += property();
-        return true;
-      case 'u':
-        set.items += code_point();
-        return false;
-      default:
-        break;
     }
-    set.items += "\\";
-    const std::size_t length = read_utf8(in_, at_).length;
-    set.items += in_.substr(at_, length);
-    at_ += length;
+    if (const std::string_view items = set_of(letter); !items.empty()) {
+      ++at_;
+      if (is_capital(letter)) {
+        CharSet outside;
+        outside.negated = true;
+        outside.items = items;
+        set.nested.push_back(std::move(outside));
+      } else {
+        set.items += items;
+      }
+      return true;
+    }
+    if (letter == 'u') {
+      set.items += code_point();
+    } else if (letter == 'v' || letter == 'b') {
+      ++at_;
+      set.items += letter == 'v' ? "\\x{0B}" : "\\x{08}";
+    } else {
+      set.items += plain_escape();
+    }
     return false;
   }
 

@@ -92,7 +92,8 @@ bool keeps_words_apart(const TokenizerSpec& spec) {
     }
     return false;
   };
-  if (spec.byte_level || spec.model == TokenizerModel::kLongestMatch) return false;
+  const bool merges = spec.model == TokenizerModel::kBpe || spec.model == TokenizerModel::kSpm;
+  if (!merges || spec.byte_level) return false;
   return std::find(spec.tokens.begin(), spec.tokens.end(), kSpaceMark) != spec.tokens.end() &&
          std::none_of(spec.tokens.begin(), spec.tokens.end(), crosses);
 }

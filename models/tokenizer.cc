@@ -15,6 +15,7 @@
 #include "models/string_table.h"
 #include "models/token_tables.h"
 #include "models/utf8.h"
+#include "models/word_piece.h"
 
 namespace reprise::models {
 namespace {
@@ -40,7 +41,7 @@ std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Norma
   return chosen;
 }
 
-using Model = std::variant<Bpe, Spm, ByteTrie>;
+using Model = std::variant<Bpe, Spm, ByteTrie, WordPiece>;
 
 Model build_model(const TokenizerSpec& spec, const StringTable& tokens) {
   switch (spec.model) {
@@ -48,6 +49,8 @@ Model build_model(const TokenizerSpec& spec, const StringTable& tokens) {
       return Model(std::in_place_type<Bpe>, spec, tokens);
     case TokenizerModel::kSpm:
       return Model(std::in_place_type<Spm>, spec, tokens);
+    case TokenizerModel::kWordPiece:
+      return Model(std::in_place_type<WordPiece>, spec, tokens);
     case TokenizerModel::kLongestMatch:
       break;
   }
@@ -141,6 +144,8 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
       bpe->encode(bytes, bpe_scratch_, work_, ids);
     } else if (const auto* spm = std::get_if<Spm>(&impl_.model)) {
       spm->encode(bytes, spm_scratch_, work_, ids);
+    } else if (const auto* words = std::get_if<WordPiece>(&impl_.model)) {
+      words->encode(bytes, work_, ids);
     } else {
       match_longest(std::get<ByteTrie>(impl_.model), bytes);
     }
@@ -282,6 +287,7 @@ bool Tokenizer::is_special(TokenId id) const {
 bool Tokenizer::covers_all_text() const {
   if (const auto* bpe = std::get_if<Bpe>(&impl_->model)) return bpe->covers_all_bytes();
   if (const auto* spm = std::get_if<Spm>(&impl_->model)) return spm->covers_all_bytes();
+  if (std::holds_alternative<WordPiece>(impl_->model)) return false;
   const auto& trie = std::get<ByteTrie>(impl_->model);
   for (int byte = 1; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);

@@ -135,6 +135,13 @@ void read_spm(const GgufMetadata& metadata, TokenizerSpec& spec) {
   spec.decoder.strip_leading_spaces = has_prefix ? 1 : 0;
 }
 
+void read_word_piece(const GgufMetadata& metadata, TokenizerSpec& spec) {
+  spec.model = TokenizerModel::kWordPiece;
+  spec.lower_case = metadata.boolean_or("tokenizer.ggml.normalizer.lowercase", true);
+  spec.decoder.replacements.emplace_back(kSpaceMark, " ");
+  spec.decoder.strip_leading_spaces = 1;
+}
+
 // RWKV's vocabulary is written like Python's bytes: \t, \n, \r, \xff, and a backslash before itself.
 std::string unescape(std::string_view text) {
   const auto hex = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
@@ -181,7 +188,7 @@ TokenizerSpec spec_of_gguf(const GgufMetadata& metadata) {
   if (model == "none" || model == "no_vocab") {
     throw LoadError(metadata.file(), "tokenizer.ggml.model", "the model has no tokenizer");
   }
-  if (model != "gpt2" && model != "rwkv" && !is_spm) {
+  if (model != "gpt2" && model != "rwkv" && model != "bert" && !is_spm) {
     throw LoadError(metadata.file(), "tokenizer.ggml.model",
                     quoted("the tokenizer", model, "is not supported"));
   }
@@ -191,11 +198,17 @@ TokenizerSpec spec_of_gguf(const GgufMetadata& metadata) {
     read_spm(metadata, spec);
   } else if (model == "gpt2") {
     read_bpe(metadata, spec);
+  } else if (model == "bert") {
+    read_word_piece(metadata, spec);
   } else {
     read_rwkv(spec);
   }
   const auto spm_default = [&](TokenId id) { return is_spm ? std::optional(id) : std::nullopt; };
-  spec.unk = token_id(metadata, "tokenizer.ggml.unknown_token_id", spm_default(0));
+  // Byte-level BPE drops what it has no token for, whatever the file calls unknown.
+  if (model != "gpt2") {
+    spec.unk = token_id(metadata, "tokenizer.ggml.unknown_token_id",
+                        model == "bert" ? std::optional<TokenId>(100) : spm_default(0));
+  }
   spec.bos = token_id(metadata, "tokenizer.ggml.bos_token_id", spm_default(1));
   spec.eos = token_id(metadata, "tokenizer.ggml.eos_token_id", spm_default(2));
   spec.pad = token_id(metadata, "tokenizer.ggml.padding_token_id");

@@ -1,7 +1,7 @@
 #pragma once
 // TokenizerSpec from the metadata of a GGUF file (tokenizer.ggml.*): byte-level BPE ("gpt2"), SentencePiece
-// ("llama") and RWKV's longest match ("rwkv"). Another model or an unknown pre-tokenizer ends in a LoadError
-// that names it.
+// ("llama"), WordPiece ("bert") and RWKV's longest match ("rwkv"). Another model or an unknown pre-tokenizer
+// ends in a LoadError that names it.
 //
 // As in llama.cpp no text is put into a normal form, whatever the tokenizer.json of the model says: the file
 // does not tell. Control, user-defined and unknown tokens are recognised in the text.

@@ -28,6 +28,7 @@ enum class TokenizerModel : std::uint8_t {
   kBpe,           // merges by rank
   kSpm,           // merges by the score of the merged token, as SentencePiece does
   kLongestMatch,  // the longest token at each place, as RWKV does
+  kWordPiece,     // the longest tokens that make up each word, as BERT does
 };
 
 enum class TokenType : std::uint8_t {
@@ -114,6 +115,8 @@ struct TokenizerSpec {
   bool ignore_merges = false;   // kBpe: a piece that is a token is that token
   bool fuse_unk = false;        // neighbouring unknown characters make one unknown token
   bool lenient_merges = false;  // kBpe: merges of tokens that do not exist are left out
+
+  bool lower_case = false;  // kWordPiece: and without accents
 
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;

@@ -95,6 +95,21 @@ bool is_word_character(char32_t code_point) {
          category == UTF8PROC_CATEGORY_PC;
 }
 
+bool is_punctuation(char32_t code_point) {
+  if (code_point < 0x80) return code_point > ' ' && code_point != 0x7F && kAsciiClass[code_point] == kOther;
+  const auto category = utf8proc_category(static_cast<std::int32_t>(code_point));
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool is_control(char32_t code_point) {
+  const auto category = utf8proc_category(static_cast<std::int32_t>(code_point));
+  return category >= UTF8PROC_CATEGORY_CC && category <= UTF8PROC_CATEGORY_CO;
+}
+
+char32_t to_lower(char32_t code_point) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<std::int32_t>(code_point)));
+}
+
 bool is_plainly_normal(std::string_view text, NormalForm form) {
   // Nothing below U+0300 composes with what stands before it; only ASCII is sure not to decompose. A lead
   // byte under 0xCC starts a code point below U+0300.

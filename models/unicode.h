@@ -46,6 +46,15 @@ inline std::uint8_t char_class(char32_t code_point) {
 /// \w: letters, marks, decimal digits, letter-like numbers, connector punctuation.
 bool is_word_character(char32_t code_point);
 
+/// \p{P}, and the symbols of ASCII.
+bool is_punctuation(char32_t code_point);
+
+/// \p{C} without unassigned code points.
+bool is_control(char32_t code_point);
+
+/// The lower-case form, if it is one character; else the character itself.
+char32_t to_lower(char32_t code_point);
+
 enum class NormalForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
 /// True if `text` is its own normal form for a reason that is quick to see. False says nothing.

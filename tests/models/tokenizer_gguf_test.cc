@@ -54,7 +54,9 @@ TEST(TokenizerGguf, ByteLevelBpe) {
   writer.u32("tokenizer.ggml.eos_token_id", 4);
   writer.u32("tokenizer.ggml.bos_token_id", 0xFFFFFFFF);
   writer.boolean("tokenizer.ggml.add_bos_token", true);
+  writer.u32("tokenizer.ggml.unknown_token_id", 0);
   const Tokenizer tokenizer = load(writer);
+  EXPECT_EQ(tokenizer.encode("axb"), (Ids{2}));  // x has no token and is lost
   EXPECT_EQ(tokenizer.encode("ab ab<|im_end|><user>"), (Ids{2, 7, 4, 5}));
   EXPECT_EQ(tokenizer.decode(Ids{2, 7, 6, 5}), "ab ab<user>");  // unused tokens have no text
   EXPECT_TRUE(tokenizer.is_special(4));
@@ -125,6 +127,22 @@ TEST(TokenizerGguf, Phi3SwallowsSpaceBehindSpecialTokens) {
   const Tokenizer tokenizer = load(writer_of(vocabulary));
   EXPECT_EQ(tokenizer.encode("<|end|> \n a"), (Ids{7, 6}));
   EXPECT_EQ(tokenizer.encode("<s> a"), (Ids{1, 4, 6}));
+}
+
+TEST(TokenizerGguf, WordPiece) {
+  Vocabulary vocabulary;
+  vocabulary.model = "bert";
+  vocabulary.pre = "";
+  vocabulary.tokens = {"[UNK]", "\u2581run", "ning", "\u2581!", "\u2581cafe", "\u2581\u4E2D", "[SEP]"};
+  vocabulary.types = {2, 1, 1, 1, 1, 1, 3};
+  test::GgufWriter writer = writer_of(vocabulary);
+  writer.u32("tokenizer.ggml.unknown_token_id", 0);
+  const Tokenizer tokenizer = load(writer);
+  EXPECT_EQ(tokenizer.encode("Running!  Caf\u00E9\u4E2D"), (Ids{1, 2, 3, 4, 5}));
+  EXPECT_EQ(tokenizer.encode("runx run[SEP]"), (Ids{0, 1, 6}));
+  EXPECT_EQ(tokenizer.encode(" \n"), Ids{});
+  EXPECT_EQ(tokenizer.decode(Ids{1, 2, 3}), "running !");
+  EXPECT_FALSE(tokenizer.covers_all_text());
 }
 
 TEST(TokenizerGguf, Rwkv) {

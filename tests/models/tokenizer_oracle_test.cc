@@ -65,7 +65,9 @@ TEST(TokenizerOracle, LlamaCppVocabularies) {
       const std::vector<TokenId> ids{std::istream_iterator<TokenId>(words), {}};
       const std::string text = texts.substr(at, end - at);
       EXPECT_EQ(tokenizer.encode(text), ids) << entry.path() << ": " << text;
-      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << entry.path();
+      if (tokenizer.covers_all_text()) {
+        EXPECT_EQ(tokenizer.decode(ids), text) << entry.path();
+      }
       at = end + kBorder.size();
     }
   }
