@@ -56,26 +56,24 @@ inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
     const float* v = rule.v + t * rule.stride + first;
     const Lanes decay = Lanes::set(exp_of(rule.g[t * rule.gate_stride]));
     const Lanes beta = Lanes::set(rule.beta[t * rule.gate_stride]);
-    Lanes recalled[kVectors];
+    Lanes recalled[kVectors];  // k^T S before the decay
     Lanes out[kVectors];
     for (int j = 0; j < kVectors; ++j) recalled[j] = out[j] = Lanes::set(0.0F);
     for (std::size_t i = 0; i < rule.key_dim; ++i) {
       float* row = rule.state + i * rule.value_dim + first;
       const Lanes key = Lanes::set(k[i]);
       for (int j = 0; j < kVectors; ++j) {
-        const Lanes faded = Lanes::load(row + j * kLanes) * decay;
-        faded.store(row + j * kLanes);
-        recalled[j] = fma(key, faded, recalled[j]);
+        recalled[j] = fma(key, Lanes::load(row + j * kLanes), recalled[j]);
       }
     }
     Lanes change[kVectors];
-    for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
+    for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j] * decay);
     for (std::size_t i = 0; i < rule.key_dim; ++i) {
       float* row = rule.state + i * rule.value_dim + first;
       const Lanes key = Lanes::set(k[i]);
       const Lanes query = Lanes::set(q[i]);
       for (int j = 0; j < kVectors; ++j) {
-        const Lanes updated = fma(key, change[j], Lanes::load(row + j * kLanes));
+        const Lanes updated = fma(key, change[j], Lanes::load(row + j * kLanes) * decay);
         updated.store(row + j * kLanes);
         out[j] = fma(query, updated, out[j]);
       }
