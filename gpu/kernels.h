@@ -21,14 +21,15 @@ namespace reprise::gpu {
 
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kPageTokens = 64;
+inline constexpr std::size_t kLargestAttentionHead = 512;  // elements
 
 /// One row of queries against the keys and values of one sequence, for one key/value head.
 struct AttentionRow {
-  const float* q;     // [group, head_dim]
-  float* out;         // [group, head_dim]
-  std::size_t group;  // query heads that share the key/value head
-  std::size_t head_dim;
-  std::size_t length;  // positions to attend to: those of pages, from 0
+  const float* q;        // [group, head_dim]
+  float* out;            // [group, head_dim]
+  std::size_t group;     // query heads that share the key/value head
+  std::size_t head_dim;  // at most kLargestAttentionHead
+  std::size_t length;    // positions to attend to: those of pages, from 0
   float scale;
   const std::byte* const* pages;  // [ceil(length / kPageTokens)]
   std::size_t k_offset;           // in a page: K of this head, [kPageTokens, head_dim]

@@ -55,8 +55,15 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
   }
   raised_.notify_all();
   take_parts();
-  // Every helper must have seen this call and left it before the next may overwrite it.
-  while (helpers_done_.load(std::memory_order_acquire) != helpers_.size()) relax();
+  // Every helper must have seen this call and left it before the next may overwrite it. A helper that takes
+  // long may be waiting for the very core that polls here.
+  for (int i = 0; helpers_done_.load(std::memory_order_acquire) != helpers_.size(); ++i) {
+    if (i < kPolls) {
+      relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 
 void Threads::help() {

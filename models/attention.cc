@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "models/checkpoint.h"
+#include "models/load_error.h"
 
 namespace reprise::models {
 
@@ -26,6 +27,10 @@ Attention::Attention(const Checkpoint& checkpoint, const std::string& prefix, co
       o_(checkpoint, prefix + ".o_proj"),
       k_offset_(state.add_per_token(prefix + ".k", config_.kv_size * size_of(options.kv))),
       v_offset_(state.add_per_token(prefix + ".v", config_.kv_size * size_of(options.kv))) {
+  if (config_.head_dim > gpu::kLargestAttentionHead) {
+    throw LoadError(checkpoint.path(), "head_dim",
+                    "must be at most " + std::to_string(gpu::kLargestAttentionHead));
+  }
   if (!config_.qk_norm) return;
   const ModelConfig& model = checkpoint.config();
   q_norm_ = {load_vector(checkpoint, prefix + ".q_norm.weight"), model.norm_offset, model.rms_eps};

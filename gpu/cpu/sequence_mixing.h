@@ -57,26 +57,24 @@ inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
     const float* v = rule.v + t * rule.stride + first;
     const Lanes decay = Lanes::set(exp_of(rule.g[t * rule.gate_stride]));
     const Lanes beta = Lanes::set(rule.beta[t * rule.gate_stride]);
-    Lanes recalled[kVectors];
+    Lanes recalled[kVectors];  // k^T S before the decay
     Lanes out[kVectors];
     for (int j = 0; j < kVectors; ++j) recalled[j] = out[j] = Lanes::set(0.0F);
     for (std::size_t i = 0; i < rule.key_dim; ++i) {
       float* row = rule.state + i * rule.value_dim + first;
       const Lanes key = Lanes::set(k[i]);
       for (int j = 0; j < kVectors; ++j) {
-        const Lanes faded = Lanes::load(row + j * kLanes) * decay;
-        faded.store(row + j * kLanes);
-        recalled[j] = fma(key, faded, recalled[j]);
+        recalled[j] = fma(key, Lanes::load(row + j * kLanes), recalled[j]);
       }
     }
     Lanes change[kVectors];
-    for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
+    for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j] * decay);
     for (std::size_t i = 0; i < rule.key_dim; ++i) {
       float* row = rule.state + i * rule.value_dim + first;
       const Lanes key = Lanes::set(k[i]);
       const Lanes query = Lanes::set(q[i]);
       for (int j = 0; j < kVectors; ++j) {
-        const Lanes updated = fma(key, change[j], Lanes::load(row + j * kLanes));
+        const Lanes updated = fma(key, change[j], Lanes::load(row + j * kLanes) * decay);
         updated.store(row + j * kLanes);
         out[j] = fma(query, updated, out[j]);
       }
@@ -107,62 +105,104 @@ struct KvBF16 {
   }
 };
 
-inline constexpr std::size_t kLargestHead = 512;
+inline constexpr std::size_t kHeadsAtOnce = 4;
 
-/// Online softmax over the pages in order, one page a step.
-template <class Kv>
-void attend_head(const AttentionRow& row, const float* q, float* out) {
-  const std::size_t size = row.head_dim;
-  alignas(64) float total[kLargestHead] = {};
-  float highest = -std::numeric_limits<float>::infinity();
-  Lanes weight = Lanes::set(0.0F);
-  for (std::size_t begin = 0, page = 0; begin < row.length; begin += kPageTokens, ++page) {
-    const std::size_t count = std::min(kPageTokens, row.length - begin);
-    const auto* keys = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.k_offset);
-    const auto* values = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.v_offset);
-    alignas(64) float score[kPageTokens];
-    float page_highest = -std::numeric_limits<float>::infinity();
-    for (std::size_t j = 0; j < count; ++j) {
-      Lanes product = Lanes::set(0.0F);
-      for (std::size_t i = 0; i < size; i += kLanes) {
-        const Lanes query = size - i >= kLanes ? Lanes::load(q + i) : load_some(q + i, size - i);
-        product = fma(query, Kv::load(keys + j * size + i, size - i), product);
-      }
-      score[j] = sum(product) * row.scale;
-      page_highest = std::max(page_highest, score[j]);
-    }
-    const float now_highest = std::max(highest, page_highest);
-    const float faded = page == 0 ? 0.0F : exp_of(highest - now_highest);
-    highest = now_highest;
-    weight = weight * Lanes::set(faded);
-    for (std::size_t j = 0; j < count; j += kLanes) {
-      const std::size_t some = std::min(kLanes, count - j);
-      const Lanes share =
-          exp((some == kLanes ? Lanes::load(score + j) : load_some(score + j, some)) - Lanes::set(highest));
-      store_some(share, score + j, some);
-      weight = weight + load_some(score + j, some);
-    }
-    const Lanes fade = Lanes::set(faded);
-    for (std::size_t i = 0; i < size; i += kLanes) {
-      Lanes value = Lanes::load(total + i) * fade;
-      for (std::size_t j = 0; j < count; ++j) {
-        value = fma(Lanes::set(score[j]), Kv::load(values + j * size + i, size - i), value);
-      }
-      value.store(total + i);
+/// Scores of kKeys keys, which stand one after another. Several at once, for each is one long chain of
+/// additions.
+template <class Kv, int kKeys>
+inline void score_keys(const float* q, const typename Kv::Element* keys, std::size_t size, float scale,
+                       float* score) {
+  Lanes products[kKeys];
+  for (Lanes& product : products) product = Lanes::set(0.0F);
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    const Lanes query = Lanes::load(q + i);
+    for (int j = 0; j < kKeys; ++j)
+      products[j] = fma(query, Kv::load(keys + j * size + i, kLanes), products[j]);
+  }
+  if (i < size) {
+    const Lanes query = load_some(q + i, size - i);
+    for (int j = 0; j < kKeys; ++j)
+      products[j] = fma(query, Kv::load(keys + j * size + i, size - i), products[j]);
+  }
+  for (int j = 0; j < kKeys; ++j) score[j] = sum(products[j]) * scale;
+}
+
+/// total = faded total + sum over the page of share[j] value[j], for kVectors * kLanes elements from element
+/// i.
+template <class Kv, int kVectors>
+inline void add_values(const float* share, std::size_t count, const typename Kv::Element* values,
+                       std::size_t size, std::size_t i, float faded, float* total) {
+  const std::size_t some = kVectors == 1 ? std::min(kLanes, size - i) : kLanes;
+  Lanes sums[kVectors];
+  for (int n = 0; n < kVectors; ++n) sums[n] = Lanes::load(total + i + n * kLanes) * Lanes::set(faded);
+  for (std::size_t j = 0; j < count; ++j) {
+    const Lanes weight = Lanes::set(share[j]);
+    for (int n = 0; n < kVectors; ++n) {
+      sums[n] = fma(weight, Kv::load(values + j * size + i + n * kLanes, some), sums[n]);
     }
   }
-  const float scale = 1.0F / sum(weight);
-  for (std::size_t i = 0; i < size; ++i) out[i] = total[i] * scale;
+  for (int n = 0; n < kVectors; ++n) sums[n].store(total + i + n * kLanes);
+}
+
+/// The softmax of one head so far: online, over the pages in order, one page a step.
+struct HeadInProgress {
+  alignas(64) float total[kLargestAttentionHead] = {};
+  float highest = -std::numeric_limits<float>::infinity();
+  Lanes weight = Lanes::set(0.0F);
+};
+
+template <class Kv>
+inline void attend_page(const AttentionRow& row, const float* q, std::size_t page, HeadInProgress& head) {
+  const std::size_t size = row.head_dim;
+  const std::size_t count = std::min(kPageTokens, row.length - page * kPageTokens);
+  const auto* keys = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.k_offset);
+  const auto* values = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.v_offset);
+  alignas(64) float score[kPageTokens];
+  std::size_t key = 0;
+  for (; key + 4 <= count; key += 4) score_keys<Kv, 4>(q, keys + key * size, size, row.scale, score + key);
+  for (; key < count; ++key) score_keys<Kv, 1>(q, keys + key * size, size, row.scale, score + key);
+  float highest = head.highest;
+  for (std::size_t j = 0; j < count; ++j) highest = std::max(highest, score[j]);
+  const float faded = page == 0 ? 0.0F : exp_of(head.highest - highest);
+  head.highest = highest;
+  head.weight = head.weight * Lanes::set(faded);
+  for (std::size_t j = 0; j < count; j += kLanes) {
+    const std::size_t some = std::min(kLanes, count - j);
+    const Lanes share =
+        exp((some == kLanes ? Lanes::load(score + j) : load_some(score + j, some)) - Lanes::set(highest));
+    store_some(share, score + j, some);
+    head.weight = head.weight + load_some(score + j, some);
+  }
+  std::size_t i = 0;
+  for (; i + 4 * kLanes <= size; i += 4 * kLanes)
+    add_values<Kv, 4>(score, count, values, size, i, faded, head.total);
+  for (; i < size; i += kLanes) add_values<Kv, 1>(score, count, values, size, i, faded, head.total);
+}
+
+/// Heads first ... first + count - 1 of the group, page by page, so that a page is fetched once for all of
+/// them.
+template <class Kv>
+void attend_heads(const AttentionRow& row, std::size_t first, std::size_t count) {
+  const std::size_t size = row.head_dim;
+  HeadInProgress heads[kHeadsAtOnce];
+  for (std::size_t page = 0; page * kPageTokens < row.length; ++page) {
+    for (std::size_t h = 0; h < count; ++h) attend_page<Kv>(row, row.q + (first + h) * size, page, heads[h]);
+  }
+  for (std::size_t h = 0; h < count; ++h) {
+    const float scale = 1.0F / sum(heads[h].weight);
+    float* out = row.out + (first + h) * size;
+    for (std::size_t i = 0; i < size; ++i) out[i] = heads[h].total[i] * scale;
+  }
 }
 
 void attention(const AttentionRow& row) {
-  for (std::size_t h = 0; h < row.group; ++h) {
-    const float* q = row.q + h * row.head_dim;
-    float* out = row.out + h * row.head_dim;
+  for (std::size_t first = 0; first < row.group; first += kHeadsAtOnce) {
+    const std::size_t count = std::min(kHeadsAtOnce, row.group - first);
     if (row.kv == KvType::kF32) {
-      attend_head<KvF32>(row, q, out);
+      attend_heads<KvF32>(row, first, count);
     } else {
-      attend_head<KvBF16>(row, q, out);
+      attend_heads<KvBF16>(row, first, count);
     }
   }
 }

@@ -88,6 +88,15 @@ TEST(RandomModel, RefusesAShapeThatIsNoModel) {
   EXPECT_FALSE(std::filesystem::exists(folder.path()));
 }
 
+TEST(RandomModel, OfHeadsTooLargeForTheKernelsIsNotLoaded) {
+  const Folder folder("heads");
+  RandomShape shape = *shape_named("llama-tiny");
+  shape.head_dim = 1024;
+  write_random_model(shape, 1, folder.path());
+  gpu::Threads threads(1);
+  EXPECT_THROW(models::Model::load(folder.path(), {}, threads), models::LoadError);
+}
+
 TEST(RandomModel, OverwritesNothing) {
   const Folder folder("twice");
   const RandomShape& shape = *shape_named("llama-tiny");
