@@ -20,6 +20,16 @@ inline __m512bh load_pairs(const std::uint16_t* p, std::size_t left) {
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, p));
 }
 
+/// The sum of all lanes, in halves. (GCC 12 warns about its own _mm512_reduce_add_ps.)
+inline float fold(__m512 a) {
+  float lane[16];
+  _mm512_storeu_ps(lane, a);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+  }
+  return lane[0];
+}
+
 /// Both parts of the rows of x.
 struct Activations {
   const std::uint16_t* high;
@@ -48,7 +58,7 @@ inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth
     }
   }
   for (int i = 0; i < kRows; ++i) {
-    for (int j = 0; j < kOutputs; ++j) y[i * y_stride + j] = _mm512_reduce_add_ps(sums[i][j]);
+    for (int j = 0; j < kOutputs; ++j) y[i * y_stride + j] = fold(sums[i][j]);
   }
 }
 
