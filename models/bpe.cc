@@ -60,7 +60,7 @@ Bpe::Bpe(const TokenizerSpec& spec, const StringTable& tokens)
     : tokens_(tokens),
       merges_(build_merges(spec, tokens)),
       unk_(spec.unk),
-      ranks_(spec.merges.size()),
+      merged_(spec.merges.size()),
       byte_level_(spec.byte_level),
       ignore_merges_(spec.ignore_merges),
       fuse_unk_(spec.fuse_unk) {
@@ -71,6 +71,9 @@ Bpe::Bpe(const TokenizerSpec& spec, const StringTable& tokens)
   }
   const auto& covering = byte_level_ ? byte_tokens_ : byte_fallback_;
   covers_all_bytes_ = std::all_of(covering.begin(), covering.end(), [](TokenId id) { return id >= 0; });
+  for (std::size_t rank = 0; rank < merged_.size(); ++rank) {
+    merged_[rank] = tokens.find(spec.merges[rank].first + spec.merges[rank].second);
+  }
   if (byte_level_ && ignore_merges_) whole_ = bytes_of_tokens(tokens);
 }
 
@@ -93,6 +96,7 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, EncodeWork& work,
 }
 
 void Bpe::add_symbols(std::string_view piece, Scratch& scratch) const {
+  scratch.symbols.reserve(piece.size());
   if (byte_level_) {
     for (std::size_t at = 0; at < piece.size(); ++at) {
       const TokenId id = byte_tokens_[static_cast<unsigned char>(piece[at])];
@@ -158,20 +162,18 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
   std::vector<TokenId>& symbols = scratch.symbols;
   const auto count = static_cast<std::uint32_t>(symbols.size());
   scratch.ranks.assign(count, MergeTable::kNever);  // of the pair that begins at each symbol
-  scratch.merged.resize(count);
   scratch.previous.resize(count);
   scratch.next.resize(count);
   MergeQueue& queue = scratch.queue;  // may hold pairs that are no more
-  queue.reset(ranks_);
+  queue.reset(merged_.size());
 
   const auto look = [&](std::uint32_t at) {
     ++work.lookups;
     const std::uint32_t right = scratch.next[at];
-    const MergeTable::Merge merge =
-        right == kEnd ? MergeTable::Merge{} : merges_.find(symbols[at], symbols[right]);
-    scratch.ranks[at] = merge.rank;
-    scratch.merged[at] = merge.token;
-    if (merge.rank != MergeTable::kNever) queue.push(merge.rank, at);
+    const std::uint32_t rank =
+        right == kEnd ? MergeTable::kNever : merges_.find(symbols[at], symbols[right]).rank;
+    scratch.ranks[at] = rank;
+    if (rank != MergeTable::kNever) queue.push(rank, at);
   };
 
   for (std::uint32_t at = 0; at < count; ++at) {
@@ -185,7 +187,7 @@ void Bpe::merge_long(Scratch& scratch, EncodeWork& work) const {
     if (scratch.ranks[at] != top.rank) continue;  // a neighbour was merged in the meantime
 
     const std::uint32_t right = scratch.next[at];
-    symbols[at] = scratch.merged[at];
+    symbols[at] = merged_[top.rank];
     scratch.ranks[right] = MergeTable::kNever;
     scratch.next[at] = scratch.next[right];
     if (scratch.next[at] != kEnd) scratch.previous[scratch.next[at]] = at;

@@ -34,7 +34,6 @@ class Bpe {
   struct Scratch {
     std::vector<TokenId> symbols;
     std::vector<std::uint32_t> ranks, previous, next;
-    std::vector<TokenId> merged;
     MergeQueue queue;
   };
 
@@ -58,7 +57,7 @@ class Bpe {
   std::array<TokenId, 256> byte_tokens_;    // of a byte, or -1: byte-level
   std::array<TokenId, 256> byte_fallback_;  // "<0x..>", or -1
   std::optional<TokenId> unk_;
-  std::size_t ranks_;  // are below this
+  std::vector<TokenId> merged_;  // by rank: what the merge gives
   bool byte_level_;
   bool ignore_merges_;
   bool fuse_unk_;
