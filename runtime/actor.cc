@@ -8,33 +8,22 @@ namespace reprise::runtime {
 
 namespace {
 
-/// A task that the actor launched.
-class BackgroundActivation : public Activation, public Pooled {
+/// A task without result: one that the actor launched, or a coroutine on_start.
+class TaskActivation : public Activation, public Pooled {
  public:
-  explicit BackgroundActivation(Task<void> task) : Activation(Role::kBackground), task_(std::move(task)) {
-    task_.handle().promise().set_activation(*this);
-  }
-  std::coroutine_handle<> root() const override { return task_.handle(); }
-  void finish() override { task_.handle().promise().take(); }
-
- private:
-  Task<void> task_;
-};
-
-/// A coroutine on_start.
-class StartActivation : public Activation, public Pooled {
- public:
-  explicit StartActivation(Task<void> task) : Activation(Role::kHandler), task_(std::move(task)) {
+  TaskActivation(Role role, Task<void> task, bool starts_actor)
+      : Activation(role), task_(std::move(task)), starts_actor_(starts_actor) {
     task_.handle().promise().set_activation(*this);
   }
   std::coroutine_handle<> root() const override { return task_.handle(); }
   void finish() override {
     task_.handle().promise().take();
-    cell().started();
+    if (starts_actor_) cell().started();
   }
 
  private:
   Task<void> task_;
+  const bool starts_actor_;
 };
 
 /// Begins a launched task in a turn of its own: the launching coroutine must not run nested within it.
@@ -43,7 +32,8 @@ struct LaunchNode : Node, Pooled {
 
   static void run_node(Node* node, Cell& cell) {
     const std::unique_ptr<LaunchNode> launch(static_cast<LaunchNode*>(node));
-    cell.begin(std::make_unique<BackgroundActivation>(std::move(launch->task)));
+    cell.begin(
+        std::make_unique<TaskActivation>(Activation::Role::kBackground, std::move(launch->task), false));
   }
   static void bounce_node(Node* node, ErrorCode) { delete static_cast<LaunchNode*>(node); }
   static constexpr NodeOps kOps{NodeKind::kContinuation, "launch", nullptr, run_node, bounce_node};
@@ -105,7 +95,7 @@ bool is_late(const Cell&, TimePoint deadline) {
 }
 
 void begin_start(Cell& cell, Task<void> on_start) {
-  cell.begin(std::make_unique<StartActivation>(std::move(on_start)));
+  cell.begin(std::make_unique<TaskActivation>(Activation::Role::kHandler, std::move(on_start), true));
 }
 
 SystemCore& core_of(const Cell& cell) {
