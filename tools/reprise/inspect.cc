@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "models/chat_template_source.h"
 #include "models/model.h"
 
 namespace reprise::tools {
@@ -55,6 +56,9 @@ int inspect(const EngineFlags& flags) {
                 config.linear.key_head_dim, config.linear.value_heads, config.linear.value_head_dim);
   }
   std::printf("%-22s %zu tokens\n", "context", config.context_length);
+  const std::optional<std::string> chat_template = models::load_chat_template(flags.model);
+  std::printf("%-22s %s\n", "chat template",
+              chat_template ? (std::to_string(chat_template->size()) + " bytes").c_str() : "none");
   std::printf("%-22s %llu\n", "parameters", static_cast<unsigned long long>(parameters));
   for (const auto& [type, bytes] : by_type) print_size(("weights in " + type).c_str(), bytes);
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "tools/reprise/progress.h"
+
 namespace reprise::tools {
 
 std::vector<models::TokenId> parse_token_ids(const std::string& text) {
@@ -25,7 +27,10 @@ std::vector<models::TokenId> parse_token_ids(const std::string& text) {
 }
 
 SingleSequence::SingleSequence(const EngineFlags& flags)
-    : threads_(flags.threads), model_(models::Model::load(flags.model, compute_options(flags), threads_)) {}
+    : threads_(flags.threads), model_(models::Model::load(flags.model, compute_options(flags), threads_)) {
+  ProgressBar bar("reading weights");
+  model_->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
+}
 
 void SingleSequence::begin(std::size_t tokens) {
   const std::size_t context = model_->config().context_length;

@@ -20,7 +20,8 @@ std::vector<models::TokenId> parse_token_ids(const std::string& text);
 
 class SingleSequence {
  public:
-  /// Throws UsageError, models::LoadError.
+  /// Reads all weights once, so that a broken one is found before it is computed with. Throws UsageError,
+  /// models::LoadError.
   explicit SingleSequence(const EngineFlags& flags);
 
   models::Model& model() { return *model_; }

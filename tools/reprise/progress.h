@@ -1,0 +1,23 @@
+#pragma once
+// A bar on stderr while weights are read, where stderr is a terminal; nothing elsewhere.
+//
+// Threading: one thread.
+
+#include <cstdint>
+
+namespace reprise::tools {
+
+class ProgressBar {
+ public:
+  explicit ProgressBar(const char* label);
+  ~ProgressBar();  // takes the bar away
+
+  void show(std::uint64_t done, std::uint64_t total);
+
+ private:
+  const char* label_;
+  bool terminal_;
+  int shown_ = -1;  // percent
+};
+
+}  // namespace reprise::tools
