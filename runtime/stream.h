@@ -12,7 +12,8 @@
 //
 // Ends. writer.close(): the reader gets what was written, then kEnded. writer.fail(e): the same, then e.
 // Destroying the writer: the same, then kStopped. reader.cancel() or destroying the reader: the writer gets
-// kEnded, and what was not read is destroyed. Each end that waits is woken by the other's end.
+// kEnded, and what was not read goes when both ends have gone. Each end that waits is woken by the other's
+// end.
 //
 // Why no wake-up is lost. A side that waits swaps its word to kWaiting and looks at the stream once more; the
 // other side changes the stream and then swaps that word to kIdle. Both swaps are read-modify-writes of one
