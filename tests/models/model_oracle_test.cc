@@ -79,8 +79,8 @@ TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
   }
 }
 
-/// A trained model with a SentencePiece vocabulary. The reference keeps keys and values in f16, so that a
-/// step whose two best tokens are closer than this may go either way.
+/// A trained model with a SentencePiece vocabulary. The reference rounds elsewhere than we do, so that a step
+/// whose two best tokens are closer than this may go either way.
 constexpr float kNearTie = 2e-3F;
 
 TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
