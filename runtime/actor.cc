@@ -90,10 +90,6 @@ Cell* Construction::current() {
   return cell_in_construction;
 }
 
-bool is_late(const Cell&, TimePoint deadline) {
-  return deadline <= Clock::now();
-}
-
 void begin_start(Cell& cell, Task<void> on_start) {
   cell.begin(std::make_unique<TaskActivation>(Activation::Role::kHandler, std::move(on_start), true));
 }

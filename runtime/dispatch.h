@@ -103,15 +103,13 @@ void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
   }
 }
 
-bool is_late(const Cell& cell, TimePoint deadline);
-
 template <class A, class M>
 void handle(Cell& cell, Node* node) {
   static_assert(Handles<A, M>, "an actor class lists a message in Accepts but has no on() for it");
   std::unique_ptr<Message<M>> message(static_cast<Message<M>*>(node));
   A& actor = static_cast<A&>(*cell.actor());
   if constexpr (Question<M>) {
-    if (message->deadline != TimePoint::max() && is_late(cell, message->deadline)) {
+    if (message->deadline != TimePoint::max() && message->deadline <= Clock::now()) {
       message->reply.answer(ErrorCode::kDeadline);
       return;
     }

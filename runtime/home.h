@@ -126,7 +126,6 @@ class Home {
   /// Takes the announcement back; false if a sender did so and calls wake().
   bool cancel_sleep();
 
-  bool has_ready() const { return first_ready_ != nullptr; }
   bool inbox_empty() const { return inbox_.empty(); }
   TimePoint next_timer() const { return timers_.next_wake(); }
 

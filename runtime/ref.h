@@ -12,7 +12,7 @@
 //   a thread that is no actor's; never call it from a turn
 // The promises about order and delivery stand in runtime/mailbox.h.
 //
-// Threading: tell, ask_blocking, stop, watch: any thread. send, ask: within a turn.
+// Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
 #include <cstddef>
 #include <functional>

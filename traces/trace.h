@@ -28,8 +28,6 @@ namespace reprise::traces {
 
 #if defined(REPRISE_TRACE_RECORDER)
 
-inline constexpr bool kTracing = true;
-
 inline void fiber_enter(const char* name) {
   record({Event::Kind::kFiberEnter, name, {}});
 }
@@ -57,8 +55,6 @@ class Zone {
 };
 
 #else
-
-inline constexpr bool kTracing = false;
 
 inline void fiber_enter(const char*) {}
 inline void fiber_leave(const char*) {}

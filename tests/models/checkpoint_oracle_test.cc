@@ -11,25 +11,11 @@
 
 #include "expect_error.h"
 #include "models/checkpoint.h"
+#include "oracle_folder.h"
 #include "tensor_values.h"
 
 namespace reprise::models {
 namespace {
-
-std::filesystem::path shared_folder() {
-  const char* given = std::getenv("REPRISE_SHARED");
-  return given != nullptr ? given : std::filesystem::path(REPRISE_SOURCE_DIR) / ".." / "shared";
-}
-
-std::filesystem::path oracle() {
-  return shared_folder() / "oracle";
-}
-
-#define SKIP_WITHOUT(path)                                                                                  \
-  if (!std::filesystem::exists(path)) {                                                                     \
-    GTEST_SKIP() << "no reference files at " << (path) << "; REPRISE_SHARED names the folder with oracle/"; \
-  }                                                                                                         \
-  static_assert(true)
 
 void expect_same_tensors(const Checkpoint& hf, const Checkpoint& gguf) {
   EXPECT_EQ(hf.names(), gguf.names());
@@ -75,8 +61,8 @@ class CheckpointOracle : public testing::TestWithParam<std::string> {};
 
 TEST_P(CheckpointOracle, BothFormatsHoldTheSameWeights) {
   const std::string& file = GetParam();  // FAMILY or FAMILY-TYPE
-  const std::filesystem::path models = oracle() / "models" / file.substr(0, file.find('-'));
-  const std::filesystem::path gguf = oracle() / "gguf" / (file + ".gguf");
+  const std::filesystem::path models = test::oracle_folder() / "models" / file.substr(0, file.find('-'));
+  const std::filesystem::path gguf = test::oracle_folder() / "gguf" / (file + ".gguf");
   SKIP_WITHOUT(models);
   SKIP_WITHOUT(gguf);
   const Checkpoint a = Checkpoint::open(models);
@@ -96,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Families, CheckpointOracle,
                          });
 
 TEST(CheckpointReference, BlockTypesOpenAndAreRefusedByName) {
-  const std::filesystem::path folder = oracle() / "gguf";
+  const std::filesystem::path folder = test::oracle_folder() / "gguf";
   SKIP_WITHOUT(folder);
   for (const char* type : {"q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k"}) {
     const Checkpoint checkpoint = Checkpoint::open(folder / ("hybrid-" + std::string(type) + ".gguf"));
@@ -107,7 +93,7 @@ TEST(CheckpointReference, BlockTypesOpenAndAreRefusedByName) {
 }
 
 TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
-  const std::filesystem::path folder = oracle() / "models";
+  const std::filesystem::path folder = test::oracle_folder() / "models";
   SKIP_WITHOUT(folder);
   std::size_t refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -121,7 +107,7 @@ TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
 }
 
 TEST(CheckpointReference, ReadsATrainedLlama) {
-  const std::filesystem::path file = oracle() / "stories260K" / "stories260K.gguf";
+  const std::filesystem::path file = test::oracle_folder() / "stories260K" / "stories260K.gguf";
   SKIP_WITHOUT(file);
   const Checkpoint checkpoint = Checkpoint::open(file);
   checkpoint.validate();
@@ -131,7 +117,7 @@ TEST(CheckpointReference, ReadsATrainedLlama) {
 }
 
 TEST(CheckpointReference, ReadsVocabularies) {
-  const std::filesystem::path folder = oracle() / "vocab";
+  const std::filesystem::path folder = test::oracle_folder() / "vocab";
   SKIP_WITHOUT(folder);
   const Gguf file = Gguf::open(folder / "ggml-vocab-gpt-2.gguf");
   EXPECT_EQ(file.metadata().strings("tokenizer.ggml.tokens").size(), 50257u);

@@ -60,12 +60,12 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
 class ModelOracle : public testing::TestWithParam<const char*> {};
 
 TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
-  const std::filesystem::path oracle = oracle_folder();
+  const std::filesystem::path oracle = test::oracle_folder();
   std::vector<std::filesystem::path> files{oracle / "models" / GetParam(),
                                            oracle / "gguf" / (std::string(GetParam()) + ".gguf")};
   if (!std::filesystem::exists(oracle)) {  // some of the folders are also kept here
     files = {std::filesystem::path(REPRISE_SOURCE_DIR "/tests/data/models") / GetParam()};
-    if (!std::filesystem::exists(files[0])) GTEST_SKIP() << "no outside answers at " << oracle;
+    SKIP_WITHOUT(files[0]);
   }
   const std::vector<OracleCase> cases = oracle_cases(files[0]);
   for (const std::filesystem::path& file : files) {
@@ -84,8 +84,8 @@ TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
 constexpr float kNearTie = 2e-3F;
 
 TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
-  const std::filesystem::path folder = oracle_folder() / "stories260K";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no outside answers at " << folder;
+  const std::filesystem::path folder = test::oracle_folder() / "stories260K";
+  SKIP_WITHOUT(folder);
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       Model::load(folder / "stories260K.gguf", {.compute = Compute::kF32, .kv = KvType::kF32}, threads);

@@ -1,10 +1,6 @@
 #pragma once
 // Outside answers to hold the engine against: checkpoints with prompts, greedy continuations and logits.
-// They lie beside the project, or where REPRISE_SHARED says; tests that need them skip where they are absent.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -12,13 +8,9 @@
 
 #include "models/json.h"
 #include "models/safetensors.h"
+#include "oracle_folder.h"
 
 namespace reprise::models {
-
-inline std::filesystem::path oracle_folder() {
-  const char* shared = std::getenv("REPRISE_SHARED");
-  return std::filesystem::path(shared != nullptr ? shared : REPRISE_SOURCE_DIR "/../shared") / "oracle";
-}
 
 struct OracleCase {
   std::vector<std::int32_t> prompt;

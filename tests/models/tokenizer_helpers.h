@@ -17,22 +17,9 @@
 #include "models/tokenizer.h"
 #include "models/tokenizer_json.h"
 #include "models/utf8.h"
+#include "oracle_folder.h"
 
 namespace reprise::models::test {
-
-/// The folder with oracle/, which is not part of the project.
-inline std::filesystem::path oracle_folder() {
-  const char* given = std::getenv("REPRISE_SHARED");
-  const std::filesystem::path shared =
-      given != nullptr ? given : std::filesystem::path(REPRISE_SOURCE_DIR) / ".." / "shared";
-  return shared / "oracle";
-}
-
-#define SKIP_WITHOUT(path)                                                                                  \
-  if (!std::filesystem::exists(path)) {                                                                     \
-    GTEST_SKIP() << "no reference files at " << (path) << "; REPRISE_SHARED names the folder with oracle/"; \
-  }                                                                                                         \
-  static_assert(true)
 
 inline std::filesystem::path data_folder() {
   return std::filesystem::path(REPRISE_SOURCE_DIR) / "tests" / "data" / "tokenizer";
