@@ -50,9 +50,9 @@ class Watcher : public Actor {
   explicit Watcher(RefOf<Fragile> watched) : watched_(std::move(watched)) {}
   void on_start() { watch(*this, watched_); }
   void on(Down down) {
-    ++downs;
     last_reason = down.reason;
     last_why_length = static_cast<int>(down.why.size());
+    ++downs;  // last: who sees the count sees the rest
   }
   int on(Value) { return downs; }
   static inline std::atomic<int> downs{0};
