@@ -1,0 +1,60 @@
+#pragma once
+// What the prefix cache did for a prompt, in words that users see: where checkpoints come from, and why a
+// prompt was not restored further. Both sets are closed; counters and documentation list them all.
+//
+// Threading: plain values.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace reprise::protocol {
+
+/// Why a checkpoint was taken where it stands.
+enum class Origin : std::uint8_t {
+  kSystem,     // after the system and tools block
+  kLastUser,   // at the start of the last user message
+  kHistory,    // just past the last message-opening token of the history
+  kPromptEnd,  // one token before the end of the prompt
+  kBranch,     // where an earlier prompt took another way
+  kTurnEnd,    // behind the last token of the reply
+  kSpaced,     // one of the geometrically spaced places of a long prompt
+};
+inline constexpr std::size_t kOrigins = 7;
+
+/// Why a prompt was restored no further than it was.
+enum class MissReason : std::uint8_t {
+  kNone,          // all that is known of this prompt was restored
+  kNeverSeen,     // nothing in the cache begins like this prompt
+  kNoCheckpoint,  // the prompt is known further, but no checkpoint was ever taken there
+  kEvicted,       // a checkpoint was there and had to give way
+  kExpired,       // a checkpoint was there and outlived its time
+  kUnhealthy,     // the state there was not finite and was not stored
+  kCorrupt,       // the snapshot failed its check on restore and was dropped
+  kLost,          // the snapshot went with its model or device before it could be restored
+  kBelowMinimum,  // fewer tokens than the request's min_cache_tokens would have been restored
+  kRefused,       // the request said cache_prompt: false
+  kDisabled,      // the server runs without a cache
+  kUncacheable,   // this model or request cannot be cached
+};
+inline constexpr std::size_t kMissReasons = 12;
+
+/// "system", "last_user", ...
+std::string_view name_of(Origin origin);
+/// "none", "never_seen", ...
+std::string_view name_of(MissReason reason);
+
+/// One for each answer.
+struct CacheReport {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t restored_tokens = 0;
+  std::uint32_t prefilled_tokens = 0;  // of the prompt, by this request
+  MissReason reason = MissReason::kNone;
+  std::uint32_t known_tokens = 0;  // the prompt left the tree at this position
+  std::optional<Origin> origin{};  // of the checkpoint that was restored
+  bool waited_for_other = false;   // another request was computing the same prefix, and this one waited for it
+};
+
+}  // namespace reprise::protocol
