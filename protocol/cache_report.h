@@ -54,7 +54,7 @@ struct CacheReport {
   MissReason reason = MissReason::kNone;
   std::uint32_t known_tokens = 0;  // the prompt left the tree at this position
   std::optional<Origin> origin{};  // of the checkpoint that was restored
-  bool waited_for_other = false;   // another request was computing the same prefix, and this one waited for it
+  bool waited_for_other = false;  // another request was computing the same prefix, and this one waited for it
 };
 
 }  // namespace reprise::protocol

@@ -14,6 +14,8 @@ using TokenList = std::vector<TokenId>;
 /// A prompt is read by several actors at once and may be long, so it is not copied from message to message.
 using SharedTokens = std::shared_ptr<const TokenList>;
 
-inline SharedTokens share(TokenList tokens) { return std::make_shared<const TokenList>(std::move(tokens)); }
+inline SharedTokens share(TokenList tokens) {
+  return std::make_shared<const TokenList>(std::move(tokens));
+}
 
 }  // namespace reprise::protocol

@@ -1,0 +1,216 @@
+#pragma once
+// Service: what the outside (HTTP, a terminal, a host application) can ask of the engine. The engine's actors
+// implement it; nothing here knows how.
+//
+// generate() gives a stream of events at once; whatever goes wrong comes in it. The order of events:
+//
+//   Admitted  Started  Delta...  Finished (one for each choice)  Done        or, at any place:  Failed
+//
+// Admitted comes when the request has its memory, so a client that sees nothing is still in the queue.
+// Letting the reader go cancels the request: its sequence is freed within a step, also while it is queued or
+// in prefill. The stream has credit: a reader that does not take its events pauses its own request alone.
+//
+// Threading: generate(), models(), health() and figures() from any thread, without waiting for the engine.
+// The asks belong to an actor's turn, as all asks do.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "protocol/cache_report.h"
+#include "protocol/json_value.h"
+#include "protocol/sampling.h"
+#include "protocol/tokens.h"
+#include "runtime/ask.h"
+#include "runtime/stream.h"
+
+namespace reprise::protocol {
+
+// -- what goes wrong
+
+enum class ServiceErrorCode : std::uint8_t {
+  kInvalid,  // the request makes no sense; `field` names what
+  kUnknownModel,
+  kTooLong,      // prompt and reply do not fit the model's context or the memory; the message has the figures
+  kUnsupported,  // would change the answer and cannot be done; `field` names it
+  kOverloaded,   // the queue is full, or the wait was too long; try again later
+  kUnavailable,  // the model is loading, or its device has failed and is being recovered
+  kInternal,     // the engine's own fault
+  kCancelled,    // by the client or by shutdown
+};
+
+std::string_view name_of(ServiceErrorCode code);
+
+struct ServiceError {
+  ServiceErrorCode code = ServiceErrorCode::kInternal;
+  std::string message;
+  std::string field{};  // of the request, as the client spells it; may be empty
+  std::optional<std::chrono::seconds> retry_after{};
+};
+
+template <class T>
+using Answer = std::variant<T, ServiceError>;
+
+// -- what is asked for
+
+struct ChatPrompt {
+  Json messages;          // array of objects, as the client sent them
+  Json tools{};           // array, or null
+  Json template_extra{};  // object with further names for the template (chat_template_kwargs), or null
+  bool add_generation_prompt = true;
+  /// Put behind the rendered prompt: the reply goes on from it, and its deltas do not repeat it.
+  std::string reply_opening{};
+};
+
+using Prompt = std::variant<std::string, TokenList, ChatPrompt>;
+
+struct GenerateRequest {
+  std::string id{};     // for logs
+  std::string model{};  // by name; empty: the only one, or the first
+  Prompt prompt;
+  std::uint32_t n = 1;
+  std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
+  std::vector<std::string> stop{};
+  Sampling sampling{};
+  bool ignore_eos = false;
+  /// Who may share snapshots: nothing is ever restored across different values.
+  std::string name_space{};
+  bool cache_prompt = true;            // false: neither read nor write the cache
+  std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
+  std::string conversation{};  // a hint that requests belong together (prompt_cache_key); may be empty
+};
+
+// -- what comes back
+
+struct ReplyToken {
+  TokenId id = 0;
+  std::string bytes;  // what it decodes to, perhaps not whole characters
+  std::optional<double> logprob{};
+  struct Alternative {
+    TokenId id;
+    std::string bytes;
+    double logprob;
+  };
+  std::vector<Alternative> top{};
+};
+
+enum class FinishReason : std::uint8_t { kStop, kLength };
+std::string_view name_of(FinishReason reason);
+
+struct Timing {
+  double queued_ms = 0;       // until admission
+  double prefill_ms = 0;      // lookup, restore and prefill
+  double first_token_ms = 0;  // from arrival
+  double decode_ms = 0;       // from the first token to the last
+};
+
+struct Usage {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t completion_tokens = 0;  // of all choices
+  CacheReport cache{};
+  Timing timing{};
+};
+
+struct Admitted {
+  std::string model;
+  std::uint32_t prompt_tokens;
+};
+struct Started {
+  CacheReport cache;
+  std::string
+      prompt_tail;  // the last bytes of the prompt's text: a template may have opened a thinking block
+};
+struct Delta {
+  std::uint32_t choice = 0;
+  std::string text;                // whole UTF-8 characters; may be empty while one is unfinished
+  std::vector<ReplyToken> tokens;  // those that came since the last delta
+};
+struct Finished {
+  std::uint32_t choice = 0;
+  FinishReason reason = FinishReason::kStop;
+  std::string stop{};  // the stop string that ended it, if one did
+};
+struct Done {
+  Usage usage;
+};
+struct Failed {
+  ServiceError error;
+};
+
+using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed>;
+
+/// Events that may wait for a reader.
+inline constexpr std::uint32_t kEventWindow = 32;
+
+// -- looking at the engine
+
+struct ModelCard {
+  std::string id;
+  std::int64_t created = 0;  // seconds since 1970
+  std::string architecture;
+  std::uint32_t context = 0;  // tokens
+  std::uint32_t vocab = 0;
+  bool takes_text = false;      // has a tokenizer
+  std::string chat_template{};  // its source; empty: no chat
+  enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
+};
+
+struct Health {
+  bool ready = false;
+  std::string detail{};  // why not
+};
+
+/// One number about the engine, as Prometheus names such things.
+struct Figure {
+  enum class Kind : std::uint8_t { kCounter, kGauge } kind = Kind::kGauge;
+  std::string name;  // reprise_restored_tokens_total
+  std::string help;
+  std::vector<std::pair<std::string, std::string>> labels{};
+  double value = 0;
+};
+
+struct Detokenized {
+  std::string text;
+};
+struct Tokenized {
+  TokenList tokens;
+  std::vector<std::string> pieces;  // bytes of each, where asked for
+};
+struct TokenizeRequest {
+  std::string model{};
+  std::string text;
+  bool add_special = false;
+  bool parse_special = true;
+  bool with_pieces = false;
+};
+struct DetokenizeRequest {
+  std::string model{};
+  TokenList tokens;
+};
+struct RenderRequest {
+  std::string model{};
+  ChatPrompt chat;
+};
+struct Rendered {
+  std::string prompt;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  virtual runtime::StreamReader<Event> generate(GenerateRequest request) = 0;
+  virtual runtime::Ask<Answer<Tokenized>> tokenize(TokenizeRequest request) = 0;
+  virtual runtime::Ask<Answer<Detokenized>> detokenize(DetokenizeRequest request) = 0;
+  virtual runtime::Ask<Answer<Rendered>> render(RenderRequest request) = 0;
+
+  virtual std::vector<ModelCard> models() const = 0;
+  virtual Health health() const = 0;
+  virtual std::vector<Figure> figures() const = 0;
+};
+
+}  // namespace reprise::protocol
