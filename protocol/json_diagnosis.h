@@ -1,0 +1,21 @@
+#pragma once
+// What is wrong with a text that the JSON parser refused, and where: the parser itself is built for speed and
+// does not tell.
+//
+// Threading: a pure function.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace reprise::protocol {
+
+struct JsonFault {
+  std::size_t offset = 0;  // in bytes
+  std::string reason;      // empty: this reader finds no fault
+};
+
+/// The first fault of `text`. Time is linear in the text, memory in `depth`.
+JsonFault diagnose_json(std::string_view text, std::size_t depth);
+
+}  // namespace reprise::protocol
