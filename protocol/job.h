@@ -1,0 +1,289 @@
+#pragma once
+// The jobs of a device worker, and what it asks of others. All that crosses between the deciding actors and
+// the owner of the memory: ids, tokens, counts and bytes, never memory itself.
+//
+// Ids carry the generation of the loaded model that they belong to. DropArch ends a generation: every id of
+// it is unknown afterwards, so unloading and recovery invalidate all that anybody still holds.
+//
+// Lifetimes, without relying on any order between senders
+//   A sequence lives from Opened to CloseSequence.
+//   A snapshot belongs to the sequence it was taken of and goes with it, until AdoptKvSnapshot has answered;
+//   from then on until DropKvSnapshot it belongs to the registry.
+//   Drops are idempotent and answer after a fault too.
+//
+// Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
+// computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
+// place, with what sampling needs to go on; for one request's own use.
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/outcome.h"
+#include "protocol/sampling.h"
+#include "protocol/tokens.h"
+#include "runtime/ref.h"
+#include "runtime/stream.h"
+
+namespace reprise::protocol {
+
+template <class Tag>
+struct JobId {
+  std::uint32_t generation = 0;  // of the loaded model; 0: no id
+  std::uint64_t number = 0;      // never used twice in a generation
+
+  auto operator<=>(const JobId&) const = default;
+  explicit operator bool() const { return generation != 0; }
+};
+using ArchId = JobId<struct ArchTag>;
+using SequenceId = JobId<struct SequenceTag>;
+using SnapshotId = JobId<struct SnapshotTag>;
+
+enum class JobFault : std::uint8_t {
+  kUnknown,       // no such model, sequence or snapshot (any more)
+  kBadJob,        // the job makes no sense: a token outside the vocabulary, a place beyond the tokens
+  kNeverFits,     // more bytes than the device has for sequences
+  kNoMemory,      // the memory is taken, and nothing more can be freed
+  kBusy,          // too many wait already
+  kDamaged,       // a snapshot failed its check; it has been dropped
+  kUnhealthy,     // the state or the logits are not finite
+  kCannotSample,  // the request's own biases leave no token
+  kCancelled,
+  kDeviceFailed,  // a step failed; the model has to be loaded anew
+};
+std::string_view name_of(JobFault fault);
+
+struct JobError {
+  JobFault fault = JobFault::kUnknown;
+  std::string message{};
+  std::uint64_t bytes = 0;  // kNeverFits, kNoMemory: the price
+};
+
+template <class T>
+using JobResult = Outcome<T, JobError>;
+
+struct Nothing {};
+
+// -- models
+
+struct ArchLoaded {
+  ArchId arch;
+  std::string architecture;
+  std::uint32_t vocab = 0;
+  std::uint32_t context = 0;  // tokens
+  std::uint32_t layers = 0;
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t token_bytes = 0;  // of state, for each token
+  std::uint64_t slot_bytes = 0;   // of state, for each sequence and snapshot
+  std::uint64_t state_bytes = 0;  // for all sequences and snapshots of the device
+  std::uint32_t page_tokens = 0;
+  std::uint32_t grid = 1;            // canonical snapshots stand at its multiples
+  bool any_token = false;            // snapshots can be cut at any place of the grid
+  bool decode_is_canonical = false;  // decoded states may enter the registry
+  std::uint64_t fingerprint = 0;     // of weights, settings and build: snapshots of another never fit
+};
+
+struct Reclaim;
+
+struct LoadArch {
+  using Reply = JobResult<ArchLoaded>;
+  std::string path;
+  std::string compute = "auto";
+  std::string kv_dtype = "auto";
+  std::string isa{};
+};
+
+/// Whom to ask for bytes when they are short. `oldest_use` is read without asking: the time of the entry
+/// that would go first, in nanoseconds of the steady clock.
+struct AttachRegistry {
+  ArchId arch;
+  runtime::Ref<Reclaim> registry;
+  std::function<std::int64_t()> oldest_use;
+};
+
+struct ArchDropped {
+  std::uint32_t sequences = 0;
+  std::uint32_t snapshots = 0;
+  std::uint64_t freed_bytes = 0;
+};
+struct DropArch {
+  using Reply = ArchDropped;
+  ArchId arch;
+};
+
+/// Told to whom the worker was given as supervisor, once for each fault. The model's sequences have failed
+/// and its snapshots are gone; it stays so until DropArch.
+struct ArchFailed {
+  ArchId arch;
+  std::string why;
+};
+
+// -- sequences
+
+enum class Priority : std::uint8_t { kNormal, kIdle };
+
+struct Opened {
+  SequenceId sequence;
+  std::uint64_t price_bytes = 0;
+};
+/// Answered when there is memory for it, in the order of arrival; idle ones only while nobody else waits.
+struct OpenSequence {
+  using Reply = JobResult<Opened>;
+  ArchId arch;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t max_tokens = 0;     // to be decoded
+  std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
+  Priority priority = Priority::kNormal;
+};
+
+/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it.
+struct CloseSequence {
+  SequenceId sequence;
+};
+/// Ends the prefill or decoding in progress with kCancelled; the sequence stays.
+struct Cancel {
+  SequenceId sequence;
+};
+
+// -- snapshots
+
+struct Restored {
+  std::uint32_t tokens = 0;
+  std::uint64_t shared_bytes = 0;
+};
+/// Into a sequence that is empty. `at`: fewer tokens than the snapshot has, where it can be cut.
+struct RestoreKv {
+  using Reply = JobResult<Restored>;
+  SequenceId sequence;
+  SnapshotId snapshot;
+  std::uint32_t at = 0;
+  std::uint64_t token_hash = 0;  // of the first `at` tokens of the prompt; a snapshot of others is damaged
+};
+
+struct SnapshotTaken {
+  SnapshotId snapshot;
+  std::uint32_t tokens = 0;
+  std::uint64_t exclusive_bytes = 0;
+};
+/// Of a sequence that is doing nothing.
+struct SnapshotKv {
+  using Reply = JobResult<SnapshotTaken>;
+  enum class Kind : std::uint8_t { kCanonical, kRaw };
+  SequenceId sequence;
+  Kind kind = Kind::kCanonical;
+};
+
+struct Adopted {
+  bool done = false;
+  std::uint64_t short_bytes = 0;    // not done: to be freed first to stay within the budget
+  std::uint64_t adopted_bytes = 0;  // of all adopted snapshots of the model; shared pages once
+};
+/// The registry takes a snapshot over, unless all that it holds would then be over `budget_bytes`.
+struct AdoptKvSnapshot {
+  using Reply = JobResult<Adopted>;
+  SnapshotId snapshot;
+  std::uint64_t budget_bytes = 0;
+};
+
+struct Dropped {
+  std::uint64_t freed_bytes = 0;    // really: pages that others share are not
+  std::uint64_t adopted_bytes = 0;  // what is left
+};
+struct DropKvSnapshot {
+  using Reply = Dropped;
+  SnapshotId snapshot;
+};
+
+struct Reclaimed {
+  std::uint64_t freed_bytes = 0;
+  std::uint32_t entries = 0;
+};
+/// From a worker to a registry: drop the least valuable entries, none used after `not_after`, until so many
+/// bytes have come free.
+struct Reclaim {
+  using Reply = Reclaimed;
+  std::uint64_t bytes = 0;
+  std::int64_t not_after = INT64_MAX;  // nanoseconds of the steady clock
+};
+
+// -- computing
+
+struct CheckpointTaken {
+  SequenceId sequence;
+  std::uint32_t at = 0;
+  std::optional<SnapshotTaken> snapshot{};  // none: there was no memory for it, or
+  bool healthy = true;                      // the state was not finite
+};
+
+struct Prefilled {
+  std::uint32_t computed = 0;  // tokens
+  std::uint64_t digest = 0;    // of logits and state, where it was wanted
+};
+/// Computes tokens[stored, end). Checkpoints are taken on the way and reported as they are, in order, before
+/// the answer. The logits after the last token stay with the sequence, for Decode.
+struct Prefill {
+  using Reply = JobResult<Prefilled>;
+  SequenceId sequence;
+  SharedTokens tokens;  // from the very beginning
+  std::uint32_t end = 0;
+  std::vector<std::uint32_t> checkpoints{};  // ascending, each on the grid
+  bool want_digest = false;
+  runtime::Ref<CheckpointTaken> report_to{};
+};
+
+/// One more checkpoint for a prefill under way, which is hurried if it was an idle one. False: that place has
+/// been passed, or there is no such prefill.
+struct AddCheckpoint {
+  using Reply = bool;
+  SequenceId sequence;
+  std::uint32_t at = 0;
+};
+
+struct DecodedToken {
+  TokenId token = 0;
+  std::optional<double> logprob{};
+  std::vector<std::pair<TokenId, double>> top{};
+};
+enum class DecodeEnd : std::uint8_t { kStopToken, kLength, kFault };
+struct DecodeEvent {
+  std::optional<DecodedToken> token{};
+  std::optional<DecodeEnd> end{};  // with the last event
+  JobError error{};                // kFault
+};
+/// Decodes from the logits that the prefill left. The stream's credit is the pace.
+struct Decode {
+  SequenceId sequence;
+  Sampling sampling;  // every field that has a meaning is set
+  std::uint32_t choice = 0;
+  std::uint32_t max_tokens = 1;
+  std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
+  runtime::StreamWriter<DecodeEvent> out;
+};
+
+// -- looking at it
+
+struct Memory {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t adopted_bytes = 0;
+  std::uint32_t sequences = 0;
+  std::uint32_t snapshots = 0;
+  std::uint32_t waiting = 0;  // OpenSequence jobs
+};
+struct QueryMemory {
+  using Reply = Memory;
+};
+
+/// For tests of what happens when things break. A worker obeys only if it was made to.
+struct InjectFault {
+  enum class Kind : std::uint8_t { kOutOfMemory, kFailedStep, kNanState, kHang, kDamage };
+  Kind kind = Kind::kFailedStep;
+  std::uint32_t after_steps = 0;
+  std::uint32_t hang_ms = 0;
+};
+
+}  // namespace reprise::protocol
