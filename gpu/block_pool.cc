@@ -1,7 +1,9 @@
 #include "gpu/block_pool.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <new>
 
 #include "traces/check.h"
@@ -22,9 +24,10 @@ BlockPool::~BlockPool() {
 }
 
 std::optional<BlockId> BlockPool::take() {
-  if (!free_.empty()) {
-    const BlockId block = free_.back();
-    free_.pop_back();
+  for (std::vector<BlockId>* list : {&free_, &cold_}) {
+    if (list->empty()) continue;
+    const BlockId block = list->back();
+    list->pop_back();
     references_[block] = 1;
     return block;
   }
@@ -39,6 +42,20 @@ bool BlockPool::release(BlockId block) {
   if (--references_[block] > 0) return false;
   free_.push_back(block);
   return true;
+}
+
+std::size_t BlockPool::give_back() {
+  const std::size_t bytes = free_.size() * block_bytes_;
+  for (const BlockId block : free_) {
+    // Whole memory pages inside the block; its edges may be a neighbour's.
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<std::uintptr_t>(data(block)) + page - 1) / page * page;
+    const auto end = (reinterpret_cast<std::uintptr_t>(data(block)) + stride_) / page * page;
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    cold_.push_back(block);
+  }
+  free_.clear();
+  return bytes;
 }
 
 }  // namespace reprise::gpu

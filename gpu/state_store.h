@@ -9,7 +9,12 @@
 //
 // Lengths: `stored` counts places in pages, `logical` positions for rope; equal until a prompt is compacted.
 //
-// Bounds: pages and slots are given at construction; what does not fit is refused with nothing changed.
+// A snapshot knows the checksum of what was copied into it, slot and tail, and a restore that copies
+// something else says so. Where the state can be cut (a slot of no bytes), a snapshot may be restored in
+// part.
+//
+// Bounds: pages and slots are given at construction, and a budget of bytes that may be shared with other
+// stores; what does not fit is refused with nothing changed.
 // Threading: one thread, the device worker's.
 
 #include <cstddef>
@@ -18,6 +23,8 @@
 #include <vector>
 
 #include "gpu/block_pool.h"
+#include "gpu/byte_budget.h"
+#include "gpu/checked_copy.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {
@@ -29,7 +36,8 @@ struct StateSizes {
 
 struct StateBounds {
   std::size_t pages = 0;
-  std::size_t slots = 0;  // of sequences and snapshots together
+  std::size_t slots = 0;         // of sequences and snapshots together
+  ByteBudget* budget = nullptr;  // none: pages and slots are the only bounds. Must outlive the store.
 };
 
 class StateStore;
@@ -62,10 +70,15 @@ class Snapshot : public HeldState {
  public:
   /// Bytes that would come free if it were dropped now: its slot, and pages that nobody else holds.
   std::size_t exclusive_bytes() const;
+  /// Of its slot.
+  bool finite() const { return slot_figures_.finite; }
 
  private:
   friend class StateStore;
   using HeldState::HeldState;
+
+  CopyFigures slot_figures_;
+  CopyFigures tail_figures_;
 };
 
 class Sequence : public HeldState {
@@ -83,15 +96,40 @@ class Sequence : public HeldState {
   using HeldState::HeldState;
 };
 
+struct Restoration {
+  std::optional<Sequence> sequence{};  // nothing: no room, or
+  bool damaged = false;                // the snapshot is not what it was when it was taken
+};
+
+/// A sequence copied to where it holds neither pages nor a slot.
+struct SavedSequence {
+  std::vector<std::byte> bytes;
+  std::size_t stored = 0;
+  std::size_t logical = 0;
+};
+
 class StateStore {
  public:
   StateStore(const StateSizes& sizes, const StateBounds& bounds);
+  ~StateStore();
+  StateStore(const StateStore&) = delete;
+  StateStore& operator=(const StateStore&) = delete;
 
   /// An empty sequence, its slot all zeros. Nothing if there is no slot.
   std::optional<Sequence> open();
   /// Nothing if there is no slot or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
-  std::optional<Sequence> restore(const Snapshot& snapshot);
+  /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
+  Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
+  Restoration restore(const Snapshot& snapshot, std::size_t stored);
+
+  SavedSequence save(const Sequence& sequence) const;
+  std::optional<Sequence> load(const SavedSequence& saved);
+
+  /// Checksum of a sequence's slot.
+  CopyFigures look_at_slot(const Sequence& sequence) const;
+  /// Breaks a snapshot, for tests of what follows.
+  void damage(const Snapshot& snapshot);
 
   const StateSizes& sizes() const { return sizes_; }
   std::size_t used_bytes() const;
@@ -103,9 +141,18 @@ class StateStore {
   friend class Sequence;
   friend class Snapshot;
 
-  bool copy(const HeldState& from, HeldState& to);
+  std::optional<BlockId> take(BlockPool& pool);
+  void release(BlockPool& pool, BlockId block);
+
+  // Of `stored` tokens of `from`; nothing, with nothing changed, if there is no page for the tail.
+  struct Copied {
+    CopyFigures slot;
+    CopyFigures tail;
+  };
+  std::optional<Copied> copy(const HeldState& from, std::size_t stored, HeldState& to);
 
   const StateSizes sizes_;
+  ByteBudget* const budget_;
   BlockPool pages_;
   BlockPool slots_;
 };

@@ -2,6 +2,9 @@
 // random operations against a model that copies everything.
 
 #include "gpu/state_store.h"
+#include "gpu/snapshot_group.h"
+
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -69,7 +72,7 @@ TEST(StateStore, RestoresWhatWasCapturedAtEveryLength) {
     ASSERT_TRUE(snapshot.has_value());
     for (std::uint32_t i = 0; i < 5; ++i) put(source, 9000 + i);  // must not reach the snapshot
     for (int time = 0; time < 2; ++time) {
-      std::optional<Sequence> restored = store.restore(*snapshot);
+      std::optional<Sequence> restored = store.restore(*snapshot).sequence;
       ASSERT_TRUE(restored.has_value());
       EXPECT_EQ(restored->stored(), length);
       EXPECT_EQ(restored->logical(), length);
@@ -86,7 +89,7 @@ TEST(StateStore, SharesFullPagesAndCopiesTails) {
   StateStore store(kSizes, {.pages = 20, .slots = 4});
   const Sequence source = filled(store, 2 * kPageTokens + 10);
   std::optional<Snapshot> snapshot = store.capture(source);
-  std::optional<Sequence> restored = store.restore(*snapshot);
+  std::optional<Sequence> restored = store.restore(*snapshot).sequence;
   ASSERT_TRUE(snapshot.has_value() && restored.has_value());
   EXPECT_EQ(store.pages().used(), 5U);  // two shared ones and three tails
   for (std::size_t page = 0; page < 2; ++page) {
@@ -140,7 +143,7 @@ TEST(StateStore, RefusesWithNothingChanged) {
   std::optional<Snapshot> snapshot = store.capture(source);  // takes the last page
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_FALSE(store.capture(source).has_value()) << "no page for the tail";
-  EXPECT_FALSE(store.restore(*snapshot).has_value()) << "no page for the tail";
+  EXPECT_FALSE(store.restore(*snapshot).sequence.has_value()) << "no page for the tail";
   EXPECT_EQ(store.slots().used(), 2U);
   EXPECT_EQ(store.pages().references(source.pages()[0]), 2U);
   std::optional<Sequence> third = store.open();
@@ -223,7 +226,7 @@ TEST(StateStore, AnswersRandomOperationsAsACopyingModelWould) {
       case 4: {
         if (snapshots.empty()) break;
         const LiveSnapshot& from = snapshots[random() % snapshots.size()];
-        std::optional<Sequence> restored = store.restore(from.real);
+        std::optional<Sequence> restored = store.restore(from.real).sequence;
         if (restored) sequences.push_back({std::move(*restored), from.tokens});
         refused += restored ? 0 : 1;
         break;
@@ -270,7 +273,7 @@ TEST(StateStore, AnswersRandomOperationsAsACopyingModelWould) {
   EXPECT_GT(refused, 100) << "the bounds were never met";
   for (const LiveSnapshot& one : snapshots) {  // what they hold can still be had
     sequences.clear();
-    std::optional<Sequence> restored = store.restore(one.real);
+    std::optional<Sequence> restored = store.restore(one.real).sequence;
     EXPECT_TRUE(!restored || tokens_of(*restored) == one.tokens);
   }
   sequences.clear();
@@ -278,6 +281,125 @@ TEST(StateStore, AnswersRandomOperationsAsACopyingModelWould) {
   EXPECT_EQ(store.used_bytes(), 0U);
   EXPECT_EQ(store.pages().used(), 0U);
   EXPECT_EQ(store.slots().used(), 0U);
+}
+
+TEST(StateStore, NoticesADamagedSnapshot) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  Sequence source = filled(store, 100);
+  std::optional<Snapshot> snapshot = store.capture(source);
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_FALSE(store.restore(*snapshot).damaged);
+  store.damage(*snapshot);
+  const Restoration restoration = store.restore(*snapshot);
+  EXPECT_TRUE(restoration.damaged);
+  EXPECT_FALSE(restoration.sequence.has_value());
+  EXPECT_EQ(store.slots().used(), 2U) << "the refused copy was let go";
+}
+
+TEST(StateStore, TellsAStateThatIsNotFinite) {
+  StateStore store({.page_bytes = kPageTokens * 4, .slot_bytes = 40}, {.pages = 20, .slots = 4});
+  std::optional<Sequence> source = store.open();
+  EXPECT_TRUE(store.capture(*source)->finite());
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(source->slot_data() + 36, &infinity, sizeof infinity);
+  EXPECT_FALSE(store.capture(*source)->finite());
+}
+
+TEST(StateStore, CutsAStateWithoutSlot) {
+  StateStore store({.page_bytes = kPageTokens * 4, .slot_bytes = 0}, {.pages = 20, .slots = 8});
+  std::optional<Sequence> source = store.open();
+  ASSERT_TRUE(source->reserve(150));
+  for (std::size_t i = 0; i < 150; ++i) {
+    std::memcpy(source->page_data(i / kPageTokens) + i % kPageTokens * 4, &i, 4);
+  }
+  source->advance(150);
+  std::optional<Snapshot> snapshot = store.capture(*source);
+  for (const std::size_t cut : {1, 63, 64, 65, 128, 140, 150}) {
+    std::optional<Sequence> restored = store.restore(*snapshot, cut).sequence;
+    ASSERT_TRUE(restored.has_value());
+    EXPECT_EQ(restored->stored(), cut);
+    EXPECT_EQ(restored->logical(), cut);
+    EXPECT_EQ(restored->pages().size(), (cut + kPageTokens - 1) / kPageTokens);
+    for (std::size_t i = 0; i < cut; ++i) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, restored->page_data(i / kPageTokens) + i % kPageTokens * 4, 4);
+      ASSERT_EQ(value, i);
+    }
+  }
+}
+
+TEST(StateStore, SavesAndLoadsASequence) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  for (const std::size_t length : {0, 1, 64, 100}) {
+    SavedSequence saved;
+    std::vector<std::byte> slot(kSizes.slot_bytes);
+    {
+      Sequence source = filled(store, length);
+      saved = store.save(source);
+      std::memcpy(slot.data(), source.slot_data(), slot.size());
+    }
+    EXPECT_EQ(store.used_bytes(), 0U);
+    std::optional<Sequence> loaded = store.load(saved);
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->stored(), length);
+    EXPECT_EQ(std::memcmp(slot.data(), loaded->slot_data(), slot.size()), 0);
+    EXPECT_EQ(store.save(*loaded).bytes, saved.bytes);
+  }
+}
+
+TEST(StateStore, StaysWithinABudgetSharedWithOthers) {
+  ByteBudget budget(10 * kSizes.page_bytes + 2 * kSizes.slot_bytes);
+  StateStore one(kSizes, {.pages = 100, .slots = 100, .budget = &budget});
+  StateStore other(kSizes, {.pages = 100, .slots = 100, .budget = &budget});
+  std::optional<Sequence> first = one.open();
+  std::optional<Sequence> second = other.open();
+  ASSERT_TRUE(first->reserve(6 * kPageTokens));
+  EXPECT_FALSE(second->reserve(5 * kPageTokens)) << "four pages are left";
+  EXPECT_TRUE(second->reserve(4 * kPageTokens));
+  EXPECT_EQ(budget.free(), 0U);
+  EXPECT_FALSE(other.open().has_value());
+  first.reset();
+  EXPECT_EQ(budget.used(), other.used_bytes());
+  std::optional<Sequence> third = other.open();
+  ASSERT_TRUE(third.has_value());
+  EXPECT_TRUE(third->reserve(6 * kPageTokens));
+  EXPECT_LE(budget.resident(), budget.limit()) << "the first store gave its free memory back";
+}
+
+TEST(SnapshotGroup, CountsSharedPagesOnce) {
+  StateStore store(kSizes, {.pages = 20, .slots = 6});
+  Sequence source = filled(store, 2 * kPageTokens);
+  std::optional<Snapshot> early = store.capture(source);
+  ASSERT_TRUE(source.reserve(10));
+  source.advance(10);
+  std::optional<Snapshot> late = store.capture(source);
+  SnapshotGroup group(kSizes);
+  group.add(*early);
+  EXPECT_EQ(group.bytes(), kSizes.slot_bytes + 2 * kSizes.page_bytes);
+  EXPECT_EQ(group.growth(*late), kSizes.slot_bytes + kSizes.page_bytes);
+  group.add(*late);
+  EXPECT_EQ(group.bytes(), 2 * kSizes.slot_bytes + 3 * kSizes.page_bytes);
+  group.remove(*early);
+  EXPECT_EQ(group.bytes(), kSizes.slot_bytes + 3 * kSizes.page_bytes);
+  group.remove(*late);
+  EXPECT_EQ(group.bytes(), 0U);
+}
+
+TEST(CheckedCopy, CopiesAndTellsEveryChange) {
+  for (const std::size_t size : {4, 60, 64, 68, 1000, 4096}) {
+    std::vector<std::byte> from(size);
+    for (std::size_t i = 0; i < size; ++i) from[i] = static_cast<std::byte>(i * 7 % 64);
+    std::vector<std::byte> to(size);
+    const CopyFigures figures = checked_copy(to.data(), from.data(), size);
+    EXPECT_EQ(to, from);
+    EXPECT_TRUE(figures.finite);
+    EXPECT_EQ(look_at(from.data(), size).checksum, figures.checksum);
+    for (std::size_t i = 0; i < size; i += 13) {
+      to[i] ^= std::byte{4};
+      EXPECT_NE(look_at(to.data(), size).checksum, figures.checksum);
+      to[i] ^= std::byte{4};
+    }
+  }
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_P(Exactness, EveryCutSlicedAndRestored) {
     ASSERT_TRUE(equals_reference(run(source, from(cut)), cut)) << "capturing touched its source";
     ASSERT_TRUE(ends_as_reference(source));
     for (int time = 0; time < 2; ++time) {  // twice: restoring must not touch the snapshot
-      std::optional<Sequence> restored = store_->restore(*snapshot);
+      std::optional<Sequence> restored = store_->restore(*snapshot).sequence;
       ASSERT_TRUE(restored.has_value() && restored->reserve(kLength - cut));
       ASSERT_EQ(restored->stored(), cut);
       ASSERT_TRUE(equals_reference(run(*restored, from(cut)), cut));
@@ -183,7 +183,7 @@ TEST_P(Exactness, LongerOnesAtRandom) {
     Sequence source = open(length);
     run(source, std::span(tokens).first(cut));
     std::optional<gpu::Snapshot> snapshot = store_->capture(source);
-    std::optional<Sequence> restored = store_->restore(*snapshot);
+    std::optional<Sequence> restored = store_->restore(*snapshot).sequence;
     ASSERT_TRUE(restored.has_value() && restored->reserve(length - cut));
     const std::vector<float> logits = run(*restored, std::span(tokens).subspan(cut));
     EXPECT_EQ(std::memcmp(logits.data(), reference.data() + cut * vocab, logits.size() * sizeof(float)), 0);

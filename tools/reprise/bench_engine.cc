@@ -204,7 +204,7 @@ class EngineBench {
       for (std::size_t b = 0; b < batch; ++b) {
         tokens[b] =
             static_cast<TokenId>((static_cast<std::size_t>(next) + b) % vocab);  // they go their own ways
-        std::optional<Sequence> restored = store_.restore(*snapshot);
+        std::optional<Sequence> restored = store_.restore(*snapshot).sequence;
         if (!restored || !restored->reserve(options_.decode))
           throw std::runtime_error("the state does not fit the memory");
         sequences.push_back(std::move(*restored));
@@ -241,7 +241,7 @@ class EngineBench {
       std::optional<Sequence> restored;
       const double capture_time = seconds([&] { snapshot = store_.capture(source); });
       if (!snapshot) throw std::runtime_error("the state does not fit the memory");
-      const double restore_time = seconds([&] { restored = store_.restore(*snapshot); });
+      const double restore_time = seconds([&] { restored = store_.restore(*snapshot).sequence; });
       const double copy_time = seconds([&] {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
