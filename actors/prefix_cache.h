@@ -70,8 +70,9 @@ struct Found {
   };
   std::optional<Restore> restore;
   MissReason reason = MissReason::kNone;
-  std::uint32_t known = 0;              // tokens of the prompt that are on a path
-  std::optional<std::uint32_t> branch;  // a place, after `restore`, where a checkpoint of kBranch should be taken
+  std::uint32_t known = 0;  // tokens of the prompt that are on a path
+  std::optional<std::uint32_t>
+      branch;  // a place, after `restore`, where a checkpoint of kBranch should be taken
 };
 
 /// A flight worth waiting for: `at` is the place, on the grid, up to which the two prompts are equal.

@@ -1,0 +1,52 @@
+#pragma once
+// What the device computes in its next step: a pure function of who could run.
+//
+// Every sequence that decodes takes part with one row (the longest unserved first, where there are more than
+// fit), then prefills with slices, the oldest first. Where several prefills wait the oldest takes at most
+// half of the tokens, so that a short prompt does not stand behind a long one; what the others do not need it
+// gets back. Beside decoding sequences slices are short, for a step is the time between two of their tokens.
+// Idle work runs only when there is nothing else.
+//
+// A slice never passes the place where its sequence must stop; short of that, it ends on the device's grid.
+//
+// Nobody starves: the oldest prefill always gets a slice, and a decoding sequence waits at most
+// ceil(decoders / rows) steps.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "protocol/job.h"
+
+namespace reprise::actors {
+
+struct Runnable {
+  std::uint64_t key = 0;
+  bool decodes = false;
+  std::uint32_t at = 0;       // tokens that its state holds
+  std::uint32_t stop_at = 0;  // prefill: the place of its next checkpoint, or its end
+  protocol::Priority priority = protocol::Priority::kNormal;
+  std::uint64_t order = 0;      // prefills: the smaller, the older
+  std::uint64_t last_step = 0;  // decoders: when it last took part
+};
+
+struct BatchLimits {
+  std::uint32_t rows = 256;          // decoding sequences in a step
+  std::uint32_t tokens = 512;        // prefill tokens in a step without decoding sequences
+  std::uint32_t tokens_beside = 64;  // and with them
+  std::uint32_t idle_tokens = 64;    // of idle work
+  std::uint32_t grid = 1;            // at least one grid's worth is always taken
+};
+
+struct BatchSlice {
+  std::uint64_t key = 0;
+  bool decodes = false;
+  std::uint32_t tokens = 0;
+
+  bool operator==(const BatchSlice&) const = default;
+};
+
+/// Decode rows first, then prefill slices. Empty only if nobody can run.
+std::vector<BatchSlice> plan_batch(std::span<const Runnable> runnable, const BatchLimits& limits);
+
+}  // namespace reprise::actors

@@ -1,0 +1,163 @@
+#pragma once
+// DeviceWorker: the one owner of a device. Weights, pages, slots and snapshots are its alone; everybody else
+// holds ids and sends jobs (protocol/job.h).
+//
+// It computes in steps (actors/batch.h) and takes messages between them, so that whatever is asked waits for
+// one step at most. Work on a sequence: OpenSequence, then RestoreKv or nothing, Prefill, Decode,
+// CloseSequence.
+//
+// Memory. Sequences and snapshots share one budget of bytes. A sequence is admitted when its price (slot, the
+// pages of its prompt and of some reply) is free beside what is promised to others; a price above the whole
+// budget is refused at once. What is short is reclaimed from the registries, the entry that was used longest
+// ago first, whichever model it belongs to. Where nothing more can be reclaimed, idle work is cancelled, then
+// the youngest sequence is preempted: its state is dropped, or saved to a bounded swap where the device
+// cannot recompute it in the same bits, and comes back when there is room. A checkpoint that finds no memory
+// is skipped: it is worth less than a sequence.
+//
+// Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
+// snapshots go, and the supervisor is told, until DropArch. Drops answer all the while.
+//
+// Threading: an actor on a thread of its own, which computes in its turns.
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/batch.h"
+#include "actors/loaded_arch.h"
+#include "actors/worker_figures.h"
+#include "gpu/byte_budget.h"
+#include "gpu/threads.h"
+#include "protocol/job.h"
+#include "runtime/actor.h"
+
+namespace reprise::actors {
+
+struct WorkerOptions {
+  std::string device = "cpu";  // or cpu-grid
+  unsigned threads = 0;        // 0: one for each core
+  std::uint64_t state_bytes = 1ULL << 30;
+  std::uint32_t max_sequences = 256;
+  std::uint32_t max_waiting = 1024;
+  std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
+  std::uint64_t swap_bytes = 256ULL << 20;
+  BatchLimits batch{};
+  std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
+  bool obey_faults = false;                  // InjectFault
+  std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
+  runtime::Ref<protocol::ArchFailed> supervisor{};
+};
+
+class DeviceWorker : public runtime::Actor {
+ public:
+  struct RunStep {};
+  struct StepDone {};
+  using Accepts =
+      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                        protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
+                        protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                        protocol::DropKvSnapshot, protocol::Prefill, protocol::AddCheckpoint,
+                        protocol::Decode, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
+  static constexpr const char* kName = "device";
+
+  explicit DeviceWorker(WorkerOptions options);
+  ~DeviceWorker() override;
+
+  protocol::JobResult<protocol::ArchLoaded> on(protocol::LoadArch job);
+  void on(protocol::AttachRegistry job);
+  void on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply);
+  void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
+  void on(protocol::CloseSequence job);
+  void on(protocol::Cancel job);
+  protocol::JobResult<protocol::Restored> on(protocol::RestoreKv job);
+  protocol::JobResult<protocol::SnapshotTaken> on(protocol::SnapshotKv job);
+  protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
+  protocol::Dropped on(protocol::DropKvSnapshot job);
+  void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
+  bool on(protocol::AddCheckpoint job);
+  void on(protocol::Decode job);
+  protocol::Memory on(protocol::QueryMemory);
+  void on(protocol::InjectFault job);
+  void on(RunStep);
+  void on(StepDone);
+
+ private:
+  struct Waiting {
+    protocol::OpenSequence job;
+    runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply;
+  };
+  enum class Room : std::uint8_t { kHere, kComing, kNone };
+
+  // -- device_worker.cc
+  LoadedArch* arch_of(std::uint32_t generation);
+  SequenceRun* find(protocol::SequenceId id);
+  void kick();
+  void publish();
+  void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
+
+  // -- device_worker_memory.cc
+  void admit();
+  bool admit_one(Waiting& waiting);
+  std::uint64_t promised_bytes() const;
+  Room find_room(std::uint64_t bytes, const SequenceRun* needy);
+  bool preempt_for(const SequenceRun* needy);
+  void preempt(LoadedArch& arch, SequenceRun& run);
+  bool bring_back(LoadedArch& arch, SequenceRun& run);
+  void start_reclaim(std::uint64_t bytes);
+  runtime::Task<void> reclaim(std::uint64_t bytes);
+  runtime::Task<void> look_again_soon();
+  void memory_changed() { nothing_to_reclaim_ = false; }
+
+  // -- device_worker_step.cc
+  std::vector<Runnable> runnable(LoadedArch& arch);
+  bool fill_step(LoadedArch& arch, const std::vector<BatchSlice>& batch);
+  bool add_slice(LoadedArch& arch, const BatchSlice& slice);
+  void finish_step();
+  void finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits);
+  void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
+  void take_checkpoint(LoadedArch& arch, SequenceRun& run);
+  bool checkpoint_is_due(const SequenceRun& run) const;
+  void sample(LoadedArch& arch, SequenceRun& run);
+  void send(SequenceRun& run, protocol::DecodeEvent event);
+  runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
+  void end_work(SequenceRun& run, const protocol::JobError& error);
+  void fail_arch(LoadedArch& arch, const std::string& why);
+  void give_up_if_stuck();
+  void inject_faults(LoadedArch& arch);
+
+  const WorkerOptions options_;
+  gpu::ByteBudget budget_;
+  gpu::Threads threads_;
+  std::vector<std::unique_ptr<LoadedArch>> archs_;
+  std::deque<Waiting> waiting_;
+  std::uint32_t next_generation_ = 1;
+  std::uint32_t turn_ = 0;  // whose model's step is next
+  std::uint64_t steps_ = 0;
+  std::uint64_t swapped_bytes_ = 0;
+  std::uint64_t admissions_ = 0;
+
+  // The step in progress.
+  StepWork work_;
+  LoadedArch* step_arch_ = nullptr;
+  std::vector<std::uint64_t> step_prefills_;  // sequence numbers, as in work_
+  std::vector<std::uint64_t> step_decodes_;
+  std::vector<std::vector<protocol::TokenId>> step_tokens_;
+  std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
+
+  bool step_posted_ = false;
+  bool reclaiming_ = false;
+  bool nothing_to_reclaim_ = false;  // the last reclaim freed nothing, and nothing has changed since
+  static constexpr std::chrono::milliseconds kFirstLook{1};
+  std::chrono::milliseconds look_again_ = kFirstLook;  // doubles while nothing changes
+  bool looking_again_ = false;
+  bool someone_is_short_ = false;  // found in this round
+  std::chrono::steady_clock::time_point short_since_{};
+  std::optional<protocol::InjectFault> fault_;
+  models::SamplerScratch sampler_scratch_;
+};
+
+/// The sampler's parameters of a job, whose fields are all set.
+models::SamplingParams sampling_params(const protocol::Sampling& sampling);
+
+}  // namespace reprise::actors

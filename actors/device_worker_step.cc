@@ -1,0 +1,534 @@
+// Steps: who runs, what is computed, and what follows from it.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "actors/device_worker.h"
+#include "protocol/token_hash.h"
+#include "traces/trace.h"
+
+namespace reprise::actors {
+
+using protocol::DecodeEnd;
+using protocol::DecodeEvent;
+using protocol::JobError;
+using protocol::JobFault;
+using Phase = SequenceRun::Phase;
+
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+std::uint64_t hash_of(std::span<const float> values) {
+  static_assert(sizeof(float) == sizeof(protocol::TokenId));
+  std::vector<protocol::TokenId> bits(values.size());
+  if (!values.empty()) std::memcpy(bits.data(), values.data(), values.size_bytes());
+  return protocol::token_hash(bits);
+}
+
+std::int64_t now_ns() {
+  return runtime::Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+models::SamplingParams sampling_params(const protocol::Sampling& sampling) {
+  models::SamplingParams params;
+  const auto set = [](auto& to, const auto& from) {
+    if (from) to = *from;
+  };
+  set(params.temperature, sampling.temperature);
+  set(params.top_k, sampling.top_k);
+  set(params.top_p, sampling.top_p);
+  set(params.min_p, sampling.min_p);
+  set(params.repetition_penalty, sampling.repetition_penalty);
+  set(params.repetition_last_n, sampling.repetition_last_n);
+  set(params.presence_penalty, sampling.presence_penalty);
+  set(params.frequency_penalty, sampling.frequency_penalty);
+  set(params.seed, sampling.seed);
+  for (const auto& [token, bias] : sampling.logit_bias) params.logit_bias.push_back({token, bias});
+  params.logprobs = sampling.logprobs;
+  return params;
+}
+
+// -- jobs that give a sequence work
+
+void DeviceWorker::on(protocol::Prefill job,
+                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply) {
+  using Result = protocol::JobResult<protocol::Prefilled>;
+  LoadedArch* arch = arch_of(job.sequence.generation);
+  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
+  if (run == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such sequence"}));
+  if (arch->failed) return reply.answer(Result(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+  const auto refuse = [&](std::string why) {
+    reply.answer(Result(JobError{JobFault::kBadJob, std::move(why)}));
+  };
+  if (run->phase != Phase::kIdle || run->in_step || !run->state) return refuse("the sequence is not at rest");
+  if (!job.tokens || job.end > job.tokens->size() || job.end <= run->stored()) {
+    return refuse("a prefill must go beyond what the sequence holds and not beyond its tokens");
+  }
+  const auto vocab = static_cast<protocol::TokenId>(arch->model().config().vocab);
+  for (std::uint32_t i = 0; i < job.end; ++i) {
+    const protocol::TokenId token = (*job.tokens)[i];
+    if (token < 0 || token >= vocab) {
+      return refuse("token " + std::to_string(token) + " is not in the vocabulary of " +
+                    std::to_string(vocab));
+    }
+  }
+  if (run->stored() % arch->rules().grid != 0) return refuse("a prefill goes on from a place on the grid");
+  run->checkpoints.clear();
+  for (const std::uint32_t at : job.checkpoints) {
+    const bool ascending = run->checkpoints.empty() || at > run->checkpoints.back();
+    if (!ascending || at % arch->rules().grid != 0 || at > job.end) {
+      return refuse("checkpoints must ascend, on the grid, within the prefill");
+    }
+    if (at > run->stored()) run->checkpoints.push_back(at);
+  }
+  run->prompt = std::move(job.tokens);
+  run->prompt_end = job.end;
+  run->decoded.clear();
+  run->logits.clear();
+  run->want_digest = job.want_digest;
+  run->report_to = std::move(job.report_to);
+  run->prefilled = std::move(reply);
+  run->computed = 0;
+  run->shared_pages = 0;
+  run->phase = Phase::kPrefill;
+  kick();
+}
+
+bool DeviceWorker::on(protocol::AddCheckpoint job) {
+  LoadedArch* arch = arch_of(job.sequence.generation);
+  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
+  if (run == nullptr || run->phase != Phase::kPrefill || job.at % arch->rules().grid != 0) return false;
+  const bool planned =
+      std::find(run->checkpoints.begin(), run->checkpoints.end(), job.at) != run->checkpoints.end();
+  if (!planned) {
+    if (job.at <= run->reached() || job.at > run->prompt_end) return false;
+    run->checkpoints.insert(std::upper_bound(run->checkpoints.begin(), run->checkpoints.end(), job.at),
+                            job.at);
+  }
+  run->priority = protocol::Priority::kNormal;
+  kick();
+  return true;
+}
+
+void DeviceWorker::on(protocol::Decode job) {
+  LoadedArch* arch = arch_of(job.sequence.generation);
+  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
+  const auto refuse = [&](JobFault fault, std::string why) {
+    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = {fault, std::move(why)}};
+    static_cast<void>(job.out.try_write(event));
+    job.out.close();
+  };
+  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (arch->failed) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run->phase != Phase::kIdle || run->logits.empty()) {
+    return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
+  }
+  models::SamplingParams params = sampling_params(job.sampling);
+  const std::size_t vocab = arch->model().config().vocab;
+  if (const auto errors = params.validate(vocab); !errors.empty()) {
+    return refuse(JobFault::kBadJob, errors.front().describe());
+  }
+  run->sampler.emplace(std::move(params), vocab, job.choice);
+  for (std::uint32_t i = 0; i < run->prompt_end; ++i) {
+    run->sampler->accept((*run->prompt)[i], models::TokenOrigin::kPrompt);
+  }
+  run->out = std::move(job.out);
+  run->max_tokens = std::max(job.max_tokens, 1U);
+  run->stop_tokens = std::move(job.stop_tokens);
+  run->awaits_credit = false;
+  run->phase = Phase::kDecode;
+  sample(*arch, *run);
+  kick();
+}
+
+// -- the step
+
+void DeviceWorker::on(RunStep) {
+  step_posted_ = false;
+  if (step_arch_ != nullptr) return;
+  someone_is_short_ = false;
+  admit();
+  for (std::size_t tries = archs_.size(); tries > 0 && step_arch_ == nullptr; --tries) {
+    LoadedArch& arch = *archs_[turn_++ % archs_.size()];
+    if (arch.failed) continue;
+    BatchLimits limits = options_.batch;
+    limits.grid = arch.rules().grid;
+    const std::vector<Runnable> able = runnable(arch);
+    const std::vector<BatchSlice> batch = plan_batch(able, limits);
+    if (!batch.empty() && fill_step(arch, batch)) step_arch_ = &arch;
+  }
+  publish();
+  if (step_arch_ == nullptr) {
+    if (someone_is_short_ && !looking_again_ && !reclaiming_) {
+      looking_again_ = true;
+      launch(look_again_soon());
+      give_up_if_stuck();
+    }
+    return;
+  }
+  short_since_ = {};
+  look_again_ = kFirstLook;
+  options_.figures->step_began_ns.store(now_ns(), std::memory_order_relaxed);
+  try {
+    inject_faults(*step_arch_);
+  } catch (const std::exception& error) {
+    work_.failure = std::current_exception();
+    finish_step();
+    return;
+  }
+  if (step_arch_->rules().decode_is_prefill) {
+    step_arch_->runner().start(work_, [] {});
+    finish_step();
+  } else {
+    step_arch_->runner().start(work_, [me = self(*this)] { me.tell(StepDone{}); });
+  }
+}
+
+void DeviceWorker::on(StepDone) {
+  finish_step();
+}
+
+std::vector<Runnable> DeviceWorker::runnable(LoadedArch& arch) {
+  std::vector<Runnable> able;
+  const DeviceRules rules = arch.rules();
+  for (auto& [number, run] : arch.sequences()) {
+    if (!run.state || run.phase == Phase::kIdle || run.closing || run.in_step) continue;
+    if (checkpoint_is_due(run)) {
+      take_checkpoint(arch, run);
+      if (checkpoint_is_due(run)) continue;  // its memory is on the way
+    }
+    Runnable one{.key = number,
+                 .decodes = false,
+                 .at = run.stored(),
+                 .stop_at = run.prompt_end,
+                 .priority = run.priority,
+                 .order = run.order,
+                 .last_step = run.last_step};
+    if (run.phase == Phase::kPrefill) {
+      if (!run.checkpoints.empty()) one.stop_at = run.checkpoints.front();
+    } else if (one.at < run.settled()) {  // catches up
+      if (rules.decode_is_prefill) one.stop_at = run.settled();
+      one.decodes = one.at >= one.stop_at;
+    } else {
+      if (run.awaits_credit) continue;
+      one.decodes = true;
+    }
+    able.push_back(one);
+  }
+  return able;
+}
+
+bool DeviceWorker::fill_step(LoadedArch& arch, const std::vector<BatchSlice>& batch) {
+  work_ = {};
+  step_prefills_.clear();
+  step_decodes_.clear();
+  step_tokens_.clear();
+  step_tokens_.reserve(batch.size());  // slices point into it
+  for (const BatchSlice& slice : batch) add_slice(arch, slice);
+  return !step_tokens_.empty();
+}
+
+bool DeviceWorker::add_slice(LoadedArch& arch, const BatchSlice& slice) {
+  const auto found = arch.sequences().find(slice.key);
+  if (found == arch.sequences().end()) return false;
+  SequenceRun& run = found->second;
+  if (!run.state || run.phase == Phase::kIdle) return false;  // preempted for one before it
+  const std::uint32_t at = run.stored();
+  const std::uint64_t pages = (at + slice.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
+  const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
+  if (find_room(new_pages * arch.page_bytes(), &run) != Room::kHere) return false;
+  if (!run.state->reserve(slice.tokens)) return false;
+  std::vector<protocol::TokenId>& tokens = step_tokens_.emplace_back();
+  for (std::uint32_t i = 0; i < slice.tokens; ++i) tokens.push_back(run.token_at(at + i));
+  run.in_step = true;
+  run.step_end = at + slice.tokens;
+  run.last_step = steps_;
+  models::Slice part{.sequence = &*run.state, .tokens = tokens, .logits = models::Slice::Logits::kLast};
+  if (slice.decodes) {
+    work_.decodes.push_back(part);
+    step_decodes_.push_back(slice.key);
+  } else {
+    const std::uint32_t end = at + slice.tokens;
+    const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;
+    // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
+    const bool judged = arch.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
+    if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    work_.prefills.push_back(part);
+    step_prefills_.push_back(slice.key);
+  }
+  return true;
+}
+
+void DeviceWorker::finish_step() {
+  LoadedArch& arch = *step_arch_;
+  step_arch_ = nullptr;
+  ++steps_;
+  options_.figures->step_began_ns.store(0, std::memory_order_relaxed);
+  WorkerFigures::add(options_.figures->steps);
+  for (const auto* keys : {&step_prefills_, &step_decodes_}) {
+    for (const std::uint64_t key : *keys) arch.sequences().at(key).in_step = false;
+  }
+  if (work_.failure) {
+    try {
+      std::rethrow_exception(work_.failure);
+    } catch (const std::exception& error) {
+      fail_arch(arch, error.what());
+    } catch (...) {
+      fail_arch(arch, "an unknown exception");
+    }
+  } else {
+    const std::size_t vocab = arch.model().config().vocab;
+    const float* row = work_.prefill_logits.data();
+    for (std::size_t i = 0; i < step_prefills_.size(); ++i) {
+      SequenceRun& run = arch.sequences().at(step_prefills_[i]);
+      const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone;
+      const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
+      WorkerFigures::add(options_.figures->prefill_tokens, tokens);
+      run.computed += tokens;
+      if (run.phase == Phase::kPrefill && !run.closing) finish_prefill(arch, run, has_row ? row : nullptr);
+      if (has_row) row += vocab;
+    }
+    row = work_.decode_logits.data();
+    for (std::size_t i = 0; i < step_decodes_.size(); ++i, row += vocab) {
+      SequenceRun& run = arch.sequences().at(step_decodes_[i]);
+      WorkerFigures::add(options_.figures->decode_tokens);
+      if (run.phase == Phase::kDecode && !run.closing) finish_decode(arch, run, row);
+    }
+  }
+  for (const auto* keys : {&step_prefills_, &step_decodes_}) {
+    for (const std::uint64_t key : *keys) {
+      const auto found = arch.sequences().find(key);
+      if (found != arch.sequences().end() && found->second.closing) {
+        arch.remove(found->second.id);
+        memory_changed();
+      }
+    }
+  }
+  work_ = {};
+  auto drops = std::move(drops_after_step_);
+  drops_after_step_.clear();
+  for (auto& [generation, reply] : drops) drop_arch(generation, std::move(reply));
+  kick();
+}
+
+bool DeviceWorker::checkpoint_is_due(const SequenceRun& run) const {
+  return run.phase == Phase::kPrefill && !run.checkpoints.empty() && run.checkpoints.front() == run.stored();
+}
+
+void DeviceWorker::finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits) {
+  const std::size_t vocab = arch.model().config().vocab;
+  const bool healthy = logits == nullptr || all_finite({logits, vocab});
+  if (checkpoint_is_due(run)) {
+    if (healthy) {
+      take_checkpoint(arch, run);
+    } else {
+      WorkerFigures::add(options_.figures->unhealthy);
+      run.report_to.tell(protocol::CheckpointTaken{.sequence = run.id, .at = run.stored(), .healthy = false});
+      run.checkpoints.pop_front();
+    }
+  }
+  if (run.stored() < run.prompt_end) return;
+  run.phase = Phase::kIdle;
+  auto reply = std::move(run.prefilled);
+  if (!healthy) {
+    WorkerFigures::add(options_.figures->unhealthy);
+    return reply.answer(protocol::JobResult<protocol::Prefilled>(
+        JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
+  }
+  run.logits.assign(logits, logits + vocab);
+  protocol::Prefilled done{.computed = run.computed, .digest = 0};
+  if (run.want_digest) {
+    done.digest = hash_of(run.logits) ^ arch.store().look_at_slot(*run.state).checksum;
+  }
+  reply.answer(protocol::JobResult<protocol::Prefilled>(done));
+}
+
+// Leaves the checkpoint due if its memory is on the way.
+void DeviceWorker::take_checkpoint(LoadedArch& arch, SequenceRun& run) {
+  protocol::CheckpointTaken taken{.sequence = run.id, .at = run.stored()};
+  const bool has_tail = run.stored() % gpu::kPageTokens != 0;
+  const bool was_short = someone_is_short_;
+  const Room room = find_room(arch.slot_bytes() + has_tail * arch.page_bytes(), nullptr);
+  someone_is_short_ = was_short;  // a checkpoint alone is no reason to wait
+  if (room == Room::kComing && run.stored() < run.prompt_end) return;
+  std::optional<gpu::Snapshot> state;
+  if (room == Room::kHere) state = arch.store().capture(*run.state);
+  if (!state) {
+    WorkerFigures::add(options_.figures->checkpoints_skipped);
+  } else if (!state->finite()) {
+    WorkerFigures::add(options_.figures->unhealthy);
+    taken.healthy = false;
+  } else {
+    WorkerFigures::add(options_.figures->checkpoints);
+    const std::uint64_t bytes = state->exclusive_bytes();
+    const protocol::SnapshotId id =
+        arch.add_snapshot({.state = std::move(*state), .tokens = run.prompt, .owner = run.id});
+    taken.snapshot = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = bytes};
+  }
+  run.checkpoints.pop_front();
+  if (run.report_to) run.report_to.tell(std::move(taken));
+}
+
+void DeviceWorker::finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits) {
+  if (run.stored() <= run.settled()) return;  // it was catching up
+  run.logits.assign(logits, logits + arch.model().config().vocab);
+  sample(arch, run);
+}
+
+// The next token from run.logits.
+void DeviceWorker::sample(LoadedArch& arch, SequenceRun& run) {
+  if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
+  const models::SampleResult result = run.sampler->sample(run.logits, sampler_scratch_);
+  if (const auto* error = std::get_if<models::SampleError>(&result)) {
+    const bool unhealthy = *error == models::SampleError::kNoLogits;
+    if (unhealthy) WorkerFigures::add(options_.figures->unhealthy);
+    return end_work(run,
+                    {unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(*error)});
+  }
+  const models::Sampled& sampled = std::get<models::Sampled>(result);
+  run.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
+  run.decoded.push_back(sampled.token);
+  run.logits.clear();
+  DecodeEvent event{.token = protocol::DecodedToken{.token = sampled.token, .logprob = sampled.logprob}};
+  for (const models::TokenLogprob& top : sampled.top) event.token->top.emplace_back(top.token, top.logprob);
+  const auto& stops = run.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
+    event.end = DecodeEnd::kStopToken;
+  } else if (run.decoded.size() >= run.max_tokens) {
+    event.end = DecodeEnd::kLength;
+  }
+  static_cast<void>(arch);
+  send(run, std::move(event));
+}
+
+void DeviceWorker::send(SequenceRun& run, DecodeEvent event) {
+  const bool last = event.end.has_value();
+  const std::optional<runtime::Result<void>> written = run.out.try_write(event);
+  if (last) run.phase = Phase::kIdle;
+  if (!written) {
+    run.awaits_credit = true;
+    launch(send_when_credited(run.id, std::move(event)));
+  } else if (!written->ok()) {
+    end_work(run, {JobFault::kCancelled, "nobody reads"});
+  } else if (last) {
+    run.out.close();
+  }
+}
+
+runtime::Task<void> DeviceWorker::send_when_credited(protocol::SequenceId id, DecodeEvent event) {
+  SequenceRun* run = find(id);
+  if (run == nullptr) co_return;
+  const bool last = event.end.has_value();
+  auto writing = run->out.write(std::move(event));
+  const runtime::Result<void> written = co_await writing;
+  run = find(id);
+  if (run == nullptr) co_return;
+  run->awaits_credit = false;
+  if (!written.ok()) {
+    end_work(*run, {JobFault::kCancelled, "nobody reads"});
+  } else if (last) {
+    run->out.close();
+  }
+  kick();
+}
+
+// -- ends
+
+void DeviceWorker::end_work(SequenceRun& run, const JobError& error) {
+  const Phase phase = std::exchange(run.phase, Phase::kIdle);
+  run.checkpoints.clear();
+  if (phase == Phase::kPrefill) {
+    auto reply = std::move(run.prefilled);
+    reply.answer(protocol::JobResult<protocol::Prefilled>(error));
+  } else if (phase == Phase::kDecode) {
+    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error};
+    // Without credit the reader learns of it by the end of the stream.
+    if (!run.awaits_credit) static_cast<void>(run.out.try_write(event));
+    run.out.fail({runtime::ErrorCode::kFailed, error.message});
+  }
+}
+
+void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why) {
+  WorkerFigures::add(options_.figures->faults);
+  arch.failed = true;
+  const JobError error{JobFault::kDeviceFailed, "the device failed: " + why};
+  for (auto& [number, run] : arch.sequences()) {
+    end_work(run, error);
+    run.state.reset();
+  }
+  std::vector<std::uint64_t> snapshots;
+  for (const auto& [number, record] : arch.snapshots()) snapshots.push_back(number);
+  for (const std::uint64_t number : snapshots) {
+    arch.remove(protocol::SnapshotId{.generation = arch.generation(), .number = number});
+  }
+  memory_changed();
+  if (options_.supervisor) {
+    options_.supervisor.tell(protocol::ArchFailed{.arch = arch.describe().arch, .why = why});
+  }
+}
+
+void DeviceWorker::give_up_if_stuck() {
+  const auto now = std::chrono::steady_clock::now();
+  if (short_since_ == std::chrono::steady_clock::time_point{}) {
+    short_since_ = now;
+    return;
+  }
+  if (now - short_since_ < options_.patience) return;
+  short_since_ = {};
+  // Whoever computes would have made progress; so the oldest that is short gets its answer.
+  SequenceRun* oldest = nullptr;
+  for (const auto& arch : archs_) {
+    for (auto& [number, run] : arch->sequences()) {
+      if (run.phase == Phase::kIdle || run.awaits_credit) continue;
+      if (oldest == nullptr || run.order < oldest->order) oldest = &run;
+    }
+  }
+  const JobError error{JobFault::kNoMemory, "the device's memory is taken and nothing more can be freed"};
+  if (oldest != nullptr) return end_work(*oldest, error);
+  if (waiting_.empty()) return;
+  std::uint64_t running = 0;
+  for (const auto& arch : archs_) running += arch->sequences().size();
+  if (running > 0) return;  // they may pause or finish; whoever waits has its own patience
+  waiting_.front().reply.answer(protocol::JobResult<protocol::Opened>(error));
+  waiting_.pop_front();
+}
+
+void DeviceWorker::inject_faults(LoadedArch& arch) {
+  if (!fault_) return;
+  if (fault_->after_steps > 0) {
+    --fault_->after_steps;
+    return;
+  }
+  const protocol::InjectFault fault = *fault_;
+  fault_.reset();
+  using Kind = protocol::InjectFault::Kind;
+  switch (fault.kind) {
+    case Kind::kOutOfMemory:
+      throw std::bad_alloc();
+    case Kind::kFailedStep:
+      throw std::runtime_error("a fault was injected");
+    case Kind::kNanState:
+      for (const auto* slices : {&work_.prefills, &work_.decodes}) {
+        for (const models::Slice& slice : *slices) {
+          // All ones is NaN as f32 and as bf16.
+          if (arch.slot_bytes() > 0) std::memset(slice.sequence->slot_data(), 0xff, arch.slot_bytes());
+          if (arch.page_bytes() > 0) std::memset(slice.sequence->page_data(0), 0xff, arch.page_bytes());
+        }
+      }
+      break;
+    case Kind::kHang:
+      std::this_thread::sleep_for(std::chrono::milliseconds(fault.hang_ms));
+      break;
+    case Kind::kDamage:
+      break;
+  }
+}
+
+}  // namespace reprise::actors

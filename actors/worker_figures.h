@@ -1,0 +1,37 @@
+#pragma once
+// What a device worker lets everyone see at any time, so that health checks and metrics never wait for it.
+//
+// Threading: written by the worker, read by anybody. Relaxed throughout: each number stands for itself.
+
+#include <atomic>
+#include <cstdint>
+
+namespace reprise::actors {
+
+struct WorkerFigures {
+  std::atomic<std::uint64_t> steps{0};
+  std::atomic<std::int64_t> step_began_ns{0};  // of the step in progress, steady clock; 0: none
+  std::atomic<std::uint64_t> prefill_tokens{0};
+  std::atomic<std::uint64_t> decode_tokens{0};
+  std::atomic<std::uint64_t> limit_bytes{0};
+  std::atomic<std::uint64_t> used_bytes{0};
+  std::atomic<std::uint64_t> sequences{0};
+  std::atomic<std::uint64_t> snapshots{0};
+  std::atomic<std::uint64_t> waiting{0};  // to be admitted
+  std::atomic<std::uint64_t> checkpoints{0};
+  std::atomic<std::uint64_t> checkpoints_skipped{0};  // there was no memory
+  std::atomic<std::uint64_t> unhealthy{0};            // states that were not finite
+  std::atomic<std::uint64_t> damaged{0};              // snapshots that failed their check
+  std::atomic<std::uint64_t> preemptions{0};
+  std::atomic<std::uint64_t> reclaims{0};
+  std::atomic<std::uint64_t> faults{0};
+
+  static void add(std::atomic<std::uint64_t>& figure, std::uint64_t count = 1) {
+    figure.fetch_add(count, std::memory_order_relaxed);
+  }
+  static void set(std::atomic<std::uint64_t>& figure, std::uint64_t value) {
+    figure.store(value, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace reprise::actors

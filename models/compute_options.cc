@@ -1,0 +1,42 @@
+#include "models/compute_options.h"
+
+#include <optional>
+
+namespace reprise::models {
+namespace {
+
+[[noreturn]] void refuse(const std::string& setting, const std::string& value, const std::string& allowed) {
+  throw SettingError(setting + ": '" + value + "' is not one of " + allowed);
+}
+
+}  // namespace
+
+ComputeOptions compute_options(const std::string& compute, const std::string& kv_dtype,
+                               const std::string& isa) {
+  ComputeOptions options;
+  if (compute == "f32") {
+    options.compute = gpu::Compute::kF32;
+  } else if (compute == "auto") {
+    options.compute = gpu::Compute::kAuto;
+  } else {
+    refuse("compute", compute, "f32, auto");
+  }
+  if (kv_dtype == "f32") {
+    options.kv = gpu::KvType::kF32;
+  } else if (kv_dtype == "bf16") {
+    options.kv = gpu::KvType::kBF16;
+  } else if (kv_dtype == "auto") {
+    options.kv = options.compute == gpu::Compute::kF32 ? gpu::KvType::kF32 : gpu::KvType::kBF16;
+  } else {
+    refuse("kv-dtype", kv_dtype, "f32, bf16, auto");
+  }
+  if (!isa.empty()) {
+    const std::optional<gpu::Isa> named = gpu::isa_named(isa);
+    if (!named) refuse("isa", isa, "plain, neon, avx2, avx512");
+    if (!gpu::is_available(*named)) throw SettingError("isa: this processor or build has no " + isa);
+    options.isa = *named;
+  }
+  return options;
+}
+
+}  // namespace reprise::models
