@@ -14,14 +14,25 @@
 //   Lookup       the deepest entry on the prompt's path at or before prompt - 1; where a state can be cut at
 //                any token (`any_token`, attention alone), also an entry beyond, cut down to what is shared.
 //   Supersede    an entry of kHistory, kPromptEnd or kTurnEnd replaces shorter ones of these origins on its
-//                path that an earlier request of the same conversation made.
-//   Leases       a leased entry is never dropped; it may be superseded and then goes with its last lease.
-//   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim.
+//                path that an earlier request of the same conversation made. Where states can be cut, the
+//                longer one can do all that the shorter could: the origins do not matter then. A pinned entry
+//                is not superseded.
+//   Leases       a leased entry is never dropped; it may be superseded, is then found no more, and goes with
+//                its last lease.
+//   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim
+//                nor to its time to live.
 //   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last.
-//   Tombstones   a node remembers how its last entry went, so that a later miss can say so.
+//   Tombstones   a node remembers how its last entry went, so that a later miss can say so. A superseded
+//                entry leaves none.
+//   Reasons      with possible = what is known of the prompt, at most prompt - 1, on the grid: all of it
+//                restored: kNone. Not even one step of the grid known: kNeverSeen. Else the tombstone of the
+//                deepest place beyond the restored one, kNoCheckpoint if there is none.
+//   Branches     where the prompt leaves a known path, or ends inside it, beyond what can be restored. A
+//                prompt that goes on where a path ended has left nothing.
 //
-// Bounds: max_entries; max_path_tokens of stored paths, where those that nobody walked for longest go first;
-// max_namespaces, likewise.
+// Bounds: max_entries, which the caller enforces (over_entry_limit); max_path_tokens of stored paths, where
+// those that nobody walked for longest go first; max_namespaces, likewise. Paths and namespaces that carry
+// entries or flights stay whatever these limits say: snapshots and requests are bounded elsewhere.
 // Threading: one owner. Time is passed in, so that a replay can run faster than the clock.
 
 #include <chrono>
@@ -42,9 +53,9 @@ using protocol::MissReason;
 using protocol::Origin;
 using protocol::TokenId;
 
-using EntryId = std::uint64_t;   // never reused
-using FlightId = std::uint64_t;  // never reused
-using Conversation = std::uint64_t;
+using EntryId = std::uint64_t;               // never reused
+using FlightId = std::uint64_t;              // never reused
+using Conversation = std::uint64_t;          // 0: none, and nothing is superseded
 using CacheTime = std::chrono::nanoseconds;  // since any fixed moment
 
 struct PrefixCacheOptions {
@@ -124,6 +135,7 @@ struct PrefixCacheStats {
 
 class PrefixCache {
  public:
+  /// Throws std::invalid_argument: an unknown policy, a grid of 0.
   explicit PrefixCache(PrefixCacheOptions options);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
@@ -131,44 +143,53 @@ class PrefixCache {
 
   // -- flights
 
-  /// The prompt is going to be computed. It stays a flight until end_flight(). Call lead() first, or it finds
-  /// itself.
+  /// The prompt is going to be computed. It stays a flight until end_flight(); its path stays longer. Call
+  /// lead() and lookup() first, or they find the prompt itself.
   FlightId begin_flight(std::string_view name_space, std::span<const TokenId> prompt, CacheTime now);
   void end_flight(FlightId flight);
-  /// The flight that shares most with this prompt, if it shares enough more than entries can give.
+  /// The flight that shares most with this prompt, if it shares enough more than entries can give. Of several
+  /// the one that began first, as far as that is cheap to tell.
   std::optional<Leader> lead(std::string_view name_space, std::span<const TokenId> prompt) const;
 
   // -- lookup
 
   /// Counts as a use of the entry that it finds, and takes a lease on it. Walks, but does not add, the path.
+  /// Finds what has outlived its time as long as expire() has not removed it.
   Found lookup(std::string_view name_space, std::span<const TokenId> prompt, std::uint32_t min_tokens,
                CacheTime now);
-  void release(EntryId entry);  // the lease
+  /// The lease. Returns the snapshot to drop, if the entry was superseded and this was its last lease.
+  /// Nothing happens after a clear(), which ended the lease.
+  [[nodiscard]] std::optional<std::uint64_t> release(EntryId entry);
 
   // -- entries
 
-  /// `tokens` is the prompt from its beginning, at least entry.length long.
+  /// `tokens` is the prompt from its beginning, at least entry.length long; the length stands on the grid. If
+  /// the place is taken, the entry there is used, and pinned if this one was to be.
   Inserted insert(std::string_view name_space, std::span<const TokenId> tokens, const NewEntry& entry,
                   CacheTime now);
-  /// A checkpoint that was not stored, so that later misses can tell: kUnhealthy.
+  /// A checkpoint at the end of these tokens was not stored, so that later misses can tell: kUnhealthy. Does
+  /// nothing where the path is not known or has an entry.
   void note_unhealthy(std::string_view name_space, std::span<const TokenId> tokens);
 
   /// The snapshot that should go first, or nothing if all are leased. `allow_pinned`: pinned ones too.
   std::optional<EntryInfo> least_valuable(CacheTime now, bool allow_pinned) const;
-  /// Takes it out and leaves a tombstone. Its snapshot belongs to the caller. False if unknown or leased.
+  /// Takes it out and leaves a tombstone, none for kNone. Its snapshot belongs to the caller. False if
+  /// unknown or leased.
   bool remove(EntryId entry, MissReason why);
   /// All that have outlived their time, removed; their snapshots.
   std::vector<std::uint64_t> expire(CacheTime now);
-  /// All that stand above max_entries.
+  /// Whether there are more than max_entries.
   bool over_entry_limit() const;
-  /// Everything, with the device's memory gone: tombstones say kLost. Leases end.
+  /// All entries, with the device's memory gone: tombstones say kLost. Leases end; flights stay until their
+  /// owners end them.
   void clear();
 
   // -- looking at it
 
   std::optional<EntryInfo> find(EntryId entry) const;
   PrefixCacheStats stats() const;
-  /// Tokens on paths that an entry covers, each counted once: what shared pages would hold.
+  /// Tokens on paths that an entry covers, each counted once: what shared pages would hold. Superseded
+  /// entries that are still leased do not count.
   std::uint64_t covered_tokens() const;
 
  private:
