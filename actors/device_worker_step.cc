@@ -88,6 +88,12 @@ void DeviceWorker::on(protocol::Prefill job,
     }
     if (at > run->stored()) run->checkpoints.push_back(at);
   }
+  for (const std::uint32_t at : std::exchange(run->early_checkpoints, {})) {
+    const auto place = std::lower_bound(run->checkpoints.begin(), run->checkpoints.end(), at);
+    if (at > run->stored() && at <= job.end && (place == run->checkpoints.end() || *place != at)) {
+      run->checkpoints.insert(place, at);
+    }
+  }
   run->prompt = std::move(job.tokens);
   run->prompt_end = job.end;
   run->decoded.clear();
@@ -104,7 +110,12 @@ void DeviceWorker::on(protocol::Prefill job,
 bool DeviceWorker::on(protocol::AddCheckpoint job) {
   LoadedArch* arch = arch_of(job.sequence.generation);
   SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr || run->phase != Phase::kPrefill || job.at % arch->rules().grid != 0) return false;
+  if (run == nullptr || job.at % arch->rules().grid != 0) return false;
+  if (run->phase == Phase::kIdle && !run->prompt && run->state) {  // it may overtake the prefill
+    if (job.at > run->stored()) run->early_checkpoints.push_back(job.at);
+    return job.at > run->stored();
+  }
+  if (run->phase != Phase::kPrefill) return false;
   const bool planned =
       std::find(run->checkpoints.begin(), run->checkpoints.end(), job.at) != run->checkpoints.end();
   if (!planned) {

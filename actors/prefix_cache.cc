@@ -206,18 +206,31 @@ std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prom
 
 // -- lookup
 
-Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint32_t min_tokens,
-                          CacheTime now) {
+Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
+  const CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return {};
+  const Place place = impl_->tree.match(space->root, prompt);
+  Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
+  const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
+  if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
+  return seen;
+}
+
+Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint32_t min_tokens, CacheTime now,
+                          std::uint32_t known) {
   PrefixCacheStats& counted = impl_->counted;
   Found found;
   found.reason = MissReason::kNeverSeen;
   if (CacheNamespace* space = impl_->namespaces.find(name_space)) {
-    const Place place = impl_->tree.match(space->root, prompt);
+    Place place = impl_->tree.match(space->root, prompt);
     impl_->tree.touch(place, ++impl_->clock);
-    found.known = place.depth;
     const Impl::Best best = impl_->best_for(place, prompt.size());
+    const bool in_flight = known != UINT32_MAX;
+    known = std::max(known, best.at);  // a flight that led may have gone further since
+    if (known < place.depth) place = PrefixTree::above(place, known);
+    found.known = place.depth;
     const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
-    if (PrefixTree::goes_on(place) && branch > best.at) found.branch = branch;
+    if (!in_flight && PrefixTree::goes_on(place) && branch > best.at) found.branch = branch;
     if (best.entry != nullptr && best.at < min_tokens) {
       found.reason = MissReason::kBelowMinimum;
     } else {

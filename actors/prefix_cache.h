@@ -86,6 +86,13 @@ struct Found {
       branch;  // a place, after `restore`, where a checkpoint of kBranch should be taken
 };
 
+/// What is known of a prompt.
+struct Sighting {
+  std::uint32_t known = 0;              // tokens of it that are on a path
+  std::uint32_t restorable = 0;         // what a lookup would restore now
+  std::optional<std::uint32_t> branch;  // as in Found
+};
+
 /// A flight worth waiting for: `at` is the place, on the grid, up to which the two prompts are equal.
 struct Leader {
   FlightId flight;
@@ -153,10 +160,14 @@ class PrefixCache {
 
   // -- lookup
 
+  /// What is known of a prompt before it becomes a flight itself; nothing is counted or leased.
+  Sighting peek(std::string_view name_space, std::span<const TokenId> prompt) const;
+
   /// Counts as a use of the entry that it finds, and takes a lease on it. Walks, but does not add, the path.
-  /// Finds what has outlived its time as long as expire() has not removed it.
+  /// Finds what has outlived its time as long as expire() has not removed it. `known`: what peek() saw, for a
+  /// prompt that is a flight by now; paths beyond it are its own and explain nothing, and it has no branch.
   Found lookup(std::string_view name_space, std::span<const TokenId> prompt, std::uint32_t min_tokens,
-               CacheTime now);
+               CacheTime now, std::uint32_t known = UINT32_MAX);
   /// The lease. Returns the snapshot to drop, if the entry was superseded and this was its last lease.
   /// Nothing happens after a clear(), which ended the lease.
   [[nodiscard]] std::optional<std::uint64_t> release(EntryId entry);

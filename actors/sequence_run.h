@@ -45,7 +45,8 @@ struct SequenceRun {
   std::vector<protocol::SnapshotId> snapshots;  // taken of it, not adopted
 
   // -- prefill
-  std::deque<std::uint32_t> checkpoints;  // still to be taken, ascending
+  std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
+  std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
   bool want_digest = false;
   std::uint32_t computed = 0;
   runtime::Ref<protocol::CheckpointTaken> report_to;

@@ -1,0 +1,28 @@
+#pragma once
+// What a registry lets everyone see at any time.
+//
+// Threading: written by the registry, read by anybody. Relaxed throughout: each number stands for itself.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "protocol/cache_report.h"
+
+namespace reprise::actors {
+
+struct RegistryFigures {
+  using Figure = std::atomic<std::uint64_t>;
+
+  Figure lookups{0}, prompt_tokens{0}, restored_tokens{0};
+  std::array<Figure, protocol::kMissReasons> by_reason{};
+  std::array<Figure, protocol::kOrigins> hits_by_origin{};
+  std::array<Figure, protocol::kOrigins> inserts_by_origin{};
+  Figure evicted{0}, expired{0}, superseded{0}, self_evicted{0}, followers{0};
+  Figure entries{0}, leases{0}, pinned{0}, flights{0}, path_tokens{0}, namespaces{0}, adopted_bytes{0},
+      budget_bytes{0};
+  Figure verified{0}, mismatches{0};                   // shadow verification
+  std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // of the entry that would go first
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,89 @@
+#pragma once
+// What requests ask of the registry of prefixes, one for each model.
+//
+// A request announces its prompt, looks it up when it has a sequence, and inserts the checkpoints that its
+// prefill takes. From Announced to EndFlight the prompt is in flight: others that share its beginning wait
+// for its checkpoints instead of computing the same.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/cache_report.h"
+#include "protocol/job.h"
+
+namespace reprise::protocol {
+
+using FlightNumber = std::uint64_t;
+
+struct Announced {
+  FlightNumber flight = 0;
+  std::uint32_t known = 0;                // tokens of the prompt that were seen before
+  std::uint32_t restorable = 0;           // what a lookup would have found just now
+  std::optional<std::uint32_t> branch{};  // take a checkpoint here: others may leave at this place, too
+  bool waited = false;                    // for a prompt in flight
+};
+struct Announce {
+  using Reply = Announced;
+  std::string name_space;
+  SharedTokens prompt;
+};
+
+struct LookedUp {
+  struct Restore {
+    std::uint64_t lease = 0;  // to be ended with EndLease when RestoreKv has answered
+    SnapshotId snapshot;
+    std::uint32_t at = 0;
+    Origin origin = Origin::kSpaced;
+    std::uint64_t conversation = 0;
+  };
+  std::optional<Restore> restore{};
+  MissReason reason = MissReason::kNone;
+  std::uint32_t known = 0;
+  std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
+};
+struct Lookup {
+  using Reply = LookedUp;
+  FlightNumber flight = 0;
+  SequenceId sequence;  // that is going to compute it
+  std::uint32_t min_tokens = 0;
+};
+
+struct EndLease {
+  std::uint64_t lease = 0;
+  MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes
+};
+
+struct InsertReply {
+  bool adopted = false;
+};
+struct Insert {
+  using Reply = InsertReply;
+  FlightNumber flight = 0;  // whose checkpoint it is; it may have ended
+  std::string name_space;
+  SharedTokens tokens;  // at least as long as the snapshot
+  SnapshotTaken snapshot;
+  Origin origin = Origin::kSpaced;
+  std::uint64_t conversation = 0;
+  bool pinned = false;
+};
+
+/// A checkpoint of this flight was not taken: whoever waits for it need not.
+struct CheckpointMissed {
+  FlightNumber flight = 0;
+  std::uint32_t at = 0;
+  bool healthy = true;  // false: its state was not finite
+};
+
+struct EndFlight {
+  FlightNumber flight = 0;
+};
+
+/// The entry at this place turned out to be wrong.
+struct DropEntry {
+  std::string name_space;
+  SharedTokens tokens;
+  std::uint32_t length = 0;
+};
+
+}  // namespace reprise::protocol
