@@ -141,17 +141,21 @@ void DeviceWorker::on(protocol::OpenSequence job,
 }
 
 void DeviceWorker::on(protocol::CloseSequence job) {
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr) return;
-  end_work(*run, {JobFault::kCancelled, "the sequence was closed"});
-  if (run->saved) swapped_bytes_ -= run->saved->bytes.size();
-  if (run->in_step) {
-    run->closing = true;
-  } else {
-    arch->remove(job.sequence);
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    return one.job.arch == job.arch && one.job.ticket == job.ticket;
+  });
+  LoadedArch* arch = arch_of(job.arch.generation);
+  SequenceRun* run = arch == nullptr ? nullptr : arch->find_ticket(job.ticket);
+  if (run != nullptr) {
+    end_work(*run, {JobFault::kCancelled, "the sequence was closed"});
+    if (run->saved) swapped_bytes_ -= run->saved->bytes.size();
+    if (run->in_step) {
+      run->closing = true;
+    } else {
+      arch->remove(run->id);
+    }
+    memory_changed();
   }
-  memory_changed();
   kick();
 }
 

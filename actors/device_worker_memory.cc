@@ -62,7 +62,7 @@ bool DeviceWorker::admit_one(Waiting& waiting) {
   }
   std::optional<gpu::Sequence> state = arch->store().open();
   if (!state) return false;
-  SequenceRun& run = arch->add_sequence();
+  SequenceRun& run = arch->add_sequence(waiting.job.ticket);
   run.state = std::move(state);
   run.priority = waiting.job.priority;
   run.order = ++admissions_;

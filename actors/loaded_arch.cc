@@ -96,10 +96,18 @@ SnapshotRecord* LoadedArch::find(protocol::SnapshotId id) {
   return found == snapshots_.end() ? nullptr : &found->second;
 }
 
-SequenceRun& LoadedArch::add_sequence() {
+SequenceRun* LoadedArch::find_ticket(std::uint64_t ticket) {
+  const auto found = tickets_.find(ticket);
+  if (found == tickets_.end()) return nullptr;
+  return find(protocol::SequenceId{.generation = generation_, .number = found->second});
+}
+
+SequenceRun& LoadedArch::add_sequence(std::uint64_t ticket) {
   const std::uint64_t number = next_number_++;
+  tickets_[ticket] = number;
   SequenceRun& run = sequences_[number];
   run.id = {.generation = generation_, .number = number};
+  run.ticket = ticket;
   run.order = number;
   return run;
 }
@@ -121,6 +129,7 @@ void LoadedArch::remove(protocol::SequenceId id) {
     const auto record = snapshots_.find(snapshot.number);
     if (record != snapshots_.end() && !record->second.adopted) snapshots_.erase(record);
   }
+  tickets_.erase(found->second.ticket);
   sequences_.erase(found);
 }
 

@@ -49,7 +49,8 @@ class LoadedArch {
 
   SequenceRun* find(protocol::SequenceId id);
   SnapshotRecord* find(protocol::SnapshotId id);
-  SequenceRun& add_sequence();
+  SequenceRun* find_ticket(std::uint64_t ticket);
+  SequenceRun& add_sequence(std::uint64_t ticket);
   protocol::SnapshotId add_snapshot(SnapshotRecord record);
   void remove(protocol::SequenceId id);
   /// Bytes that came free.
@@ -72,6 +73,7 @@ class LoadedArch {
   gpu::SnapshotGroup adopted_;
   std::unordered_map<std::uint64_t, SnapshotRecord> snapshots_;
   std::unordered_map<std::uint64_t, SequenceRun> sequences_;
+  std::unordered_map<std::uint64_t, std::uint64_t> tickets_;  // -> numbers of sequences
   std::uint64_t next_number_ = 1;
   std::unique_ptr<StepRunner> runner_;
 };

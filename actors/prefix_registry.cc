@@ -171,7 +171,7 @@ Task<protocol::InsertReply> PrefixRegistry::on(protocol::Insert insert) {
                                            .length = length,
                                            .origin = insert.origin,
                                            .conversation = insert.conversation,
-                                           .request = insert.flight,
+                                           .request = insert.request,
                                            .pinned = insert.pinned},
                                           now());
   for (const std::uint64_t old : inserted.superseded) {

@@ -25,6 +25,7 @@ struct SequenceRun {
   enum class Phase : std::uint8_t { kIdle, kPrefill, kDecode };
 
   protocol::SequenceId id;
+  std::uint64_t ticket = 0;
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t order = 0;         // of admission
   std::uint32_t priced_pages = 0;  // promised to it when it was admitted

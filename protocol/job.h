@@ -134,15 +134,18 @@ struct Opened {
 struct OpenSequence {
   using Reply = JobResult<Opened>;
   ArchId arch;
+  std::uint64_t ticket = 0;  // the sender's, never used twice: to close what it has no id of yet
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded
   std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
   Priority priority = Priority::kNormal;
 };
 
-/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it.
+/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket, for
+/// a sender that gave up waiting and cannot know whether it was opened.
 struct CloseSequence {
-  SequenceId sequence;
+  ArchId arch;
+  std::uint64_t ticket = 0;
 };
 /// Ends the prefill or decoding in progress with kCancelled; the sequence stays.
 struct Cancel {

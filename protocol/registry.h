@@ -59,7 +59,8 @@ struct InsertReply {
 };
 struct Insert {
   using Reply = InsertReply;
-  FlightNumber flight = 0;  // whose checkpoint it is; it may have ended
+  FlightNumber flight = 0;   // whose checkpoint it is; it may have ended
+  FlightNumber request = 0;  // the flight of the request that it serves: what one request made stays together
   std::string name_space;
   SharedTokens tokens;  // at least as long as the snapshot
   SnapshotTaken snapshot;

@@ -152,6 +152,24 @@ class [[nodiscard]] StreamWrite : public StreamWait {
   std::optional<Result<void>> outcome_;
 };
 
+/// Awaitable of StreamWriter::reader_end(): in good order once the reader has gone.
+template <class T>
+class [[nodiscard]] StreamReaderEnd : public StreamWait {
+ public:
+  StreamReaderEnd(std::shared_ptr<StreamCore<T>> core, CancelToken cancel)
+      : StreamWait(core->writer_side, TimePoint::max(), std::move(cancel)), core_(std::move(core)) {}
+  ~StreamReaderEnd() { withdraw(); }
+
+  Result<void> await_resume() { return std::move(outcome_); }
+
+ private:
+  bool try_finish() override { return core_->reader_ended(); }
+  void finish_with(ErrorCode why) override { outcome_ = why; }
+
+  std::shared_ptr<StreamCore<T>> core_;
+  Result<void> outcome_;
+};
+
 template <class T>
 class StreamReader {
  public:
@@ -220,6 +238,10 @@ class StreamWriter {
         deadline, [&] { return (written = core_->try_write(value)).has_value(); });
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
+
+  /// Waits for the reader to go; kCancelled if the token is. Ends before the next write(): a side waits for
+  /// one thing at a time.
+  StreamReaderEnd<T> reader_end(CancelToken cancel) { return StreamReaderEnd<T>(core_, std::move(cancel)); }
 
   void close() { core_->end_writer(Error{ErrorCode::kEnded}); }
   void fail(Error error) { core_->end_writer(std::move(error)); }

@@ -118,6 +118,50 @@ TEST(Stream, AReaderThatGoesAwayWakesTheWriter) {
   EXPECT_EQ(*written, -static_cast<int>(ErrorCode::kEnded) - 1);
 }
 
+struct WatchReader {
+  using Reply = int;  // 1: the reader went; 0: the watch was given up and the next write went through
+  StreamWriter<int> writer;
+};
+struct GiveUpWatch {};
+class Watchman : public Actor {
+ public:
+  using Accepts = Messages<WatchReader, GiveUpWatch>;
+  static constexpr std::uint32_t kConcurrentHandlers = 2;
+  Task<int> on(WatchReader watch) {
+    auto end = watch.writer.reader_end(watch_.token());
+    const Result<void> ended = co_await end;
+    if (ended.ok()) co_return 1;
+    auto writing = watch.writer.write(7);
+    const Result<void> written = co_await writing;
+    co_return written.ok() ? 0 : -1;
+  }
+  void on(GiveUpWatch) { watch_.cancel(); }
+
+ private:
+  CancelSource watch_;
+};
+
+TEST(Stream, AWriterCanWatchForItsReadersEnd) {
+  for (const bool goes : {true, false}) {
+    System system({.workers = 1});
+    auto watchman = system.spawn<Watchman>();
+    auto [writer, reader] = make_stream<int>(1);
+    Result<int> seen(0);
+    std::thread waiting([&, end = std::make_shared<StreamWriter<int>>(std::move(writer))] {
+      seen = watchman.ask_blocking(WatchReader{std::move(*end)}, 10s);
+    });
+    EXPECT_TRUE(eventually([&] { return system.actors().front().suspended_handlers == 1; }));
+    if (goes) {
+      reader.cancel();
+    } else {
+      watchman.tell(GiveUpWatch{});
+      EXPECT_EQ(*reader.next_blocking(Clock::now() + 5s), 7);
+    }
+    waiting.join();
+    EXPECT_EQ(*seen, goes ? 1 : 0);
+  }
+}
+
 TEST(Stream, AWriterThatGoesAwayWakesTheReader) {
   System system({.workers = 1});
   auto sink = system.spawn<Sink>();

@@ -1,0 +1,34 @@
+#pragma once
+// From what a client sent to tokens, and the parameters that its request really means.
+//
+// Threading: pure functions over an immutable model.
+
+#include <string>
+
+#include "actors/served_model.h"
+#include "protocol/service.h"
+
+namespace reprise::actors {
+
+struct PreparedPrompt {
+  protocol::SharedTokens tokens;
+  std::string tail;              // the last bytes of its text
+  std::uint32_t max_tokens = 0;  // that may be decoded
+  protocol::Sampling sampling;   // every field that has a meaning is set
+  std::vector<protocol::TokenId> stop_tokens;
+};
+
+/// Renders, tokenises, and checks all that can be checked without the device.
+protocol::Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
+                                                                         const ServedModel& model);
+
+/// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a BOS
+/// is added where the model was made with one and the text does not begin with it.
+protocol::TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
+
+/// What stands before the next user message if the conversation goes on from this reply, up to the last stable
+/// cut; empty where that cannot be told.
+protocol::TokenList history_of(const protocol::ChatPrompt& chat, const protocol::Json& reply_message,
+                               const ServedModel& model);
+
+}  // namespace reprise::actors

@@ -1,0 +1,115 @@
+#pragma once
+// RequestActor: one request from its prompt to its last token, and what is done for its next turn.
+//
+//   prepare   render, tokenise, check                                   Failed, or
+//   announce  the registry may let it wait for another with the same beginning
+//   open      a sequence, when there is memory for it                   Admitted
+//   restore   the deepest snapshot of its beginning
+//   prefill   the rest, with checkpoints that go to the registry as they are taken
+//   decode    all choices in step with each other; n > 1 go on from one prefill        Started, Delta..., Finished
+//   keep      the state behind the reply, where it is canonical         Done
+// Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
+// of restored answers is recomputed cold and compared.
+//
+// Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease and
+// the flight end with the guards that hold them.
+//
+// Threading: an actor on the pool, one for each request.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/prompt_text.h"
+#include "actors/served_model.h"
+#include "models/text_stream.h"
+#include "protocol/reply_parser.h"
+#include "protocol/service.h"
+#include "runtime/actor.h"
+
+namespace reprise::actors {
+
+/// To every request of a model whose device hangs: it will not answer.
+struct ModelLost {
+  std::string why;
+};
+
+struct RequestJob {
+  protocol::GenerateRequest request;
+  std::shared_ptr<const ServedModel> model;
+  runtime::StreamWriter<protocol::Event> out;
+  std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
+  std::shared_ptr<void> idle_slot;  // may be null: then no idle work
+};
+
+class RequestActor : public runtime::Actor {
+ public:
+  struct AwaitInserts {
+    using Reply = protocol::Nothing;
+  };
+  using Accepts = runtime::Messages<protocol::CheckpointTaken, ModelLost, AwaitInserts>;
+  static constexpr const char* kName = "request";
+  static constexpr std::uint32_t kConcurrentHandlers = 64;
+
+  explicit RequestActor(RequestJob job);
+  ~RequestActor() override;
+
+  void on_start();
+  runtime::Task<void> on(protocol::CheckpointTaken taken);
+  void on(ModelLost lost);
+  void on(AwaitInserts, runtime::ReplyTo<protocol::Nothing> reply);
+
+ private:
+  using Failure = std::optional<protocol::ServiceError>;
+  struct Choice;
+  class OpenedSequence;
+  class FlightGuard;
+  struct Computation;
+
+  runtime::Task<void> run();
+  runtime::Task<Failure> serve();
+  runtime::Task<void> watch_client();
+
+  // -- request_prefill.cc
+  runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
+  runtime::Task<Failure> restore(Computation& computation);
+  runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
+  runtime::Task<void> inserts_done();
+
+  // -- request_decode.cc
+  runtime::Task<Failure> decode();
+  runtime::Task<Failure> fork();
+  void start_decoding(Choice& choice);
+  runtime::Task<Failure> next_token(Choice& choice);
+  runtime::Task<bool> send(protocol::Event event);
+  runtime::Task<void> keep_turn_end(Choice& choice);
+
+  // -- request_after.cc
+  runtime::Task<void> prefill_history();
+  runtime::Task<void> verify();
+
+  Failure failure_of(const protocol::JobError& error) const;
+  Failure failure_of(const runtime::Error& error) const;
+  bool caches() const;
+  double since_arrival_ms() const;
+
+  RequestJob job_;
+  const runtime::TimePoint arrival_;
+  runtime::CancelSource lost_;          // the client has gone, or the device
+  runtime::CancelSource end_of_watch_;  // for the client
+  bool client_gone_ = false;
+  std::string lost_why_;
+
+  PreparedPrompt prompt_;
+  std::unique_ptr<Computation> main_;
+  Computation* computing_ = nullptr;  // whose checkpoints come in
+  std::uint32_t pending_inserts_ = 0;
+  std::vector<runtime::ReplyTo<protocol::Nothing>> awaiting_inserts_;
+  std::vector<std::unique_ptr<Choice>> choices_;
+  protocol::Usage usage_;
+  std::uint64_t digest_ = 0;
+  bool to_verify_ = false;
+};
+
+}  // namespace reprise::actors

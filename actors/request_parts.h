@@ -1,0 +1,88 @@
+#pragma once
+// The parts of a request, and the guards that give back what it holds (actors/request_actor.h).
+//
+// Threading: the request actor's.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/checkpoint_plan.h"
+#include "actors/request_actor.h"
+
+namespace reprise::actors {
+
+/// A sequence, or the wait for one: closed with its end.
+class RequestActor::OpenedSequence {
+ public:
+  explicit OpenedSequence(const ServedModel& model)
+      : worker_(model.worker), arch_(model.arch.arch), ticket_(next_ticket()) {}
+  ~OpenedSequence() { worker_.tell(protocol::CloseSequence{.arch = arch_, .ticket = ticket_}); }
+  OpenedSequence(const OpenedSequence&) = delete;
+  OpenedSequence& operator=(const OpenedSequence&) = delete;
+
+  std::uint64_t ticket() const { return ticket_; }
+  protocol::SequenceId id{};
+
+ private:
+  static std::uint64_t next_ticket() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  }
+
+  runtime::RefOf<DeviceWorker> worker_;
+  protocol::ArchId arch_;
+  std::uint64_t ticket_;
+};
+
+/// A prompt in flight: lands with its end.
+class RequestActor::FlightGuard {
+ public:
+  FlightGuard(runtime::RefOf<PrefixRegistry> registry, protocol::FlightNumber flight)
+      : registry_(std::move(registry)), flight_(flight) {}
+  ~FlightGuard() { registry_.tell(protocol::EndFlight{.flight = flight_}); }
+  FlightGuard(const FlightGuard&) = delete;
+  FlightGuard& operator=(const FlightGuard&) = delete;
+
+ private:
+  runtime::RefOf<PrefixRegistry> registry_;
+  protocol::FlightNumber flight_;
+};
+
+/// Tokens on their way into a sequence: the request's prompt, or idle work for it.
+struct RequestActor::Computation {
+  protocol::SharedTokens tokens;
+  std::uint32_t max_tokens = 0;  // to be decoded afterwards
+  bool reads_cache = false;
+  bool writes_cache = false;
+  protocol::FlightNumber request = 0;  // on whose behalf; 0: its own
+  std::uint64_t conversation = 0;
+
+  std::optional<protocol::Announced> announced{};
+  std::unique_ptr<FlightGuard> flight{};
+  std::unique_ptr<OpenedSequence> sequence{};
+  std::vector<std::uint32_t> wanted{};
+  std::vector<PlannedCheckpoint> plan{};
+  protocol::CacheReport report{};
+  std::uint64_t digest = 0;
+
+  protocol::FlightNumber on_behalf_of() const {
+    return request != 0 ? request : announced ? announced->flight : 0;
+  }
+};
+
+/// One of the request's n answers.
+struct RequestActor::Choice {
+  std::uint32_t index = 0;
+  OpenedSequence* sequence = nullptr;
+  std::unique_ptr<OpenedSequence> own_sequence{};  // all but the first
+  runtime::StreamReader<protocol::DecodeEvent> in{};
+  std::optional<models::TextStream> text{};
+  protocol::TokenList tokens{};
+  std::string reply{};
+  bool finished = false;
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,63 @@
+#pragma once
+// A model as requests use it: what turns text into tokens and back, how its prompts are shaped, and whom to
+// ask. Made by the supervisor when the model is loaded, made anew when it is reloaded after a fault; a request
+// keeps the one it began with.
+//
+// Threading: immutable and shared; may be used from any thread.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint_plan.h"
+#include "actors/device_worker.h"
+#include "actors/prefix_registry.h"
+#include "actors/prompt_shape.h"
+#include "models/config.h"
+#include "models/tokenizer.h"
+#include "protocol/outcome.h"
+#include "protocol/service.h"
+
+namespace reprise::actors {
+
+struct RequestLimits {
+  std::chrono::milliseconds longest_wait{60'000};  // for admission
+  std::uint32_t most_choices = 16;
+  double verify_share = 0;     // of hits, recomputed cold and compared
+  bool prefill_history = true;  // of the next turn, in idle time
+};
+
+struct ServedModel {
+  protocol::ModelCard card;
+  models::TokenIds special;
+  models::SamplingDefaults sampling;
+  std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
+  /// Null: no chat template.
+  std::function<protocol::Outcome<std::string, std::string>(const protocol::ChatPrompt&)> render;
+  PromptShape shape;
+  protocol::ArchLoaded arch;
+  runtime::RefOf<DeviceWorker> worker;
+  runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
+  std::shared_ptr<RegistryFigures> registry_figures;
+  RequestLimits limits;
+  std::function<void(const std::string&)> warn;
+
+  PlanRules plan_rules() const {
+    // Spaced checkpoints of one prompt take at most an eighth of the memory.
+    const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;
+    return {.grid = arch.grid,
+            .any_token = arch.any_token,
+            .most_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
+  }
+  /// Tokens of one sequence that the device has memory for.
+  std::uint64_t most_tokens() const {
+    if (arch.state_bytes < arch.slot_bytes) return 0;
+    if (arch.token_bytes == 0) return UINT32_MAX;
+    const std::uint64_t pages = (arch.state_bytes - arch.slot_bytes) / (arch.token_bytes * arch.page_tokens);
+    return pages * arch.page_tokens;
+  }
+};
+
+}  // namespace reprise::actors
