@@ -48,6 +48,9 @@ struct ReplyFormat {
   /// The family's templates take no other ids than nine letters and digits.
   bool short_ids = false;
 
+  /// The template looks whether a message's content is none, so that beside calls it should stay null.
+  bool null_content = false;
+
   bool has_reasoning() const { return !think_open.empty(); }
   bool has_calls() const { return calls != Calls::kNone; }
 };

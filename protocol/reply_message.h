@@ -40,8 +40,9 @@ class MessageBuilder {
 Json assistant_message(const ReplyPieces& pieces);
 
 /// A message, or an array of messages, for a template: arguments of calls that are text of a JSON object
-/// become that object, and a missing or null content beside calls becomes "", as most templates want them.
-/// All else stays as it is, also arguments that are no JSON.
-Json template_form(Json message_or_messages);
+/// become that object, and a missing or null content beside calls becomes "", as most templates want them,
+/// unless `null_content` (ReplyFormat) says that this one knows null. All else stays as it is, also arguments
+/// that are no JSON.
+Json template_form(Json message_or_messages, bool null_content = false);
 
 }  // namespace reprise::protocol
