@@ -141,9 +141,8 @@ void DeviceWorker::on(protocol::OpenSequence job,
 }
 
 void DeviceWorker::on(protocol::CloseSequence job) {
-  std::erase_if(waiting_, [&](const Waiting& one) {
-    return one.job.arch == job.arch && one.job.ticket == job.ticket;
-  });
+  std::erase_if(waiting_,
+                [&](const Waiting& one) { return one.job.arch == job.arch && one.job.ticket == job.ticket; });
   LoadedArch* arch = arch_of(job.arch.generation);
   SequenceRun* run = arch == nullptr ? nullptr : arch->find_ticket(job.ticket);
   if (run != nullptr) {

@@ -36,7 +36,8 @@ PromptShape learn_shape(const RenderProbe& render, const std::function<bool(Toke
   const std::optional<Tokens> to_first = lead_in(render, {});
   if (!to_user || !to_first) return {};
   PromptShape shape;
-  // From the end of the user's lead-in back to the special token from which on it differs from an assistant's.
+  // From the end of the user's lead-in back to the special token from which on it differs from an
+  // assistant's.
   const std::size_t same_end = common_suffix(*to_user, *to_first);
   const std::size_t same_as_assistant = to_assistant ? common_suffix(*to_user, *to_assistant) : 0;
   for (std::size_t length = 1; length <= same_end; ++length) {

@@ -39,7 +39,8 @@ protocol::Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateReq
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
   if (!model.tokenizer) {
     return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id + "' has no tokenizer: send the prompt as token ids", "prompt"};
+                        "model '" + model.card.id + "' has no tokenizer: send the prompt as token ids",
+                        "prompt"};
   }
   if (const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt)) {
     if (!model.render) {
@@ -47,7 +48,7 @@ protocol::Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateReq
                           "model '" + model.card.id + "' has no chat template: use completions", "messages"};
     }
     auto rendered = model.render(*chat);
-    if (!rendered.ok()) return ServiceError{ServiceErrorCode::kInvalid, rendered.error(), "messages"};
+    if (!rendered.ok()) return rendered.error();
     text = std::move(*rendered) + chat->reply_opening;
     // A template writes its own BOS.
     return model.tokenizer->encode(text);
@@ -77,10 +78,11 @@ protocol::Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::G
   if (request.n == 0 || request.n > model.limits.most_choices) {
     return invalid("n: must be 1 to " + std::to_string(model.limits.most_choices), "n");
   }
-  if (request.max_tokens && *request.max_tokens == 0) return invalid("max_tokens: must be at least 1", "max_tokens");
+  if (request.max_tokens && *request.max_tokens == 0)
+    return invalid("max_tokens: must be at least 1", "max_tokens");
   if (!request.stop.empty() && !model.tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "stop: model '" + model.card.id + "' has no tokenizer",
-                        "stop"};
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "stop: model '" + model.card.id + "' has no tokenizer", "stop"};
   }
   PreparedPrompt prepared;
   std::string text;
@@ -90,23 +92,24 @@ protocol::Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::G
   const auto vocab = static_cast<protocol::TokenId>(model.arch.vocab);
   for (const protocol::TokenId token : *tokens) {
     if (token < 0 || token >= vocab) {
-      return invalid("prompt: token " + std::to_string(token) + " is not in the vocabulary of " +
-                         std::to_string(vocab),
-                     prompt_field);
+      return invalid(
+          "prompt: token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab),
+          prompt_field);
     }
   }
   const std::uint64_t context = model.arch.context;
   if (tokens->size() >= context) {
     return ServiceError{ServiceErrorCode::kTooLong,
-                        "the prompt has " + std::to_string(tokens->size()) + " tokens and the model's context " +
-                            std::to_string(context),
+                        "the prompt has " + std::to_string(tokens->size()) +
+                            " tokens and the model's context " + std::to_string(context),
                         prompt_field};
   }
   std::uint64_t room = context - tokens->size();
   // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
   const std::uint64_t most = model.most_tokens();
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
-  prepared.max_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));
+  prepared.max_tokens =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   prepared.tokens = protocol::share(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);

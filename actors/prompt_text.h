@@ -19,15 +19,15 @@ struct PreparedPrompt {
 };
 
 /// Renders, tokenises, and checks all that can be checked without the device.
-protocol::Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                                         const ServedModel& model);
+protocol::Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(
+    const protocol::GenerateRequest& request, const ServedModel& model);
 
-/// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a BOS
-/// is added where the model was made with one and the text does not begin with it.
+/// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a
+/// BOS is added where the model was made with one and the text does not begin with it.
 protocol::TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
 
-/// What stands before the next user message if the conversation goes on from this reply, up to the last stable
-/// cut; empty where that cannot be told.
+/// What stands before the next user message if the conversation goes on from this reply, up to the last
+/// stable cut; empty where that cannot be told.
 protocol::TokenList history_of(const protocol::ChatPrompt& chat, const protocol::Json& reply_message,
                                const ServedModel& model);
 

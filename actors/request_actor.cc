@@ -21,7 +21,9 @@ void RequestActor::on_start() {
   launch(run());
 }
 
-bool RequestActor::caches() const { return job_.request.cache_prompt && job_.model->registry; }
+bool RequestActor::caches() const {
+  return job_.request.cache_prompt && job_.model->registry;
+}
 
 double RequestActor::since_arrival_ms() const {
   return std::chrono::duration<double, std::milli>(runtime::Clock::now() - arrival_).count();
@@ -88,9 +90,10 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->max_tokens = prompt_.max_tokens;
   main_->reads_cache = main_->writes_cache = caches();
   if (!job_.request.conversation.empty()) {
-    main_->conversation = std::hash<std::string>{}(job_.request.name_space + '\n' + job_.request.conversation) | 1;
+    main_->conversation =
+        std::hash<std::string>{}(job_.request.name_space + '\n' + job_.request.conversation) | 1;
   }
-  main_->report.reason = !job_.model->registry ? protocol::MissReason::kDisabled
+  main_->report.reason = !job_.model->registry        ? protocol::MissReason::kDisabled
                          : !job_.request.cache_prompt ? protocol::MissReason::kRefused
                                                       : protocol::MissReason::kNone;
   Task<Failure> entering = enter(*main_, protocol::Priority::kNormal);

@@ -6,13 +6,13 @@
 //   open      a sequence, when there is memory for it                   Admitted
 //   restore   the deepest snapshot of its beginning
 //   prefill   the rest, with checkpoints that go to the registry as they are taken
-//   decode    all choices in step with each other; n > 1 go on from one prefill        Started, Delta..., Finished
-//   keep      the state behind the reply, where it is canonical         Done
+//   decode    all choices in step with each other; n > 1 go on from one prefill        Started, Delta...,
+//   Finished keep      the state behind the reply, where it is canonical         Done
 // Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
 // of restored answers is recomputed cold and compared.
 //
-// Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease and
-// the flight end with the guards that hold them.
+// Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease
+// and the flight end with the guards that hold them.
 //
 // Threading: an actor on the pool, one for each request.
 

@@ -14,7 +14,8 @@ using runtime::Task;
 Task<void> RequestActor::prefill_history() {
   const ServedModel& model = *job_.model;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request.prompt);
-  if (chat == nullptr || !model.limits.prefill_history || !main_->writes_cache || choices_.size() != 1) co_return;
+  if (chat == nullptr || !model.limits.prefill_history || !main_->writes_cache || choices_.size() != 1)
+    co_return;
   protocol::ReplyParser parser(protocol::detect_reply_format(model.card.chat_template),
                                {.tools = chat->tools,
                                 .prompt_tail = prompt_.tail,
@@ -62,13 +63,13 @@ Task<void> RequestActor::verify() {
   const protocol::CacheReport& report = main_->report;
   if (model.warn) {
     model.warn("a restored state gave other bits than a cold run: " + std::to_string(report.restored_tokens) +
-               " of " + std::to_string(report.prompt_tokens) + " tokens restored, from a checkpoint of origin " +
+               " of " + std::to_string(report.prompt_tokens) +
+               " tokens restored, from a checkpoint of origin " +
                std::string(protocol::name_of(*report.origin)) + ", model fingerprint " +
                std::to_string(model.arch.fingerprint) + "; the entry is dropped");
   }
-  model.registry.tell(protocol::DropEntry{.name_space = job_.request.name_space,
-                                          .tokens = prompt_.tokens,
-                                          .length = report.restored_tokens});
+  model.registry.tell(protocol::DropEntry{
+      .name_space = job_.request.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
 }
 
 }  // namespace reprise::actors

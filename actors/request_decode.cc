@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/request_parts.h"
+#include "protocol/token_hash.h"
 
 namespace reprise::actors {
 
@@ -84,7 +85,8 @@ Task<RequestActor::Failure> RequestActor::fork() {
     if (!restored->ok()) co_return failure_of(restored->error());
     choices_.push_back(std::move(choice));
   }
-  auto dropping = model.worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kWorkerDeadline, lost_.token());
+  auto dropping =
+      model.worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kWorkerDeadline, lost_.token());
   const Result<protocol::Dropped> dropped = co_await dropping;
   static_cast<void>(dropped);
   co_return std::nullopt;

@@ -19,7 +19,8 @@ constexpr std::chrono::hours kPatience{24};
 
 std::uint64_t new_conversation() {
   static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(2, std::memory_order_relaxed) + 2;  // even: no client's key; relaxed: hands out numbers
+  return last.fetch_add(2, std::memory_order_relaxed) +
+         2;  // even: no client's key; relaxed: hands out numbers
 }
 
 bool carries_on(Origin origin) {
@@ -73,12 +74,12 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     computation.wanted = found->wanted;
     if (!found->restore) break;
     const protocol::LookedUp::Restore& from = *found->restore;
-    auto restoring = model.worker.ask(
-        protocol::RestoreKv{.sequence = computation.sequence->id,
-                            .snapshot = from.snapshot,
-                            .at = from.at,
-                            .token_hash = protocol::token_hash(std::span(*computation.tokens).first(from.at))},
-        kPatience, lost_.token());
+    auto restoring = model.worker.ask(protocol::RestoreKv{.sequence = computation.sequence->id,
+                                                          .snapshot = from.snapshot,
+                                                          .at = from.at,
+                                                          .token_hash = protocol::token_hash(
+                                                              std::span(*computation.tokens).first(from.at))},
+                                      kPatience, lost_.token());
     const Result<protocol::JobResult<protocol::Restored>> restored = co_await restoring;
     MissReason failed = MissReason::kNone;
     if (restored.ok() && !restored->ok()) {
@@ -98,7 +99,8 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     }
     report.restored_tokens = from.at;
     report.origin = from.origin;
-    if (computation.conversation == 0 && carries_on(from.origin)) computation.conversation = from.conversation;
+    if (computation.conversation == 0 && carries_on(from.origin))
+      computation.conversation = from.conversation;
     break;
   }
   if (computation.conversation == 0) computation.conversation = new_conversation();
@@ -116,10 +118,9 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .report_to = self(*this)};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      computation.plan =
-          plan_checkpoints(*computation.tokens, find_borders(model.shape, *computation.tokens),
-                           computation.report.restored_tokens, computation.announced->branch, computation.wanted,
-                           model.plan_rules());
+      computation.plan = plan_checkpoints(*computation.tokens, find_borders(model.shape, *computation.tokens),
+                                          computation.report.restored_tokens, computation.announced->branch,
+                                          computation.wanted, model.plan_rules());
     }
     for (const PlannedCheckpoint& planned : computation.plan) prefill.checkpoints.push_back(planned.at);
   }
@@ -136,8 +137,8 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
 }
 
 Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
-  if (computing_ == nullptr || computing_->sequence == nullptr || computing_->sequence->id != taken.sequence ||
-      !computing_->announced) {
+  if (computing_ == nullptr || computing_->sequence == nullptr ||
+      computing_->sequence->id != taken.sequence || !computing_->announced) {
     co_return;
   }
   const ServedModel& model = *job_.model;

@@ -1,7 +1,7 @@
 #pragma once
 // A model as requests use it: what turns text into tokens and back, how its prompts are shaped, and whom to
-// ask. Made by the supervisor when the model is loaded, made anew when it is reloaded after a fault; a request
-// keeps the one it began with.
+// ask. Made by the supervisor when the model is loaded, made anew when it is reloaded after a fault; a
+// request keeps the one it began with.
 //
 // Threading: immutable and shared; may be used from any thread.
 
@@ -25,7 +25,7 @@ namespace reprise::actors {
 struct RequestLimits {
   std::chrono::milliseconds longest_wait{60'000};  // for admission
   std::uint32_t most_choices = 16;
-  double verify_share = 0;     // of hits, recomputed cold and compared
+  double verify_share = 0;      // of hits, recomputed cold and compared
   bool prefill_history = true;  // of the next turn, in idle time
 };
 
@@ -35,7 +35,7 @@ struct ServedModel {
   models::SamplingDefaults sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
   /// Null: no chat template.
-  std::function<protocol::Outcome<std::string, std::string>(const protocol::ChatPrompt&)> render;
+  std::function<protocol::Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;
   PromptShape shape;
   protocol::ArchLoaded arch;
   runtime::RefOf<DeviceWorker> worker;
