@@ -8,6 +8,7 @@
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
+#include "tools/reprise/render.h"
 #include "tools/reprise/serve.h"
 #include "tools/reprise/tokenize.h"
 
@@ -115,6 +116,13 @@ int run(int argc, char** argv) {
       "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
   tokenize_command->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")
       ->required();
+  RenderOptions render_options;
+  CLI::App* render_command = app.add_subcommand(
+      "render", "Read a JSON context and write the prompt that a chat template makes of it");
+  render_command->add_option("--template", render_options.template_file, "The chat template, a Jinja file")
+      ->required();
+  render_command->add_option("--now", render_options.now,
+                             "The time that templates see: 2026-11-14T12:00:00Z");
   EngineFlags inspect_flags;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_flags);
@@ -137,6 +145,7 @@ int run(int argc, char** argv) {
     std::ios::sync_with_stdio(false);
     return tokenize(tokenize_options, std::cin, std::cout, std::cerr);
   }
+  if (render_command->parsed()) return render(render_options, std::cin, std::cout, std::cerr);
   if (!serve_command.parsed()) return kUsage;
   serve_options.idle_timeout = std::chrono::seconds(idle_seconds);
   return serve(serve_options);

@@ -1,0 +1,61 @@
+#pragma once
+// How a template fails: at compile time, by its own raise_exception, by an operation that does not work, or
+// at a limit.
+//
+// Inside the engine a failure is an exception, Failure, that ends the compilation or rendering; Template
+// catches it and hands out a TemplateError.
+//
+// Threading: plain values.
+
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reprise::protocol::jinja {
+
+struct TemplateError {
+  enum class Kind : std::uint8_t {
+    kSyntax,   // the source is no template
+    kRaised,   // the template called raise_exception: the conversation is not one that it takes
+    kRuntime,  // an operation that does not work on the values it met
+    kLimit,    // the rendering went past one of its limits, which the reason names
+  };
+
+  Kind kind = Kind::kRuntime;
+  int line = 0;  // in the template, from 1; 0 where there is none
+  std::string reason;
+
+  /// "line 12: 'foo' is undefined"
+  std::string describe() const { return line > 0 ? "line " + std::to_string(line) + ": " + reason : reason; }
+};
+
+class Failure : public std::exception {
+ public:
+  Failure(TemplateError::Kind kind, std::string reason, int line = 0)
+      : error_{kind, line, std::move(reason)} {}
+
+  const char* what() const noexcept override { return error_.reason.c_str(); }
+  const TemplateError& error() const { return error_; }
+
+ private:
+  TemplateError error_;
+};
+
+/// The pieces, one behind the other.
+inline std::string cat(std::initializer_list<std::string_view> pieces) {
+  std::string out;
+  for (const std::string_view piece : pieces) out += piece;
+  return out;
+}
+
+[[noreturn]] inline void fail(std::string reason) {
+  throw Failure(TemplateError::Kind::kRuntime, std::move(reason));
+}
+[[noreturn]] inline void fail(std::initializer_list<std::string_view> pieces) {
+  fail(cat(pieces));
+}
+
+}  // namespace reprise::protocol::jinja

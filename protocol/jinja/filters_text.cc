@@ -1,0 +1,264 @@
+// Filters that make text.
+#include <algorithm>
+
+#include "protocol/jinja/compare.h"
+#include "protocol/jinja/error.h"
+#include "protocol/jinja/filters.h"
+#include "protocol/jinja/format.h"
+#include "protocol/jinja/format_spec.h"
+#include "protocol/jinja/iterate.h"
+#include "protocol/jinja/json_bridge.h"
+#include "protocol/jinja/methods.h"
+#include "protocol/jinja/text.h"
+#include "protocol/jinja/unicode.h"
+#include "protocol/jinja/workspace.h"
+
+namespace reprise::protocol::jinja {
+namespace {
+
+Value call_method(Workspace& workspace, const Value& input, std::string_view method,
+                  const Arguments& arguments) {
+  return find_string_method(method)(workspace, as_text(workspace, input), arguments);
+}
+
+Value trim(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  return call_method(workspace, input, "strip", arguments);
+}
+
+Value title(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("title", arguments, {});
+  const Value text = as_text(workspace, input);
+  std::string out;
+  bool begins = true;
+  for (std::size_t at = 0; at < text.as_string().size();) {
+    const char32_t c = next_code_point(text.as_string(), at);
+    const bool separates = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
+    if (separates) {
+      append_utf8(out, c);
+    } else {
+      begins ? append_upper(out, c) : append_lower(out, c);
+    }
+    begins = separates;
+  }
+  return workspace.text(std::move(out), text.is_safe());
+}
+
+Value replace(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("replace", arguments, {"old", "new", "count"});
+  const std::int64_t count = p.find(2) == nullptr || p.find(2)->is_none() ? -1 : p.integer(2, -1);
+  return workspace.text(replace_all(workspace, to_str(workspace, input), to_str(workspace, p.need(0)),
+                                    to_str(workspace, p.need(1)), count));
+}
+
+Value indent(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("indent", arguments, {"width", "first", "blank"});
+  std::string space;
+  if (p.find(0) != nullptr && p.find(0)->is_string()) {
+    space = p.need_text(0);
+  } else {
+    const std::int64_t width = std::max<std::int64_t>(p.integer(0, 4), 0);
+    workspace.check_text(static_cast<std::size_t>(width));
+    space.assign(static_cast<std::size_t>(width), ' ');
+  }
+  const bool blank = p.truth(2, false);
+  if (input.is_undefined()) fail(input.undefined_message());
+  if (!input.is_string()) fail({"indent works on strings, not on ", type_name(input)});
+  const std::string text = input.as_string() + "\n";
+  std::string out;
+  bool is_first = true;
+  for (const std::string_view line : split_lines(text, false)) {
+    if (!is_first) out += '\n';
+    if (is_first ? p.truth(1, false) : blank || !line.empty()) out += space;
+    out += line;
+    is_first = false;
+    workspace.check_text(out.size());
+  }
+  return workspace.text(std::move(out), input.is_safe());
+}
+
+Value join(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("join", arguments, {"d", "attribute"});
+  const std::string separator = p.find(0) == nullptr ? "" : to_str(workspace, *p.find(0));
+  Value source = input;
+  if (p.find(1) != nullptr && !p.find(1)->is_none()) {
+    source = find_filter("map")(workspace, input, Arguments{{}, {{"attribute", *p.find(1)}}});
+  }
+  Cursor cursor(workspace, source);
+  std::string out;
+  Value item;
+  for (bool first = true; cursor.next(item); first = false) {
+    if (!first) out += separator;
+    append_str(workspace, out, item);
+    workspace.check_text(out.size());
+  }
+  return workspace.text(std::move(out));
+}
+
+Value escape(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("escape", arguments, {});
+  if (input.is_safe()) return input;
+  return workspace.text(escape_html(to_str(workspace, input)), true);
+}
+
+Value force_escape(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("forceescape", arguments, {});
+  return workspace.text(escape_html(to_str(workspace, input)), true);
+}
+
+Value mark_safe(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("safe", arguments, {});
+  return input.is_safe() ? input : workspace.text(to_str(workspace, input), true);
+}
+
+Value string(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("string", arguments, {});
+  return as_text(workspace, input);
+}
+
+Value wordcount(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("wordcount", arguments, {});
+  const std::string text = to_str(workspace, input);
+  std::int64_t count = 0;
+  bool inside = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool word = is_word(next_code_point(text, at));
+    count += word && !inside;
+    inside = word;
+  }
+  return Value(count);
+}
+
+Value truncate(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("truncate", arguments, {"length", "killwords", "end", "leeway"});
+  const Value text = as_text(workspace, input);
+  const std::string end(p.text(2, "..."));
+  const std::int64_t length = p.integer(0, 255);
+  const std::int64_t leeway = p.find(3) == nullptr || p.find(3)->is_none() ? 5 : p.integer(3, 5);
+  const auto end_length = static_cast<std::int64_t>(count_code_points(end));
+  if (length < end_length) fail("truncate: the length is shorter than the end");
+  if (leeway < 0) fail("truncate: the leeway is negative");
+  if (static_cast<std::int64_t>(text.text().code_points) - leeway <= length) return text;
+  const std::string& whole = text.as_string();
+  std::string kept = whole.substr(0, byte_offset(whole, static_cast<std::size_t>(length - end_length)));
+  if (!p.truth(1, false)) {
+    const std::size_t space = kept.rfind(' ');
+    if (space != kept.npos) kept.resize(space);
+  }
+  return workspace.text(kept + end, text.is_safe());
+}
+
+Value center(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("center", arguments, {"width"});
+  return call_method(workspace, input, "center", Arguments{{Value(p.integer(0, 80))}, {}});
+}
+
+Value format(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  if (!arguments.positional.empty() && !arguments.named.empty()) {
+    fail("can't handle positional and keyword arguments at the same time");
+  }
+  if (arguments.named.empty()) {
+    return format_percent(workspace, as_text(workspace, input), workspace.tuple(arguments.positional));
+  }
+  auto dict = std::make_shared<Dict>();
+  for (const auto& [name, value] : arguments.named) dict->set(workspace.text(name), value);
+  return format_percent(workspace, as_text(workspace, input), workspace.dict(std::move(dict)));
+}
+
+std::string quote_url(std::string_view text, bool keeps_slash) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (keeps_slash && c == '/');
+    if (plain) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += '%';
+      out += "0123456789ABCDEF"[byte >> 4];
+      out += "0123456789ABCDEF"[byte & 15];
+    }
+  }
+  return out;
+}
+
+Value urlencode(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("urlencode", arguments, {});
+  if (input.is_string() || !is_iterable(input)) {
+    return workspace.text(quote_url(to_str(workspace, input), true));
+  }
+  std::string out;
+  const auto add = [&](const Value& key, const Value& value) {
+    if (!out.empty()) out += '&';
+    const auto quoted = [&](const Value& v) {
+      return replace_all(workspace, quote_url(to_str(workspace, v), false), "%20", "+", -1);
+    };
+    out.append(quoted(key)).append("=").append(quoted(value));
+    workspace.check_text(out.size());
+  };
+  if (input.is_dict()) {
+    for (const Dict::Entry& entry : input.dict().entries()) add(entry.key, entry.value);
+  } else {
+    for (const Value& pair : to_vector(workspace, input)) {
+      if (!pair.is_list() || pair.items().size() != 2) fail("urlencode: expected pairs");
+      add(pair.items()[0], pair.items()[1]);
+    }
+  }
+  return workspace.text(std::move(out));
+}
+
+Value tojson(Workspace& workspace, const Value& input, const Arguments& arguments) {
+  const Parameters p("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
+  JsonStyle style = JsonStyle::python();
+  style.ensure_ascii = p.truth(0, false);
+  style.sort_keys = p.truth(3, false);
+  if (const Value* indent = p.find(1); indent != nullptr && !indent->is_none()) {
+    if (indent->is_string()) {
+      style.indent = indent->as_string();
+    } else {
+      const std::int64_t width = std::max<std::int64_t>(p.integer(1, 0), 0);
+      workspace.check_text(static_cast<std::size_t>(width));
+      style.indent.emplace(static_cast<std::size_t>(width), ' ');
+    }
+    style.item_separator.pop_back();  // without the space
+  }
+  if (const Value* separators = p.find(2); separators != nullptr && !separators->is_none()) {
+    if (!separators->is_list() || separators->items().size() != 2 || !separators->items()[0].is_string() ||
+        !separators->items()[1].is_string()) {
+      fail("tojson: separators must be two strings");
+    }
+    style.item_separator = separators->items()[0].as_string();
+    style.key_separator = separators->items()[1].as_string();
+  }
+  return workspace.text(to_json(workspace, input, style));
+}
+
+constexpr NamedFilter kFilters[] = {
+    {"capitalize",
+     [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "capitalize", a); }},
+    {"center", center},
+    {"e", escape},
+    {"escape", escape},
+    {"forceescape", force_escape},
+    {"format", format},
+    {"indent", indent},
+    {"join", join},
+    {"lower", [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "lower", a); }},
+    {"replace", replace},
+    {"safe", mark_safe},
+    {"string", string},
+    {"title", title},
+    {"tojson", tojson},
+    {"trim", trim},
+    {"truncate", truncate},
+    {"upper", [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "upper", a); }},
+    {"urlencode", urlencode},
+    {"wordcount", wordcount},
+};
+
+}  // namespace
+
+std::span<const NamedFilter> text_filters() {
+  return kFilters;
+}
+
+}  // namespace reprise::protocol::jinja

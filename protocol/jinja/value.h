@@ -1,0 +1,219 @@
+#pragma once
+// The values that templates work with, as Python has them.
+//
+// Strings, lists and dicts never change once they are made (the sandbox that templates are written for
+// forbids it), so a Value is copied by sharing. What does change, a namespace or a loop, is an Object. Values
+// are made in a Workspace (workspace.h), which counts what they cost; constants of a template are made
+// without one, once, and shared between renderings.
+//
+// Threading: constants may be read by any thread; all other values belong to one rendering and its thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::protocol::jinja {
+
+class Dict;
+class Object;
+class Value;
+class Workspace;
+struct Arguments;
+struct List;
+struct Text;
+
+/// Why a value is undefined, for the error of who uses it.
+struct UndefinedNote {
+  std::string message;
+};
+
+enum class ValueKind : std::uint8_t {
+  kNone,
+  kUndefined,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kList,
+  kDict,
+  kObject
+};
+
+class Value {
+ public:
+  Value() = default;  // None
+  explicit Value(bool value) : kind_(ValueKind::kBool) { number_.boolean = value; }
+  explicit Value(std::int64_t value) : kind_(ValueKind::kInt) { number_.integer = value; }
+  explicit Value(double value) : kind_(ValueKind::kFloat) { number_.real = value; }
+  explicit Value(std::shared_ptr<const Text> text) : kind_(ValueKind::kString), shared_(std::move(text)) {}
+  explicit Value(std::shared_ptr<const List> list) : kind_(ValueKind::kList), shared_(std::move(list)) {}
+  explicit Value(std::shared_ptr<const Dict> dict) : kind_(ValueKind::kDict), shared_(std::move(dict)) {}
+  explicit Value(std::shared_ptr<Object> object) : kind_(ValueKind::kObject), shared_(std::move(object)) {}
+  static Value undefined(std::string message);
+
+  /// A string that belongs to no rendering.
+  static Value constant(std::string text);
+
+  ValueKind kind() const { return kind_; }
+  bool is_none() const { return kind() == ValueKind::kNone; }
+  bool is_undefined() const { return kind() == ValueKind::kUndefined; }
+  bool is_bool() const { return kind() == ValueKind::kBool; }
+  bool is_int() const { return kind() == ValueKind::kInt; }
+  bool is_float() const { return kind() == ValueKind::kFloat; }
+  bool is_integral() const { return is_int() || is_bool(); }  // True is an int in Python
+  bool is_number() const { return is_integral() || is_float(); }
+  bool is_string() const { return kind() == ValueKind::kString; }
+  bool is_list() const { return kind() == ValueKind::kList; }  // of any flavor
+  bool is_dict() const { return kind() == ValueKind::kDict; }
+  bool is_object() const { return kind() == ValueKind::kObject; }
+
+  // Need the kind.
+  bool as_bool() const { return number_.boolean; }
+  std::int64_t as_int() const { return is_bool() ? as_bool() : number_.integer; }
+  double as_double() const { return is_float() ? number_.real : static_cast<double>(as_int()); }
+  const Text& text() const { return *static_cast<const Text*>(shared_.get()); }
+  inline const std::string& as_string() const;
+  inline bool is_safe() const;  // a string marked as HTML already
+  const List& list() const { return *static_cast<const List*>(shared_.get()); }
+  inline const std::vector<Value>& items() const;
+  const Dict& dict() const { return *static_cast<const Dict*>(shared_.get()); }
+  Object& object() const { return *static_cast<Object*>(const_cast<void*>(shared_.get())); }
+  std::shared_ptr<Object> shared_object() const { return {shared_, &object()}; }
+  const std::string& undefined_message() const {
+    return static_cast<const UndefinedNote*>(shared_.get())->message;
+  }
+
+  /// The address of what is shared, null for values that are copied.
+  const void* identity() const;
+
+  /// Lists in lists in lists: 3.
+  int depth() const;
+
+ private:
+  ValueKind kind_ = ValueKind::kNone;
+  union {
+    bool boolean;
+    std::int64_t integer = 0;
+    double real;
+  } number_;
+  std::shared_ptr<const void> shared_;  // a Text, List, Dict, Object or UndefinedNote, as the kind says
+};
+
+/// Bytes on a workspace's account for as long as this lives.
+class Charge {
+ public:
+  Charge() = default;
+  Charge(Workspace& workspace, std::size_t bytes);
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  ~Charge();
+
+ private:
+  Workspace* workspace_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+struct Text {
+  explicit Text(std::string t, bool safe = false);
+  Text(Workspace& workspace, std::string t, bool safe);
+
+  bool is_ascii() const { return code_points == text.size(); }
+
+  const std::string text;
+  const std::size_t code_points;
+  const bool safe;
+
+ private:
+  Charge charge_;
+};
+
+/// All that has a fixed row of items.
+struct List {
+  enum class Flavor : std::uint8_t { kList, kTuple, kGroup, kKeys, kValues, kItems, kRange };
+
+  List(std::vector<Value> i, Flavor f);
+  List(Workspace& workspace, std::vector<Value> i, Flavor f);
+
+  bool is_tuple() const { return flavor == Flavor::kTuple || flavor == Flavor::kGroup; }
+  bool is_view() const {
+    return flavor == Flavor::kKeys || flavor == Flavor::kValues || flavor == Flavor::kItems;
+  }
+
+  const std::vector<Value> items;
+  const Flavor flavor;
+  const int depth;
+
+ private:
+  Charge charge_;
+};
+
+/// Keeps the order in which keys came. Changed only while it is built.
+class Dict {
+ public:
+  struct Entry {
+    Value key;
+    Value value;
+  };
+
+  Dict() = default;
+
+  /// Needs a hashable key.
+  void set(Value key, Value value);
+  const Value* find(const Value& key) const;
+  const Value* find(std::string_view key) const;
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::size_t size() const { return entries_.size(); }
+  int depth() const { return depth_; }
+
+  /// To be called once when it is built.
+  void charge(Workspace& workspace);
+
+ private:
+  struct Before {
+    bool operator()(const Value& a, const Value& b) const;
+  };
+
+  std::vector<Entry> entries_;
+  std::map<Value, std::size_t, Before> places_;  // empty while a scan does
+  std::optional<Charge> charge_;
+  int depth_ = 1;
+};
+
+/// What has behaviour of its own.
+class Object {
+ public:
+  virtual ~Object() = default;
+
+  virtual std::string type_name() const = 0;  // "Namespace"
+  virtual std::string repr(Workspace& workspace) const;
+  virtual std::optional<Value> attribute(Workspace&, std::string_view) { return std::nullopt; }
+  virtual bool is_callable() const { return false; }
+  virtual Value call(Workspace& workspace, const Arguments& arguments);
+  virtual bool is_iterator() const { return false; }
+  virtual std::optional<Value> next(Workspace&) { return std::nullopt; }
+  virtual std::optional<std::size_t> length() const { return std::nullopt; }
+  virtual int depth() const { return 0; }
+
+  /// Lets go of other values, at the end of a rendering: objects may hold each other in a ring.
+  virtual void clear() {}
+};
+
+inline const std::string& Value::as_string() const {
+  return text().text;
+}
+
+inline bool Value::is_safe() const {
+  return is_string() && text().safe;
+}
+
+inline const std::vector<Value>& Value::items() const {
+  return list().items;
+}
+
+}  // namespace reprise::protocol::jinja
