@@ -57,8 +57,8 @@ protocol::Outcome<ChatRenderer, std::string> make_chat_renderer(const std::strin
     context["eos_token"] = eos;
     auto rendered = shared->render(context);
     if (rendered.ok()) return std::move(*rendered);
-    return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
-                        "messages"};
+    return ServiceError{ServiceErrorCode::kInvalid,
+                        "the chat template refused: " + rendered.error().describe(), "messages"};
   });
 }
 

@@ -12,10 +12,11 @@
 
 namespace reprise::actors {
 
-using ChatRenderer = std::function<protocol::Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)>;
+using ChatRenderer =
+    std::function<protocol::Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)>;
 
-/// Content that is an array of text parts becomes one text, and arguments of tool calls objects: what templates
-/// expect. An error names what is wrong with the template.
+/// Content that is an array of text parts becomes one text, and arguments of tool calls objects: what
+/// templates expect. An error names what is wrong with the template.
 protocol::Outcome<ChatRenderer, std::string> make_chat_renderer(const std::string& source,
                                                                 const models::Tokenizer& tokenizer);
 

@@ -99,11 +99,13 @@ void ModelSupervisor::on_start() {
 void ModelSupervisor::spawn_worker() {
   WorkerOptions options = options_.worker;
   options.supervisor = self(*this);
-  worker_ = spawn<DeviceWorker>({.name = "device " + options.device, .placement = runtime::Placement::own_thread()},
-                                std::move(options));
+  worker_ =
+      spawn<DeviceWorker>({.name = "device " + options.device, .placement = runtime::Placement::own_thread()},
+                          std::move(options));
 }
 
-void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state, const std::string& detail) {
+void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state,
+                                    const std::string& detail) {
   ModelCard card;
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
@@ -132,11 +134,13 @@ Task<void> ModelSupervisor::load(std::string name) {
   std::optional<ServiceError> error;
   const ModelSpec& spec = managed.spec;
   auto asked = worker_.ask(
-      protocol::LoadArch{.path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
+      protocol::LoadArch{
+          .path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
       kLoadDeadline);
   const Result<protocol::JobResult<protocol::ArchLoaded>> loaded = co_await asked;
   if (!loaded.ok()) {
-    error = ServiceError{ServiceErrorCode::kUnavailable, "the device did not load it: " + loaded.error().describe()};
+    error = ServiceError{ServiceErrorCode::kUnavailable,
+                         "the device did not load it: " + loaded.error().describe()};
   } else if (!loaded->ok()) {
     error = ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
   } else {
@@ -182,9 +186,9 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   served->warn = options_.log;
   ModelCard& card = served->card;
   card.id = managed.spec.name;
-  card.created = std::chrono::duration_cast<std::chrono::seconds>(
-                     std::chrono::system_clock::now().time_since_epoch())
-                     .count();
+  card.created =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
   card.architecture = loaded.architecture;
   card.context = loaded.context;
   card.vocab = loaded.vocab;
@@ -218,7 +222,8 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
       registry.cache.any_token = loaded.any_token;
       registry.figures = managed.figures;
       registry.warn = options_.log;
-      managed.registry = spawn<PrefixRegistry>({.name = "registry " + managed.spec.name}, std::move(registry));
+      managed.registry =
+          spawn<PrefixRegistry>({.name = "registry " + managed.spec.name}, std::move(registry));
       const std::uint64_t entry = loaded.slot_bytes + 8192 * loaded.token_bytes;
       if (entry * 5 > options_.registry.budget_bytes) {
         log("the cache's budget of " + std::to_string(options_.registry.budget_bytes >> 20) +
@@ -293,8 +298,8 @@ Task<void> ModelSupervisor::watch_worker() {
     const std::int64_t began = options_.worker.figures->step_began_ns.load(std::memory_order_relaxed);
     const auto now = runtime::Clock::now().time_since_epoch();
     if (began == 0 || now - std::chrono::nanoseconds(began) < options_.longest_step) continue;
-    const std::string why = "the device hangs: a step takes longer than " +
-                            std::to_string(options_.longest_step.count()) + " ms";
+    const std::string why =
+        "the device hangs: a step takes longer than " + std::to_string(options_.longest_step.count()) + " ms";
     requests_->tell_all({.why = why});
     worker_.stop();
     options_.worker.figures->step_began_ns.store(0, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #pragma once
-// ModelSupervisor: brings models onto the device, takes them off, and brings them back when the device failed.
+// ModelSupervisor: brings models onto the device, takes them off, and brings them back when the device
+// failed.
 //
 // Loading is single-flight: whoever asks for a model that is being loaded waits for that load. A model whose
 // step failed is dropped and loaded anew, within limits; its registry stays and knows that its snapshots are
@@ -35,9 +36,9 @@ struct ModelSpec {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerOptions worker{};          // state_bytes 0: half of the memory that is free
+  WorkerOptions worker{};  // state_bytes 0: half of the memory that is free
   bool cache = true;
-  RegistryOptions registry{};      // budget_bytes 0: all of the state memory
+  RegistryOptions registry{};  // budget_bytes 0: all of the state memory
   RequestLimits requests{};
   std::uint32_t most_requests = 1024;
   std::uint32_t most_idle = 4;  // requests that do idle work

@@ -1,0 +1,112 @@
+// The engine's numbers, as Prometheus names such things.
+
+#include "actors/engine.h"
+
+namespace reprise::actors {
+
+using protocol::Figure;
+
+namespace {
+
+class Listing {
+ public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
+  template <class Value>
+  void counter(const char* name, const char* help, const Value& value, Labels labels = {}) {
+    add(Figure::Kind::kCounter, name, help, value, std::move(labels));
+  }
+  template <class Value>
+  void gauge(const char* name, const char* help, const Value& value, Labels labels = {}) {
+    add(Figure::Kind::kGauge, name, help, value, std::move(labels));
+  }
+  std::vector<Figure> take() { return std::move(figures_); }
+
+ private:
+  template <class Value>
+  void add(Figure::Kind kind, const char* name, const char* help, const Value& value, Labels labels) {
+    figures_.push_back(
+        {kind, std::string("reprise_") + name, help, std::move(labels), static_cast<double>(value)});
+  }
+  std::vector<Figure> figures_;
+};
+
+std::uint64_t read(const std::atomic<std::uint64_t>& figure) {
+  return figure.load(std::memory_order_relaxed);
+}
+
+void list_worker(const WorkerFigures& worker, Listing& list) {
+  list.counter("steps_total", "Steps that the device has computed.", read(worker.steps));
+  list.counter("prefill_tokens_total", "Prompt tokens computed.", read(worker.prefill_tokens));
+  list.counter("decode_tokens_total", "Tokens decoded.", read(worker.decode_tokens));
+  list.gauge("state_limit_bytes", "Memory for sequences and snapshots.", read(worker.limit_bytes));
+  list.gauge("state_used_bytes", "Memory held by sequences and snapshots.", read(worker.used_bytes));
+  list.gauge("sequences", "Sequences that are open.", read(worker.sequences));
+  list.gauge("snapshots", "Snapshots that the device holds.", read(worker.snapshots));
+  list.gauge("requests_waiting", "Requests that wait for memory.", read(worker.waiting));
+  list.counter("checkpoints_total", "Checkpoints taken.", read(worker.checkpoints));
+  list.counter("checkpoints_skipped_total", "Checkpoints for which there was no memory.",
+               read(worker.checkpoints_skipped));
+  list.counter("unhealthy_states_total", "States that were not finite.", read(worker.unhealthy));
+  list.counter("damaged_snapshots_total", "Snapshots that failed their check.", read(worker.damaged));
+  list.counter("preemptions_total", "Sequences that gave way to older ones.", read(worker.preemptions));
+  list.counter("reclaims_total", "Times that memory was asked back from the cache.", read(worker.reclaims));
+  list.counter("device_faults_total", "Steps that failed.", read(worker.faults));
+}
+
+void list_registry(const std::string& model, const RegistryFigures& registry, Listing& list) {
+  const auto with = [&](const char* key, std::string_view value) {
+    return Listing::Labels{{"model", model}, {key, std::string(value)}};
+  };
+  const Listing::Labels of{{"model", model}};
+  list.counter("cache_lookups_total", "Prompts looked up.", read(registry.lookups), of);
+  list.counter("cache_prompt_tokens_total", "Tokens of these prompts.", read(registry.prompt_tokens), of);
+  list.counter("cache_restored_tokens_total", "Tokens restored instead of computed.",
+               read(registry.restored_tokens), of);
+  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) {
+    list.counter("cache_lookup_results_total", "Lookups by what kept them from restoring more.",
+                 read(registry.by_reason[i]), with("reason", name_of(static_cast<protocol::MissReason>(i))));
+  }
+  for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
+    const auto origin = with("origin", name_of(static_cast<protocol::Origin>(i)));
+    list.counter("cache_hits_total", "Restores by the origin of their checkpoint.",
+                 read(registry.hits_by_origin[i]), origin);
+    list.counter("cache_inserts_total", "Entries inserted, by origin.", read(registry.inserts_by_origin[i]),
+                 origin);
+  }
+  list.counter("cache_evicted_total", "Entries that gave way.", read(registry.evicted), of);
+  list.counter("cache_expired_total", "Entries that outlived their time.", read(registry.expired), of);
+  list.counter("cache_superseded_total", "Entries that a later turn replaced.", read(registry.superseded),
+               of);
+  list.counter("cache_self_evicted_total", "Entries that did not fit the budget.",
+               read(registry.self_evicted), of);
+  list.counter("cache_followers_total", "Requests that waited for another's prefix.",
+               read(registry.followers), of);
+  list.gauge("cache_entries", "Entries now.", read(registry.entries), of);
+  list.gauge("cache_leases", "Leases now.", read(registry.leases), of);
+  list.gauge("cache_pinned", "Pinned entries now.", read(registry.pinned), of);
+  list.gauge("cache_flights", "Prompts being computed now.", read(registry.flights), of);
+  list.gauge("cache_path_tokens", "Tokens in the tree.", read(registry.path_tokens), of);
+  list.gauge("cache_namespaces", "Namespaces in the tree.", read(registry.namespaces), of);
+  list.gauge("cache_bytes", "Memory held by entries; shared pages once.", read(registry.adopted_bytes), of);
+  list.gauge("cache_budget_bytes", "Memory that entries may hold.", read(registry.budget_bytes), of);
+  list.counter("cache_verified_total", "Hits recomputed cold.", read(registry.verified), of);
+  list.counter("cache_mismatches_total", "Of these, how many differed.", read(registry.mismatches), of);
+}
+
+}  // namespace
+
+std::vector<Figure> Engine::figures() const {
+  Listing list;
+  list.gauge("requests_running", "Requests that have not had their last event.", running_count());
+  list_worker(*options_.worker.figures, list);
+  for (const ModelDirectory::Entry& entry : directory_->all()) {
+    list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
+               {{"model", entry.card.id}});
+    if (entry.model && entry.model->registry)
+      list_registry(entry.card.id, *entry.model->registry_figures, list);
+  }
+  return list.take();
+}
+
+}  // namespace reprise::actors
