@@ -1,0 +1,163 @@
+#pragma once
+// An engine on a small model, asked from a plain thread.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/engine.h"
+
+namespace reprise::actors {
+
+using namespace std::chrono_literals;
+using protocol::CacheReport;
+using protocol::MissReason;
+using protocol::Origin;
+using protocol::TokenList;
+
+inline std::string model_path(const std::string& name) {
+  return std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/" + name;
+}
+
+struct Reply {
+  struct Choice {
+    TokenList tokens;
+    std::string text;
+    std::vector<double> logprobs;  // of each token and its best alternatives, one behind the other
+    std::optional<protocol::Finished> finished;
+
+    bool operator==(const Choice& other) const {
+      return tokens == other.tokens && text == other.text && logprobs == other.logprobs;
+    }
+  };
+  std::vector<Choice> choices;
+  CacheReport cache;
+  protocol::Usage usage;
+  std::optional<protocol::ServiceError> error;
+  bool done = false;
+
+  const TokenList& tokens() const { return choices.at(0).tokens; }
+};
+
+inline Reply read_all(runtime::StreamReader<protocol::Event> events, std::chrono::seconds timeout = 120s) {
+  Reply reply;
+  const auto deadline = runtime::Clock::now() + timeout;
+  for (;;) {
+    runtime::Result<protocol::Event> next = events.next_blocking(deadline);
+    if (!next.ok()) {
+      if (next.error().code != runtime::ErrorCode::kEnded && !reply.error) {
+        reply.error = protocol::ServiceError{protocol::ServiceErrorCode::kInternal, next.error().describe()};
+      }
+      return reply;
+    }
+    const auto choice = [&](std::uint32_t index) -> Reply::Choice& {
+      if (reply.choices.size() <= index) reply.choices.resize(index + 1);
+      return reply.choices[index];
+    };
+    if (auto* started = std::get_if<protocol::Started>(&*next)) {
+      reply.cache = started->cache;
+    } else if (auto* delta = std::get_if<protocol::Delta>(&*next)) {
+      Reply::Choice& to = choice(delta->choice);
+      to.text += delta->text;
+      for (const protocol::ReplyToken& token : delta->tokens) {
+        to.tokens.push_back(token.id);
+        if (token.logprob) to.logprobs.push_back(*token.logprob);
+        for (const auto& top : token.top) to.logprobs.push_back(top.logprob);
+      }
+    } else if (auto* finished = std::get_if<protocol::Finished>(&*next)) {
+      choice(finished->choice).finished = *finished;
+    } else if (auto* done = std::get_if<protocol::Done>(&*next)) {
+      reply.usage = done->usage;
+      reply.done = true;
+    } else if (auto* failed = std::get_if<protocol::Failed>(&*next)) {
+      reply.error = failed->error;
+    }
+  }
+}
+
+class EngineHarness {
+ public:
+  static EngineOptions defaults(const std::string& device, const std::string& model) {
+    EngineOptions options;
+    options.models = {{.name = "m", .path = model_path(model), .compute = "auto"}};
+    options.worker.device = device;
+    options.worker.threads = 1;
+    options.worker.state_bytes = 256ULL << 20;
+    options.worker.obey_faults = true;
+    options.requests.prefill_history = false;
+    return options;
+  }
+
+  explicit EngineHarness(EngineOptions options) : engine_(std::make_unique<Engine>(system_, std::move(options))) {
+    const auto error = engine_->wait_until_ready(60s);
+    EXPECT_FALSE(error.has_value()) << (error ? error->message : "");
+  }
+
+  Engine& engine() { return *engine_; }
+
+  static protocol::GenerateRequest request(TokenList prompt, std::uint32_t max_tokens = 6) {
+    protocol::GenerateRequest request{.prompt = std::move(prompt)};
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    request.sampling.logprobs = 20;
+    request.ignore_eos = true;
+    return request;
+  }
+
+  Reply ask(protocol::GenerateRequest request) { return read_all(engine_->generate(std::move(request))); }
+  Reply ask(TokenList prompt, std::uint32_t max_tokens = 6) { return ask(request(std::move(prompt), max_tokens)); }
+  /// Neither reads nor writes the cache.
+  Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
+    protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);
+    wish.cache_prompt = false;
+    return ask(std::move(wish));
+  }
+
+  double figure(const std::string& name, const std::string& label = {}) const {
+    double sum = 0;
+    for (const protocol::Figure& figure : engine_->figures()) {
+      if (figure.name != "reprise_" + name) continue;
+      bool counts = label.empty();
+      for (const auto& [key, value] : figure.labels) counts = counts || value == label;
+      if (counts) sum += figure.value;
+    }
+    return sum;
+  }
+
+  bool eventually(const std::function<bool()>& holds, std::chrono::seconds timeout = 20s) const {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+
+ private:
+  runtime::System system_{{.workers = 2}};
+  std::unique_ptr<Engine> engine_;
+};
+
+/// Tokens that any vocabulary has.
+inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  TokenList tokens(count);
+  for (auto& token : tokens) token = static_cast<protocol::TokenId>(3 + random() % 490);
+  return tokens;
+}
+
+inline TokenList operator+(TokenList a, const TokenList& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+inline TokenList first(const TokenList& tokens, std::size_t count) {
+  return TokenList(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,66 @@
+// The engine as its users see it: what is restored, and that it changes nothing.
+
+#include "engine_harness.h"
+
+namespace reprise::actors {
+namespace {
+
+struct Where {
+  std::string device;
+  std::string model;
+};
+
+class EngineTest : public testing::TestWithParam<Where> {
+ protected:
+  EngineHarness harness_{EngineHarness::defaults(GetParam().device, GetParam().model)};
+  bool grid() const { return GetParam().device == "cpu-grid"; }
+  std::uint32_t on_grid(std::uint32_t tokens) const { return grid() ? tokens / 64 * 64 : tokens; }
+};
+
+TEST_P(EngineTest, TurnsOfRawPrompts) {
+  constexpr std::uint32_t kLength = 1024;
+  const auto row = [&](const char* what, const TokenList& prompt, std::uint32_t asked_for) {
+    const Reply cold = harness_.cold(prompt);
+    const Reply warm = harness_.ask(prompt);
+    EXPECT_FALSE(warm.error.has_value()) << what << ": " << warm.error->message;
+    EXPECT_TRUE(warm.choices == cold.choices) << what;
+    EXPECT_GE(warm.cache.restored_tokens, on_grid(asked_for)) << what << ": " << name_of(warm.cache.reason);
+    EXPECT_EQ(warm.cache.restored_tokens + warm.cache.prefilled_tokens, prompt.size()) << what;
+    EXPECT_EQ(cold.cache.reason, MissReason::kRefused);
+    return warm.tokens();
+  };
+  const TokenList a = random_tokens(kLength, 1);
+  const TokenList reply = row("cold", a, 0);
+  const TokenList a2 = a + reply + random_tokens(32, 2);
+  row("the next turn", a2, kLength - 1);
+  row("the same again", a2, static_cast<std::uint32_t>(a2.size() - 1));
+  row("another conversation", random_tokens(kLength, 3), 0);
+  row("back to the first", a2 + random_tokens(32, 4), static_cast<std::uint32_t>(a2.size() - 1));
+  const TokenList middle = first(a, kLength / 2);
+  row("a branch from the middle", middle + random_tokens(256, 5), 0);
+  row("another branch", middle + random_tokens(256, 6), kLength / 2);
+  const TokenList edited = random_tokens(kLength, 7);
+  row("a long prompt", edited, 0);
+  for (const double at : {.9, .7, .5, .3}) {
+    const auto cut = static_cast<std::uint32_t>(kLength * at);
+    row("an edit", first(edited, cut) + random_tokens(100, static_cast<std::uint32_t>(100 * at)),
+        static_cast<std::uint32_t>(cut * .75) - 64);
+  }
+  const TokenList shared = random_tokens(kLength, 8);
+  row("a shared beginning, once", shared + random_tokens(48, 9), 0);
+  row("twice", shared + random_tokens(48, 10), 0);
+  row("a third time", shared + random_tokens(48, 11), kLength);
+  EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("sequences") == 0; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, EngineTest,
+                         testing::Values(Where{"cpu", "qwen3_5_text"}, Where{"cpu-grid", "qwen3_5_text"},
+                                         Where{"cpu", "qwen3"}, Where{"cpu-grid", "qwen3"}),
+                         [](const auto& info) {
+                           std::string name = info.param.device + "_" + info.param.model;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace reprise::actors
