@@ -1,9 +1,9 @@
 #include "actors/prefix_cache.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "actors/cache_entry.h"
@@ -345,15 +345,18 @@ bool PrefixCache::over_entry_limit() const {
 }
 
 void PrefixCache::clear() {
-  std::unordered_set<CacheNamespace*> touched;
+  std::map<EntryId, CacheEntry*> in_order;  // so that a replay always gives the same
   for (auto& [id, entry] : impl_->entries) {
-    if (entry.node == nullptr) continue;
-    impl_->detach(entry, MissReason::kLost);
-    touched.insert(entry.home);
+    if (entry.node != nullptr) in_order.emplace(id, &entry);
+  }
+  std::map<std::uint64_t, CacheNamespace*> touched;  // by last walk, for the oldest may have to go
+  for (const auto& [id, entry] : in_order) {
+    impl_->detach(*entry, MissReason::kLost);
+    touched.emplace(entry->home->root->last_walk(), entry->home);
   }
   impl_->entries.clear();
   impl_->counted.leases = 0;
-  for (CacheNamespace* space : touched) impl_->namespaces.update(*space);
+  for (const auto& [walk, space] : touched) impl_->namespaces.update(*space);
   impl_->trim_paths();
 }
 
@@ -375,6 +378,23 @@ PrefixCacheStats PrefixCache::stats() const {
 
 std::uint64_t PrefixCache::covered_tokens() const {
   return impl_->tree.covered_tokens();
+}
+
+void PrefixCache::check() const {
+  impl_->tree.check();
+  std::uint64_t in_tree = 0, leases = 0, pinned = 0;
+  for (const auto& [id, entry] : impl_->entries) {
+    leases += entry.leases;
+    pinned += entry.pinned;
+    REPRISE_CHECK(entry.queued == (entry.leases == 0), "what is not leased is in the queue");
+    if (entry.node == nullptr) continue;
+    ++in_tree;
+    REPRISE_CHECK(entry.node->entry() == id && entry.node->depth() == entry.length, "an entry at its node");
+  }
+  REPRISE_CHECK(in_tree == impl_->counted.entries && leases == impl_->counted.leases, "counts of entries");
+  REPRISE_CHECK(pinned == impl_->counted.pinned && pinned <= impl_->options.max_pinned, "counts of pins");
+  REPRISE_CHECK(impl_->tree.tokens() <= impl_->options.max_path_tokens || !impl_->tree.has_idle_leaf(),
+                "paths above the limit");
 }
 
 }  // namespace reprise::actors

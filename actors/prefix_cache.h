@@ -202,6 +202,8 @@ class PrefixCache {
   /// Tokens on paths that an entry covers, each counted once: what shared pages would hold. Superseded
   /// entries that are still leased do not count.
   std::uint64_t covered_tokens() const;
+  /// For tests: recounts everything, and ends the program where an invariant is broken.
+  void check() const;
 
  private:
   struct Impl;

@@ -140,6 +140,9 @@ class PrefixTree {
   /// Tokens at or above an entry, each counted once.
   std::uint64_t covered_tokens() const { return covered_; }
 
+  /// For tests: recounts everything, and ends the program where an invariant is broken.
+  void check() const;
+
  private:
   static bool carries_nothing(const Node* node);
   static bool idle(const Node* node);

@@ -9,6 +9,7 @@
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
 #include "tools/reprise/render.h"
+#include "tools/reprise/replay.h"
 #include "tools/reprise/serve.h"
 #include "tools/reprise/tokenize.h"
 
@@ -99,6 +100,36 @@ CLI::App& add_bench(CLI::App& app, BenchEngineOptions& options, bool& engine_alo
   return *bench;
 }
 
+CLI::App& add_replay(CLI::App& app, ReplayOptions& options) {
+  CLI::App* replay = app.add_subcommand("replay", "Measure the prefix cache's token hit rate on a trace");
+  replay->add_option("--trace", options.trace, "JSON lines with timestamp, input_length and hash_ids")
+      ->required();
+  replay->add_option("--policy", options.policy, "How entries are evicted")->capture_default_str();
+  replay->add_option("--budget-mb", options.budget_mb, "Millions of bytes for all entries, 0 for no limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  replay->add_option("--kv-bytes-per-token", options.kv_bytes_per_token, "Of keys and values")
+      ->check(CLI::Range(0UL, 1UL << 30))
+      ->capture_default_str();
+  replay->add_option("--state-bytes", options.state_bytes, "Of recurrent state a checkpoint")
+      ->check(CLI::Range(0UL, 1UL << 40))
+      ->capture_default_str();
+  replay->add_option("--block-tokens", options.block_tokens, "Tokens behind one id of the trace")
+      ->check(CLI::Range(1U, 1U << 20))
+      ->capture_default_str();
+  replay->add_option("--origins", options.origins, "Checkpoints to take: branch, prompt_end, spaced")
+      ->capture_default_str();
+  replay->add_flag("--any-token", options.any_token, "Attention alone: states can be cut at every block");
+  replay->add_flag("--supersede", options.supersede, "A prompt's end replaces the one it was restored from");
+  replay->add_option("--ttl", options.ttl_seconds, "Seconds an unused entry lives, 0 for ever")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  replay->add_option("--max-path-tokens", options.max_path_tokens, "Of prompts remembered, 0 for no limit")
+      ->capture_default_str();
+  replay->add_flag("--json", options.json, "One JSON object instead of a table");
+  return *replay;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Reprise: an inference server and actor runtime for hybrid language models"};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
@@ -129,6 +160,8 @@ int run(int argc, char** argv) {
   BenchEngineOptions bench_options;
   bool engine_alone = false;
   const CLI::App& bench_command = add_bench(app, bench_options, engine_alone);
+  ReplayOptions replay_options;
+  const CLI::App& replay_command = add_replay(app, replay_options);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
 
   try {
@@ -137,6 +170,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   if (devices_command->parsed()) return list_devices();
+  if (replay_command.parsed()) return replay(replay_options);
   if (bench_command.parsed()) return bench_engine(bench_options);
   if (inspect_command->parsed()) return inspect(inspect_flags);
   if (generate_command.parsed()) return generate(generate_options);

@@ -1,0 +1,213 @@
+// How entries go: superseded, evicted, expired, lost; and what keeps them.
+#include "tests/actors/cache_fixture.h"
+
+namespace reprise::actors {
+namespace {
+
+using PrefixCacheEviction = CacheFixture;
+using Ids = std::vector<EntryId>;
+
+TEST_F(PrefixCacheEviction, TheLeastRecentlyUsedGoesFirst) {
+  const EntryId a = put({1, 1});
+  const EntryId b = put({2, 2});
+  const EntryId c = put({3, 3});
+  look({1, 1, 1});
+  EXPECT_EQ(evict_all(), (Ids{b, c, a}));
+  EXPECT_EQ(cache().stats().evicted, 3u);
+  EXPECT_EQ(cache().stats().entries, 0u);
+  EXPECT_EQ(look({2, 2, 2}).reason, MissReason::kEvicted);
+}
+
+TEST_F(PrefixCacheEviction, EqualTimesKeepTheOrderOfUse) {
+  const CacheTime same = now();
+  Ids ids;
+  for (TokenId token = 0; token < 5; ++token) {
+    ids.push_back(cache().insert("", List{token, 1}, entry(2), same).entry);
+  }
+  EXPECT_FALSE(cache().release(cache().lookup("", List{0, 1, 2}, 0, same).restore->entry));
+  EXPECT_EQ(evict_all(), (Ids{ids[1], ids[2], ids[3], ids[4], ids[0]}));
+}
+
+TEST_F(PrefixCacheEviction, LeasedOnesStay) {
+  const EntryId a = put({1, 1});
+  const EntryId b = put({2, 2});
+  ASSERT_EQ(cache().lookup("", List{1, 1, 1}, 0, now()).restore->entry, a);
+  ASSERT_EQ(cache().lookup("", List{1, 1, 1}, 0, now()).restore->entry, a);
+  EXPECT_EQ(cache().stats().leases, 2u);
+  EXPECT_FALSE(cache().remove(a, MissReason::kEvicted));
+  EXPECT_EQ(evict_all(), Ids{b});
+  EXPECT_FALSE(cache().release(a));
+  EXPECT_FALSE(cache().least_valuable(now(), true));
+  EXPECT_FALSE(cache().release(a));
+  EXPECT_EQ(evict_all(), Ids{a});
+  EXPECT_FALSE(cache().remove(a, MissReason::kEvicted));
+  EXPECT_FALSE(cache().release(a));  // known no more
+}
+
+TEST_F(PrefixCacheEviction, PinnedOnesGoLast) {
+  options.max_pinned = 1;
+  NewEntry pinned = entry(2);
+  pinned.pinned = true;
+  const EntryId a = cache().insert("", List{1, 1}, pinned, now()).entry;
+  const EntryId b = cache().insert("", List{2, 2}, pinned, now()).entry;  // one too many
+  const EntryId c = put({3, 3});
+  EXPECT_TRUE(cache().find(a)->pinned);
+  EXPECT_FALSE(cache().find(b)->pinned);
+  EXPECT_EQ(cache().stats().pinned, 1u);
+  EXPECT_EQ(evict_all(false), (Ids{b, c}));
+  EXPECT_EQ(evict_all(true), Ids{a});
+  EXPECT_EQ(cache().stats().pinned, 0u);
+  put({4, 4});
+  const Inserted again = cache().insert("", List{4, 4}, pinned, now());
+  EXPECT_TRUE(again.already_there);
+  EXPECT_TRUE(cache().find(again.entry)->pinned);
+}
+
+TEST_F(PrefixCacheEviction, TimeToLive) {
+  options.ttl = std::chrono::seconds(10);
+  const EntryId a = put({1, 1});  // at 1
+  const EntryId b = put({2, 2});  // at 2
+  look({1, 1, 1});                // at 3
+  NewEntry pinned = entry(2);
+  pinned.pinned = true;
+  const EntryId c = cache().insert("", List{3, 3}, pinned, now()).entry;  // at 4
+  const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
+  EXPECT_TRUE(cache().expire(at(12)).empty());
+  EXPECT_EQ(cache().least_valuable(at(13), false)->id, b);
+  EXPECT_EQ(cache().least_valuable(at(100), false)->id, b);
+  EXPECT_EQ(cache().expire(at(13)), (std::vector<std::uint64_t>{102}));
+  EXPECT_FALSE(cache().find(b));
+  EXPECT_EQ(look({2, 2, 2}).reason, MissReason::kExpired);
+  ASSERT_TRUE(cache().lookup("", List{1, 1, 1}, 0, at(13)).restore);
+  EXPECT_EQ(cache().expire(at(100)), (std::vector<std::uint64_t>{103}));  // the other is leased
+  EXPECT_FALSE(cache().find(c));
+  EXPECT_FALSE(cache().release(a));
+  EXPECT_EQ(cache().expire(at(100)), (std::vector<std::uint64_t>{101}));
+  EXPECT_EQ(cache().stats().expired, 3u);
+}
+
+TEST_F(PrefixCacheEviction, ForEver) {
+  options.ttl = CacheTime::zero();
+  put({1, 1});
+  EXPECT_TRUE(cache().expire(std::chrono::hours(100'000)).empty());
+}
+
+TEST_F(PrefixCacheEviction, APlaceIsTakenOnce) {
+  const EntryId a = put({1, 1});
+  const EntryId b = put({2, 2});
+  const Inserted again = cache().insert("", List{1, 1, 1}, entry(2, Origin::kBranch), now());
+  EXPECT_TRUE(again.already_there);
+  EXPECT_EQ(again.entry, a);
+  EXPECT_EQ(cache().find(a)->snapshot, 101u);
+  EXPECT_EQ(cache().find(a)->origin, Origin::kPromptEnd);
+  EXPECT_EQ(cache().find(a)->hits, 0u);
+  EXPECT_EQ(cache().stats().inserts_by_origin[static_cast<int>(Origin::kBranch)], 0u);
+  EXPECT_EQ(evict_all(), (Ids{b, a}));  // it counts as a use
+}
+
+TEST_F(PrefixCacheEviction, AConversationMovesOn) {
+  const List prompt = run_of(0, 20);
+  const auto put_at = [&](std::uint32_t length, Origin origin, Conversation conversation,
+                          std::uint64_t request) {
+    return cache().insert("", prompt, entry(length, origin, conversation, request), now()).superseded;
+  };
+  put_at(2, Origin::kSystem, 7, 1);                           // 101
+  put_at(4, Origin::kLastUser, 7, 1);                         // 102
+  put_at(6, Origin::kHistory, 7, 1);                          // 103
+  put_at(8, Origin::kPromptEnd, 8, 2);                        // 104, of another
+  EXPECT_EQ(put_at(9, Origin::kPromptEnd, 7, 1).size(), 0u);  // 105, the same request
+  EXPECT_EQ(put_at(10, Origin::kBranch, 7, 3).size(), 0u);    // 106, supersedes nothing
+  EXPECT_EQ(put_at(12, Origin::kTurnEnd, 7, 3), (std::vector<std::uint64_t>{105, 103}));  // 107
+  EXPECT_EQ(put_at(11, Origin::kHistory, 7, 4).size(), 0u);  // 108; those that are longer stay
+  EXPECT_EQ(put_at(15, Origin::kHistory, 0, 5).size(), 0u);  // 109
+  EXPECT_EQ(put_at(16, Origin::kHistory, 0, 6).size(), 0u);  // 110; no conversation
+  EXPECT_EQ(cache().stats().superseded, 2u);
+  EXPECT_EQ(cache().stats().entries, 8u);
+  EXPECT_EQ(cache().covered_tokens(), 16u);
+}
+
+TEST_F(PrefixCacheEviction, SupersededButNotOnOtherPathsNorPinned) {
+  NewEntry pinned = entry(2, Origin::kHistory, 7, 1);
+  pinned.pinned = true;
+  cache().insert("", List{1, 2}, pinned, now());
+  cache().insert("", List{1, 2, 4}, entry(3, Origin::kHistory, 7, 1), now());
+  EXPECT_TRUE(
+      cache().insert("", List{1, 2, 3, 4}, entry(4, Origin::kHistory, 7, 2), now()).superseded.empty());
+}
+
+TEST_F(PrefixCacheEviction, SupersededWhileLeased) {
+  const auto in = cache().insert("", List{1, 2}, entry(2, Origin::kHistory, 7, 1), now());
+  ASSERT_TRUE(cache().lookup("", List{1, 2, 3}, 0, now()).restore);
+  ASSERT_TRUE(cache().lookup("", List{1, 2, 3}, 0, now()).restore);
+  EXPECT_TRUE(cache().insert("", List{1, 2, 3}, entry(3, Origin::kHistory, 7, 2), now()).superseded.empty());
+  EXPECT_EQ(cache().stats().superseded, 1u);
+  EXPECT_EQ(cache().stats().entries, 1u);
+  EXPECT_EQ(look({1, 2, 9}).reason, MissReason::kNoCheckpoint);
+  EXPECT_FALSE(cache().remove(in.entry, MissReason::kEvicted));
+  EXPECT_FALSE(cache().release(in.entry));
+  EXPECT_EQ(cache().release(in.entry), 101u);
+  EXPECT_FALSE(cache().find(in.entry));
+  EXPECT_EQ(cache().stats().leases, 0u);
+}
+
+TEST_F(PrefixCacheEviction, WhereStatesCanBeCutOriginsDoNotMatter) {
+  options.any_token = true;
+  cache().insert("", List{1, 2}, entry(2, Origin::kSystem, 7, 1), now());
+  cache().insert("", List{1, 2, 3}, entry(3, Origin::kSystem, 8, 2), now());
+  EXPECT_EQ(cache().insert("", List{1, 2, 3, 4}, entry(4, Origin::kSpaced, 7, 3), now()).superseded,
+            (std::vector<std::uint64_t>{101}));
+}
+
+TEST_F(PrefixCacheEviction, Lost) {
+  const EntryId a = put({1, 2});
+  put({1, 2, 3, 4});
+  put({5, 6});
+  ASSERT_TRUE(cache().lookup("", List{1, 2, 3}, 0, now()).restore);
+  const FlightId flight = cache().begin_flight("", List{8, 8}, now());
+  cache().clear();
+  EXPECT_EQ(cache().stats().entries, 0u);
+  EXPECT_EQ(cache().stats().leases, 0u);
+  EXPECT_EQ(cache().covered_tokens(), 0u);
+  EXPECT_FALSE(cache().least_valuable(now(), true));
+  EXPECT_FALSE(cache().release(a));
+  EXPECT_EQ(look({1, 2, 3}).reason, MissReason::kLost);
+  EXPECT_EQ(look({5, 6, 7}).reason, MissReason::kLost);
+  put({5, 6});
+  EXPECT_EQ(look({5, 6, 7}).reason, MissReason::kNone);
+  cache().end_flight(flight);
+}
+
+TEST_F(PrefixCacheEviction, TheEntryLimitIsTold) {
+  options.max_entries = 2;
+  put({1});
+  put({2});
+  EXPECT_FALSE(cache().over_entry_limit());
+  put({3});
+  EXPECT_TRUE(cache().over_entry_limit());
+}
+
+TEST_F(PrefixCacheEviction, SharedTokensAreCoveredOnce) {
+  put(run_of(0, 100));
+  const EntryId deep = put(run_of(0, 150));
+  put(run_of(0, 120) + List{999});
+  EXPECT_EQ(cache().covered_tokens(), 151u);
+  cache().remove(deep, MissReason::kEvicted);
+  EXPECT_EQ(cache().covered_tokens(), 121u);
+  EXPECT_EQ(cache().stats().path_tokens, 151u);
+}
+
+TEST_F(PrefixCacheEviction, UnknownPoliciesAreNamed) {
+  options.policy = "best";
+  try {
+    cache();
+    FAIL() << "a cache with an unknown policy";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("best"), std::string::npos);
+  }
+  options.policy = "lru";
+  options.grid = 0;
+  EXPECT_THROW(cache(), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace reprise::actors

@@ -1,0 +1,200 @@
+#include "tools/reprise/replay.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "actors/eviction_policy.h"
+#include "tools/reprise/engine_flags.h"
+#include "tools/reprise/json_text.h"
+#include "tools/reprise/trace_file.h"
+
+namespace reprise::tools {
+namespace {
+
+using actors::MissReason;
+using actors::Origin;
+
+struct Origins {
+  bool branch = false;
+  bool prompt_end = false;
+  bool spaced = false;
+};
+
+Origins read_origins(const std::string& list) {
+  Origins origins;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');) {
+    if (name == "branch") {
+      origins.branch = true;
+    } else if (name == "prompt_end") {
+      origins.prompt_end = true;
+    } else if (name == "spaced") {
+      origins.spaced = true;
+    } else {
+      throw UsageError("--origins: " + name + " is none of branch, prompt_end, spaced");
+    }
+  }
+  return origins;
+}
+
+actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
+  const auto names = actors::eviction_policy_names();
+  if (std::find(names.begin(), names.end(), options.policy) == names.end()) {
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    throw UsageError("--policy: " + options.policy + " is none of " + known);
+  }
+  constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+  actors::PrefixCacheOptions cache;
+  cache.max_entries = kNoLimit;
+  cache.max_path_tokens = options.max_path_tokens == 0 ? kNoLimit : options.max_path_tokens;
+  cache.ttl = std::chrono::nanoseconds(static_cast<std::int64_t>(options.ttl_seconds * 1e9));
+  cache.grid = options.block_tokens;
+  cache.any_token = options.any_token;
+  cache.policy = options.policy;
+  return cache;
+}
+
+class Replay {
+ public:
+  explicit Replay(const ReplayOptions& options)
+      : options_(options), origins_(read_origins(options.origins)), cache_(cache_options(options)) {}
+
+  void request(const TraceRequest& request) {
+    request.expand(options_.block_tokens, prompt_);
+    const auto begin = std::chrono::steady_clock::now();
+    ++result_.requests;
+    result_.input_tokens += prompt_.size();
+    cache_.expire(request.time);
+    const actors::Found found = cache_.lookup("", prompt_, 0, request.time);
+    const actors::FlightId flight = cache_.begin_flight("", prompt_, request.time);
+    const bool goes_on = found.restore && found.restore->origin == Origin::kPromptEnd;
+    const actors::Conversation conversation = !options_.supersede ? 0
+                                              : goes_on           ? found.restore->conversation
+                                                                  : result_.requests;
+    for (const auto& [at, origin] : plan(found)) {
+      const auto inserted =
+          cache_.insert("", prompt_, {++snapshot_, at, origin, conversation, result_.requests}, request.time);
+      shrink(inserted.entry, request.time);
+    }
+    if (found.restore) (void)cache_.release(found.restore->entry);
+    cache_.end_flight(flight);
+    shrink(0, request.time);
+    result_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  ReplayResult result() {
+    result_.stats = cache_.stats();
+    return result_;
+  }
+
+ private:
+  // Where this request takes checkpoints, first to last.
+  std::map<std::uint32_t, Origin> plan(const actors::Found& found) const {
+    const std::uint32_t restored = found.restore ? found.restore->at : 0;
+    const auto on_grid = [this](double tokens) {
+      return static_cast<std::uint32_t>(tokens) / options_.block_tokens * options_.block_tokens;
+    };
+    const std::uint32_t last = prompt_.empty() ? 0 : on_grid(prompt_.size() - 1);
+    std::map<std::uint32_t, Origin> places;
+    if (origins_.spaced) {
+      for (double at = 256; at < last; at = at * 4 / 3) {
+        if (on_grid(at) > restored) places[on_grid(at)] = Origin::kSpaced;
+      }
+    }
+    if (origins_.prompt_end && last > restored) places[last] = Origin::kPromptEnd;
+    if (origins_.branch && found.branch) places[*found.branch] = Origin::kBranch;
+    return places;
+  }
+
+  std::uint64_t bytes() const {
+    return cache_.covered_tokens() * options_.kv_bytes_per_token +
+           cache_.stats().entries * options_.state_bytes;
+  }
+
+  void shrink(actors::EntryId newest, actors::CacheTime now) {
+    const auto budget = options_.budget_mb == 0 ? std::numeric_limits<std::uint64_t>::max()
+                                                : static_cast<std::uint64_t>(options_.budget_mb * 1e6);
+    while (bytes() > budget) {
+      const auto victim = cache_.least_valuable(now, true);
+      if (!victim) break;  // the one in use; it is released soon
+      if (victim->id == newest && result_.evicted_at_once++ == 0) {
+        std::fprintf(stderr, "reprise: an entry of %u tokens had to go as soon as it was made\n",
+                     victim->length);
+      }
+      cache_.remove(victim->id, MissReason::kEvicted);
+    }
+    result_.peak_bytes = std::max(result_.peak_bytes, bytes());
+    result_.peak_entries = std::max(result_.peak_entries, cache_.stats().entries);
+  }
+
+  const ReplayOptions& options_;
+  Origins origins_;
+  actors::PrefixCache cache_;
+  protocol::TokenList prompt_;
+  std::uint64_t snapshot_ = 0;
+  ReplayResult result_;
+};
+
+void print_table(const ReplayOptions& options, const ReplayResult& result) {
+  std::printf("%-22s %s, %llu requests\n", "trace", options.trace.filename().string().c_str(),
+              static_cast<unsigned long long>(result.requests));
+  std::printf("%-22s %s, checkpoints %s%s\n", "policy", options.policy.c_str(), options.origins.c_str(),
+              options.any_token ? ", cut at any block" : "");
+  std::printf("%-22s %.2f %%  (%llu of %llu tokens)\n", "token hit rate", 100 * result.hit_rate(),
+              static_cast<unsigned long long>(result.stats.restored_tokens),
+              static_cast<unsigned long long>(result.input_tokens));
+  std::printf("%-22s %.1f GB, %llu entries\n", "at most", static_cast<double>(result.peak_bytes) / 1e9,
+              static_cast<unsigned long long>(result.peak_entries));
+  std::printf("%-22s %llu, of these %llu as soon as made\n", "evicted",
+              static_cast<unsigned long long>(result.stats.evicted),
+              static_cast<unsigned long long>(result.evicted_at_once));
+  for (std::size_t reason = 0; reason < protocol::kMissReasons; ++reason) {
+    if (result.stats.by_reason[reason] == 0) continue;
+    std::printf("%-22s %llu\n", std::string(name_of(static_cast<MissReason>(reason))).c_str(),
+                static_cast<unsigned long long>(result.stats.by_reason[reason]));
+  }
+  std::printf("%-22s %.2f s\n", "time in the cache", result.seconds);
+}
+
+void print_json(const ReplayOptions& options, const ReplayResult& result) {
+  std::string reasons;
+  for (std::size_t reason = 0; reason < protocol::kMissReasons; ++reason) {
+    reasons += (reason == 0 ? "" : ", ") + json_string(name_of(static_cast<MissReason>(reason))) + ": " +
+               std::to_string(result.stats.by_reason[reason]);
+  }
+  std::printf(
+      "{\"trace\": %s, \"policy\": %s, \"budget_mb\": %.9g, \"requests\": %llu, \"input_tokens\": %llu, "
+      "\"restored_tokens\": %llu, \"token_hit_rate\": %.9g, \"peak_bytes\": %llu, \"peak_entries\": %llu, "
+      "\"evicted\": %llu, \"evicted_at_once\": %llu, \"superseded\": %llu, \"reasons\": {%s}}\n",
+      json_string(options.trace.filename().string()).c_str(), json_string(options.policy).c_str(),
+      options.budget_mb, static_cast<unsigned long long>(result.requests),
+      static_cast<unsigned long long>(result.input_tokens),
+      static_cast<unsigned long long>(result.stats.restored_tokens), result.hit_rate(),
+      static_cast<unsigned long long>(result.peak_bytes),
+      static_cast<unsigned long long>(result.peak_entries),
+      static_cast<unsigned long long>(result.stats.evicted),
+      static_cast<unsigned long long>(result.evicted_at_once),
+      static_cast<unsigned long long>(result.stats.superseded), reasons.c_str());
+}
+
+}  // namespace
+
+ReplayResult replay_trace(const ReplayOptions& options) {
+  if (options.block_tokens == 0) throw UsageError("--block-tokens: at least 1");
+  Replay replay(options);
+  TraceFile trace(options.trace, options.block_tokens);
+  while (const auto request = trace.next()) replay.request(*request);
+  return replay.result();
+}
+
+int replay(const ReplayOptions& options) {
+  const ReplayResult result = replay_trace(options);
+  options.json ? print_json(options, result) : print_table(options, result);
+  return 0;
+}
+
+}  // namespace reprise::tools
