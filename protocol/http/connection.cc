@@ -15,7 +15,9 @@ using State = RequestReader::State;
 
 namespace {
 
-constexpr std::size_t kBytesPerSecond = 64u << 10;  // that a body has to come with, after its grace
+constexpr std::chrono::milliseconds kGentleClose{2000};
+constexpr std::chrono::milliseconds kHastyClose{100};  // when the server stops
+constexpr std::size_t kBytesPerSecond = 64u << 10;     // that a body has to come with, after its grace
 
 bool names_same(std::string_view a, std::string_view lower) {
   if (a.size() != lower.size()) return false;
@@ -72,7 +74,7 @@ Task<void> Connection::serve() {
     exchange.finish();
     open = open && exchange.keep_alive() && !finishing_;
   }
-  auto closing = wire_.close_gently();
+  auto closing = wire_.close_gently(finishing_ ? kHastyClose : kGentleClose);
   co_await closing;
   stop();
 }

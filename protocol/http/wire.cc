@@ -16,12 +16,6 @@ using runtime::Task;
 using runtime::TimePoint;
 using runtime::use_actor;
 
-namespace {
-
-constexpr std::chrono::seconds kCloseTimeout{2};
-
-}  // namespace
-
 Wire::Wire(tcp::socket socket, std::size_t inflow_limit, std::chrono::milliseconds write_timeout)
     : socket_(std::move(socket)), inflow_limit_(inflow_limit), write_timeout_(write_timeout) {
   error_code ignored;  // a socket that cannot do these is broken, and reading will say so
@@ -93,10 +87,10 @@ Task<bool> Wire::write(std::string bytes, CancelToken cancel) {
   co_return true;
 }
 
-Task<void> Wire::close_gently() {
+Task<void> Wire::close_gently(std::chrono::milliseconds patience) {
   error_code error;
   socket_.shutdown(tcp::socket::shutdown_send, error);
-  const TimePoint deadline = runtime::deadline_after(kCloseTimeout);
+  const TimePoint deadline = runtime::deadline_after(patience);
   discarding_ = true;
   consume(inflow_.size());
   while (!error && !ended_ && runtime::Clock::now() < deadline) {

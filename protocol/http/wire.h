@@ -39,8 +39,9 @@ class Wire {
   /// False: the connection is broken, the client took nothing for too long, or `cancel` was cancelled.
   runtime::Task<bool> write(std::string bytes, runtime::CancelToken cancel);
 
-  /// Ends our side, then reads what the client still sends, so that it sees our last answer and not a reset.
-  runtime::Task<void> close_gently();
+  /// Ends our side, then reads for `patience` what the client still sends, so that it sees our last answer
+  /// and not a reset.
+  runtime::Task<void> close_gently(std::chrono::milliseconds patience);
 
   bool client_closed() const { return ended_; }
   /// Cancels gone() though the client is there, for a server that cannot wait any longer.
