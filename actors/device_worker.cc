@@ -16,6 +16,7 @@ using protocol::SequenceId;
 
 DeviceWorker::DeviceWorker(WorkerOptions options)
     : options_(std::move(options)), budget_(options_.state_bytes), threads_(options_.threads) {
+  if (!options_.figures) options_.figures = std::make_shared<WorkerFigures>();
   WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
 }
 

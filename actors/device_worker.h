@@ -45,7 +45,7 @@ struct WorkerOptions {
   BatchLimits batch{};
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
   bool obey_faults = false;                  // InjectFault
-  std::shared_ptr<WorkerFigures> figures = std::make_shared<WorkerFigures>();
+  std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
   runtime::Ref<protocol::ArchFailed> supervisor{};
 };
 
@@ -126,7 +126,7 @@ class DeviceWorker : public runtime::Actor {
   void give_up_if_stuck();
   void inject_faults(LoadedArch& arch);
 
-  const WorkerOptions options_;
+  WorkerOptions options_;
   gpu::ByteBudget budget_;
   gpu::Threads threads_;
   std::vector<std::unique_ptr<LoadedArch>> archs_;

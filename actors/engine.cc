@@ -35,9 +35,18 @@ class Engine::Count : public std::enable_shared_from_this<Engine::Count> {
   std::atomic<std::uint32_t> now_{0};
 };
 
+namespace {
+
+EngineOptions with_figures(EngineOptions options) {
+  if (!options.worker.figures) options.worker.figures = std::make_shared<WorkerFigures>();
+  return options;
+}
+
+}  // namespace
+
 Engine::Engine(runtime::System& system, EngineOptions options)
     : system_(system),
-      options_(std::move(options)),
+      options_(with_figures(std::move(options))),
       running_(std::make_shared<Count>(options_.most_requests)),
       idle_(std::make_shared<Count>(options_.most_idle)) {
   supervisor_ = system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread()}, options_,

@@ -20,6 +20,7 @@ constexpr std::chrono::seconds kExpiryPeriod{5};
 
 PrefixRegistry::PrefixRegistry(RegistryOptions options)
     : options_(std::move(options)), cache_(options_.cache) {
+  if (!options_.figures) options_.figures = std::make_shared<RegistryFigures>();
   options_.figures->budget_bytes.store(options_.budget_bytes, std::memory_order_relaxed);
 }
 

@@ -33,7 +33,7 @@ struct RegistryOptions {
   PrefixCacheOptions cache{};
   std::uint64_t budget_bytes = 0;
   std::chrono::milliseconds longest_follow{120'000};
-  std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
+  std::shared_ptr<RegistryFigures> figures{};  // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
 };
 
@@ -98,7 +98,7 @@ class PrefixRegistry : public runtime::Actor {
   void expire();
   void publish();
 
-  const RegistryOptions options_;
+  RegistryOptions options_;
   PrefixCache cache_;
   WorkerRef worker_;
   std::uint32_t generation_ = 0;

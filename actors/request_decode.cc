@@ -95,7 +95,9 @@ Task<RequestActor::Failure> RequestActor::fork() {
 void RequestActor::start_decoding(Choice& choice) {
   const ServedModel& model = *job_.model;
   if (model.tokenizer) {
-    choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = true, .continuation = true},
+    // In a chat special tokens may be marks of tool calls; those that end a message never become text.
+    const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request.prompt);
+    choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
                         job_.request.stop);
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
@@ -126,7 +128,9 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
     protocol::ReplyToken reply{.id = token.token, .bytes = bytes_of(token.token), .logprob = token.logprob};
     for (const auto& [id, logprob] : token.top) reply.top.push_back({id, bytes_of(id), logprob});
     delta.tokens.push_back(std::move(reply));
-    if (choice.text && !ends_by_token) delta.text = choice.text->push(token.token);
+    const auto& eos = model.special.eos;
+    const bool ends_message = ends_by_token || std::find(eos.begin(), eos.end(), token.token) != eos.end();
+    if (choice.text && !ends_message) delta.text = choice.text->push(token.token);
   }
   const bool stopped = choice.text && choice.text->stop().has_value();
   if (event->end && choice.text && !stopped) delta.text += choice.text->flush();

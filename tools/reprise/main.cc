@@ -8,9 +8,10 @@
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
+#include "tools/reprise/make_service.h"
 #include "tools/reprise/render.h"
 #include "tools/reprise/replay.h"
-#include "tools/reprise/serve.h"
+#include "tools/reprise/serve_command.h"
 #include "tools/reprise/tokenize.h"
 
 namespace {
@@ -45,16 +46,6 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
-}
-
-CLI::App& add_serve(CLI::App& app, ServeOptions& options, int& idle_seconds) {
-  CLI::App* serve = app.add_subcommand("serve", "Run the HTTP server until SIGINT or SIGTERM");
-  serve->add_option("--host", options.host, "Address to listen on")->capture_default_str();
-  serve->add_option("--port", options.port, "Port to listen on, 0 for any")->capture_default_str();
-  serve->add_option("--idle-timeout", idle_seconds, "Seconds before a silent connection is closed")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
-  return *serve;
 }
 
 CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
@@ -135,9 +126,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
 
-  ServeOptions serve_options;
-  int idle_seconds = static_cast<int>(serve_options.idle_timeout.count());
-  const CLI::App& serve_command = add_serve(app, serve_options, idle_seconds);
+  ServeCommand serve_command(app);
   GenerateOptions generate_options;
   const CLI::App& generate_command = add_generate(app, generate_options);
   LogitsOptions logits_options;
@@ -181,8 +170,7 @@ int run(int argc, char** argv) {
   }
   if (render_command->parsed()) return render(render_options, std::cin, std::cout, std::cerr);
   if (!serve_command.parsed()) return kUsage;
-  serve_options.idle_timeout = std::chrono::seconds(idle_seconds);
-  return serve(serve_options);
+  return serve_command.run(make_service);
 }
 
 }  // namespace

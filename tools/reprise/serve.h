@@ -1,24 +1,24 @@
-// `reprise serve`: the HTTP server.
+// `reprise serve`: the HTTP server in front of the engine.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <string>
+#include <functional>
+#include <memory>
+
+#include "protocol/service.h"
+#include "runtime/system.h"
+#include "tools/reprise/serve_config.h"
 
 namespace reprise::tools {
 
-struct ServeOptions {
-  std::string host = "127.0.0.1";         // an IPv4 or IPv6 address, or "localhost"
-  std::uint16_t port = 8080;              // 0 lets the system choose
-  std::chrono::seconds idle_timeout{30};  // to send a whole request or take a whole response
-};
+using ServiceFactory =
+    std::function<std::unique_ptr<protocol::Service>(runtime::System&, const ServeConfig&)>;
 
 // Serves until SIGINT or SIGTERM and returns the exit status of the program: 0 after a signal, 1 when the
-// address cannot be listened on. Logs go to stderr, first of all "listening on http://HOST:PORT/" with the
-// real port.
+// address cannot be listened on. A second signal ends the program at once. Logs go to stderr, first
+// "listening on http://HOST:PORT/" with the real port.
 //
-// Runs on the calling thread and installs handlers for the two signals; call it once per process.
-int serve(const ServeOptions& options);
+// Runs on the calling thread, which must be the only one yet: it blocks the two signals for all that it
+// starts. Call it once per process.
+int serve(const ServeConfig& config, const ServiceFactory& make_service);
 
 }  // namespace reprise::tools

@@ -1,0 +1,57 @@
+#pragma once
+// One connection: reads requests and answers them, one after the other in the order they came, until the
+// client closes, a limit is passed, or the server stops.
+//
+// Threading: an actor on the server's loop.
+
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "protocol/http/exchange.h"
+#include "protocol/http/request_reader.h"
+#include "protocol/http/server_context.h"
+#include "protocol/http/wire.h"
+#include "runtime/actor.h"
+
+namespace reprise::protocol {
+
+/// Answer what is being answered, then close.
+struct FinishConnection {};
+/// Break off what is being answered, with an error.
+struct AbortConnection {};
+
+class Connection : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<FinishConnection, AbortConnection>;
+  static constexpr const char* kName = "http connection";
+
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServerContext> context);
+
+  void on_start();
+  void on(FinishConnection);
+  void on(AbortConnection);
+
+ private:
+  runtime::Task<void> serve();
+  /// Until a request is whole, or only its head where that is enough to refuse it. False: nothing to answer.
+  runtime::Task<bool> read_request();
+  runtime::Task<bool> read_head();
+  runtime::Task<bool> read_body();
+  /// False: the connection is to be closed.
+  runtime::Task<bool> answer(Exchange& exchange);
+  runtime::Task<bool> answer_tokens(Exchange& exchange);
+  /// Why a request with this head is not let in; judged before its body is read.
+  std::optional<ApiError> objection(const HttpRequest& request) const;
+  std::optional<std::string> tenant_of(const HttpRequest& request) const;
+
+  const std::shared_ptr<ServerContext> context_;
+  Wire wire_;
+  RequestReader reader_;
+  std::optional<ApiError> refusal_;  // of the request at hand
+  bool idle_ = true;                 // between requests
+  bool finishing_ = false;
+};
+
+}  // namespace reprise::protocol

@@ -1,0 +1,113 @@
+#include "protocol/http/exchange.h"
+
+#include "protocol/http/cors.h"
+
+namespace reprise::protocol {
+
+using runtime::CancelToken;
+using runtime::Task;
+
+namespace {
+
+constexpr std::size_t kMostIdBytes = 128;
+
+/// A client may name its request; what it sends goes into headers and logs, so only plain characters.
+bool is_good_id(std::string_view id) {
+  if (id.empty() || id.size() > kMostIdBytes) return false;
+  for (const char c : id) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       c == '-' || c == '_' || c == '.' || c == ':';
+    if (!plain) return false;
+  }
+  return true;
+}
+
+std::string plain_method(const std::string& method) {
+  for (const char* known : {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}) {
+    if (method == known) return method;
+  }
+  return "other";
+}
+
+}  // namespace
+
+Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request)
+    : context_(context),
+      wire_(wire),
+      request_(std::move(request)),
+      begin_(runtime::Clock::now()),
+      written_before_(wire.bytes_written()),
+      keep_alive_(request_.keep_alive) {
+  const std::string_view given = request_.header("x-request-id");
+  record_.id = is_good_id(given) ? std::string(given) : "req-" + context_.new_id();
+  record_.method = plain_method(request_.method);
+  record_.route = route_of(request_.path);
+}
+
+bool Exchange::keeps_alive() const {
+  return keep_alive_ && !context_.draining;
+}
+
+Headers Exchange::common_headers() const {
+  Headers headers = cors_headers(request_, context_.options.cors_origins);
+  headers.emplace_back("Server", context_.options.server_name);
+  headers.emplace_back("X-Request-Id", record_.id);
+  return headers;
+}
+
+Task<bool> Exchange::respond(HttpResponse response) {
+  record_.status = response.status;
+  keep_alive_ = keeps_alive();
+  std::string text =
+      head_text(response, common_headers(), Framing::kLength, request_.minor_version, keep_alive_);
+  if (request_.method != "HEAD") text += response.body;
+  auto writing = wire_.write(std::move(text), CancelToken());
+  const bool written = co_await writing;
+  co_return written;
+}
+
+Task<bool> Exchange::refuse(ApiError error) {
+  record_.outcome = error.code;
+  HttpResponse response = error_response(error);
+  if (error.status == 405) response.headers.emplace_back("Allow", allowed_methods(record_.route));
+  auto responding = respond(std::move(response));
+  const bool sent = co_await responding;
+  co_return sent;
+}
+
+void Exchange::open_stream() {
+  record_.status = 200;
+  stream_open_ = true;
+  const bool chunked = request_.minor_version > 0;
+  keep_alive_ = keeps_alive() && chunked;
+  HttpResponse response{.content_type = "text/event-stream; charset=utf-8"};
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // proxies are not to wait for more
+  unsent_ = head_text(response, common_headers(), chunked ? Framing::kChunked : Framing::kClose,
+                      request_.minor_version, keep_alive_);
+}
+
+Task<bool> Exchange::send(std::string data, Last last) {
+  std::string text = std::move(unsent_);
+  unsent_.clear();
+  if (request_.minor_version == 0) {
+    text += data;
+  } else {
+    text.reserve(text.size() + data.size() + 32);
+    if (!data.empty()) append_chunk(text, data);  // an empty one would be the last
+    if (last == Last::kYes) text += kLastChunk;
+  }
+  auto writing = wire_.write(std::move(text), wire_.gone());
+  const bool written = co_await writing;
+  co_return written;
+}
+
+void Exchange::finish() {
+  const double seconds = std::chrono::duration<double>(runtime::Clock::now() - begin_).count();
+  record_.ms = seconds * 1000;
+  record_.bytes = wire_.bytes_written() - written_before_;
+  context_.metrics.request_done(record_.route, record_.status, seconds);
+  log_request(record_);
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,66 @@
+#pragma once
+// One request and its response: knows how the response is framed, and keeps the account of it.
+//
+// A response is either one piece, respond(), or a stream: open_stream(), then send() as often as needed, and
+// once with Last::kYes. They answer false when the client cannot be reached any more; then the connection is
+// to be closed.
+//
+// Threading: the connection's actor.
+
+#include <optional>
+#include <string>
+
+#include "protocol/http/log.h"
+#include "protocol/http/message.h"
+#include "protocol/http/server_context.h"
+#include "protocol/http/wire.h"
+#include "runtime/task.h"
+
+namespace reprise::protocol {
+
+class Exchange {
+ public:
+  Exchange(ServerContext& context, Wire& wire, HttpRequest request);
+
+  const HttpRequest& request() const { return request_; }
+  HttpRequest& request() { return request_; }
+  Route route() const { return record_.route; }
+  const std::string& id() const { return record_.id; }
+  ServerContext& context() { return context_; }
+  Wire& wire() { return wire_; }
+  /// For the log line at the end.
+  RequestRecord& record() { return record_; }
+
+  runtime::Task<bool> respond(HttpResponse response);
+  runtime::Task<bool> refuse(ApiError error);
+
+  enum class Last : bool { kNo, kYes };
+  /// The head goes out with the first send().
+  void open_stream();
+  bool stream_open() const { return stream_open_; }
+  runtime::Task<bool> send(std::string data, Last last = Last::kNo);
+
+  /// After this response no further request is read.
+  void close_after() { keep_alive_ = false; }
+  bool keep_alive() const { return keep_alive_; }
+  bool answered() const { return record_.status != 0; }
+
+  /// Logs and counts. Once, at the end.
+  void finish();
+
+ private:
+  bool keeps_alive() const;
+  Headers common_headers() const;
+
+  ServerContext& context_;
+  Wire& wire_;
+  HttpRequest request_;
+  RequestRecord record_;
+  const runtime::TimePoint begin_;
+  const std::uint64_t written_before_;
+  bool keep_alive_;
+  bool stream_open_ = false;
+  std::string unsent_;  // the head of a stream
+};
+
+}  // namespace reprise::protocol

@@ -1,0 +1,40 @@
+#pragma once
+// What an HTTP server listens on, whom it lets in, and how much it takes from them.
+//
+// Threading: a plain value.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/http/key_ring.h"
+#include "protocol/openai/request_limits.h"
+
+namespace reprise::protocol {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";       // an address or a name
+  std::uint16_t port = 8080;            // 0 lets the system choose
+  std::string server_name = "reprise";  // of the Server header
+
+  std::size_t header_bytes = 16u << 10;
+  std::size_t body_bytes = 32u << 20;
+  std::size_t pipelined_bytes = 64u << 10;  // of further requests, read while one is being answered
+  std::uint32_t connections = 1024;         // more wait in the system's backlog
+  std::uint32_t requests = 512;             // being generated at once; more are refused with 429
+
+  std::chrono::milliseconds idle_timeout{75'000};  // between requests
+  std::chrono::milliseconds header_timeout{
+      15'000};                                      // from the first byte of a request to the end of its head
+  std::chrono::milliseconds body_timeout{30'000};   // and one second more for each 64 KiB that came
+  std::chrono::milliseconds write_timeout{60'000};  // without a byte taken by the client
+  std::chrono::milliseconds sse_keep_alive{10'000};
+
+  std::vector<std::string> cors_origins{};  // "*" allows all
+  KeyRing keys{};                           // empty: everybody is let in
+  RequestLimits request{};
+};
+
+}  // namespace reprise::protocol

@@ -1,0 +1,42 @@
+#pragma once
+// The server's log on stderr: one line an event, "TIME LEVEL words key=value …", with what clients sent
+// quoted.
+//
+// Threading: any thread.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocol/http/routes.h"
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError, kOff };
+/// Of "debug", "info", "warning", "error", "off".
+std::optional<LogLevel> log_level_named(std::string_view name);
+
+void set_log_level(LogLevel level);
+void log_line(LogLevel level, std::string_view text);
+
+/// What there is to say about a request when it has been answered.
+struct RequestRecord {
+  std::string id;
+  std::string tenant{};
+  std::string method{};
+  Route route = Route::kUnknown;
+  int status = 0;
+  std::uint64_t bytes = 0;  // sent
+  double ms = 0;
+  std::string outcome = "done";  // or "client_left", or an error's code
+  std::string model{};
+  bool stream = false;
+  std::optional<Usage> usage{};
+};
+
+/// Generations and failures at kInfo, the rest at kDebug.
+void log_request(const RequestRecord& record);
+
+}  // namespace reprise::protocol

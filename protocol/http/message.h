@@ -1,0 +1,56 @@
+#pragma once
+// A request as it was read, a response as it will be written.
+//
+// Threading: plain values and pure functions.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/openai/api_error.h"
+
+namespace reprise::protocol {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // the target without query
+  unsigned minor_version = 1;
+  bool keep_alive = false;
+  bool expects_continue = false;
+  Headers headers{};  // names in lower case, in the order they came
+  std::string body{};
+
+  /// Of the first header with that name, in lower case; empty where there is none.
+  std::string_view header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body{};
+  Headers headers{};
+};
+
+HttpResponse json_response(std::string body, int status = 200);
+/// With Retry-After where the error has one.
+HttpResponse error_response(const ApiError& error);
+
+/// How a body is delimited.
+enum class Framing : std::uint8_t {
+  kLength,   // Content-Length: body.size()
+  kChunked,  // chunks, until an empty one
+  kClose,    // until the connection is closed
+};
+
+/// Status line and headers of a response, up to the empty line. `common` comes before the response's own.
+std::string head_text(const HttpResponse& response, const Headers& common, Framing framing,
+                      unsigned minor_version, bool keep_alive);
+
+void append_chunk(std::string& out, std::string_view data);
+inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+}  // namespace reprise::protocol

@@ -1,0 +1,117 @@
+// The only file that knows prometheus-cpp.
+#include "protocol/http/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <map>
+#include <sstream>
+
+namespace reprise::protocol {
+namespace {
+
+using Buckets = prometheus::Histogram::BucketBoundaries;
+const Buckets kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                          0.5,   1,      2.5,   5,    10,    30,   60,  300};
+
+prometheus::MetricFamily family_of(const Figure& figure) {
+  prometheus::MetricFamily family;
+  family.name = figure.name;
+  family.help = figure.help;
+  family.type =
+      figure.kind == Figure::Kind::kCounter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  return family;
+}
+
+/// One family for each name, in the order of first appearance.
+std::vector<prometheus::MetricFamily> families_of(const std::vector<Figure>& figures) {
+  std::vector<prometheus::MetricFamily> families;
+  std::map<std::string_view, std::size_t> places;
+  for (const Figure& figure : figures) {
+    const auto [place, is_new] = places.emplace(figure.name, families.size());
+    if (is_new) families.push_back(family_of(figure));
+    prometheus::ClientMetric metric;
+    for (const auto& [name, value] : figure.labels) metric.label.push_back({name, value});
+    metric.counter.value = figure.value;
+    metric.gauge.value = figure.value;
+    families[place->second].metric.push_back(std::move(metric));
+  }
+  return families;
+}
+
+}  // namespace
+
+struct HttpMetrics::Families {
+  prometheus::Registry registry;
+  prometheus::Gauge& connections = prometheus::BuildGauge()
+                                       .Name("reprise_http_connections")
+                                       .Help("Open connections")
+                                       .Register(registry)
+                                       .Add({});
+  prometheus::Gauge& generations = prometheus::BuildGauge()
+                                       .Name("reprise_http_generations")
+                                       .Help("Requests being answered by the engine")
+                                       .Register(registry)
+                                       .Add({});
+  prometheus::Counter& left = prometheus::BuildCounter()
+                                  .Name("reprise_http_clients_left_total")
+                                  .Help("Clients that went away before their answer was whole")
+                                  .Register(registry)
+                                  .Add({});
+  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
+                                                          .Name("reprise_http_requests_total")
+                                                          .Help("Requests answered")
+                                                          .Register(registry);
+  prometheus::Family<prometheus::Histogram>& seconds =
+      prometheus::BuildHistogram()
+          .Name("reprise_http_request_seconds")
+          .Help("From the head of a request to the end of its answer")
+          .Register(registry);
+  prometheus::Histogram& first_token = prometheus::BuildHistogram()
+                                           .Name("reprise_first_token_seconds")
+                                           .Help("From the arrival of a request to its first token")
+                                           .Register(registry)
+                                           .Add({}, kSeconds);
+  prometheus::Histogram& queued = prometheus::BuildHistogram()
+                                      .Name("reprise_queued_seconds")
+                                      .Help("From the arrival of a request to its admission")
+                                      .Register(registry)
+                                      .Add({}, kSeconds);
+};
+
+HttpMetrics::HttpMetrics() : families_(std::make_unique<Families>()) {}
+HttpMetrics::~HttpMetrics() = default;
+
+void HttpMetrics::connections_changed(int by) {
+  families_->connections.Increment(by);
+}
+void HttpMetrics::generations_changed(int by) {
+  families_->generations.Increment(by);
+}
+void HttpMetrics::client_left() {
+  families_->left.Increment();
+}
+
+void HttpMetrics::request_done(Route route, int status, double seconds) {
+  const std::string path(name_of(route));
+  families_->requests.Add({{"path", path}, {"status", std::to_string(status)}}).Increment();
+  families_->seconds.Add({{"path", path}}, kSeconds).Observe(seconds);
+}
+
+void HttpMetrics::reply_done(const Usage& usage) {
+  families_->first_token.Observe(usage.timing.first_token_ms / 1000);
+  families_->queued.Observe(usage.timing.queued_ms / 1000);
+}
+
+std::string HttpMetrics::text(const std::vector<Figure>& engine) const {
+  std::vector<prometheus::MetricFamily> all = families_of(engine);
+  for (prometheus::MetricFamily& family : families_->registry.Collect()) all.push_back(std::move(family));
+  std::ostringstream out;
+  prometheus::TextSerializer().Serialize(out, all);
+  return out.str();
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,35 @@
+#pragma once
+// What the HTTP server counts, and the page that shows it with the engine's figures, in Prometheus' text
+// form.
+//
+// Threading: any thread.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/http/routes.h"
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+class HttpMetrics {
+ public:
+  HttpMetrics();
+  ~HttpMetrics();
+
+  void connections_changed(int by);
+  void generations_changed(int by);
+  void request_done(Route route, int status, double seconds);
+  void reply_done(const Usage& usage);
+  /// The client went away before its answer was whole.
+  void client_left();
+
+  std::string text(const std::vector<Figure>& engine) const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace reprise::protocol

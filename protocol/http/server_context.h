@@ -1,0 +1,50 @@
+#pragma once
+// What all connections of a server share.
+//
+// Threading: the server's loop alone.
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "protocol/http/http_options.h"
+#include "protocol/http/metrics.h"
+#include "protocol/reply_format.h"
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+/// The reply formats of models, found once for each chat template.
+class FormatCache {
+ public:
+  const ReplyFormat& of(const ModelCard& card);
+
+ private:
+  struct Known {
+    std::string chat_template;
+    ReplyFormat format;
+  };
+  std::unordered_map<std::string, Known> known_;  // by model; bounded by the models there are
+};
+
+struct ServerContext {
+  ServerContext(HttpOptions given, Service& engine);
+
+  /// The format that the named model (empty: the first) writes its replies in.
+  ReplyFormat format_of(const std::string& model);
+  /// 24 hex digits that no other request of this server has.
+  std::string new_id();
+
+  const HttpOptions options;
+  Service& service;
+  HttpMetrics metrics;
+  std::uint32_t generations = 0;  // under way
+  bool draining = false;          // no further requests on open connections
+
+ private:
+  FormatCache formats_;
+  std::uint64_t id_seed_;
+  std::uint64_t requests_ = 0;
+};
+
+}  // namespace reprise::protocol

@@ -1,0 +1,48 @@
+#pragma once
+// What a client is told when something goes wrong: a status, and OpenAI's envelope around the reason.
+//
+// BadRequest carries one from deep inside the reading of a request to its boundary, where it becomes a value.
+//
+// Threading: plain values.
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protocol/json_value.h"
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string code;     // "invalid_type", "model_not_found", ...
+  std::string param{};  // the field of the request, as the client spells it: "messages[2].role"; may be empty
+  std::optional<std::chrono::seconds> retry_after{};
+
+  /// {"error":{"message":…,"type":…,"param":…,"code":…}}
+  Json envelope() const;
+  /// OpenAI's word for the kind of error; follows from the status.
+  std::string_view type() const;
+};
+
+ApiError to_api_error(const ServiceError& error);
+
+class BadRequest : public std::exception {
+ public:
+  explicit BadRequest(ApiError error) : error_(std::move(error)) {}
+  const char* what() const noexcept override { return error_.message.c_str(); }
+  const ApiError& error() const { return error_; }
+
+ private:
+  ApiError error_;
+};
+
+/// Throw BadRequest. `message` follows the field's name: "temperature: must be ...".
+[[noreturn]] void refuse_field(const std::string& field, std::string_view code, const std::string& message);
+[[noreturn]] void refuse_unsupported(const std::string& field, const std::string& message);
+
+}  // namespace reprise::protocol

@@ -1,0 +1,137 @@
+#include "protocol/openai/chat_messages.h"
+
+#include "protocol/openai/api_error.h"
+#include "protocol/openai/fields.h"
+
+namespace reprise::protocol {
+namespace {
+
+constexpr std::size_t kNameBytes = 256;
+
+class MessageCheck {
+ public:
+  explicit MessageCheck(const RequestLimits& limits) : limits_(limits) {}
+
+  void check(const Json& message, const std::string& path) {
+    if (!message.is_object()) refuse_kind(path, "an object", message);
+    const Fields fields(message, path);
+    const std::string* role = fields.string("role", kNameBytes);
+    if (role == nullptr) refuse_field(fields.path_of("role"), "missing", "is required");
+    const bool assistant = *role == "assistant";
+    if (!assistant && *role != "system" && *role != "developer" && *role != "user" && *role != "tool") {
+      refuse_field(fields.path_of("role"), "invalid_value",
+                   "'" + *role + "' is not one of system, developer, user, assistant, tool");
+    }
+    check_content(fields, assistant);
+    if (assistant) check_calls(fields);
+    if (fields.find("function_call") != nullptr) {
+      refuse_unsupported(fields.path_of("function_call"), "is not supported; use tool_calls");
+    }
+    if (fields.find("audio") != nullptr) {
+      refuse_unsupported(fields.path_of("audio"), "is not supported");
+    }
+    fields.string("tool_call_id", kNameBytes);
+    fields.string("name", kNameBytes);
+    if (const std::string* text = fields.string("reasoning_content", limits_.prompt_bytes)) count(*text);
+  }
+
+ private:
+  void check_content(const Fields& fields, bool assistant) {
+    const std::string path = fields.path_of("content");
+    const Json* content = fields.find("content");
+    if (content == nullptr) {
+      if (!assistant) refuse_field(path, "missing", "is required");
+    } else if (content->is_string()) {
+      count(content->as_string());
+    } else if (content->is_array()) {
+      const Json::Array& parts = content->as_array();
+      for (std::size_t i = 0; i < parts.size(); ++i) check_part(parts[i], item_of(path, i));
+    } else {
+      refuse_kind(path, "a string or an array of parts", *content);
+    }
+  }
+
+  void check_part(const Json& part, const std::string& path) {
+    if (!part.is_object()) refuse_kind(path, "an object", part);
+    const Fields fields(part, path);
+    const std::string* type = fields.string("type", kNameBytes);
+    if (type == nullptr) refuse_field(fields.path_of("type"), "missing", "is required");
+    const char* member = *type == "refusal" ? "refusal" : "text";
+    if (*type != "text" && *type != "refusal") {
+      refuse_unsupported(fields.path_of("type"), "'" + *type + "' is not supported, only 'text' is");
+    }
+    const std::string* text = fields.string(member, limits_.prompt_bytes);
+    if (text == nullptr) refuse_field(fields.path_of(member), "missing", "is required");
+    count(*text);
+  }
+
+  void check_calls(const Fields& fields) {
+    const Json::Array* calls = fields.array("tool_calls");
+    if (calls == nullptr) return;
+    for (std::size_t i = 0; i < calls->size(); ++i) {
+      const std::string path = item_of(fields.path_of("tool_calls"), i);
+      if (!(*calls)[i].is_object()) refuse_kind(path, "an object", (*calls)[i]);
+      const Fields call((*calls)[i], path);
+      call.string("id", kNameBytes);
+      const Json* function = call.object("function");
+      if (function == nullptr) refuse_field(call.path_of("function"), "missing", "is required");
+      const Fields called(*function, call.path_of("function"));
+      if (called.string("name", kNameBytes) == nullptr) {
+        refuse_field(called.path_of("name"), "missing", "is required");
+      }
+      if (const std::string* arguments = called.string("arguments", limits_.prompt_bytes)) count(*arguments);
+    }
+  }
+
+  void count(const std::string& text) {
+    bytes_ += text.size();
+    if (bytes_ > limits_.prompt_bytes) {
+      refuse_field("messages", "too_long",
+                   "hold more than " + std::to_string(limits_.prompt_bytes) + " bytes of text");
+    }
+  }
+
+  const RequestLimits& limits_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+void check_messages(const Json::Array& messages, const RequestLimits& limits) {
+  if (messages.empty()) refuse_field("messages", "invalid_value", "must not be empty");
+  if (messages.size() > limits.messages) {
+    refuse_field("messages", "too_many",
+                 std::to_string(messages.size()) + " messages, more than " + std::to_string(limits.messages));
+  }
+  MessageCheck check(limits);
+  for (std::size_t i = 0; i < messages.size(); ++i) check.check(messages[i], item_of("messages", i));
+}
+
+void check_tools(const Json::Array& tools, const RequestLimits& limits) {
+  if (tools.size() > limits.tools) {
+    refuse_field("tools", "too_many",
+                 std::to_string(tools.size()) + " tools, more than " + std::to_string(limits.tools));
+  }
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const std::string path = item_of("tools", i);
+    if (!tools[i].is_object()) refuse_kind(path, "an object", tools[i]);
+    const Fields tool(tools[i], path);
+    const std::string* type = tool.string("type", kNameBytes);
+    if (type == nullptr) refuse_field(tool.path_of("type"), "missing", "is required");
+    if (*type != "function") {
+      refuse_unsupported(tool.path_of("type"), "'" + *type + "' is not supported, only 'function' is");
+    }
+    const Json* function = tool.object("function");
+    if (function == nullptr) refuse_field(tool.path_of("function"), "missing", "is required");
+    const Fields fields(*function, tool.path_of("function"));
+    const std::string* name = fields.string("name", kNameBytes);
+    if (name == nullptr || name->empty()) refuse_field(fields.path_of("name"), "missing", "is required");
+    fields.string("description", limits.prompt_bytes);
+    fields.object("parameters");
+    if (fields.boolean_or("strict", false)) {
+      refuse_unsupported(fields.path_of("strict"), "is not supported: arguments are not held to the schema");
+    }
+  }
+}
+
+}  // namespace reprise::protocol

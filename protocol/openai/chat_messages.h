@@ -1,0 +1,17 @@
+#pragma once
+// Checks the messages and tools of a chat before a template sees them.
+//
+// Roles and content parts that cannot be answered for (images, audio) are refused with the place where they
+// stand: "messages[3].content[0].type". Nothing is changed: the template gets what the client sent.
+//
+// Threading: pure functions. Both throw BadRequest.
+
+#include "protocol/json_value.h"
+#include "protocol/openai/request_limits.h"
+
+namespace reprise::protocol {
+
+void check_messages(const Json::Array& messages, const RequestLimits& limits);
+void check_tools(const Json::Array& tools, const RequestLimits& limits);
+
+}  // namespace reprise::protocol

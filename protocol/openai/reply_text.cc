@@ -1,0 +1,206 @@
+#include "protocol/openai/reply_text.h"
+
+#include <cmath>
+
+#include "protocol/json_text.h"
+
+namespace reprise::protocol {
+namespace {
+
+constexpr double kLeastLogprob = -9999.0;  // for a token that cannot be: JSON has no -inf
+
+void append_ms(std::string& out, double value) {
+  append_json_double(out, std::round(value * 1000) / 1000, false);
+}
+
+void append_logprob(std::string& out, double value) {
+  append_json_double(out, std::isfinite(value) ? value : kLeastLogprob, false);
+}
+
+/// Bytes of the character at the front of `bytes`; 0 where that is no UTF-8.
+std::size_t character_length(std::string_view bytes) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || bytes.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+  if (lead == 0xED && byte(1) > 0x9F) return 0;  // surrogate
+  if (lead == 0xF0 && byte(1) < 0x90) return 0;  // overlong
+  if (lead == 0xF4 && byte(1) > 0x8F) return 0;  // past the last code point
+  return length;
+}
+
+/// Completions name a token by its text alone, so one that is not text is spelled out.
+void append_token_name(std::string& out, std::string_view bytes) {
+  if (is_utf8(bytes)) return append_json_string(out, bytes);
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string name = "bytes:";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += "\\x";
+    name += kHex[byte >> 4];
+    name += kHex[byte & 15];
+  }
+  append_json_string(out, name);
+}
+
+void append_bytes(std::string& out, std::string_view bytes) {
+  out += '[';
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0) out += ',';
+    append_integer(out, static_cast<unsigned char>(bytes[i]));
+  }
+  out += ']';
+}
+
+void append_chat_token(std::string& out, std::string_view bytes, double logprob) {
+  out += "{\"token\":";
+  append_lossy_string(out, bytes);
+  out += ",\"logprob\":";
+  append_logprob(out, logprob);
+  out += ",\"bytes\":";
+  append_bytes(out, bytes);
+}
+
+template <class Items, class Append>
+void append_list(std::string& out, const Items& items, Append append) {
+  out += '[';
+  bool first = true;
+  for (const auto& item : items) {
+    if (!std::exchange(first, false)) out += ',';
+    append(item);
+  }
+  out += ']';
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::size_t length = character_length(bytes);
+    if (length == 0) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
+}
+
+void append_lossy_string(std::string& out, std::string_view bytes) {
+  if (is_utf8(bytes)) return append_json_string(out, bytes);
+  std::string text;
+  while (!bytes.empty()) {
+    const std::size_t length = character_length(bytes);
+    if (length == 0) {
+      text += "\xEF\xBF\xBD";
+      bytes.remove_prefix(1);
+    } else {
+      text += bytes.substr(0, length);
+      bytes.remove_prefix(length);
+    }
+  }
+  append_json_string(out, text);
+}
+
+std::string open_object(const ReplyHead& head, std::string_view object) {
+  std::string out = "{\"id\":";
+  append_json_string(out, head.id);
+  out += ",\"object\":\"";
+  out += object;
+  out += "\",\"created\":";
+  append_integer(out, head.created);
+  out += ",\"model\":";
+  append_json_string(out, head.model);
+  return out;
+}
+
+void append_usage(std::string& out, const Usage& usage) {
+  out += "{\"prompt_tokens\":";
+  append_integer(out, usage.prompt_tokens);
+  out += ",\"completion_tokens\":";
+  append_integer(out, usage.completion_tokens);
+  out += ",\"total_tokens\":";
+  append_integer(out, std::int64_t{usage.prompt_tokens} + usage.completion_tokens);
+  out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
+  append_integer(out, usage.cache.restored_tokens);
+  out += "}}";
+}
+
+void append_reprise(std::string& out, const Usage& usage) {
+  const CacheReport& cache = usage.cache;
+  out += "{\"restored_tokens\":";
+  append_integer(out, cache.restored_tokens);
+  out += ",\"prefilled_tokens\":";
+  append_integer(out, cache.prefilled_tokens);
+  out += ",\"miss_reason\":\"";
+  out += name_of(cache.reason);
+  out += "\",\"miss_position\":";
+  append_integer(out, cache.known_tokens);
+  out += ",\"restored_from\":";
+  if (cache.origin) {
+    out += '"';
+    out += name_of(*cache.origin);
+    out += '"';
+  } else {
+    out += "null";
+  }
+  out += cache.waited_for_other ? ",\"waited_for_other\":true" : ",\"waited_for_other\":false";
+  out += ",\"queued_ms\":";
+  append_ms(out, usage.timing.queued_ms);
+  out += ",\"prefill_ms\":";
+  append_ms(out, usage.timing.prefill_ms);
+  out += ",\"first_token_ms\":";
+  append_ms(out, usage.timing.first_token_ms);
+  out += ",\"decode_ms\":";
+  append_ms(out, usage.timing.decode_ms);
+  out += '}';
+}
+
+void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens) {
+  out += "{\"content\":";
+  append_list(out, tokens, [&](const ReplyToken& token) {
+    append_chat_token(out, token.bytes, token.logprob.value_or(kLeastLogprob));
+    out += ",\"top_logprobs\":";
+    append_list(out, token.top, [&](const ReplyToken::Alternative& other) {
+      append_chat_token(out, other.bytes, other.logprob);
+      out += '}';
+    });
+    out += '}';
+  });
+  out += ",\"refusal\":null}";
+}
+
+void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>& tokens,
+                                std::uint64_t& offset) {
+  out += "{\"tokens\":";
+  append_list(out, tokens, [&](const ReplyToken& token) { append_token_name(out, token.bytes); });
+  out += ",\"token_logprobs\":";
+  append_list(out, tokens,
+              [&](const ReplyToken& token) { append_logprob(out, token.logprob.value_or(kLeastLogprob)); });
+  out += ",\"top_logprobs\":";
+  append_list(out, tokens, [&](const ReplyToken& token) {
+    out += '{';
+    bool first = true;
+    for (const ReplyToken::Alternative& other : token.top) {
+      if (!std::exchange(first, false)) out += ',';
+      append_token_name(out, other.bytes);
+      out += ':';
+      append_logprob(out, other.logprob);
+    }
+    out += '}';
+  });
+  out += ",\"text_offset\":";
+  append_list(out, tokens, [&](const ReplyToken& token) {
+    append_integer(out, static_cast<std::int64_t>(offset));
+    for (const char c : token.bytes) offset += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+  out += '}';
+}
+
+void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens) {
+  append_list(out, tokens, [&](const ReplyToken& token) { append_integer(out, token.id); });
+}
+
+}  // namespace reprise::protocol

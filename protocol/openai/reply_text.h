@@ -1,0 +1,46 @@
+#pragma once
+// The parts of an answer that chats and completions, streams and whole answers have in common, as JSON text.
+//
+// Answers are written as text, not built as values: a stream has one small object for each token, and the
+// text between its changing parts is always the same.
+//
+// Threading: pure functions.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+/// What all objects of one answer begin with.
+struct ReplyHead {
+  std::string id;  // "chatcmpl-…"
+  std::int64_t created = 0;
+  std::string model;
+};
+
+/// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
+std::string open_object(const ReplyHead& head, std::string_view object);
+
+/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens.
+void append_usage(std::string& out, const Usage& usage);
+/// {"restored_tokens":…}: what the cache did, and the times.
+void append_reprise(std::string& out, const Usage& usage);
+
+/// {"content":[{"token":…,"logprob":…,"bytes":…,"top_logprobs":[…]}],"refusal":null}
+void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens);
+/// {"tokens":[…],"token_logprobs":[…],"top_logprobs":[…],"text_offset":[…]}; moves `offset` on by the
+/// characters of the tokens.
+void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>& tokens,
+                                std::uint64_t& offset);
+/// [1,2,3]
+void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens);
+
+bool is_utf8(std::string_view bytes);
+/// As JSON; what is not UTF-8 becomes U+FFFD.
+void append_lossy_string(std::string& out, std::string_view bytes);
+
+}  // namespace reprise::protocol

@@ -1,0 +1,267 @@
+#include "protocol/openai/request.h"
+
+#include <charconv>
+#include <limits>
+
+#include "protocol/openai/chat_messages.h"
+#include "protocol/openai/fields.h"
+#include "protocol/openai/unsupported.h"
+
+namespace reprise::protocol {
+namespace {
+
+constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
+constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
+
+std::vector<std::string> read_stop(const Fields& fields, const RequestLimits& limits) {
+  const Json* stop = fields.find("stop");
+  if (stop == nullptr) return {};
+  std::vector<std::string> strings;
+  const auto add = [&](const Json& item, const std::string& path) {
+    if (!item.is_string()) refuse_kind(path, "a string", item);
+    if (item.as_string().empty()) refuse_field(path, "invalid_value", "must not be empty");
+    if (item.as_string().size() > limits.stop_bytes) {
+      refuse_field(path, "too_long", "has more than " + std::to_string(limits.stop_bytes) + " bytes");
+    }
+    strings.push_back(item.as_string());
+  };
+  if (stop->is_string()) {
+    add(*stop, "stop");
+  } else if (stop->is_array()) {
+    if (stop->size() > limits.stop_strings) {
+      refuse_field(
+          "stop", "too_many",
+          std::to_string(stop->size()) + " strings, more than " + std::to_string(limits.stop_strings));
+    }
+    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of("stop", i));
+  } else {
+    refuse_kind("stop", "a string or an array of strings", *stop);
+  }
+  return strings;
+}
+
+std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, const RequestLimits& limits) {
+  std::vector<std::pair<TokenId, float>> biases;
+  const Json* object = fields.object("logit_bias");
+  if (object == nullptr) return biases;
+  if (object->size() > limits.logit_biases) {
+    refuse_field(
+        "logit_bias", "too_many",
+        std::to_string(object->size()) + " tokens, more than " + std::to_string(limits.logit_biases));
+  }
+  for (const Json::Member& member : object->as_object()) {
+    TokenId id = 0;
+    const char* end = member.key.data() + member.key.size();
+    const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
+    if (error != std::errc() || stopped != end || id < 0) {
+      refuse_field("logit_bias", "invalid_value", "'" + member.key + "' is not a token id");
+    }
+    const std::string path = "logit_bias." + member.key;
+    if (!member.value.is_number()) refuse_kind(path, "a number", member.value);
+    const double bias = member.value.as_double();
+    if (!(bias >= -100 && bias <= 100)) {
+      refuse_field(path, "out_of_range", show_number(bias) + " is not from -100 to 100");
+    }
+    biases.emplace_back(id, static_cast<float>(bias));
+  }
+  return biases;
+}
+
+Sampling read_sampling(const Fields& fields, const RequestLimits& limits) {
+  Sampling sampling;
+  sampling.temperature = fields.number("temperature", 0, 100);
+  sampling.top_k = fields.integer("top_k", -1, kMostToken);
+  if (sampling.top_k == -1) sampling.top_k = 0;  // both mean all, to different servers
+  sampling.top_p = fields.number("top_p", 0, 1);
+  sampling.min_p = fields.number("min_p", 0, 1);
+  sampling.repetition_penalty = fields.number("repetition_penalty", 0.01, 100);
+  if (!sampling.repetition_penalty) sampling.repetition_penalty = fields.number("repeat_penalty", 0.01, 100);
+  sampling.repetition_last_n = fields.integer("repeat_last_n", -1, kMostToken);
+  sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
+  sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
+  sampling.logit_bias = read_logit_bias(fields, limits);
+  if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
+    sampling.seed = static_cast<std::uint64_t>(*seed);
+  }
+  return sampling;
+}
+
+/// What chats and completions share.
+ApiRequest read_common(const Fields& fields, const RequestLimits& limits) {
+  ApiRequest request;
+  GenerateRequest& generate = request.generate;
+  if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
+  generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
+  generate.stop = read_stop(fields, limits);
+  generate.sampling = read_sampling(fields, limits);
+  generate.ignore_eos = fields.boolean_or("ignore_eos", false);
+  generate.cache_prompt = fields.boolean_or("cache_prompt", true);
+  generate.min_cache_tokens =
+      static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMostToken).value_or(0));
+  if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
+    generate.conversation = *key;
+  }
+  if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) request.cache_salt = *salt;
+  if (const auto most = fields.integer("max_tokens", 1, limits.max_tokens)) {
+    generate.max_tokens = static_cast<std::uint32_t>(*most);
+  }
+
+  ReplyOptions& reply = request.reply;
+  reply.n = generate.n;
+  reply.stream = fields.boolean_or("stream", false);
+  reply.return_token_ids = fields.boolean_or("return_token_ids", false);
+  if (const Json* options = fields.object("stream_options")) {
+    if (!reply.stream) refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
+    reply.include_usage = Fields(*options, "stream_options").boolean_or("include_usage", false);
+  }
+  return request;
+}
+
+ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
+  const bool have_tools = tools != nullptr && !tools->empty();
+  ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
+  const Json* given = fields.find("tool_choice");
+  if (given == nullptr) return choice;
+  if (given->is_string()) {
+    const std::string& word = given->as_string();
+    if (word == "none") return {};
+    if (word == "auto") return choice;
+    if (word != "required") {
+      refuse_field("tool_choice", "invalid_value", "'" + word + "' is not one of none, auto, required");
+    }
+    if (!have_tools) refuse_field("tool_choice", "invalid_value", "'required' needs tools");
+    return {.mode = ToolChoice::Mode::kRequired};
+  }
+  if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
+  const std::string* type = Fields(*given, "tool_choice").string("type", 64);
+  if (type == nullptr || *type != "function") {
+    refuse_unsupported("tool_choice.type", "only 'function' is supported");
+  }
+  const Json* function = Fields(*given, "tool_choice").object("function");
+  const std::string* name =
+      function == nullptr ? nullptr : Fields(*function, "tool_choice.function").string("name", 256);
+  if (name == nullptr) refuse_field("tool_choice.function.name", "missing", "is required");
+  for (const Json& tool : have_tools ? *tools : Json::Array()) {
+    const Json* known = tool.find_object("function");
+    const std::string* known_name = known == nullptr ? nullptr : known->find_string("name");
+    if (known_name != nullptr && *known_name == *name) {
+      return {.mode = ToolChoice::Mode::kNamed, .name = *name};
+    }
+  }
+  refuse_field("tool_choice.function.name", "invalid_value", "'" + *name + "' is not among the tools");
+}
+
+Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLimits& limits) {
+  if (prompt.is_string()) {
+    if (prompt.as_string().size() > limits.prompt_bytes) {
+      refuse_field(path, "too_long", "has more than " + std::to_string(limits.prompt_bytes) + " bytes");
+    }
+    return prompt.as_string();
+  }
+  if (!prompt.is_array()) refuse_kind(path, "a string or an array of token ids", prompt);
+  const Json::Array& items = prompt.as_array();
+  if (items.empty()) refuse_field(path, "invalid_value", "must not be empty");
+  if (items[0].is_string() || items[0].is_array()) {  // a list of prompts
+    if (items.size() > 1) {
+      refuse_unsupported(path, "several prompts in one request are not supported; send one request for each");
+    }
+    if (path != "prompt") refuse_kind(path, "a string or an array of token ids", prompt);
+    return read_prompt(items[0], item_of(path, 0), limits);
+  }
+  return read_token_list(items, path, limits);
+}
+
+}  // namespace
+
+TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits) {
+  if (items.size() > limits.prompt_tokens) {
+    refuse_field(path, "too_long",
+                 std::to_string(items.size()) + " tokens, more than " + std::to_string(limits.prompt_tokens));
+  }
+  TokenList tokens;
+  tokens.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].is_int()) refuse_kind(item_of(path, i), "a token id", items[i]);
+    const std::int64_t id = items[i].as_int();
+    if (id < 0 || id > kMostToken) {
+      refuse_field(item_of(path, i), "out_of_range", std::to_string(id) + " is not a token id");
+    }
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+Json parse_body(std::string_view body, const RequestLimits& limits) {
+  Outcome<Json, JsonError> parsed =
+      Json::parse(body, {.bytes = body.size(), .depth = limits.nesting, .values = limits.values});
+  if (!parsed) throw BadRequest({.message = parsed.error().message, .code = "invalid_json"});
+  if (!parsed->is_object()) {
+    throw BadRequest({.message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
+                      .code = "invalid_json"});
+  }
+  return std::move(*parsed);
+}
+
+ApiRequest read_chat_request(const Json& body, const RequestLimits& limits) {
+  refuse_unsupported_fields(body);
+  const Fields fields(body);
+  ApiRequest request = read_common(fields, limits);
+  if (const auto most = fields.integer("max_completion_tokens", 1, limits.max_tokens)) {
+    request.generate.max_tokens = static_cast<std::uint32_t>(*most);
+  }
+
+  const Json::Array* messages = fields.array("messages");
+  if (messages == nullptr) refuse_field("messages", "missing", "is required");
+  check_messages(*messages, limits);
+  const Json::Array* tools = fields.array("tools");
+  if (tools != nullptr) check_tools(*tools, limits);
+  request.reply.kind = ApiKind::kChat;
+  request.reply.tool_choice = read_tool_choice(fields, tools);
+
+  const auto top = fields.integer("top_logprobs", 0, limits.top_logprobs);
+  request.reply.logprobs = fields.boolean_or("logprobs", false);
+  if (top && !request.reply.logprobs) {
+    refuse_field("top_logprobs", "invalid_value", "only goes with \"logprobs\": true");
+  }
+  if (request.reply.logprobs) request.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
+
+  ChatPrompt chat{.messages = Json(*messages)};
+  // With tool_choice none the model is not told of the tools, so that it cannot call one.
+  if (request.reply.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
+  if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
+  if (const std::string* effort = fields.string("reasoning_effort", 64)) {
+    chat.template_extra["reasoning_effort"] = *effort;
+  }
+  chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
+  request.generate.prompt = std::move(chat);
+  return request;
+}
+
+ApiRequest read_completion_request(const Json& body, const RequestLimits& limits) {
+  refuse_unsupported_fields(body);
+  const Fields fields(body);
+  ApiRequest request = read_common(fields, limits);
+  request.reply.kind = ApiKind::kCompletion;
+  if (!request.generate.max_tokens) request.generate.max_tokens = kDefaultCompletionTokens;
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
+  request.generate.prompt = read_prompt(*prompt, "prompt", limits);
+  if (const auto top = fields.integer("logprobs", 0, limits.top_logprobs)) {
+    request.reply.logprobs = true;
+    request.generate.sampling.logprobs = static_cast<int>(*top);
+  }
+  return request;
+}
+
+Outcome<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_view body,
+                                                const RequestLimits& limits) {
+  try {
+    const Json json = parse_body(body, limits);
+    return kind == ApiKind::kChat ? read_chat_request(json, limits) : read_completion_request(json, limits);
+  } catch (const BadRequest& refused) {
+    return refused.error();
+  }
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,164 @@
+#include "protocol/openai/stream_reply.h"
+
+#include "protocol/json_text.h"
+#include "protocol/sse.h"
+
+namespace reprise::protocol {
+namespace {
+
+std::string chunk_prefix(const ReplyHead& head, ApiKind kind) {
+  return "data: " + open_object(head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion") +
+         ",\"choices\":[";
+}
+
+/// The delta of a chat chunk.
+void append_delta(std::string& out, const ReplyPiece& piece) {
+  if (const auto* content = std::get_if<ReplyContent>(&piece)) {
+    out += "{\"content\":";
+    append_json_string(out, content->text);
+    out += '}';
+  } else if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
+    out += "{\"reasoning_content\":";
+    append_json_string(out, reasoning->text);
+    out += '}';
+  } else if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
+    out += "{\"tool_calls\":[{\"index\":";
+    append_integer(out, begin->index);
+    out += ",\"id\":";
+    append_json_string(out, begin->id);
+    out += ",\"type\":\"function\",\"function\":{\"name\":";
+    append_json_string(out, begin->name);
+    out += ",\"arguments\":\"\"}}]}";
+  } else if (const auto* arguments = std::get_if<ToolCallArguments>(&piece)) {
+    out += "{\"tool_calls\":[{\"index\":";
+    append_integer(out, arguments->index);
+    out += ",\"function\":{\"arguments\":";
+    append_json_string(out, arguments->json);
+    out += "}}]}";
+  }
+}
+
+}  // namespace
+
+StreamReply::StreamReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser)
+    : head_(std::move(head)),
+      options_(std::move(options)),
+      format_(std::move(format)),
+      parser_options_(std::move(parser)),
+      prefix_(chunk_prefix(head_, options_.kind)),
+      choices_(options_.n),
+      unfinished_(options_.n) {}
+
+StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
+  REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
+  return choices_[index];
+}
+
+void StreamReply::started(const Started& event, std::string& out) {
+  if (options_.kind != ApiKind::kChat) return;
+  parser_options_.prompt_tail = event.prompt_tail;
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    ReplyParserOptions options = parser_options_;
+    options.id_seed += '_';
+    options.id_seed += std::to_string(i);
+    choices_[i].parser.emplace(format_, std::move(options));
+    open_chunk(i, out);
+    out += "{\"role\":\"assistant\",\"content\":\"\"}";
+    close_chunk(i, {}, nullptr, out);
+  }
+}
+
+void StreamReply::delta(Delta event, std::string& out) {
+  Choice& now = choice(event.choice);
+  if (options_.logprobs || options_.return_token_ids) {
+    for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
+  }
+  if (now.parser) return write_pieces(event.choice, now.parser->push(event.text), out);
+  if (event.text.empty()) return;
+  open_chunk(event.choice, out);
+  append_json_string(out, event.text);
+  close_chunk(event.choice, {}, nullptr, out);
+}
+
+void StreamReply::finished(const Finished& event, std::string& out) {
+  Choice& now = choice(event.choice);
+  if (now.finish) return;
+  if (now.parser) write_pieces(event.choice, now.parser->finish(), out);
+  now.finish = event.reason;
+  if (--unfinished_ == 0) {
+    held_finish_ = event.choice;
+  } else {
+    write_finish(event.choice, nullptr, out);
+  }
+}
+
+void StreamReply::done(const Done& event, std::string& out) {
+  if (held_finish_) write_finish(*held_finish_, options_.include_usage ? nullptr : &event.usage, out);
+  if (options_.include_usage) {
+    out += prefix_;
+    out += "],\"usage\":";
+    append_usage(out, event.usage);
+    out += ",\"reprise\":";
+    append_reprise(out, event.usage);
+    out += "}\n\n";
+  }
+  out += kSseDone;
+}
+
+void StreamReply::write_pieces(std::uint32_t index, const ReplyPieces& pieces, std::string& out) {
+  for (const ReplyPiece& piece : pieces) {
+    if (std::holds_alternative<ToolCallEnd>(piece)) continue;
+    open_chunk(index, out);
+    append_delta(out, piece);
+    close_chunk(index, {}, nullptr, out);
+  }
+}
+
+void StreamReply::write_finish(std::uint32_t index, const Usage* usage, std::string& out) {
+  const Choice& now = choices_[index];
+  std::string_view reason = name_of(*now.finish);
+  if (now.parser && now.parser->calls() > 0 && *now.finish == FinishReason::kStop) reason = "tool_calls";
+  open_chunk(index, out);
+  out += options_.kind == ApiKind::kChat ? "{}" : "\"\"";
+  close_chunk(index, reason, usage, out);
+}
+
+void StreamReply::open_chunk(std::uint32_t index, std::string& out) {
+  out += prefix_;
+  out += "{\"index\":";
+  append_integer(out, index);
+  out += options_.kind == ApiKind::kChat ? ",\"delta\":" : ",\"text\":";
+}
+
+void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage,
+                              std::string& out) {
+  Choice& now = choices_[index];
+  out += ",\"logprobs\":";
+  if (!options_.logprobs || now.tokens.empty()) {
+    out += "null";
+  } else if (options_.kind == ApiKind::kChat) {
+    append_chat_logprobs(out, now.tokens);
+  } else {
+    append_completion_logprobs(out, now.tokens, now.text_offset);
+  }
+  out += ",\"finish_reason\":";
+  if (finish_reason.empty()) {
+    out += "null";
+  } else {
+    append_json_string(out, finish_reason);
+  }
+  if (options_.return_token_ids) {
+    out += ",\"token_ids\":";
+    append_token_ids(out, now.tokens);
+  }
+  now.tokens.clear();
+  out += "}]";
+  if (options_.include_usage) out += ",\"usage\":null";
+  if (usage != nullptr) {
+    out += ",\"reprise\":";
+    append_reprise(out, *usage);
+  }
+  out += "}\n\n";
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,60 @@
+#pragma once
+// An answer as a stream: events of the engine in, server-sent events out.
+//
+// A choice's chunks carry its tokens' ids and logprobs where they were asked for: those of tokens whose text
+// is held back (the start of a mark, half a character) come with the next chunk of the choice, the last of
+// them with its finish_reason. The last finish_reason waits for the engine's account, so that it can carry
+// it.
+//
+// Each call appends whole events to `out`; what is not asked for now is not kept.
+//
+// Threading: one actor's.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/openai/reply_text.h"
+#include "protocol/openai/request.h"
+#include "protocol/reply_parser.h"
+
+namespace reprise::protocol {
+
+class StreamReply {
+ public:
+  /// `format` and `parser` are for chats; a completion's text is passed on as it is.
+  StreamReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser);
+
+  void started(const Started& event, std::string& out);
+  void delta(Delta event, std::string& out);
+  void finished(const Finished& event, std::string& out);
+  void done(const Done& event, std::string& out);
+
+ private:
+  struct Choice {
+    std::optional<ReplyParser> parser{};
+    std::vector<ReplyToken> tokens{};  // not yet in a chunk
+    std::uint64_t text_offset = 0;     // of the next token, for completions
+    std::optional<FinishReason> finish{};
+    bool begun = false;
+  };
+
+  Choice& choice(std::uint32_t index);
+  void write_pieces(std::uint32_t index, const ReplyPieces& pieces, std::string& out);
+  void write_finish(std::uint32_t index, const Usage* usage, std::string& out);
+  void open_chunk(std::uint32_t index, std::string& out);
+  /// Closes the choice and the chunk; with the account where there is one.
+  void close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage, std::string& out);
+
+  const ReplyHead head_;
+  const ReplyOptions options_;
+  const ReplyFormat format_;
+  ReplyParserOptions parser_options_;
+  const std::string prefix_;  // of every chunk
+  std::vector<Choice> choices_;
+  std::uint32_t unfinished_;
+  std::optional<std::uint32_t> held_finish_;
+};
+
+}  // namespace reprise::protocol

@@ -1,0 +1,125 @@
+#include "protocol/openai/unsupported.h"
+
+#include <array>
+#include <string_view>
+
+#include "protocol/openai/api_error.h"
+
+namespace reprise::protocol {
+namespace {
+
+/// The values of a field that ask for nothing special; null always is one.
+enum class Harmless { kNullOnly, kFalse, kTrue, kZero, kOne, kEmpty, kMinusOne };
+
+struct Unsupported {
+  std::string_view name;
+  Harmless harmless;
+};
+
+constexpr std::array kUnsupported = {
+    // OpenAI
+    Unsupported{"audio", Harmless::kNullOnly},
+    Unsupported{"prediction", Harmless::kNullOnly},
+    Unsupported{"web_search_options", Harmless::kNullOnly},
+    Unsupported{"functions", Harmless::kEmpty},
+    Unsupported{"function_call", Harmless::kNullOnly},
+    Unsupported{"parallel_tool_calls", Harmless::kTrue},
+    Unsupported{"suffix", Harmless::kEmpty},
+    Unsupported{"echo", Harmless::kFalse},
+    Unsupported{"best_of", Harmless::kOne},
+    Unsupported{"moderation", Harmless::kNullOnly},
+    // vLLM and SGLang
+    Unsupported{"logits_processors", Harmless::kEmpty},
+    Unsupported{"guided_json", Harmless::kNullOnly},
+    Unsupported{"guided_regex", Harmless::kNullOnly},
+    Unsupported{"guided_choice", Harmless::kNullOnly},
+    Unsupported{"guided_grammar", Harmless::kNullOnly},
+    Unsupported{"structured_outputs", Harmless::kNullOnly},
+    Unsupported{"regex", Harmless::kNullOnly},
+    Unsupported{"ebnf", Harmless::kNullOnly},
+    Unsupported{"use_beam_search", Harmless::kFalse},
+    Unsupported{"length_penalty", Harmless::kOne},
+    Unsupported{"stop_token_ids", Harmless::kEmpty},
+    Unsupported{"allowed_token_ids", Harmless::kEmpty},
+    Unsupported{"bad_words", Harmless::kEmpty},
+    Unsupported{"min_tokens", Harmless::kZero},
+    Unsupported{"include_stop_str_in_output", Harmless::kFalse},
+    Unsupported{"skip_special_tokens", Harmless::kTrue},
+    Unsupported{"truncate_prompt_tokens", Harmless::kMinusOne},
+    Unsupported{"prompt_logprobs", Harmless::kNullOnly},
+    Unsupported{"prompt_embeds", Harmless::kEmpty},
+    Unsupported{"continue_final_message", Harmless::kFalse},
+    Unsupported{"chat_template", Harmless::kNullOnly},
+    Unsupported{"documents", Harmless::kEmpty},
+    Unsupported{"mm_processor_kwargs", Harmless::kNullOnly},
+    Unsupported{"lora_path", Harmless::kNullOnly},
+    Unsupported{"token_healing", Harmless::kFalse},
+    // llama.cpp
+    Unsupported{"grammar", Harmless::kEmpty},
+    Unsupported{"json_schema", Harmless::kNullOnly},
+    Unsupported{"samplers", Harmless::kNullOnly},
+    Unsupported{"mirostat", Harmless::kZero},
+    Unsupported{"typical_p", Harmless::kOne},
+    Unsupported{"dynatemp_range", Harmless::kZero},
+    Unsupported{"xtc_probability", Harmless::kZero},
+    Unsupported{"dry_multiplier", Harmless::kZero},
+    Unsupported{"top_n_sigma", Harmless::kMinusOne},
+    Unsupported{"lora", Harmless::kEmpty},
+};
+
+bool is_number(const Json& value, double number) {
+  return value.is_number() && value.as_double() == number;
+}
+
+bool is_harmless(const Json& value, Harmless harmless) {
+  switch (harmless) {
+    case Harmless::kNullOnly:
+      return false;
+    case Harmless::kFalse:
+      return value.is_bool() && !value.as_bool();
+    case Harmless::kTrue:
+      return value.is_bool() && value.as_bool();
+    case Harmless::kZero:
+      return is_number(value, 0);
+    case Harmless::kOne:
+      return is_number(value, 1);
+    case Harmless::kMinusOne:
+      return is_number(value, -1);
+    case Harmless::kEmpty:
+      return value.is_string() ? value.as_string().empty()
+                               : (value.is_array() || value.is_object()) && value.size() == 0;
+  }
+  return false;
+}
+
+void refuse_response_format(const Json& format) {
+  if (const std::string* type = format.find_string("type")) {
+    if (*type == "text") return;
+    refuse_unsupported("response_format", "type '" + *type + "' is not supported, only 'text' is");
+  }
+  refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
+}
+
+void refuse_modalities(const Json& modalities) {
+  const bool text_only = modalities.is_array() && modalities.size() == 1 &&
+                         modalities.as_array()[0].is_string() &&
+                         modalities.as_array()[0].as_string() == "text";
+  if (!text_only) refuse_unsupported("modalities", "only [\"text\"] is supported");
+}
+
+}  // namespace
+
+void refuse_unsupported_fields(const Json& body) {
+  for (const Json::Member& member : body.as_object()) {
+    if (member.value.is_null()) continue;
+    if (member.key == "response_format") refuse_response_format(member.value);
+    if (member.key == "modalities") refuse_modalities(member.value);
+    for (const Unsupported& field : kUnsupported) {
+      if (member.key == field.name && !is_harmless(member.value, field.harmless)) {
+        refuse_unsupported(member.key, "is not supported by this server");
+      }
+    }
+  }
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,14 @@
+#pragma once
+// Fields that other servers know and that would change the answer: refused by name unless their value asks
+// for nothing special.
+//
+// Threading: a pure function.
+
+#include "protocol/json_value.h"
+
+namespace reprise::protocol {
+
+/// Throws BadRequest.
+void refuse_unsupported_fields(const Json& body);
+
+}  // namespace reprise::protocol

@@ -1,0 +1,98 @@
+#include "protocol/openai/whole_reply.h"
+
+#include "protocol/json_text.h"
+
+namespace reprise::protocol {
+
+WholeReply::WholeReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser)
+    : head_(std::move(head)),
+      options_(std::move(options)),
+      format_(std::move(format)),
+      parser_options_(std::move(parser)),
+      choices_(options_.n) {}
+
+WholeReply::Choice& WholeReply::choice(std::uint32_t index) {
+  REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
+  return choices_[index];
+}
+
+void WholeReply::started(const Started& event) {
+  if (options_.kind != ApiKind::kChat) return;
+  parser_options_.prompt_tail = event.prompt_tail;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    ReplyParserOptions options = parser_options_;
+    options.id_seed += '_';
+    options.id_seed += std::to_string(i);
+    choices_[i].parser.emplace(format_, std::move(options));
+  }
+}
+
+void WholeReply::delta(Delta event) {
+  Choice& now = choice(event.choice);
+  if (options_.logprobs || options_.return_token_ids) {
+    for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
+  }
+  if (now.parser) {
+    now.message.add(now.parser->push(event.text));
+  } else {
+    now.text += event.text;
+  }
+}
+
+void WholeReply::finished(const Finished& event) {
+  Choice& now = choice(event.choice);
+  now.finish = event.reason;
+  if (now.parser) now.message.add(now.parser->finish());
+}
+
+std::string WholeReply::done(const Done& event) {
+  std::string out =
+      open_object(head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
+  out += ",\"choices\":[";
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    if (i > 0) out += ',';
+    append_choice(i, out);
+  }
+  out += "],\"usage\":";
+  append_usage(out, event.usage);
+  out += ",\"reprise\":";
+  append_reprise(out, event.usage);
+  out += '}';
+  return out;
+}
+
+void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
+  const Choice& now = choices_[index];
+  std::string_view reason = name_of(now.finish);
+  out += "{\"index\":";
+  append_integer(out, index);
+  if (options_.kind == ApiKind::kChat) {
+    if (now.message.has_calls() && now.finish == FinishReason::kStop) reason = "tool_calls";
+    Json message = now.message.message();
+    message["refusal"] = nullptr;
+    out += ",\"message\":";
+    message.dump_to(out);
+  } else {
+    out += ",\"text\":";
+    append_json_string(out, now.text);
+  }
+  out += ",\"logprobs\":";
+  std::uint64_t offset = 0;
+  if (!options_.logprobs) {
+    out += "null";
+  } else if (options_.kind == ApiKind::kChat) {
+    append_chat_logprobs(out, now.tokens);
+  } else {
+    append_completion_logprobs(out, now.tokens, offset);
+  }
+  out += ",\"finish_reason\":\"";
+  out += reason;
+  out += '"';
+  if (options_.return_token_ids) {
+    out += ",\"token_ids\":";
+    append_token_ids(out, now.tokens);
+  }
+  out += '}';
+}
+
+}  // namespace reprise::protocol

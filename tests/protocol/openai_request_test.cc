@@ -1,0 +1,306 @@
+// From JSON to GenerateRequest: every field, and every refusal with the field's name.
+
+#include "protocol/openai/request.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise::protocol {
+namespace {
+
+constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
+
+Outcome<ApiRequest, ApiError> parse(ApiKind kind, std::string members) {
+  members.insert(0, 1, '{');
+  members += '}';
+  return parse_api_request(kind, members, {});
+}
+Outcome<ApiRequest, ApiError> chat(const std::string& fields) {
+  std::string members = kMessages;
+  if (!fields.empty()) members += ',';
+  return parse(ApiKind::kChat, members + fields);
+}
+Outcome<ApiRequest, ApiError> completion(const std::string& fields) {
+  return parse(ApiKind::kCompletion, fields);
+}
+
+TEST(OpenAiRequest, AnEmptyChatHasDefaults) {
+  const auto request = chat("");
+  ASSERT_TRUE(request.ok());
+  const GenerateRequest& generate = request->generate;
+  EXPECT_EQ(generate.model, "");
+  EXPECT_EQ(generate.n, 1u);
+  EXPECT_FALSE(generate.max_tokens);
+  EXPECT_FALSE(generate.sampling.temperature);
+  EXPECT_FALSE(generate.sampling.seed);
+  EXPECT_FALSE(generate.sampling.logprobs);
+  EXPECT_TRUE(generate.cache_prompt);
+  EXPECT_FALSE(generate.ignore_eos);
+  EXPECT_FALSE(request->reply.stream);
+  EXPECT_EQ(request->reply.tool_choice.mode, ToolChoice::Mode::kNone);
+  const auto& prompt = std::get<ChatPrompt>(generate.prompt);
+  EXPECT_EQ(prompt.messages.dump(), R"([{"role":"user","content":"hi"}])");
+  EXPECT_TRUE(prompt.tools.is_null());
+  EXPECT_TRUE(prompt.add_generation_prompt);
+}
+
+TEST(OpenAiRequest, EveryFieldArrives) {
+  const auto request = chat(R"("model":"m","n":3,"stop":["a","b"],"max_tokens":5,"max_completion_tokens":7,
+      "temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.05,"seed":-1,"presence_penalty":1,"frequency_penalty":-1.5,
+      "repetition_penalty":1.1,"repeat_last_n":64,"logit_bias":{"5":-100,"7":1.5},"logprobs":true,"top_logprobs":3,
+      "stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"return_token_ids":true,
+      "cache_salt":"salt","prompt_cache_key":"talk","cache_prompt":false,"min_cache_tokens":100,
+      "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","add_generation_prompt":false)");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const GenerateRequest& generate = request->generate;
+  EXPECT_EQ(generate.model, "m");
+  EXPECT_EQ(generate.n, 3u);
+  EXPECT_EQ(generate.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(generate.max_tokens, 7u);
+  const Sampling& sampling = generate.sampling;
+  EXPECT_EQ(sampling.temperature, 0.5);
+  EXPECT_EQ(sampling.top_p, 0.9);
+  EXPECT_EQ(sampling.top_k, 40);
+  EXPECT_EQ(sampling.min_p, 0.05);
+  EXPECT_EQ(sampling.seed, ~std::uint64_t{0});
+  EXPECT_EQ(sampling.presence_penalty, 1);
+  EXPECT_EQ(sampling.frequency_penalty, -1.5);
+  EXPECT_EQ(sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(sampling.repetition_last_n, 64);
+  EXPECT_EQ(sampling.logit_bias, (std::vector<std::pair<TokenId, float>>{{5, -100.F}, {7, 1.5F}}));
+  EXPECT_EQ(sampling.logprobs, 3);
+  EXPECT_TRUE(generate.ignore_eos);
+  EXPECT_EQ(generate.conversation, "talk");
+  EXPECT_FALSE(generate.cache_prompt);
+  EXPECT_EQ(generate.min_cache_tokens, 100u);
+  EXPECT_EQ(request->cache_salt, "salt");
+  EXPECT_TRUE(request->reply.stream);
+  EXPECT_TRUE(request->reply.include_usage);
+  EXPECT_TRUE(request->reply.return_token_ids);
+  EXPECT_TRUE(request->reply.logprobs);
+  EXPECT_EQ(request->reply.n, 3u);
+  const auto& prompt = std::get<ChatPrompt>(generate.prompt);
+  EXPECT_EQ(prompt.template_extra.dump(), R"({"enable_thinking":false,"reasoning_effort":"low"})");
+  EXPECT_FALSE(prompt.add_generation_prompt);
+}
+
+TEST(OpenAiRequest, NullAndUnknownAndHarmlessFieldsAreAccepted) {
+  for (const char* fields :
+       {R"("temperature":null,"stop":null,"tools":null,"tool_choice":null,"n":null,"stream_options":null)",
+        R"("user":"u","metadata":{"a":"b"},"store":true,"service_tier":"auto","safety_identifier":"x")",
+        R"("something_new":{"deep":[1,2]})", R"("response_format":{"type":"text"},"modalities":["text"])",
+        R"("echo":false,"best_of":1,"suffix":null,"functions":[],"parallel_tool_calls":true,"min_tokens":0)",
+        R"("mirostat":0,"typical_p":1.0,"grammar":"","stop_token_ids":[],"skip_special_tokens":true)",
+        R"("max_tokens":16.0,"top_k":-1)"}) {
+    const auto request = chat(fields);
+    EXPECT_TRUE(request.ok()) << fields << ": " << (request.ok() ? "" : request.error().message);
+  }
+}
+
+struct Refusal {
+  const char* fields;
+  const char* param;
+  const char* code;
+};
+
+TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
+  const Refusal refusals[] = {
+      {R"("model":5)", "model", "invalid_type"},
+      {R"("n":0)", "n", "out_of_range"},
+      {R"("n":1000)", "n", "out_of_range"},
+      {R"("n":1.5)", "n", "invalid_type"},
+      {R"("n":"2")", "n", "invalid_type"},
+      {R"("temperature":"hot")", "temperature", "invalid_type"},
+      {R"("temperature":-0.1)", "temperature", "out_of_range"},
+      {R"("top_p":1.1)", "top_p", "out_of_range"},
+      {R"("min_p":-1)", "min_p", "out_of_range"},
+      {R"("top_k":-2)", "top_k", "out_of_range"},
+      {R"("presence_penalty":3)", "presence_penalty", "out_of_range"},
+      {R"("frequency_penalty":-3)", "frequency_penalty", "out_of_range"},
+      {R"("seed":1e30)", "seed", "invalid_type"},
+      {R"("max_tokens":0)", "max_tokens", "out_of_range"},
+      {R"("max_completion_tokens":-5)", "max_completion_tokens", "out_of_range"},
+      {R"("stop":[""])", "stop[0]", "invalid_value"},
+      {R"("stop":7)", "stop", "invalid_type"},
+      {R"("stop":["a",1])", "stop[1]", "invalid_type"},
+      {R"("stop":["1","2","3","4","5","6","7","8","9","0","a","b","c","d","e","f","g"])", "stop", "too_many"},
+      {R"("logit_bias":[1])", "logit_bias", "invalid_type"},
+      {R"("logit_bias":{"x":1})", "logit_bias", "invalid_value"},
+      {R"("logit_bias":{"-4":1})", "logit_bias", "invalid_value"},
+      {R"("logit_bias":{"4":101})", "logit_bias.4", "out_of_range"},
+      {R"("logprobs":1)", "logprobs", "invalid_type"},
+      {R"("top_logprobs":2)", "top_logprobs", "invalid_value"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs", "out_of_range"},
+      {R"("stream":"yes")", "stream", "invalid_type"},
+      {R"("stream_options":{"include_usage":true})", "stream_options", "invalid_value"},
+      {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options.include_usage",
+       "invalid_type"},
+      {R"("cache_prompt":1)", "cache_prompt", "invalid_type"},
+      {R"("min_cache_tokens":-1)", "min_cache_tokens", "out_of_range"},
+      {R"("cache_salt":5)", "cache_salt", "invalid_type"},
+      {R"("chat_template_kwargs":[])", "chat_template_kwargs", "invalid_type"},
+      {R"("tools":[{"type":"function"}])", "tools[0].function", "missing"},
+      {R"("tools":[{"type":"function","function":{}}])", "tools[0].function.name", "missing"},
+      {R"("tools":[{"type":"web_search"}])", "tools[0].type", "unsupported_parameter"},
+      {R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])", "tools[0].function.strict",
+       "unsupported_parameter"},
+      {R"("tool_choice":"required")", "tool_choice", "invalid_value"},
+      {R"("tool_choice":"perhaps")", "tool_choice", "invalid_value"},
+      {R"("tool_choice":{"type":"function","function":{"name":"g"}})", "tool_choice.function.name",
+       "invalid_value"},
+      {R"("tool_choice":{"type":"allowed_tools"})", "tool_choice.type", "unsupported_parameter"},
+      {R"("response_format":{"type":"json_object"})", "response_format", "unsupported_parameter"},
+      {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format",
+       "unsupported_parameter"},
+      {R"("response_format":"text")", "response_format", "invalid_type"},
+      {R"("modalities":["text","audio"])", "modalities", "unsupported_parameter"},
+      {R"("audio":{"voice":"x"})", "audio", "unsupported_parameter"},
+      {R"("prediction":{"type":"content"})", "prediction", "unsupported_parameter"},
+      {R"("functions":[{"name":"f"}])", "functions", "unsupported_parameter"},
+      {R"("web_search_options":{})", "web_search_options", "unsupported_parameter"},
+      {R"("parallel_tool_calls":false)", "parallel_tool_calls", "unsupported_parameter"},
+      {R"("logits_processors":["x"])", "logits_processors", "unsupported_parameter"},
+      {R"("guided_json":{})", "guided_json", "unsupported_parameter"},
+      {R"("grammar":"root ::= x")", "grammar", "unsupported_parameter"},
+      {R"("min_tokens":4)", "min_tokens", "unsupported_parameter"},
+      {R"("echo":true)", "echo", "unsupported_parameter"},
+      {R"("best_of":2)", "best_of", "unsupported_parameter"},
+      {R"("chat_template":"{{ x }}")", "chat_template", "unsupported_parameter"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto request = chat(refusal.fields);
+    ASSERT_FALSE(request.ok()) << refusal.fields;
+    EXPECT_EQ(request.error().status, 400) << refusal.fields;
+    EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
+    EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
+    EXPECT_TRUE(request.error().message.starts_with(refusal.param)) << request.error().message;
+  }
+}
+
+TEST(OpenAiRequest, MessagesAreRefusedWithTheirPlace) {
+  const Refusal refusals[] = {
+      {R"({})", "messages", "missing"},
+      {R"({"messages":"hi"})", "messages", "invalid_type"},
+      {R"({"messages":[]})", "messages", "invalid_value"},
+      {R"({"messages":[7]})", "messages[0]", "invalid_type"},
+      {R"({"messages":[{"content":"x"}]})", "messages[0].role", "missing"},
+      {R"({"messages":[{"role":"wizard","content":"x"}]})", "messages[0].role", "invalid_value"},
+      {R"({"messages":[{"role":"user"}]})", "messages[0].content", "missing"},
+      {R"({"messages":[{"role":"user","content":5}]})", "messages[0].content", "invalid_type"},
+      {R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
+       "messages[0].content[0].type", "unsupported_parameter"},
+      {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})", "messages[0].content[0].text",
+       "missing"},
+      {R"({"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]})",
+       "messages[0].tool_calls[0].function", "missing"},
+      {R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]})",
+       "messages[0].tool_calls[0].function.arguments", "invalid_type"},
+      {R"({"messages":[{"role":"assistant","content":"x","audio":{"id":"y"}}]})", "messages[0].audio",
+       "unsupported_parameter"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto request = parse_api_request(ApiKind::kChat, refusal.fields, {});
+    ASSERT_FALSE(request.ok()) << refusal.fields;
+    EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
+    EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
+  }
+}
+
+TEST(OpenAiRequest, MessagesThatAreAccepted) {
+  for (
+      const char* messages :
+      {R"([{"role":"system","content":"s"},{"role":"developer","content":"d"},{"role":"user","content":"u"}])",
+       R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])",
+       R"([{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f",
+            "arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}])",
+       R"([{"role":"assistant","reasoning_content":"hm","content":"x"}])"}) {
+    const auto request =
+        parse_api_request(ApiKind::kChat, R"({"messages":)" + std::string(messages) + "}", {});
+    EXPECT_TRUE(request.ok()) << messages << ": " << (request.ok() ? "" : request.error().message);
+  }
+}
+
+TEST(OpenAiRequest, ToolChoices) {
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])";
+  const auto mode = [&](const std::string& choice) {
+    const auto request = chat(tools + choice);
+    EXPECT_TRUE(request.ok());
+    return request->reply.tool_choice.mode;
+  };
+  EXPECT_EQ(mode(""), ToolChoice::Mode::kAuto);
+  EXPECT_EQ(mode(R"(,"tool_choice":"auto")"), ToolChoice::Mode::kAuto);
+  EXPECT_EQ(mode(R"(,"tool_choice":"none")"), ToolChoice::Mode::kNone);
+  EXPECT_EQ(mode(R"(,"tool_choice":"required")"), ToolChoice::Mode::kRequired);
+  EXPECT_EQ(mode(R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"), ToolChoice::Mode::kNamed);
+  // The template is told of the tools only where they may be called.
+  EXPECT_EQ(std::get<ChatPrompt>(chat(tools)->generate.prompt).tools.size(), 1u);
+  EXPECT_TRUE(
+      std::get<ChatPrompt>(chat(tools + R"(,"tool_choice":"none")")->generate.prompt).tools.is_null());
+}
+
+TEST(OpenAiRequest, CompletionPrompts) {
+  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":"abc")")->generate.prompt), "abc");
+  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[1,2,3])")->generate.prompt), (TokenList{1, 2, 3}));
+  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":["abc"])")->generate.prompt), "abc");
+  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[[4,5]])")->generate.prompt), (TokenList{4, 5}));
+  EXPECT_EQ(completion(R"("prompt":"abc")")->generate.max_tokens, 16u);
+  EXPECT_EQ(completion(R"("prompt":"abc","logprobs":2)")->generate.sampling.logprobs, 2);
+  const Refusal refusals[] = {
+      {R"("max_tokens":1)", "prompt", "missing"},
+      {R"("prompt":[])", "prompt", "invalid_value"},
+      {R"("prompt":{})", "prompt", "invalid_type"},
+      {R"("prompt":["a","b"])", "prompt", "unsupported_parameter"},
+      {R"("prompt":[1,"b"])", "prompt[1]", "invalid_type"},
+      {R"("prompt":[1,-2])", "prompt[1]", "out_of_range"},
+      {R"("prompt":[1,2.5])", "prompt[1]", "invalid_type"},
+      {R"("prompt":[[["a"]]])", "prompt[0]", "invalid_type"},
+      {R"("prompt":"a","logprobs":true)", "logprobs", "invalid_type"},
+      {R"("prompt":"a","suffix":"b")", "suffix", "unsupported_parameter"},
+      {R"("prompt":"a","echo":true)", "echo", "unsupported_parameter"},
+      {R"("prompt":"a","best_of":3)", "best_of", "unsupported_parameter"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto request = completion(refusal.fields);
+    ASSERT_FALSE(request.ok()) << refusal.fields;
+    EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
+    EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
+  }
+}
+
+TEST(OpenAiRequest, LimitsHold) {
+  RequestLimits limits;
+  limits.messages = 2;
+  limits.prompt_bytes = 10;
+  limits.prompt_tokens = 3;
+  limits.nesting = 8;
+  const auto code = [&](ApiKind kind, const std::string& body) {
+    const auto request = parse_api_request(kind, body, limits);
+    return request.ok() ? "accepted" : request.error().code;
+  };
+  const std::string one = R"({"role":"user","content":"12345678"})";
+  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "]}"), "accepted");
+  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "," + one + "]}"), "too_long");
+  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "," + one + "," + one + "]}"), "too_many");
+  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"12345678901"})"), "too_long");
+  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":[1,2,3,4]})"), "too_long");
+  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"a","x":[[[[[[[[[[1]]]]]]]]]]})"), "invalid_json");
+  EXPECT_EQ(code(ApiKind::kCompletion, "[]"), "invalid_json");
+  EXPECT_EQ(code(ApiKind::kCompletion, "{\"prompt\":"), "invalid_json");
+  EXPECT_EQ(code(ApiKind::kCompletion, ""), "invalid_json");
+}
+
+TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
+  const auto request = chat(R"("temperature":9000)");
+  ASSERT_FALSE(request.ok());
+  EXPECT_EQ(request.error().envelope().dump(),
+            R"({"error":{"message":"temperature: 9000 is not from 0 to 100","type":"invalid_request_error",)"
+            R"("param":"temperature","code":"out_of_range"}})");
+  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
+  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kOverloaded, .message = "m"}).status, 429);
+  EXPECT_TRUE(to_api_error({.code = ServiceErrorCode::kUnavailable, .message = "m"}).retry_after);
+  EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kTooLong, .message = "m"}).code,
+            "context_length_exceeded");
+}
+
+}  // namespace
+}  // namespace reprise::protocol

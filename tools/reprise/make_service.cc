@@ -1,0 +1,31 @@
+#include "tools/reprise/make_service.h"
+
+#include "actors/engine.h"
+#include "protocol/http/log.h"
+
+namespace reprise::tools {
+
+std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
+  actors::EngineOptions options{};
+  for (const ServedModel& model : config.models) {
+    options.models.push_back({.name = model.name,
+                              .path = model.path,
+                              .compute = config.engine.compute,
+                              .kv_dtype = config.engine.kv_dtype,
+                              .isa = config.engine.isa});
+  }
+  if (options.models.empty()) throw UsageError("--model: is needed");
+  options.worker.device = config.engine.device;
+  options.worker.threads = config.engine.threads;
+  options.worker.state_bytes = 0;
+  options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
+  options.cache = config.cache.enabled;
+  options.registry.budget_bytes = config.cache.budget_mb << 20;
+  if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
+  options.registry.cache.ttl = config.cache.ttl;
+  options.requests.longest_wait = config.queue.wait;
+  options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
+  return std::make_unique<actors::Engine>(system, std::move(options));
+}
+
+}  // namespace reprise::tools

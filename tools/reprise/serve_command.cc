@@ -1,0 +1,63 @@
+#include "tools/reprise/serve_command.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "protocol/http/log.h"
+
+namespace reprise::tools {
+
+ServeCommand::ServeCommand(CLI::App& app)
+    : command_(app.add_subcommand("serve", "Run the HTTP server until SIGINT or SIGTERM")),
+      settings_(serve_settings(config_)) {
+  command_->footer(
+      "Every setting may stand in the file as well, and in a variable: see --print-config, where http.port "
+      "is REPRISE_HTTP_PORT. REPRISE_API_KEYS holds keys.");
+  command_->add_option("--model", model_,
+                       "A Hugging Face folder or a GGUF file; the built-in model without it");
+  command_->add_option("--model-name", model_name_, "What clients call it, instead of the file's name");
+  command_->add_option("--config", file_, "A TOML file with settings")->envname("REPRISE_CONFIG");
+  command_->add_flag("--print-config", print_, "Print what holds, as such a file, and end");
+  for (const Setting& setting : settings_) {
+    if (setting.kind == Setting::Kind::kSwitch) {
+      command_->add_flag_callback(
+          setting.flag, [this, &setting] { texts_[setting.key] = setting.flag_value; }, setting.help);
+    } else {
+      command_
+          ->add_option_function<std::string>(
+              setting.flag, [this, &setting](const std::string& text) { texts_[setting.key] = text; },
+              setting.help)
+          ->default_str(setting.show());
+    }
+  }
+}
+
+void ServeCommand::resolve() {
+  if (!file_.empty()) load_config_file(config_, file_);
+  load_config_environment(config_, [](const char* name) -> const char* { return std::getenv(name); });
+  for (const Setting& setting : settings_) {
+    if (const auto given = texts_.find(setting.key); given != texts_.end()) {
+      set_from_flag(setting, given->second);
+    }
+  }
+  if (!model_.empty()) config_.models = {model_at(model_)};
+  if (!model_name_.empty()) {
+    if (config_.models.size() != 1) throw UsageError("--model-name: goes with one model");
+    config_.models[0].name = model_name_;
+  }
+  if (!protocol::log_level_named(config_.log_level)) {
+    throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");
+  }
+}
+
+int ServeCommand::run(const ServiceFactory& make_service) {
+  resolve();
+  if (print_) {
+    std::fputs(print_config(config_).c_str(), stdout);
+    return 0;
+  }
+  load_keys(config_, std::getenv("REPRISE_API_KEYS"));
+  return serve(config_, make_service);
+}
+
+}  // namespace reprise::tools

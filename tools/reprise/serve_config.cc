@@ -1,0 +1,275 @@
+#include "tools/reprise/serve_config.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "protocol/http/log.h"
+#include "protocol/json_text.h"
+
+namespace reprise::tools {
+namespace {
+
+using std::chrono::milliseconds;
+
+[[noreturn]] void bad_value(const std::string& text, const std::string& wanted) {
+  throw std::invalid_argument("'" + text + "' is not " + wanted);
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string out;  // a JSON string is a TOML string
+  protocol::append_json_string(out, text);
+  return out;
+}
+
+/// Makes rows of the table.
+class Table {
+ public:
+  void text(std::string key, std::string flag, std::string& target, std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .help = std::move(help),
+         .kind = Setting::Kind::kText,
+         .set = [&target](const std::string& value) { target = value; },
+         .show = [&target] { return in_quotes(target); }});
+  }
+
+  template <class T>
+  void number(std::string key, std::string flag, T& target, std::uint64_t least, std::uint64_t most,
+              std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .help = std::move(help),
+         .kind = Setting::Kind::kNumber,
+         .set =
+             [&target, least, most](const std::string& value) {
+               std::uint64_t number = 0;
+               const char* end = value.data() + value.size();
+               const auto [stopped, error] = std::from_chars(value.data(), end, number);
+               if (error != std::errc() || stopped != end || number < least || number > most) {
+                 bad_value(value,
+                           "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+               }
+               target = static_cast<T>(number);
+             },
+         .show = [&target] { return std::to_string(target); }});
+  }
+
+  void seconds(std::string key, std::string flag, milliseconds& target, double least, double most,
+               std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .help = std::move(help) + ", in seconds",
+         .kind = Setting::Kind::kNumber,
+         .set =
+             [&target, least, most](const std::string& value) {
+               double number = 0;
+               const char* end = value.data() + value.size();
+               const auto [stopped, error] = std::from_chars(value.data(), end, number);
+               if (error != std::errc() || stopped != end || !(number >= least && number <= most)) {
+                 std::ostringstream wanted;
+                 wanted << "a number of seconds from " << least << " to " << most;
+                 bad_value(value, wanted.str());
+               }
+               target = milliseconds(std::llround(number * 1000));
+             },
+         .show =
+             [&target] {
+               std::string out;
+               protocol::append_json_double(out, static_cast<double>(target.count()) / 1000, false);
+               return out;
+             }});
+  }
+
+  void toggle(std::string key, std::string flag, std::string flag_value, bool& target, std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .flag_value = std::move(flag_value),
+         .help = std::move(help),
+         .kind = Setting::Kind::kSwitch,
+         .set =
+             [&target](const std::string& value) {
+               if (value != "true" && value != "false") bad_value(value, "true or false");
+               target = value == "true";
+             },
+         .show = [&target] { return std::string(target ? "true" : "false"); }});
+  }
+
+  /// Text items, between commas in a flag or variable.
+  void list(std::string key, std::string flag, std::vector<std::string>& target, std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .help = std::move(help) + ", between commas",
+         .kind = Setting::Kind::kList,
+         .set =
+             [&target](const std::string& value) {
+               target.clear();
+               std::istringstream items(value);
+               for (std::string item; std::getline(items, item, ',');) {
+                 if (!item.empty()) target.push_back(item);
+               }
+             },
+         .show =
+             [&target] {
+               std::string out = "[";
+               for (const std::string& item : target) out += (out.size() > 1 ? ", " : "") + in_quotes(item);
+               return out + "]";
+             }});
+  }
+
+  std::vector<Setting> take() { return std::move(rows_); }
+
+ private:
+  void add(Setting setting) { rows_.push_back(std::move(setting)); }
+  std::vector<Setting> rows_;
+};
+
+constexpr std::uint64_t kMiB = 1u << 20;
+constexpr double kDay = 86'400;
+constexpr std::uint64_t kAny = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
+std::vector<Setting> serve_settings(ServeConfig& config) {
+  Table table;
+  protocol::HttpOptions& http = config.http;
+  protocol::RequestLimits& request = http.request;
+  table.text("http.host", "--host", http.host, "Address to listen on");
+  table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
+  table.list("http.cors_origins", "--cors-origins", http.cors_origins,
+             "Origins whose pages may use the server, * for all");
+  table.number("http.max_connections", "--max-connections", http.connections, 1, 1'000'000,
+               "Connections open at once");
+  table.number("http.max_requests", "--max-requests", http.requests, 1, 1'000'000,
+               "Requests being answered at once, over it 429");
+  table.number("http.max_header_bytes", "--max-header-bytes", http.header_bytes, 1024, 16 * kMiB,
+               "Bytes of a request's head");
+  table.number("http.max_body_bytes", "--max-body-bytes", http.body_bytes, 1024, 1024 * kMiB,
+               "Bytes of a request's body");
+  table.seconds("http.idle_timeout", "--idle-timeout", http.idle_timeout, 0.1, kDay,
+                "Before a silent connection is closed");
+  table.seconds("http.header_timeout", "--header-timeout", http.header_timeout, 0.1, kDay,
+                "For the head of a request to come");
+  table.seconds("http.body_timeout", "--body-timeout", http.body_timeout, 0.1, kDay,
+                "For a body to begin coming at 64 KiB a second");
+  table.seconds("http.write_timeout", "--write-timeout", http.write_timeout, 0.1, kDay,
+                "Before a client that takes nothing is given up");
+  table.seconds("http.sse_keep_alive", "--sse-keep-alive", http.sse_keep_alive, 0.1, kDay,
+                "Between comments on a silent stream");
+  table.seconds("http.shutdown", "--shutdown-timeout", config.shutdown, 0, kDay,
+                "For answers to go on after a signal");
+
+  table.text("auth.key_file", "--api-key-file", config.key_file, "File with one API key a line");
+  table.toggle("auth.share_tenant", "--share-tenant", "true", config.share_tenant,
+               "All keys share what is cached");
+
+  table.number("limits.messages", "--max-messages", request.messages, 1, 1'000'000, "Messages of a chat");
+  table.number("limits.tools", "--max-tools", request.tools, 1, 1'000'000, "Tools of a chat");
+  table.number("limits.stop_strings", "--max-stop-strings", request.stop_strings, 1, 1024,
+               "Stop strings of a request");
+  table.number("limits.stop_bytes", "--max-stop-bytes", request.stop_bytes, 1, kMiB,
+               "Bytes of a stop string");
+  table.number("limits.prompt_bytes", "--max-prompt-bytes", request.prompt_bytes, 1, 1024 * kMiB,
+               "Bytes of a prompt's text");
+  table.number("limits.prompt_tokens", "--max-prompt-tokens", request.prompt_tokens, 1, 100'000'000,
+               "Tokens of a prompt");
+  table.number("limits.choices", "--max-choices", request.choices, 1, 1024, "The most that n may be");
+  table.number("limits.nesting", "--max-nesting", request.nesting, 8, 1024,
+               "Nested arrays and objects of a body");
+
+  table.text("engine.device", "--device", config.engine.device, "Where to compute: cpu");
+  table.text("engine.compute", "--compute", config.engine.compute, "f32: the reference; auto: the fastest");
+  table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype, "Keys and values as f32, bf16 or auto");
+  table.text("engine.isa", "--isa", config.engine.isa, "Force a set of kernels: plain, neon, avx2, avx512");
+  table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
+               "Threads to compute with, 0 for one a core");
+
+  table.toggle("cache.enabled", "--no-cache", "false", config.cache.enabled, "Compute every prompt anew");
+  table.number("cache.budget_mb", "--cache-budget-mb", config.cache.budget_mb, 0, kAny,
+               "MiB for sequences and snapshots, 0: chosen by the server");
+  table.number("cache.max_entries", "--cache-max-entries", config.cache.max_entries, 0, kAny,
+               "Snapshots kept, 0: as many as fit");
+  table.seconds("cache.ttl", "--cache-ttl", config.cache.ttl, 0, 365 * kDay,
+                "For a snapshot to live unused, 0: for ever");
+  table.number("queue.length", "--queue-length", config.queue.length, 1, 1'000'000,
+               "Requests that may wait, over it 429");
+  table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay, "For a request to wait at most");
+  table.text("log.level", "--log-level", config.log_level, "debug, info, warning, error or off");
+  return table.take();
+}
+
+std::string Setting::variable() const {
+  std::string name = "REPRISE_";
+  for (const char c : key) {
+    name += c == '.' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return name;
+}
+
+void set_from_flag(const Setting& setting, const std::string& text) {
+  try {
+    setting.set(text);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(setting.flag + ": " + error.what());
+  }
+}
+
+void load_config_environment(ServeConfig& config, const std::function<const char*(const char*)>& get) {
+  for (const Setting& setting : serve_settings(config)) {
+    const std::string variable = setting.variable();
+    const char* value = get(variable.c_str());
+    if (value == nullptr) continue;
+    try {
+      setting.set(value);
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(variable + ": " + error.what());
+    }
+  }
+}
+
+ServedModel model_at(const std::string& path) {
+  std::filesystem::path file(path);
+  if (!file.has_filename()) file = file.parent_path();  // "folder/"
+  if (file.extension() == ".gguf") return {.name = file.stem().string(), .path = path};
+  return {.name = file.filename().string(), .path = path};
+}
+
+std::string print_config(ServeConfig& config) {
+  std::string out;
+  std::string section;
+  for (const Setting& setting : serve_settings(config)) {
+    const std::size_t dot = setting.key.find('.');
+    if (setting.key.substr(0, dot) != section) {
+      section = setting.key.substr(0, dot);
+      out += (out.empty() ? "[" : "\n[") + section + "]\n";
+    }
+    out += setting.key.substr(dot + 1) + " = " + setting.show() + "\n";
+  }
+  for (const ServedModel& model : config.models) {
+    out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
+  }
+  return out;
+}
+
+void load_keys(ServeConfig& config, const char* environment) {
+  const auto add = [&](std::string_view text, const std::string& source) {
+    const std::string problem = config.http.keys.add(text);
+    if (!problem.empty()) throw UsageError(source + ": " + problem);
+  };
+  if (!config.key_file.empty()) {
+    std::ifstream file(config.key_file);
+    if (!file) throw UsageError("auth.key_file: cannot read " + config.key_file);
+    std::ostringstream text;
+    text << file.rdbuf();
+    add(text.str(), config.key_file);
+    if (config.http.keys.empty()) throw UsageError(config.key_file + ": holds no key");
+  }
+  if (environment != nullptr) add(environment, "REPRISE_API_KEYS");
+  if (config.share_tenant) config.http.keys.share_tenant();
+}
+
+}  // namespace reprise::tools

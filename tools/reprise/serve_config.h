@@ -1,0 +1,86 @@
+#pragma once
+// The configuration of `reprise serve`, from four places: defaults, then a TOML file, then the environment,
+// then flags; what comes later counts.
+//
+// Every setting is one row of a table (serve_settings() in serve_config.cc) with its name in the file, its
+// flag and its variable, so that all of them can be set everywhere and --print-config shows what holds.
+//
+// Threading: plain values.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/http/http_options.h"
+#include "tools/reprise/engine_flags.h"
+
+namespace reprise::tools {
+
+struct ServedModel {
+  std::string name;  // as clients call it
+  std::string path;  // a Hugging Face folder or a GGUF file; empty: the built-in model
+};
+
+struct CacheConfig {
+  bool enabled = true;
+  std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
+  std::uint64_t max_entries = 0;
+  std::chrono::milliseconds ttl{0};  // 0: for ever
+};
+
+struct QueueConfig {
+  std::uint64_t length = 256;
+  std::chrono::milliseconds wait{60'000};
+};
+
+struct ServeConfig {
+  protocol::HttpOptions http{};
+  std::string key_file{};
+  bool share_tenant = false;
+  std::vector<ServedModel> models{};  // empty: the built-in model alone
+  EngineFlags engine{};               // its `model` is not used here
+  CacheConfig cache{};
+  QueueConfig queue{};
+  std::string log_level = "info";
+  std::chrono::milliseconds shutdown{8'000};  // how long answers may go on after a signal
+};
+
+/// One setting. `set` takes the text of a flag or variable and throws std::invalid_argument with what is
+/// wrong.
+struct Setting {
+  enum class Kind : std::uint8_t { kText, kNumber, kSwitch, kList };
+  std::string key;           // "http.port"
+  std::string flag;          // "--port"; a switch's flag takes no value
+  std::string flag_value{};  // of a switch: what its flag means
+  std::string help;
+  Kind kind;
+  std::function<void(const std::string& text)> set;
+  std::function<std::string()> show;  // as TOML
+
+  /// "http.port" is REPRISE_HTTP_PORT.
+  std::string variable() const;
+};
+
+/// All settings of `config`, which must outlive them.
+std::vector<Setting> serve_settings(ServeConfig& config);
+
+/// Throw UsageError, which names file and line, or the variable.
+void load_config_file(ServeConfig& config, const std::string& path);
+void load_config_environment(ServeConfig& config, const std::function<const char*(const char*)>& get);
+/// A setting from a flag. Throws UsageError.
+void set_from_flag(const Setting& setting, const std::string& text);
+
+/// A model for --model PATH, called after its file or folder.
+ServedModel model_at(const std::string& path);
+
+/// What holds, as a file that load_config_file() takes. Keys are not shown.
+std::string print_config(ServeConfig& config);
+
+/// Reads the key file and `environment` (REPRISE_API_KEYS, may be null) into config.http.keys. Throws
+/// UsageError.
+void load_keys(ServeConfig& config, const char* environment);
+
+}  // namespace reprise::tools

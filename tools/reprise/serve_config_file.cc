@@ -1,0 +1,135 @@
+// The TOML side of tools/reprise/serve_config.h, and the only file that knows toml++.
+#include <toml++/toml.h>
+#include <sstream>
+#include <stdexcept>
+
+#include "tools/reprise/serve_config.h"
+
+namespace reprise::tools {
+namespace {
+
+class FileReader {
+ public:
+  FileReader(ServeConfig& config, const std::string& path)
+      : config_(config), path_(path), settings_(serve_settings(config)) {}
+
+  void read() {
+    toml::table file;
+    try {
+      file = toml::parse_file(path_);
+    } catch (const toml::parse_error& error) {
+      throw UsageError(place(error.source()) + ": " + std::string(error.description()));
+    }
+    for (const auto& [name, node] : file) {
+      const std::string section(name.str());
+      if (section == "models") {
+        read_models(node);
+      } else if (const toml::table* table = node.as_table()) {
+        for (const auto& [key, value] : *table) read_setting(section, std::string(key.str()), key, value);
+      } else {
+        refuse(name.source(), "unknown key '" + section + "'");
+      }
+      if (section != "models" && !is_section(section)) {
+        refuse(name.source(), "unknown section '" + section + "'");
+      }
+    }
+  }
+
+ private:
+  std::string place(const toml::source_region& source) const {
+    return path_ + " line " + std::to_string(source.begin.line);
+  }
+  [[noreturn]] void refuse(const toml::source_region& source, const std::string& what) const {
+    throw UsageError(place(source) + ": " + what);
+  }
+
+  bool is_section(const std::string& section) const {
+    for (const Setting& setting : settings_) {
+      if (setting.key.starts_with(section + ".")) return true;
+    }
+    return false;
+  }
+
+  void read_setting(const std::string& section, const std::string& name, const toml::key& key,
+                    const toml::node& value) {
+    const std::string full = section + "." + name;
+    for (const Setting& setting : settings_) {
+      if (setting.key != full) continue;
+      try {
+        return setting.set(text_of(value, setting.kind));
+      } catch (const std::invalid_argument& error) {
+        refuse(value.source(), full + ": " + error.what());
+      }
+    }
+    refuse(key.source(), "unknown key '" + full + "'");
+  }
+
+  static std::string text_of(const toml::node& value, Setting::Kind kind) {
+    std::ostringstream out;
+    switch (kind) {
+      case Setting::Kind::kText:
+        if (const auto* text = value.as_string()) return text->get();
+        throw std::invalid_argument("must be a string");
+      case Setting::Kind::kSwitch:
+        if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
+        throw std::invalid_argument("must be true or false");
+      case Setting::Kind::kNumber:
+        if (const auto* number = value.as_integer()) return std::to_string(number->get());
+        if (const auto* number = value.as_floating_point()) {
+          out << number->get();
+          return out.str();
+        }
+        throw std::invalid_argument("must be a number");
+      case Setting::Kind::kList:
+        break;
+    }
+    const toml::array* items = value.as_array();
+    if (items == nullptr) throw std::invalid_argument("must be an array of strings");
+    for (const toml::node& item : *items) {
+      if (!item.is_string() || item.as_string()->get().find(',') != std::string::npos) {
+        throw std::invalid_argument("must be an array of strings without commas");
+      }
+      out << item.as_string()->get() << ',';
+    }
+    return out.str();
+  }
+
+  void read_models(const toml::node& node) {
+    const toml::array* models = node.as_array();
+    if (models == nullptr) refuse(node.source(), "models: must be tables, [[models]]");
+    config_.models.clear();
+    for (const toml::node& item : *models) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) refuse(item.source(), "models: must be tables, [[models]]");
+      ServedModel model;
+      for (const auto& [key, value] : *table) {
+        const bool is_name = key.str() == "name";
+        if (!is_name && key.str() != "path") {
+          refuse(key.source(), "unknown key 'models." + std::string(key.str()) + "'");
+        }
+        if (!value.is_string())
+          refuse(value.source(), "models." + std::string(key.str()) + ": must be a string");
+        (is_name ? model.name : model.path) = value.as_string()->get();
+      }
+      if (model.path.empty()) refuse(item.source(), "models.path: is required");
+      if (model.name.empty()) model.name = model_at(model.path).name;
+      for (const ServedModel& other : config_.models) {
+        if (other.name == model.name)
+          refuse(item.source(), "models.name: '" + model.name + "' is there twice");
+      }
+      config_.models.push_back(std::move(model));
+    }
+  }
+
+  ServeConfig& config_;
+  const std::string path_;
+  const std::vector<Setting> settings_;
+};
+
+}  // namespace
+
+void load_config_file(ServeConfig& config, const std::string& path) {
+  FileReader(config, path).read();
+}
+
+}  // namespace reprise::tools
