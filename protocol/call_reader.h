@@ -66,8 +66,4 @@ std::unique_ptr<CallReader> make_call_reader(const ReplyFormat& format, const To
 /// Names and keys longer than this are no names and keys.
 inline constexpr std::size_t kLongestCallName = 256;
 
-inline bool is_json_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 }  // namespace reprise::protocol

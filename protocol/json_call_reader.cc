@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 
 namespace reprise::protocol {
 
@@ -120,15 +120,7 @@ CallReader::Step JsonCallReader::value(char c, CallSink& out) {
     return ended == Step::kMore ? put(c, out) : ended;
   }
   if (role_ == Role::kArguments && streams_) {
-    if (was_in_string && static_cast<unsigned char>(c) < 0x20) {
-      std::string quoted;
-      append_json_string(quoted, {&c, 1});
-      for (const char escape : std::string_view(quoted).substr(1, quoted.size() - 2)) {
-        add_argument(escape, out);
-      }
-    } else {
-      add_argument(c, out);
-    }
+    add_argument(json_mended(c, was_in_string), out);
   } else if (role_ != Role::kOther) {
     kept_ += c;
     if (role_ == Role::kName && kept_.size() > kLongestCallName) return broken(1);
@@ -136,11 +128,11 @@ CallReader::Step JsonCallReader::value(char c, CallSink& out) {
   return step == JsonValueScanner::Step::kLast ? value_ended(out, 0) : Step::kMore;
 }
 
-void JsonCallReader::add_argument(char c, CallSink& out) {
+void JsonCallReader::add_argument(std::string_view json, CallSink& out) {
   if (begun_) {
-    out.arguments({&c, 1});
+    out.arguments(json);
   } else {
-    kept_arguments_ += c;
+    kept_arguments_ += json;
   }
 }
 

@@ -50,7 +50,7 @@ class JsonCallReader : public CallReader {
   Step name_known(CallSink& out);
   Step object_ended(CallSink& out, std::size_t held);
   void begin(CallSink& out, std::size_t held);
-  void add_argument(char c, CallSink& out);
+  void add_argument(std::string_view json, CallSink& out);
   void give_kept_arguments(CallSink& out, std::size_t held);
 
   const std::string_view close_;

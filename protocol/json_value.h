@@ -45,17 +45,23 @@ class Json {
   using Object = std::vector<Member>;  // keys are distinct
 
   static Outcome<Json, JsonError> parse(std::string_view text, const JsonLimits& limits = {});
-  static Json array() { return Json(Array()); }
+  static Json array();
   static Json object();
 
-  Json() = default;
-  Json(std::nullptr_t) {}
+  Json();
+  ~Json();
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+
+  Json(std::nullptr_t);
   template <class T>
   requires std::is_arithmetic_v<T> Json(T value) : value_(stored(value)) {}
-  Json(const char* text) : value_(std::string(text)) {}
-  Json(std::string_view text) : value_(std::string(text)) {}
-  Json(std::string text) : value_(std::move(text)) {}
-  Json(Array items) : value_(std::move(items)) {}
+  Json(const char* text);
+  Json(std::string_view text);
+  Json(std::string text);
+  Json(Array items);
   Json(Object members);                                                    // keys must be distinct
   Json(std::initializer_list<std::pair<std::string_view, Json>> members);  // {{"role", "user"}, …}
 
@@ -109,18 +115,7 @@ class Json {
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object>;
 
   template <class T>
-  static Value stored(T value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return value;
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return static_cast<double>(value);
-    } else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) {
-      if (value > static_cast<T>(INT64_MAX)) return static_cast<double>(value);
-      return static_cast<std::int64_t>(value);
-    } else {
-      return static_cast<std::int64_t>(value);
-    }
-  }
+  static Value stored(T value);
 
   template <class T>
   const T& get() const {
@@ -142,5 +137,35 @@ struct Json::Member {
 
   friend bool operator==(const Member& a, const Member& b) = default;
 };
+
+// What builds or destroys a value stands here, where a Member is complete.
+inline Json::Json() = default;
+inline Json::~Json() = default;
+inline Json::Json(const Json& other) = default;
+inline Json::Json(Json&& other) noexcept = default;
+inline Json& Json::operator=(const Json& other) = default;
+inline Json& Json::operator=(Json&& other) noexcept = default;
+inline Json::Json(std::nullptr_t) {}
+inline Json::Json(const char* text) : value_(std::string(text)) {}
+inline Json::Json(std::string_view text) : value_(std::string(text)) {}
+inline Json::Json(std::string text) : value_(std::move(text)) {}
+inline Json::Json(Array items) : value_(std::move(items)) {}
+inline Json Json::array() {
+  return Json(Array());
+}
+
+template <class T>
+Json::Value Json::stored(T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<double>(value);
+  } else if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) {
+    if (value > static_cast<T>(INT64_MAX)) return static_cast<double>(value);
+    return static_cast<std::int64_t>(value);
+  } else {
+    return static_cast<std::int64_t>(value);
+  }
+}
 
 }  // namespace reprise::protocol

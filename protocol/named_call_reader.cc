@@ -2,18 +2,12 @@
 
 #include <string_view>
 
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 
 namespace reprise::protocol {
 namespace {
 
 constexpr std::string_view kFence = "```json";
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 }  // namespace
 
@@ -114,13 +108,7 @@ CallReader::Step NamedCallReader::arguments(char c, CallSink& out) {
     state_ = State::kItemEnd;
     return item_end(c);
   }
-  if (was_in_string && static_cast<unsigned char>(c) < 0x20) {
-    std::string quoted;
-    append_json_string(quoted, {&c, 1});
-    out.arguments(std::string_view(quoted).substr(1, quoted.size() - 2));
-  } else {
-    out.arguments({&c, 1});
-  }
+  out.arguments(json_mended(c, was_in_string));
   if (step != JsonValueScanner::Step::kLast) return Step::kMore;
   out.end();
   ++calls_;

@@ -1,6 +1,6 @@
 #include "protocol/python_call_reader.h"
 
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 
 namespace reprise::protocol {
 namespace {

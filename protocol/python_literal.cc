@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "protocol/call_reader.h"
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 #include "protocol/json_value.h"
 
 namespace reprise::protocol {
@@ -17,12 +17,6 @@ bool is_word(char c) {
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-void append_escaped(std::string& json, std::string_view text) {
-  std::string quoted;
-  append_json_string(quoted, text);
-  json.append(quoted, 1, quoted.size() - 2);
 }
 
 }  // namespace
@@ -100,7 +94,7 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
     if (!wrong && escape_.size() < digits + 2) return Step::kInside;
     const std::string escape = std::exchange(escape_, {});
     if (wrong) {
-      append_escaped(json, escape.substr(0, escape.size() - 1));
+      json += json_escaped(escape.substr(0, escape.size() - 1));
       return in_string(c, json);
     }
     if (digits != 0) {
@@ -110,7 +104,7 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
     } else if (escape[1] == '\'') {
       json += '\'';
     } else if (escape[1] != '\n') {  // which goes on with the string in the next line
-      append_escaped(json, escape);
+      json += json_escaped(escape);
     }
     return Step::kInside;
   }
@@ -121,7 +115,7 @@ PythonLiteral::Step PythonLiteral::in_string(char c, std::string& json) {
   } else if (c == '\\') {
     escape_ = c;
   } else {
-    append_escaped(json, {&c, 1});
+    json += json_escaped({&c, 1});
   }
   return Step::kInside;
 }

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "protocol/call_text.h"
+
 namespace reprise::protocol {
 namespace {
 
@@ -12,10 +14,6 @@ using Header = ReplyFormat::Header;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 // Newlines at the start of a piece of template, as characters or as \n in a string literal.
@@ -143,7 +141,7 @@ std::size_t find_open_thinking(const ReplyFormat& format, std::string_view tail)
   const std::size_t at = tail.rfind(format.think_open);
   if (at == std::string_view::npos) return at;
   const std::string_view behind = tail.substr(at + format.think_open.size());
-  return std::all_of(behind.begin(), behind.end(), is_space) ? at : std::string_view::npos;
+  return std::all_of(behind.begin(), behind.end(), is_json_space) ? at : std::string_view::npos;
 }
 
 std::string thinking_end(const ReplyFormat& format, std::string_view tail) {

@@ -5,6 +5,7 @@
 
 #include "protocol/call_ids.h"
 #include "protocol/call_reader.h"
+#include "protocol/call_text.h"
 #include "traces/check.h"
 
 namespace reprise::protocol {

@@ -1,6 +1,6 @@
 #include "protocol/tool_schemas.h"
 
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 
 namespace reprise::protocol {
 namespace {
@@ -34,13 +34,6 @@ void collect(const Json& schema, Types& types, int depth) {
       for (const Json& one : *several) collect(one, types, depth - 1);
     }
   }
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "protocol/json_text.h"
+#include "protocol/call_text.h"
 
 namespace reprise::protocol {
 namespace {
@@ -10,18 +10,6 @@ namespace {
 constexpr std::string_view kFunction = "<function=";
 constexpr std::string_view kFunctionEnd = "</function>";
 constexpr std::string_view kParameter = "<parameter=";
-
-std::string escaped(std::string_view text) {
-  std::string quoted;
-  append_json_string(quoted, text);
-  return quoted.substr(1, quoted.size() - 2);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 }  // namespace
 
@@ -111,7 +99,7 @@ CallReader::Step XmlCallReader::value(char c, CallSink& out) {
   const bool streams = kind_ == ToolSchemas::Kind::kText;
   const bool ended = value_end_.put(c, text_) != MarkFinder::kNone;
   if (streams && !text_.empty()) {
-    out.arguments(escaped(text_), value_end_.held().size());
+    out.arguments(json_escaped(text_), value_end_.held().size());
     text_.clear();
   }
   if (ended) {
@@ -132,7 +120,7 @@ void XmlCallReader::stop(CallSink& out) {
   if (state_ != State::kValue) return;
   text_ += value_end_.held();
   if (text_.empty()) return;
-  out.arguments(kind_ == ToolSchemas::Kind::kText ? escaped(text_) : text_);
+  out.arguments(kind_ == ToolSchemas::Kind::kText ? json_escaped(text_) : text_);
 }
 
 }  // namespace reprise::protocol
