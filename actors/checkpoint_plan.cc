@@ -43,6 +43,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
     for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
     add(borders.last_opener, Origin::kHistory);
+    add(borders.after_last_user, Origin::kHistory);
   }
   add(last, Origin::kPromptEnd);
   std::vector<PlannedCheckpoint> plan;

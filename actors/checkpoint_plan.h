@@ -2,6 +2,9 @@
 // Which places of a prompt a prefill keeps snapshots of. Pure; the places and their reasons are the design's
 // seven, less the end of the turn, which is beyond the prompt.
 //
+// A tool loop goes on from its user message for many requests, until the next one strips its thinking: the
+// place where the user message ends outlives the loop (NewEntry::keep).
+//
 // Where states can be cut at any token one place says it all: the end of the prompt.
 
 #include <cstdint>

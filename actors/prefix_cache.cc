@@ -129,13 +129,14 @@ struct PrefixCache::Impl {
     --counted.entries;
   }
 
-  void supersede(const CacheEntry& by, std::vector<std::uint64_t>& dropped) {
+  void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped) {
     if (by.conversation == 0 || !(options.any_token || moves_on(by.origin))) return;
     for (const Node *node = by.node->parent(), *next; node != nullptr; node = next) {
       next = node->parent();
       if (node->entry() == 0) continue;
       CacheEntry& old = entry_at(node);
       if (old.conversation != by.conversation || old.request == by.request || old.pinned) continue;
+      if (old.length == keep) continue;
       if (!options.any_token && !moves_on(old.origin)) continue;
       detach(old, MissReason::kNone);
       ++counted.superseded;
@@ -291,7 +292,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     impl_->tree.set_entry(node, entry.id);
     ++impl_->counted.entries;
     ++impl_->counted.inserts_by_origin[static_cast<std::size_t>(made.origin)];
-    impl_->supersede(entry, inserted.superseded);
+    impl_->supersede(entry, made.keep, inserted.superseded);
   }
   impl_->queue.remove(entry);
   if (made.pinned) impl_->pin(entry);

@@ -106,6 +106,7 @@ struct NewEntry {
   Conversation conversation = 0;
   std::uint64_t request = 0;  // whose; entries of one request do not supersede each other
   bool pinned = false;
+  std::uint32_t keep = 0;  // an entry of this length is not superseded: where the last user message ends
 };
 
 struct Inserted {

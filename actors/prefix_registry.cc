@@ -173,7 +173,8 @@ Task<protocol::InsertReply> PrefixRegistry::on(protocol::Insert insert) {
                                            .origin = insert.origin,
                                            .conversation = insert.conversation,
                                            .request = insert.request,
-                                           .pinned = insert.pinned},
+                                           .pinned = insert.pinned,
+                                           .keep = insert.keep},
                                           now());
   for (const std::uint64_t old : inserted.superseded) {
     Task<protocol::Dropped> dropping = drop(old);

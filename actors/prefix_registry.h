@@ -33,7 +33,7 @@ struct RegistryOptions {
   PrefixCacheOptions cache{};
   std::uint64_t budget_bytes = 0;
   std::chrono::milliseconds longest_follow{120'000};
-  std::shared_ptr<RegistryFigures> figures{};  // none: the registry makes its own
+  std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
 };
 

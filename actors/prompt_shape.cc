@@ -57,6 +57,7 @@ MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> p
     if (prompt[i] != shape.opener) continue;
     const auto past = static_cast<std::uint32_t>(i + 1);
     borders.last_opener = past;
+    if (borders.last_user && !borders.after_last_user) borders.after_last_user = past;
     const std::span<const TokenId> rest = prompt.subspan(past);
     if (rest.size() < shape.user_role.size() ||
         !std::equal(shape.user_role.begin(), shape.user_role.end(), rest.begin())) {
@@ -64,6 +65,7 @@ MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> p
     }
     if (!borders.first_user) borders.first_user = past;
     borders.last_user = past;
+    borders.after_last_user.reset();
   }
   return borders;
 }

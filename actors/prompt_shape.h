@@ -33,9 +33,10 @@ using RenderProbe = std::function<std::optional<std::vector<TokenId>>(const std:
 PromptShape learn_shape(const RenderProbe& render, const std::function<bool(TokenId)>& is_special);
 
 struct MessageBorders {
-  std::optional<std::uint32_t> first_user;   // just past the opener of the first user message
-  std::optional<std::uint32_t> last_user;    // of the last
-  std::optional<std::uint32_t> last_opener;  // just past the last opener of all
+  std::optional<std::uint32_t> first_user;       // just past the opener of the first user message
+  std::optional<std::uint32_t> last_user;        // of the last
+  std::optional<std::uint32_t> after_last_user;  // just past the opener that follows it
+  std::optional<std::uint32_t> last_opener;      // just past the last opener of all
 };
 
 MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> prompt);

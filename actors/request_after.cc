@@ -32,6 +32,7 @@ Task<void> RequestActor::prefill_history() {
   computation.reads_cache = computation.writes_cache = true;
   computation.request = main_->on_behalf_of();
   computation.conversation = main_->conversation;
+  computation.keep = main_->keep;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());
   Task<Failure> entering = enter(computation, protocol::Priority::kIdle);
   if (Failure failure = co_await entering) co_return;

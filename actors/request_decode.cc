@@ -188,7 +188,8 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
                                                        .tokens = protocol::share(std::move(tokens)),
                                                        .snapshot = **taken,
                                                        .origin = protocol::Origin::kTurnEnd,
-                                                       .conversation = main_->conversation},
+                                                       .conversation = main_->conversation,
+                                                       .keep = main_->keep},
                                       kWorkerDeadline, lost_.token());
   const Result<protocol::InsertReply> inserted = co_await inserting;
   static_cast<void>(inserted);

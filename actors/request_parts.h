@@ -59,6 +59,7 @@ struct RequestActor::Computation {
   bool writes_cache = false;
   protocol::FlightNumber request = 0;  // on whose behalf; 0: its own
   std::uint64_t conversation = 0;
+  std::uint32_t keep = 0;  // the place where its last user message ends
 
   std::optional<protocol::Announced> announced{};
   std::unique_ptr<FlightGuard> flight{};

@@ -118,9 +118,11 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .report_to = self(*this)};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      computation.plan = plan_checkpoints(*computation.tokens, find_borders(model.shape, *computation.tokens),
-                                          computation.report.restored_tokens, computation.announced->branch,
-                                          computation.wanted, model.plan_rules());
+      const MessageBorders borders = find_borders(model.shape, *computation.tokens);
+      computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
+      computation.plan =
+          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
+                           computation.announced->branch, computation.wanted, model.plan_rules());
     }
     for (const PlannedCheckpoint& planned : computation.plan) prefill.checkpoints.push_back(planned.at);
   }
@@ -159,7 +161,8 @@ Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
                        .tokens = computation.tokens,
                        .snapshot = *taken.snapshot,
                        .origin = planned == computation.plan.end() ? Origin::kBranch : planned->origin,
-                       .conversation = computation.conversation},
+                       .conversation = computation.conversation,
+                       .keep = computation.keep},
       kPatience);
   const Result<protocol::InsertReply> inserted = co_await asked;
   static_cast<void>(inserted);

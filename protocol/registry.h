@@ -67,6 +67,7 @@ struct Insert {
   Origin origin = Origin::kSpaced;
   std::uint64_t conversation = 0;
   bool pinned = false;
+  std::uint32_t keep = 0;  // do not supersede an entry of this length
 };
 
 /// A checkpoint of this flight was not taken: whoever waits for it need not.
