@@ -37,7 +37,10 @@ void PrefixRegistry::on(BindRegistry bind) {
   generation_ = bind.generation;
   adopted_bytes_ = 0;
   cache_.clear();
-  for (auto& [id, flight] : flights_) wake(flight, UINT32_MAX);
+  for (auto& [number, flight] : flights_) {
+    flight.lease = 0;  // ended by clear()
+    wake(flight, UINT32_MAX);
+  }
   publish();
 }
 
@@ -48,12 +51,11 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   const std::span<const TokenId> prompt = *announce.prompt;
   const std::optional<Leader> leader = cache_.lead(announce.name_space, prompt);
   const Sighting seen = cache_.peek(announce.name_space, prompt);
-  protocol::Announced announced{.flight = cache_.begin_flight(announce.name_space, prompt, now()),
-                                .known = seen.known,
-                                .restorable = seen.restorable,
-                                .branch = seen.branch,
-                                .waited = false};
-  Flight& flight = flights_[announced.flight];
+  protocol::Announced announced{
+      .known = seen.known, .restorable = seen.restorable, .branch = seen.branch, .waited = false};
+  Flight& flight = flights_[announce.flight];
+  flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
+  numbers_[flight.in_cache] = announce.flight;
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.known = seen.known;
@@ -68,9 +70,10 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
 
 // Whether it was worth the wait; the checkpoint itself is found by a lookup, or not.
 Task<bool> PrefixRegistry::follow(Leader leader) {
-  const auto found = flights_.find(leader.flight);
-  if (found == flights_.end()) co_return false;
-  Flight& flight = found->second;
+  const auto number = numbers_.find(leader.flight);
+  if (number == numbers_.end()) co_return false;
+  const protocol::FlightNumber leading = number->second;
+  Flight& flight = flights_.at(leading);
   if (flight.sequence) {
     auto asked =
         worker_.ask(protocol::AddCheckpoint{.sequence = flight.sequence, .at = leader.at}, kWorkerDeadline);
@@ -81,7 +84,7 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
   auto waiting =
-      self(*this).ask(AwaitCheckpoint{.flight = leader.flight, .at = leader.at}, options_.longest_follow);
+      self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, options_.longest_follow);
   const Result<protocol::Nothing> waited = co_await waiting;
   co_return waited.ok();
 }
@@ -118,8 +121,10 @@ void PrefixRegistry::on(protocol::EndFlight end) {
   const auto found = flights_.find(end.flight);
   if (found == flights_.end()) return;
   wake(found->second, UINT32_MAX);
+  end_lease(found->second, MissReason::kNone);
+  cache_.end_flight(found->second.in_cache);
+  numbers_.erase(found->second.in_cache);
   flights_.erase(found);
-  cache_.end_flight(end.flight);
   publish();
 }
 
@@ -140,8 +145,9 @@ protocol::LookedUp PrefixRegistry::on(protocol::Lookup lookup) {
   answer.reason = best.reason;
   answer.known = best.known;
   if (best.restore) {
-    answer.restore = protocol::LookedUp::Restore{.lease = best.restore->entry,
-                                                 .snapshot = id_of(best.restore->snapshot),
+    end_lease(flight, MissReason::kNone);
+    flight.lease = best.restore->entry;
+    answer.restore = protocol::LookedUp::Restore{.snapshot = id_of(best.restore->snapshot),
                                                  .at = best.restore->at,
                                                  .origin = best.restore->origin,
                                                  .conversation = best.restore->conversation};
@@ -150,14 +156,20 @@ protocol::LookedUp PrefixRegistry::on(protocol::Lookup lookup) {
   return answer;
 }
 
-void PrefixRegistry::on(protocol::EndLease lease) {
-  if (const std::optional<std::uint64_t> snapshot = cache_.release(lease.lease)) drop_later(*snapshot);
-  if (lease.failed != MissReason::kNone) {
-    if (const std::optional<EntryInfo> entry = cache_.find(lease.lease)) {
-      if (cache_.remove(entry->id, lease.failed)) drop_later(entry->snapshot);
-    }
-  }
+void PrefixRegistry::on(protocol::EndLease end) {
+  const auto found = flights_.find(end.flight);
+  if (found != flights_.end()) end_lease(found->second, end.failed);
   publish();
+}
+
+void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
+  const EntryId lease = std::exchange(flight.lease, 0);
+  if (lease == 0) return;
+  if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(*snapshot);
+  if (failed == MissReason::kNone) return;
+  if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
+    if (cache_.remove(entry->id, failed)) drop_later(entry->snapshot);
+  }
 }
 
 // -- entries

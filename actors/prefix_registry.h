@@ -47,7 +47,7 @@ class PrefixRegistry : public runtime::Actor {
  public:
   struct AwaitCheckpoint {
     using Reply = protocol::Nothing;
-    FlightId flight;
+    protocol::FlightNumber flight;
     std::uint32_t at;
   };
   using Accepts = runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease,
@@ -72,6 +72,8 @@ class PrefixRegistry : public runtime::Actor {
 
  private:
   struct Flight {
+    FlightId in_cache = 0;
+    EntryId lease = 0;  // 0: none
     std::string name_space;
     protocol::SharedTokens prompt;
     std::uint32_t known = 0;
@@ -94,6 +96,7 @@ class PrefixRegistry : public runtime::Actor {
   void drop_later(std::uint64_t number);
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   void wake(Flight& flight, std::uint32_t up_to);
+  void end_lease(Flight& flight, protocol::MissReason failed);
   runtime::Task<void> expire_now_and_then();
   void expire();
   void publish();
@@ -103,7 +106,8 @@ class PrefixRegistry : public runtime::Actor {
   WorkerRef worker_;
   std::uint32_t generation_ = 0;
   std::uint64_t adopted_bytes_ = 0;
-  std::unordered_map<FlightId, Flight> flights_;
+  std::unordered_map<protocol::FlightNumber, Flight> flights_;
+  std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
   bool warned_ = false;
 };
 

@@ -105,7 +105,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> restoring = restore(*main_);
   if (Failure failure = co_await restoring) co_return failure;
   to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
-               static_cast<double>(main_->announced->flight * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
+               static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job_.model->limits.verify_share;
   Task<Failure> prefilling = prefill(*main_, to_verify_);
   if (Failure failure = co_await prefilling) co_return failure;

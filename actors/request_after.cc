@@ -30,7 +30,7 @@ Task<void> RequestActor::prefill_history() {
   Computation computation;
   computation.tokens = protocol::share(std::move(history));
   computation.reads_cache = computation.writes_cache = true;
-  computation.request = main_->on_behalf_of();
+  computation.request = main_->request;
   computation.conversation = main_->conversation;
   computation.keep = main_->keep;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());

@@ -183,7 +183,7 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
   tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
   if (tokens.size() < (*taken)->tokens || (*taken)->tokens <= prompt_.tokens->size()) co_return;
   auto inserting = model.registry.ask(protocol::Insert{.flight = 0,
-                                                       .request = main_->on_behalf_of(),
+                                                       .request = main_->request,
                                                        .name_space = job_.request.name_space,
                                                        .tokens = protocol::share(std::move(tokens)),
                                                        .snapshot = **taken,

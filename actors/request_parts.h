@@ -37,18 +37,25 @@ class RequestActor::OpenedSequence {
   std::uint64_t ticket_;
 };
 
-/// A prompt in flight: lands with its end.
+/// A prompt in flight, with the lease that it may hold: both end with it.
 class RequestActor::FlightGuard {
  public:
-  FlightGuard(runtime::RefOf<PrefixRegistry> registry, protocol::FlightNumber flight)
-      : registry_(std::move(registry)), flight_(flight) {}
-  ~FlightGuard() { registry_.tell(protocol::EndFlight{.flight = flight_}); }
+  explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
+      : registry_(std::move(registry)), number_(next_number()) {}
+  ~FlightGuard() { registry_.tell(protocol::EndFlight{.flight = number_}); }
   FlightGuard(const FlightGuard&) = delete;
   FlightGuard& operator=(const FlightGuard&) = delete;
 
+  protocol::FlightNumber number() const { return number_; }
+
  private:
+  static protocol::FlightNumber next_number() {
+    static std::atomic<protocol::FlightNumber> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  }
+
   runtime::RefOf<PrefixRegistry> registry_;
-  protocol::FlightNumber flight_;
+  const protocol::FlightNumber number_;
 };
 
 /// Tokens on their way into a sequence: the request's prompt, or idle work for it.
@@ -57,21 +64,18 @@ struct RequestActor::Computation {
   std::uint32_t max_tokens = 0;  // to be decoded afterwards
   bool reads_cache = false;
   bool writes_cache = false;
-  protocol::FlightNumber request = 0;  // on whose behalf; 0: its own
+  protocol::FlightNumber request = 0;  // on whose behalf
   std::uint64_t conversation = 0;
   std::uint32_t keep = 0;  // the place where its last user message ends
 
   std::optional<protocol::Announced> announced{};
+  protocol::FlightNumber number = 0;  // of its flight, also when that has ended
   std::unique_ptr<FlightGuard> flight{};
   std::unique_ptr<OpenedSequence> sequence{};
   std::vector<std::uint32_t> wanted{};
   std::vector<PlannedCheckpoint> plan{};
   protocol::CacheReport report{};
   std::uint64_t digest = 0;
-
-  protocol::FlightNumber on_behalf_of() const {
-    return request != 0 ? request : announced ? announced->flight : 0;
-  }
 };
 
 /// One of the request's n answers.

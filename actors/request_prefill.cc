@@ -34,13 +34,16 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
   const auto length = static_cast<std::uint32_t>(computation.tokens->size());
   computation.report.prompt_tokens = length;
   if (computation.writes_cache) {
-    auto asked = model.registry.ask(
-        protocol::Announce{.name_space = job_.request.name_space, .prompt = computation.tokens}, kPatience,
-        lost_.token());
+    computation.flight = std::make_unique<FlightGuard>(model.registry);
+    computation.number = computation.flight->number();
+    if (computation.request == 0) computation.request = computation.number;
+    auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
+                                                       .name_space = job_.request.name_space,
+                                                       .prompt = computation.tokens},
+                                    kPatience, lost_.token());
     const Result<protocol::Announced> announced = co_await asked;
     if (!announced.ok()) co_return failure_of(announced.error());
     computation.announced = *announced;
-    computation.flight = std::make_unique<FlightGuard>(model.registry, announced->flight);
     computation.report.waited_for_other = announced->waited;
   }
   computation.sequence = std::make_unique<OpenedSequence>(model);
@@ -63,7 +66,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
   protocol::CacheReport& report = computation.report;
   constexpr int kTries = 3;  // a damaged entry is dropped, and the next best looked for
   for (int i = 0; i < kTries && computation.reads_cache && computation.announced; ++i) {
-    auto asked = model.registry.ask(protocol::Lookup{.flight = computation.announced->flight,
+    auto asked = model.registry.ask(protocol::Lookup{.flight = computation.number,
                                                      .sequence = computation.sequence->id,
                                                      .min_tokens = job_.request.min_cache_tokens},
                                     kPatience, lost_.token());
@@ -86,7 +89,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
       const protocol::JobFault fault = restored->error().fault;
       failed = fault == protocol::JobFault::kDamaged ? MissReason::kCorrupt : MissReason::kLost;
     }
-    model.registry.tell(protocol::EndLease{.lease = from.lease, .failed = failed});
+    model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
     if (!restored.ok()) co_return failure_of(restored.error());
     if (failed != MissReason::kNone) {
       report.reason = failed;
@@ -145,7 +148,7 @@ Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
   }
   const ServedModel& model = *job_.model;
   const Computation& computation = *computing_;
-  const protocol::FlightNumber flight = computation.announced->flight;
+  const protocol::FlightNumber flight = computation.number;
   if (!taken.snapshot) {
     model.registry.tell(
         protocol::CheckpointMissed{.flight = flight, .at = taken.at, .healthy = taken.healthy});
@@ -156,7 +159,7 @@ Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
   ++pending_inserts_;
   auto asked = model.registry.ask(
       protocol::Insert{.flight = flight,
-                       .request = computation.on_behalf_of(),
+                       .request = computation.request,
                        .name_space = job_.request.name_space,
                        .tokens = computation.tokens,
                        .snapshot = *taken.snapshot,

@@ -14,10 +14,9 @@
 
 namespace reprise::protocol {
 
-using FlightNumber = std::uint64_t;
+using FlightNumber = std::uint64_t;  // never used twice; 0: none
 
 struct Announced {
-  FlightNumber flight = 0;
   std::uint32_t known = 0;                // tokens of the prompt that were seen before
   std::uint32_t restorable = 0;           // what a lookup would have found just now
   std::optional<std::uint32_t> branch{};  // take a checkpoint here: others may leave at this place, too
@@ -25,13 +24,13 @@ struct Announced {
 };
 struct Announce {
   using Reply = Announced;
+  FlightNumber flight = 0;
   std::string name_space;
   SharedTokens prompt;
 };
 
 struct LookedUp {
   struct Restore {
-    std::uint64_t lease = 0;  // to be ended with EndLease when RestoreKv has answered
     SnapshotId snapshot;
     std::uint32_t at = 0;
     Origin origin = Origin::kSpaced;
@@ -42,6 +41,8 @@ struct LookedUp {
   std::uint32_t known = 0;
   std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
 };
+/// What it finds to restore is leased to the flight until EndLease, at the latest until EndFlight: nothing
+/// that is leased is dropped.
 struct Lookup {
   using Reply = LookedUp;
   FlightNumber flight = 0;
@@ -49,8 +50,9 @@ struct Lookup {
   std::uint32_t min_tokens = 0;
 };
 
+/// RestoreKv has answered.
 struct EndLease {
-  std::uint64_t lease = 0;
+  FlightNumber flight = 0;
   MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes
 };
 

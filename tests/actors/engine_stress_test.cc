@@ -1,0 +1,394 @@
+// Many at once, little memory, and things that break: the answers stay the same, or fail by name.
+
+#include <atomic>
+#include <future>
+
+#include "engine_harness.h"
+
+namespace reprise::actors {
+namespace {
+
+class StressTest : public testing::TestWithParam<std::string> {
+ protected:
+  EngineOptions options(const std::string& model = "qwen3_5_text") const {
+    return EngineHarness::defaults(GetParam(), model);
+  }
+  bool grid() const { return GetParam() == "cpu-grid"; }
+  std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
+
+  /// As a client does that is told to come back later.
+  static Reply ask_until_available(EngineHarness& harness, const TokenList& prompt,
+                                   std::uint32_t max_tokens) {
+    for (int tries = 0;; ++tries) {
+      Reply reply = harness.ask(prompt, max_tokens);
+      const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
+      if (!later || tries == 1000) return reply;
+      std::this_thread::sleep_for(5ms);
+    }
+  }
+
+  static void expect_nothing_held(EngineHarness& harness) {
+    for (const char* held :
+         {"sequences", "cache_leases", "cache_flights", "requests_running", "requests_waiting"}) {
+      EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
+          << held << ": " << harness.figure(held);
+    }
+  }
+};
+
+TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
+  return random_tokens(40 + 13 * ((conversation * 7 + turn * 3) % 9), 1000 * conversation + turn);
+}
+
+// Conversations of several turns, each reply echoed, some sharing their beginning.
+struct Script {
+  static constexpr std::uint32_t kConversations = 32;
+  static constexpr std::uint32_t kTurns = 4;
+  static TokenList opening(std::uint32_t conversation) { return random_tokens(300, conversation % 5); }
+};
+
+TEST_P(StressTest, ManyConversationsInLittleMemory) {
+  std::vector<std::vector<Reply>> cold(Script::kConversations);
+  {
+    EngineHarness harness(options());
+    for (std::uint32_t c = 0; c < Script::kConversations; ++c) {
+      TokenList prompt = Script::opening(c);
+      for (std::uint32_t turn = 0; turn < Script::kTurns; ++turn) {
+        prompt = prompt + turn_of(c, turn);
+        cold[c].push_back(harness.cold(prompt, 8));
+        prompt = prompt + cold[c].back().tokens();
+      }
+    }
+  }
+  EngineOptions tight = options();
+  tight.worker.state_bytes = 3 << 20;  // a few conversations: snapshots come and go
+  tight.registry.budget_bytes = 2 << 20;
+  tight.requests.verify_share = 0.2;
+  EngineHarness harness(tight);
+  std::atomic<bool> over{false};
+  std::atomic<bool> done{false};
+  std::thread watching([&] {
+    while (!done) {
+      if (harness.figure("state_used_bytes") > harness.figure("state_limit_bytes")) over = true;
+      if (harness.figure("cache_bytes") > harness.figure("cache_budget_bytes")) over = true;
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::vector<std::thread> clients;
+  std::atomic<std::uint32_t> restored{0};
+  for (std::uint32_t c = 0; c < Script::kConversations; ++c) {
+    clients.emplace_back([&, c] {
+      TokenList prompt = Script::opening(c);
+      for (std::uint32_t turn = 0; turn < Script::kTurns; ++turn) {
+        prompt = prompt + turn_of(c, turn);
+        const Reply reply = harness.ask(prompt, 8);
+        EXPECT_FALSE(reply.error.has_value()) << reply.error->message;
+        if (reply.error) return;
+        EXPECT_TRUE(reply.choices == cold[c][turn].choices)
+            << "conversation " << c << " turn " << turn << " restored " << reply.cache.restored_tokens;
+        restored += reply.cache.restored_tokens;
+        prompt = prompt + reply.tokens();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  done = true;
+  watching.join();
+  EXPECT_FALSE(over) << "a budget was exceeded";
+  EXPECT_GT(restored, 1000U);
+  EXPECT_GT(harness.figure("cache_evicted_total"), 0);
+  EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, AHundredRequestsAtOnce) {
+  EngineHarness harness(options());
+  std::vector<Reply> cold;
+  for (std::uint32_t i = 0; i < 10; ++i) cold.push_back(harness.cold(random_tokens(70 + 11 * i, i), 4));
+  std::vector<std::thread> clients;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    clients.emplace_back([&, i] {
+      const Reply reply = harness.ask(random_tokens(70 + 11 * (i % 10), i % 10), 4);
+      EXPECT_FALSE(reply.error.has_value()) << reply.error->message;
+      EXPECT_TRUE(reply.choices == cold[i % 10].choices);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
+  for (const std::uint64_t swap : {std::uint64_t{0}, std::uint64_t{256} << 20}) {
+    EngineOptions tight = options();
+    tight.worker.state_bytes = 700 << 10;
+    tight.worker.reply_tokens_priced = 1;  // admits more than can grow
+    tight.worker.swap_bytes = swap;
+    EngineHarness harness(tight);
+    constexpr std::uint32_t kRequests = 6;
+    constexpr std::uint32_t kReply = 600;
+    std::vector<Reply> cold;
+    for (std::uint32_t i = 0; i < kRequests; ++i) cold.push_back(harness.cold(random_tokens(100, i), kReply));
+    std::vector<std::future<Reply>> running;
+    for (std::uint32_t i = 0; i < kRequests; ++i) {
+      running.push_back(
+          std::async(std::launch::async, [&, i] { return harness.ask(random_tokens(100, i), kReply); }));
+    }
+    for (std::uint32_t i = 0; i < kRequests; ++i) {
+      const Reply reply = running[i].get();
+      ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+      EXPECT_TRUE(reply.choices == cold[i].choices) << i;
+    }
+    EXPECT_GT(harness.figure("preemptions_total"), 0);
+    expect_nothing_held(harness);
+  }
+}
+
+TEST_P(StressTest, EqualPromptsArrivingTogetherComputeTheirBeginningOnce) {
+  EngineHarness harness(options());
+  constexpr std::uint32_t kLength = 2000;
+  constexpr std::uint32_t kRequests = 10;
+  const TokenList prompt = random_tokens(kLength, 3);
+  std::vector<std::future<Reply>> running;
+  for (std::uint32_t i = 0; i < kRequests; ++i) {
+    running.push_back(std::async(std::launch::async, [&, i] {
+      // Half of them go their own way at the end.
+      return harness.ask(i % 2 == 0 ? prompt : first(prompt, kLength - 200) + random_tokens(200, 50 + i));
+    }));
+  }
+  std::uint64_t prefilled = 0;
+  for (auto& one : running) {
+    const Reply reply = one.get();
+    ASSERT_FALSE(reply.error.has_value());
+    prefilled += reply.cache.prefilled_tokens;
+  }
+  EXPECT_LE(prefilled, kLength + 5 * 264 + 5 * 64) << "the beginning once, and every end";
+  EXPECT_GE(harness.figure("cache_followers_total"), 1);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
+  EngineHarness harness(options());
+  const TokenList prompt = random_tokens(500, 9);
+  const auto ask = [&](bool cached) {
+    protocol::GenerateRequest wish = EngineHarness::request(prompt, 20);
+    wish.n = 4;
+    wish.sampling.temperature = 1.0;
+    wish.sampling.seed = 77;
+    wish.cache_prompt = cached;
+    return harness.ask(std::move(wish));
+  };
+  const std::uint64_t before = harness.engine().worker_figures().prefill_tokens.load();
+  const Reply cold = ask(false);
+  ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
+  ASSERT_EQ(cold.choices.size(), 4U);
+  EXPECT_EQ(harness.engine().worker_figures().prefill_tokens.load() - before, prompt.size());
+  EXPECT_NE(cold.choices[0].tokens, cold.choices[1].tokens);
+  const Reply first_time = ask(true);
+  const Reply second_time = ask(true);
+  EXPECT_TRUE(first_time.choices == cold.choices);
+  EXPECT_TRUE(second_time.choices == cold.choices);
+  EXPECT_EQ(second_time.cache.restored_tokens, on_grid(499));
+  EXPECT_EQ(second_time.usage.completion_tokens, 80U);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
+  using Kind = protocol::InjectFault::Kind;
+  EngineOptions wish = options();
+  wish.most_reloads = 10;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(400, 4);
+  const Reply good = harness.ask(prompt, 8);
+  for (const Kind kind : {Kind::kFailedStep, Kind::kOutOfMemory}) {
+    harness.engine().inject({.kind = kind, .after_steps = 3});
+    const Reply broken = harness.ask(prompt + random_tokens(50, 8), 50);
+    ASSERT_TRUE(broken.error.has_value());
+    EXPECT_EQ(broken.error->code, protocol::ServiceErrorCode::kUnavailable) << broken.error->message;
+    const Reply after = ask_until_available(harness, prompt, 8);
+    ASSERT_FALSE(after.error.has_value()) << after.error->message;
+    EXPECT_TRUE(after.choices == good.choices);
+    EXPECT_EQ(after.cache.restored_tokens, 0U);
+    EXPECT_EQ(after.cache.reason, MissReason::kLost);
+    EXPECT_EQ(harness.ask(prompt, 8).cache.restored_tokens, on_grid(399));
+  }
+  EXPECT_EQ(harness.figure("device_faults_total"), 2);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, AModelThatFailsTooOftenStaysDown) {
+  EngineOptions wish = options();
+  wish.most_reloads = 1;
+  EngineHarness harness(wish);
+  for (int i = 0; i < 2; ++i) {
+    harness.engine().inject({.kind = protocol::InjectFault::Kind::kFailedStep});
+    EXPECT_TRUE(harness.ask(random_tokens(20, 1)).error.has_value());
+    if (i == 0) {
+      ASSERT_FALSE(ask_until_available(harness, random_tokens(20, 1), 2).error.has_value());
+    }
+  }
+  ASSERT_TRUE(harness.eventually(
+      [&] { return harness.engine().models().at(0).state == protocol::ModelCard::State::kFailed; }));
+  const Reply reply = harness.ask(random_tokens(20, 1));
+  ASSERT_TRUE(reply.error.has_value());
+  EXPECT_NE(reply.error->message.find("failed too often"), std::string::npos) << reply.error->message;
+}
+
+TEST_P(StressTest, AStateThatIsNotFiniteIsNeverStored) {
+  EngineHarness harness(options());
+  const TokenList prompt = random_tokens(300, 6);
+  const Reply good = harness.cold(prompt);
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kNanState});
+  const Reply broken = harness.ask(prompt);
+  ASSERT_TRUE(broken.error.has_value());
+  EXPECT_EQ(broken.error->code, protocol::ServiceErrorCode::kInternal);
+  EXPECT_GT(harness.figure("unhealthy_states_total"), 0);
+  const Reply after = harness.ask(prompt);
+  EXPECT_TRUE(after.choices == good.choices);
+  EXPECT_EQ(after.cache.restored_tokens, 0U);
+  EXPECT_EQ(after.cache.reason, MissReason::kUnhealthy);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
+  EngineHarness harness(options());
+  const TokenList prompt = random_tokens(300, 6);
+  const Reply good = harness.ask(prompt);
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kDamage});
+  const Reply after = harness.ask(prompt);
+  EXPECT_TRUE(after.choices == good.choices);
+  EXPECT_EQ(after.cache.reason, MissReason::kCorrupt);
+  EXPECT_GT(harness.figure("damaged_snapshots_total"), 0);
+  EXPECT_EQ(harness.ask(prompt).cache.restored_tokens, on_grid(299)) << "and a good one took its place";
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
+  EngineOptions wish = options();
+  wish.longest_step = 300ms;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(200, 2);
+  const Reply good = harness.ask(prompt);
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kHang, .hang_ms = 3000});
+  const auto begin = std::chrono::steady_clock::now();
+  const Reply hung = harness.ask(prompt + random_tokens(10, 1));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2500ms) << "it did not wait for the device";
+  ASSERT_TRUE(hung.error.has_value());
+  EXPECT_EQ(hung.error->code, protocol::ServiceErrorCode::kUnavailable);
+  EXPECT_TRUE(ask_until_available(harness, prompt, 6).choices == good.choices);
+}
+
+TEST_P(StressTest, ClientsThatVanishLeaveNothingBehind) {
+  EngineOptions wish = options();
+  wish.worker.max_sequences = 4;
+  EngineHarness harness(wish);
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    auto events = harness.engine().generate(EngineHarness::request(
+        random_tokens(200 + random() % 1500, static_cast<std::uint32_t>(i % 20)), 500));
+    if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    for (std::uint32_t taken = random() % 4; taken > 0; --taken) {
+      static_cast<void>(events.next_blocking(runtime::Clock::now() + 20ms));
+    }
+  }
+  expect_nothing_held(harness);
+  EXPECT_FALSE(harness.ask(random_tokens(100, 1)).error.has_value());
+}
+
+TEST_P(StressTest, ASlowClientPausesItselfAlone) {
+  EngineHarness harness(options());
+  auto slow = harness.engine().generate(EngineHarness::request(random_tokens(50, 1), 1000));
+  const Reply quick = harness.ask(random_tokens(50, 2), 300);
+  EXPECT_EQ(quick.tokens().size(), 300U);
+  std::this_thread::sleep_for(20ms);
+  const double before = harness.figure("decode_tokens_total");
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(harness.figure("decode_tokens_total"), before) << "the slow one is paused";
+  const Reply late = read_all(std::move(slow));
+  EXPECT_EQ(late.tokens().size(), 1000U);
+  EXPECT_TRUE(late.choices == harness.cold(random_tokens(50, 1), 1000).choices);
+}
+
+TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
+  EngineOptions tight = options();
+  tight.worker.state_bytes = 1 << 20;
+  EngineHarness harness(tight);
+  const Reply reply = harness.ask(random_tokens(3900, 1), 150);
+  if (reply.error) {
+    EXPECT_EQ(reply.error->code, protocol::ServiceErrorCode::kTooLong);
+    EXPECT_NE(reply.error->message.find("bytes of state"), std::string::npos) << reply.error->message;
+  }
+  EngineOptions smaller = options();
+  smaller.worker.state_bytes = 200 << 10;
+  EngineHarness little(smaller);
+  const Reply refused = little.ask(random_tokens(3000, 1), 500);
+  ASSERT_TRUE(refused.error.has_value());
+  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kTooLong);
+  EXPECT_NE(refused.error->message.find("bytes of state"), std::string::npos) << refused.error->message;
+  EXPECT_FALSE(little.ask(random_tokens(100, 1), 5).error.has_value());
+}
+
+TEST_P(StressTest, SwitchesOfTheCache) {
+  EngineHarness harness(options());
+  const TokenList prompt = random_tokens(200, 1);
+  EXPECT_EQ(harness.cold(prompt).cache.reason, MissReason::kRefused);
+  EXPECT_EQ(harness.figure("cache_entries"), 0) << "and it wrote nothing";
+  harness.ask(prompt);
+  protocol::GenerateRequest wish = EngineHarness::request(prompt);
+  wish.min_cache_tokens = 500;
+  const Reply below = harness.ask(wish);
+  EXPECT_EQ(below.cache.reason, MissReason::kBelowMinimum);
+  EXPECT_EQ(below.cache.restored_tokens, 0U);
+  EngineOptions off = options();
+  off.cache = false;
+  EngineHarness without(off);
+  EXPECT_EQ(without.ask(prompt).cache.reason, MissReason::kDisabled);
+  EXPECT_EQ(without.ask(prompt).cache.restored_tokens, 0U);
+}
+
+TEST_P(StressTest, UnloadingFreesEverything) {
+  EngineHarness harness(options());
+  harness.ask(random_tokens(500, 1));
+  EXPECT_GT(harness.figure("state_used_bytes"), 0);
+  auto running = harness.engine().generate(EngineHarness::request(random_tokens(50, 3), 3000));
+  ASSERT_TRUE(harness.engine().unload("m", 20s));
+  EXPECT_EQ(harness.figure("state_used_bytes"), 0);
+  EXPECT_EQ(harness.figure("snapshots"), 0);
+  EXPECT_TRUE(read_all(std::move(running)).error.has_value());
+  const Reply gone = harness.ask(random_tokens(10, 1));
+  ASSERT_TRUE(gone.error.has_value());
+  EXPECT_EQ(gone.error->code, protocol::ServiceErrorCode::kUnknownModel);
+  // Twice at once: one load, two answers.
+  const ModelSpec spec{.name = "m", .path = model_path("qwen3_5_text")};
+  auto other = std::async(std::launch::async, [&] { return harness.engine().load(spec, 20s); });
+  EXPECT_TRUE(harness.engine().load(spec, 20s).ok());
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_FALSE(harness.ask(random_tokens(10, 1)).error.has_value());
+  EXPECT_FALSE(harness.engine().load({.name = "none", .path = "/no/such/model"}, 20s).ok());
+}
+
+TEST_P(StressTest, SeveralModelsShareTheMemory) {
+  EngineOptions two = options();
+  two.models.push_back({.name = "other", .path = model_path("qwen3")});
+  two.worker.state_bytes = 2 << 20;
+  EngineHarness harness(two);
+  for (std::uint32_t round = 0; round < 6; ++round) {
+    for (const char* name : {"m", "other"}) {
+      protocol::GenerateRequest wish = EngineHarness::request(random_tokens(600, round));
+      wish.model = name;
+      protocol::GenerateRequest cold = wish;
+      cold.cache_prompt = false;
+      const Reply reply = harness.ask(wish);
+      ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+      EXPECT_TRUE(reply.choices == harness.ask(cold).choices);
+    }
+  }
+  EXPECT_GT(harness.figure("cache_evicted_total"), 0);
+  EXPECT_LE(harness.figure("state_used_bytes"), 2 << 20);
+  expect_nothing_held(harness);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, StressTest, testing::Values("cpu", "cpu-grid"),
+                         [](const auto& info) { return info.param == "cpu" ? "cpu" : "cpu_grid"; });
+
+}  // namespace
+}  // namespace reprise::actors
