@@ -236,20 +236,14 @@ Value Interpreter::evaluate_compare(const Expression& expression) {
   return Value(true);
 }
 
+// Without autoescape `~` joins plain strings, whatever is marked safe; `+` does not, and minds.
 Value Interpreter::evaluate_concat(const Expression& expression) {
-  const std::vector<Value> values = evaluate_all(expression);
-  bool safe = false;
-  for (const Value& value : values) safe |= value.is_safe();
   std::string out;
-  for (const Value& value : values) {
-    if (safe && !value.is_safe()) {
-      out += escape_html(to_str(workspace_, value));
-    } else {
-      append_str(workspace_, out, value);
-    }
+  for (const ExpressionPtr& operand : expression.operands) {
+    append_str(workspace_, out, evaluate(*operand));
     workspace_.check_text(out.size());
   }
-  return workspace_.text(std::move(out), safe);
+  return workspace_.text(std::move(out));
 }
 
 Value Interpreter::evaluate_condition(const Expression& expression) {

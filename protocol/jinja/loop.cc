@@ -92,7 +92,7 @@ void Loop::clear() {
 }
 
 std::string Loop::repr(Workspace&) const {
-  return "<LoopContext " + std::to_string(index_ + 1) + ">";
+  return cat({"<LoopContext ", std::to_string(index_ + 1), ">"});
 }
 
 std::optional<Value> Loop::attribute(Workspace&, std::string_view name) {
