@@ -128,7 +128,8 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
   line_ = expression.line;
   if (value.is_undefined()) fail(value.undefined_message());
   const bool can_be_cut = value.is_string() || (value.is_list() && !value.list().is_view());
-  if (!can_be_cut) return Value::undefined(cat({describe(value), " has no element slice(…)"}));
+  if (value.is_dict()) fail("unhashable type: 'slice'");
+  if (!can_be_cut) fail({"'", type_name(value), "' object is not subscriptable"});
   return slice(workspace_, value, bounds[0], bounds[1], bounds[2]);
 }
 
