@@ -1,6 +1,5 @@
 // Filters that compare items: sorting, grouping, extremes.
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "protocol/jinja/attribute_path.h"
