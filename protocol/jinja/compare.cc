@@ -229,7 +229,8 @@ int key_order(const Value& a, const Value& b) {
 }
 
 void check_hashable(const Value& key) {
-  const bool is_hashable = !key.is_dict() && (!key.is_list() || key.list().is_tuple());
+  const bool is_hashable = !key.is_dict() && (!key.is_list() || key.list().is_tuple() ||
+                                              key.list().flavor == List::Flavor::kRange);
   if (!is_hashable) fail({"unhashable type: '", type_name(key), "'"});
   if (key.is_list()) {
     for (const Value& item : key.items()) check_hashable(item);

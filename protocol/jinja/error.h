@@ -29,7 +29,11 @@ struct TemplateError {
   std::string reason;
 
   /// "line 12: 'foo' is undefined"
-  std::string describe() const { return line > 0 ? "line " + std::to_string(line) + ": " + reason : reason; }
+  std::string describe() const {
+    std::string place = line > 0 ? "line " : "";
+    if (line > 0) place.append(std::to_string(line)).append(": ");
+    return place += reason;
+  }
 };
 
 class Failure : public std::exception {

@@ -1,8 +1,8 @@
 #pragma once
 // The filters: {{ value | name(arguments) }}.
 //
-// All of Jinja's are here except those that make HTML from text (urlize, striptags, xmlattr), random and
-// pprint. tojson is the one that chat templates are written for: it escapes nothing for HTML.
+// All of Jinja's are here except those that make HTML or wrap text (urlize, striptags, xmlattr, wordwrap),
+// random and pprint. tojson is the one that chat templates are written for: it escapes nothing for HTML.
 //
 // Threading: immutable tables; the filters themselves work on values of one rendering.
 

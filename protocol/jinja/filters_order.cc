@@ -1,6 +1,5 @@
 // Filters that compare items: sorting, grouping, extremes.
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "protocol/jinja/attribute_path.h"
@@ -74,7 +73,7 @@ class SortKey {
     for (const AttributePath& path : paths_) {
       parts.push_back(fold_case(workspace, path.get(workspace, item), case_sensitive_));
     }
-    return paths_.size() == 1 ? parts[0] : workspace.list(std::move(parts));
+    return workspace.list(std::move(parts));
   }
 
  private:

@@ -130,21 +130,23 @@ Value wordcount(Workspace& workspace, const Value& input, const Arguments& argum
 
 Value truncate(Workspace& workspace, const Value& input, const Arguments& arguments) {
   const Parameters p("truncate", arguments, {"length", "killwords", "end", "leeway"});
-  const Value text = as_text(workspace, input);
   const std::string end(p.text(2, "..."));
   const std::int64_t length = p.integer(0, 255);
   const std::int64_t leeway = p.find(3) == nullptr || p.find(3)->is_none() ? 5 : p.integer(3, 5);
   const auto end_length = static_cast<std::int64_t>(count_code_points(end));
   if (length < end_length) fail("truncate: the length is shorter than the end");
   if (leeway < 0) fail("truncate: the leeway is negative");
-  if (static_cast<std::int64_t>(text.text().code_points) - leeway <= length) return text;
-  const std::string& whole = text.as_string();
+  const auto size = length_of(input);
+  if (!size) fail({"object of type '", type_name(input), "' has no len()"});
+  if (static_cast<std::int64_t>(*size) - leeway <= length) return input;
+  if (!input.is_string()) fail({"truncate cannot cut a ", type_name(input)});
+  const std::string& whole = input.as_string();
   std::string kept = whole.substr(0, byte_offset(whole, static_cast<std::size_t>(length - end_length)));
   if (!p.truth(1, false)) {
     const std::size_t space = kept.rfind(' ');
     if (space != kept.npos) kept.resize(space);
   }
-  return workspace.text(kept + end, text.is_safe());
+  return workspace.text(kept + end, input.is_safe());
 }
 
 Value center(Workspace& workspace, const Value& input, const Arguments& arguments) {

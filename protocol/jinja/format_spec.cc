@@ -66,6 +66,7 @@ std::string general_digits(double value, int precision, bool alternate, bool upp
 
 FormatSpec parse_format_spec(Workspace& workspace, std::string_view text) {
   FormatSpec spec;
+  spec.is_empty = text.empty();
   std::size_t at = 0;
   if (!text.empty()) {
     std::size_t behind = 0;
@@ -80,7 +81,10 @@ FormatSpec parse_format_spec(Workspace& workspace, std::string_view text) {
     }
   }
   const auto peek = [&] { return at < text.size() ? text[at] : '\0'; };
-  if (peek() == '+' || peek() == '-' || peek() == ' ') spec.sign = text[at++];
+  if (peek() == '+' || peek() == '-' || peek() == ' ') {
+    spec.sign = text[at++];
+    spec.sign_given = true;
+  }
   if (peek() == '#') spec.alternate = (++at, true);
   if (peek() == '0') {
     ++at;
@@ -127,7 +131,7 @@ std::string format_double(double value, const FormatSpec& spec) {
   const bool upper = spec.type == 'E' || spec.type == 'F' || spec.type == 'G';
   if (!std::isfinite(size)) {
     digits = std::isnan(size) ? (upper ? "NAN" : "nan") : (upper ? "INF" : "inf");
-  } else if (spec.type == 'g' || spec.type == 'G') {
+  } else if (spec.type == 'g' || spec.type == 'G' || spec.type == 'n') {
     digits = general_digits(size, spec.precision.value_or(6), spec.alternate, upper, false);
   } else if (spec.type == 0) {
     if (spec.precision) {
@@ -180,7 +184,8 @@ std::string format_value(Workspace& workspace, const Value& value, const FormatS
           type_name(value), "'"});
   };
   const std::string_view type(&spec.type, spec.type == 0 ? 0 : 1);
-  if (value.is_integral() && !(value.is_bool() && spec.type == 0)) {
+  if (spec.is_empty) return to_str(workspace, value);
+  if (value.is_integral()) {
     if (type.find_first_of("eEfFgG%") != type.npos) {
       return pad(workspace, format_double(value.as_double(), spec), spec, true);
     }
@@ -192,7 +197,12 @@ std::string format_value(Workspace& workspace, const Value& value, const FormatS
     if (type.find_first_not_of("eEfFgGn%") != type.npos) refuse();
     return pad(workspace, format_double(value.as_double(), spec), spec, true);
   }
+  if (!value.is_string()) {
+    fail({"unsupported format string passed to ", type_name(value), ".__format__"});
+  }
   if (type.find_first_not_of("s") != type.npos) refuse();
+  if (spec.sign_given) fail("Sign not allowed in string format specifier");
+  if (spec.grouping != 0) fail("Cannot specify a grouping with 's'.");
   std::string text = to_str(workspace, value);
   if (spec.precision) text.resize(byte_offset(text, static_cast<std::size_t>(*spec.precision)));
   FormatSpec plain = spec;

@@ -23,6 +23,8 @@ struct FormatSpec {
   char grouping = 0;  // , _ or 0
   std::optional<int> precision{};
   char type = 0;
+  bool sign_given = false;
+  bool is_empty = false;  // nothing stood behind the colon
 };
 
 /// Fails for what is no spec.

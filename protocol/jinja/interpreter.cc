@@ -178,7 +178,6 @@ void Interpreter::run_for(const Statement& statement, const Value& items, int de
     const Inner inner(*this);
     const std::shared_ptr<Scope> around = std::exchange(scope_, nullptr);
     std::shared_ptr<Scope> body;
-    const auto outside = loop;
     while (loop->advance()) {
       any = true;
       if (body == nullptr || body.use_count() > 1) {

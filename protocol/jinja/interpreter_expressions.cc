@@ -128,7 +128,8 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
   line_ = expression.line;
   if (value.is_undefined()) fail(value.undefined_message());
   const bool can_be_cut = value.is_string() || (value.is_list() && !value.list().is_view());
-  if (!can_be_cut) return Value::undefined(cat({describe(value), " has no element slice(…)"}));
+  if (value.is_dict()) fail("unhashable type: 'slice'");
+  if (!can_be_cut) fail({"'", type_name(value), "' object is not subscriptable"});
   return slice(workspace_, value, bounds[0], bounds[1], bounds[2]);
 }
 
@@ -236,20 +237,14 @@ Value Interpreter::evaluate_compare(const Expression& expression) {
   return Value(true);
 }
 
+// Without autoescape `~` joins plain strings, whatever is marked safe; `+` does not, and minds.
 Value Interpreter::evaluate_concat(const Expression& expression) {
-  const std::vector<Value> values = evaluate_all(expression);
-  bool safe = false;
-  for (const Value& value : values) safe |= value.is_safe();
   std::string out;
-  for (const Value& value : values) {
-    if (safe && !value.is_safe()) {
-      out += escape_html(to_str(workspace_, value));
-    } else {
-      append_str(workspace_, out, value);
-    }
+  for (const ExpressionPtr& operand : expression.operands) {
+    append_str(workspace_, out, evaluate(*operand));
     workspace_.check_text(out.size());
   }
-  return workspace_.text(std::move(out), safe);
+  return workspace_.text(std::move(out));
 }
 
 Value Interpreter::evaluate_condition(const Expression& expression) {

@@ -86,7 +86,7 @@ constexpr NamedTest kTests[] = {
      [](Workspace&, const Value& v, const Arguments& a) { return none(a), v.is_bool() && !v.as_bool(); }},
     {"filter",
      [](Workspace&, const Value& v, const Arguments& a) {
-       return none(a), v.is_string() && find_filter(v.as_string()) != nullptr;
+       return none(a), check_hashable(v), v.is_string() && find_filter(v.as_string()) != nullptr;
      }},
     {"float", has<&Value::is_float>},
     {"ge", ordered<'>', true>},
@@ -112,7 +112,7 @@ constexpr NamedTest kTests[] = {
     {"string", has<&Value::is_string>},
     {"test",
      [](Workspace&, const Value& v, const Arguments& a) {
-       return none(a), v.is_string() && find_is_test(v.as_string()) != nullptr;
+       return none(a), check_hashable(v), v.is_string() && find_is_test(v.as_string()) != nullptr;
      }},
     {"true",
      [](Workspace&, const Value& v, const Arguments& a) { return none(a), v.is_bool() && v.as_bool(); }},

@@ -93,7 +93,7 @@ bool Cursor::next(Value& out) {
       if (at_ >= text.size()) return false;
       const std::size_t start = at_;
       next_code_point(text, at_);
-      out = workspace_.text(text.substr(start, at_ - start), value_.is_safe());
+      out = workspace_.text(text.substr(start, at_ - start));
       return true;
     }
     case ValueKind::kList:

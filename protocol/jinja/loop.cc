@@ -68,7 +68,7 @@ bool Loop::advance() {
   return true;
 }
 
-std::size_t Loop::length() {
+std::size_t Loop::item_count() {
   if (!length_) {
     ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(ahead_at_));
     ahead_at_ = 0;
@@ -92,7 +92,7 @@ void Loop::clear() {
 }
 
 std::string Loop::repr(Workspace&) const {
-  return "<LoopContext " + std::to_string(index_ + 1) + ">";
+  return cat({"<LoopContext ", std::to_string(index_ + 1), ">"});
 }
 
 std::optional<Value> Loop::attribute(Workspace&, std::string_view name) {
@@ -101,11 +101,11 @@ std::optional<Value> Loop::attribute(Workspace&, std::string_view name) {
   if (name == "index0") return number(index_);
   if (name == "first") return Value(index_ == 0);
   if (name == "last") return Value(!peek());
-  if (name == "length") return number(length());
+  if (name == "length") return number(item_count());
   if (name == "revindex")
-    return Value(static_cast<std::int64_t>(length()) - static_cast<std::int64_t>(index_));
+    return Value(static_cast<std::int64_t>(item_count()) - static_cast<std::int64_t>(index_));
   if (name == "revindex0") {
-    return Value(static_cast<std::int64_t>(length()) - static_cast<std::int64_t>(index_) - 1);
+    return Value(static_cast<std::int64_t>(item_count()) - static_cast<std::int64_t>(index_) - 1);
   }
   if (name == "depth") return Value(std::int64_t{depth_ + 1});
   if (name == "depth0") return Value(std::int64_t{depth_});

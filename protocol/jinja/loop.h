@@ -45,7 +45,7 @@ class Loop final : public Object, public std::enable_shared_from_this<Loop> {
  private:
   bool draw(Value& out);
   bool peek();
-  std::size_t length();
+  std::size_t item_count();
 
   Interpreter& interpreter_;
   Workspace& workspace_;

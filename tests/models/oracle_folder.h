@@ -1,25 +1,8 @@
 #pragma once
-// Where the outside answers lie: beside the project, or where REPRISE_SHARED says. They are not part of the
-// project, so tests that need them skip, saying so, where they are absent.
+// The folder of outside answers, under the name that the tests of models use.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
+#include "tests/oracle_folder.h"
 
 namespace reprise::models::test {
-
-inline std::filesystem::path oracle_folder() {
-  const char* given = std::getenv("REPRISE_SHARED");
-  const std::filesystem::path shared =
-      given != nullptr ? given : std::filesystem::path(REPRISE_SOURCE_DIR) / ".." / "shared";
-  return shared / "oracle";
-}
-
+using reprise::test::oracle_folder;
 }  // namespace reprise::models::test
-
-#define SKIP_WITHOUT(path)                                                                                  \
-  if (!std::filesystem::exists(path)) {                                                                     \
-    GTEST_SKIP() << "no reference files at " << (path) << "; REPRISE_SHARED names the folder with oracle/"; \
-  }                                                                                                         \
-  static_assert(true)

@@ -1,0 +1,81 @@
+#pragma once
+// Tables of templates and what they render to, all over one context.
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "protocol/jinja/template.h"
+#include "protocol/json_value.h"
+
+namespace reprise::protocol::jinja::test {
+
+/// In the place of an expected text: compiling or rendering is an error.
+inline constexpr std::string_view kFails = "\x01 fails";
+
+struct Case {
+  std::string_view source;
+  std::string_view expected;
+};
+
+// clang-format off
+inline constexpr std::string_view kContext = R"J({
+  "messages": [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Hi <b>there</b>"}, {"role": "assistant", "content": "Hello", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1, "y": [1.0, null, true]}}}]}],
+  "tools": null,
+  "add_generation_prompt": true,
+  "bos_token": "<s>",
+  "n": 7,
+  "neg": -7,
+  "f": 2.5,
+  "s": "héllo wörld",
+  "empty": "",
+  "lst": [3, 1, 2],
+  "words": ["b", "A", "c", "a"],
+  "d": {"a": 1, "b": "two", "items": "shadow"},
+  "nested": {"a": {"b": [{"c": "deep"}]}},
+  "big": 1e+22,
+  "one": 1.0,
+  "t": true,
+  "x": null,
+  "u": "日本語",
+  "people": [{"name": "Bo", "age": 3, "city": "Oslo"}, {"name": "al", "age": 1, "city": "Rome"}, {"name": "Cy", "age": 3, "city": "oslo"}]
+})J";
+// clang-format on
+
+/// The text, or "error: line 1: ...".
+inline std::string rendered(std::string_view source, const Json& context, const RenderOptions& options = {}) {
+  const auto compiled = Template::compile(source);
+  std::string error = "error: ";
+  if (!compiled.ok()) return error += compiled.error().describe();
+  auto text = compiled->render(context, options);
+  return text.ok() ? *std::move(text) : error += text.error().describe();
+}
+
+inline std::string rendered(std::string_view source) {
+  return rendered(source, Json::object());
+}
+
+/// Over a context that is written as JSON.
+inline std::string rendered_over(std::string_view context, std::string_view source) {
+  const auto json = Json::parse(context);
+  return json.ok() ? rendered(source, *json) : json.error().message;
+}
+
+inline void check_cases(std::span<const Case> cases) {
+  const auto context = Json::parse(kContext);
+  ASSERT_TRUE(context.ok()) << context.error().message;
+  RenderOptions options;
+  options.now = std::chrono::system_clock::from_time_t(1'794'657'600);  // 2026-11-14 12:00:00
+  for (const Case& each : cases) {
+    const std::string text = rendered(each.source, *context, options);
+    if (each.expected == kFails) {
+      EXPECT_TRUE(text.starts_with("error: ")) << each.source << "\nrendered to: " << text;
+    } else {
+      EXPECT_EQ(text, each.expected) << each.source;
+    }
+  }
+}
+
+}  // namespace reprise::protocol::jinja::test
