@@ -196,6 +196,28 @@ TEST_F(PrefixCacheEviction, SharedTokensAreCoveredOnce) {
   EXPECT_EQ(cache().stats().path_tokens, 151u);
 }
 
+TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
+  options.policy = "forks";
+  see({1, 2, 3});
+  see({1, 2, 4});
+  const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
+  const auto put_at = [&](int second, const List& tokens) {
+    return cache().insert("", tokens, entry(tokens.size()), at(second)).entry;
+  };
+  const EntryId fork = put_at(100, {1, 2});
+  const EntryId hit = put_at(150, {5, 5});
+  EXPECT_FALSE(cache().release(cache().lookup("", List{5, 5, 5}, 0, at(160)).restore->entry));
+  const EntryId plain = put_at(180, {6, 6});
+  // Ages over patience at 200: 100 / 4, 40 / 2, 20 / 1.
+  EXPECT_EQ(cache().least_valuable(at(200), true)->id, fork);
+  // At 300: 200 / 4, 140 / 2, 120 / 1.
+  EXPECT_EQ(cache().least_valuable(at(300), true)->id, plain);
+  cache().remove(plain, MissReason::kEvicted);
+  EXPECT_EQ(cache().least_valuable(at(300), true)->id, hit);
+  cache().remove(hit, MissReason::kEvicted);
+  EXPECT_EQ(cache().least_valuable(at(300), true)->id, fork);
+}
+
 TEST_F(PrefixCacheEviction, UnknownPoliciesAreNamed) {
   options.policy = "best";
   try {
