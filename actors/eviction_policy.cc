@@ -1,5 +1,7 @@
 #include "actors/eviction_policy.h"
 
+#include <utility>
+
 namespace reprise::actors {
 namespace {
 
@@ -8,7 +10,9 @@ std::uint32_t lru(const CacheEntry&) {
 }
 
 std::uint32_t forks(const CacheEntry& entry) {
-  return (entry.node->children() > 1 ? 4 : 1) * (entry.hits > 0 ? 2 : 1);
+  // A prompt that is being computed is one of the ways, so two are no more than "it was hit".
+  const bool shared = entry.origin == protocol::Origin::kBranch || entry.node->children() > 2;
+  return (shared ? 4 : 1) * (entry.hits > 0 ? 2 : 1);
 }
 
 constexpr std::pair<std::string_view, EvictionPolicy> kPolicies[] = {{"lru", lru}, {"forks", forks}};

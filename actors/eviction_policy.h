@@ -3,8 +3,9 @@
 // counts 1 / patience: patience 4 means that it may lie unused four times as long as others.
 //
 //   lru     all age alike.
-//   forks   an entry behind which known prompts part ages four times slower, one that was hit twice slower
-//           (both: eight times). What several prompts share comes back when a single conversation does not.
+//   forks   an entry that was taken where prompts part, or from which known prompts go on in three or more
+//           ways, ages four times slower; one that was hit, twice slower; both, eight times. What several
+//           prompts share comes back when a single conversation does not.
 //
 // Others were tried on recorded traces and did not earn their place; docs/replay.md has the figures.
 //

@@ -218,7 +218,8 @@ void NaivePrefixCache::judge(Entry& entry) {
   for (const auto& [tokens, prefix] : spaces_.at(entry.name)) {
     ways += tokens.size() == entry.tokens.size() + 1 && begins_with(tokens, entry.tokens);
   }
-  entry.patience = options_.policy == "lru" ? 1 : (ways > 1 ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1);
+  const bool shared = entry.info.origin == Origin::kBranch || ways > 2;
+  entry.patience = options_.policy == "lru" ? 1 : (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1);
 }
 
 Sighting NaivePrefixCache::peek(const std::string& name, const List& prompt) const {

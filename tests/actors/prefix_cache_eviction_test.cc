@@ -198,24 +198,25 @@ TEST_F(PrefixCacheEviction, SharedTokensAreCoveredOnce) {
 
 TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
   options.policy = "forks";
-  see({1, 2, 3});
-  see({1, 2, 4});
+  for (const TokenId way : {3, 4, 5}) see({1, 2, way});
+  for (const TokenId way : {3, 4}) see({7, 7, way});
   const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
-  const auto put_at = [&](int second, const List& tokens) {
-    return cache().insert("", tokens, entry(tokens.size()), at(second)).entry;
+  const auto put_at = [&](int second, const List& tokens, Origin origin = Origin::kSystem) {
+    return cache().insert("", tokens, entry(tokens.size(), origin), at(second)).entry;
   };
-  const EntryId fork = put_at(100, {1, 2});
+  const EntryId three_ways = put_at(100, {1, 2});
+  const EntryId branch = put_at(108, {8, 8}, Origin::kBranch);
   const EntryId hit = put_at(150, {5, 5});
   EXPECT_FALSE(cache().release(cache().lookup("", List{5, 5, 5}, 0, at(160)).restore->entry));
-  const EntryId plain = put_at(180, {6, 6});
-  // Ages over patience at 200: 100 / 4, 40 / 2, 20 / 1.
-  EXPECT_EQ(cache().least_valuable(at(200), true)->id, fork);
-  // At 300: 200 / 4, 140 / 2, 120 / 1.
-  EXPECT_EQ(cache().least_valuable(at(300), true)->id, plain);
-  cache().remove(plain, MissReason::kEvicted);
-  EXPECT_EQ(cache().least_valuable(at(300), true)->id, hit);
-  cache().remove(hit, MissReason::kEvicted);
-  EXPECT_EQ(cache().least_valuable(at(300), true)->id, fork);
+  const EntryId two_ways = put_at(180, {7, 7});
+  // Time unused over patience at 200: 100 / 4, 92 / 4, 40 / 2, 20 / 1; at 300: 50, 48, 70, 120.
+  EXPECT_EQ(cache().least_valuable(at(200), true)->id, three_ways);
+  Ids order;
+  while (const auto victim = cache().least_valuable(at(300), true)) {
+    order.push_back(victim->id);
+    cache().remove(victim->id, MissReason::kEvicted);
+  }
+  EXPECT_EQ(order, (Ids{two_ways, hit, three_ways, branch}));
 }
 
 TEST_F(PrefixCacheEviction, UnknownPoliciesAreNamed) {
