@@ -30,8 +30,8 @@ struct CacheEntry {
   CacheNamespace* home = nullptr;
   PrefixTree::Node* node = nullptr;  // null: superseded, and out of the tree, but leased
 
-  double value = 0;     // what the policy said of it last
-  bool queued = false;  // in the eviction queue
+  std::uint32_t patience = 1;  // what the policy said of it last
+  bool queued = false;         // in the eviction queue
 };
 
 }  // namespace reprise::actors

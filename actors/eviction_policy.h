@@ -1,14 +1,17 @@
 #pragma once
-// Which entry is worth least. A policy gives an entry a value when it is made and at each use; the least
-// valuable goes first, and among equals the least recently used one.
+// How fast an entry ages. The one that has not been used for longest goes first, where the time of an entry
+// counts 1 / patience: patience 4 means that it may lie unused four times as long as others.
 //
-//   lru   all are worth the same.
+//   lru     all age alike.
+//   forks   an entry that was taken where prompts part, or from which known prompts go on in three or more
+//           ways, ages four times slower; one that was hit, twice slower; both, eight times. What several
+//           prompts share comes back when a single conversation does not.
 //
-// Others were tried on recorded traces (docs/replay.md) and did not earn their place.
+// Others were tried on recorded traces and did not earn their place; docs/replay.md has the figures.
 //
-// Threading: one owner.
+// Threading: pure functions.
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,20 +20,12 @@
 
 namespace reprise::actors {
 
-class EvictionPolicy {
- public:
-  virtual ~EvictionPolicy() = default;
-
-  /// Of an entry that was just made or used.
-  virtual double value(const CacheEntry& entry) = 0;
-  /// An entry gave way. Policies that age take note.
-  virtual void note_evicted(const CacheEntry&) {}
-  /// Whether a use of an entry is a use of those above it.
-  virtual bool uses_ancestors() const { return false; }
-};
+/// The patience with an entry, at least 1, as it stands now. A policy uses few different ones: the eviction
+/// queue looks at each of them.
+using EvictionPolicy = std::uint32_t (*)(const CacheEntry&);
 
 /// Null: there is no policy of this name.
-std::unique_ptr<EvictionPolicy> make_eviction_policy(std::string_view name);
+EvictionPolicy find_eviction_policy(std::string_view name);
 std::vector<std::string> eviction_policy_names();
 
 }  // namespace reprise::actors

@@ -1,11 +1,13 @@
 #pragma once
 // The entries that may be evicted, in the order in which they should go. Leased ones are not in it.
 //
-// Order: expired ones; then by value, then by last use; pinned ones behind all others.
-// Costs: log of the number of entries.
+// Order: expired ones; then by the time since the last use over the entry's patience, longest first; pinned
+// ones behind all others.
+// Costs: log of the number of entries, for each patience there is.
 // Threading: one owner.
 
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "actors/cache_entry.h"
@@ -19,7 +21,7 @@ class EvictionQueue {
   /// `ttl`: time to live since the last use; 0: for ever.
   explicit EvictionQueue(Time ttl) : ttl_(ttl) {}
 
-  /// Its last use, value and pin must not change while it is in the queue.
+  /// Its last use, patience and pin must not change while it is in the queue.
   void add(CacheEntry& entry);
   void remove(CacheEntry& entry);  // does nothing if it is not in the queue
 
@@ -32,15 +34,14 @@ class EvictionQueue {
   struct LessRecent {
     bool operator()(const CacheEntry* a, const CacheEntry* b) const;
   };
-  struct LessValuable {
-    bool operator()(const CacheEntry* a, const CacheEntry* b) const;
-  };
+  using ByAge = std::set<CacheEntry*, LessRecent>;
+  using ByPatience = std::map<std::uint32_t, ByAge>;  // none of them empty
 
-  bool has_expired(const CacheEntry& entry, Time now) const;
+  static CacheEntry* oldest(const ByPatience& queues);
+  static CacheEntry* least_valuable(const ByPatience& queues, Time now);
 
   Time ttl_;
-  std::set<CacheEntry*, LessValuable> by_value_[2];  // [pinned]
-  std::set<CacheEntry*, LessRecent> by_age_[2];      // [pinned]
+  ByPatience queues_[2];  // [pinned]
 };
 
 }  // namespace reprise::actors

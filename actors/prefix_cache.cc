@@ -45,7 +45,7 @@ struct PrefixCache::Impl {
 
   explicit Impl(PrefixCacheOptions given)
       : options(std::move(given)),
-        policy(make_eviction_policy(options.policy)),
+        policy(find_eviction_policy(options.policy)),
         queue(options.ttl),
         namespaces(tree, options.max_namespaces) {
     if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + options.policy);
@@ -92,21 +92,20 @@ struct PrefixCache::Impl {
     return MissReason::kNoCheckpoint;
   }
 
+  void enqueue(CacheEntry& entry) {
+    entry.patience = policy(entry);
+    queue.add(entry);
+  }
+
   void refresh(CacheEntry& entry, CacheTime now) {
     queue.remove(entry);
     entry.last_use = now;
     entry.use_order = ++clock;
-    entry.value = policy->value(entry);
-    if (entry.leases == 0) queue.add(entry);
+    if (entry.leases == 0) enqueue(entry);
     tree.use_entry(entry.node);
   }
 
   void use(CacheEntry& entry, CacheTime now) {
-    if (policy->uses_ancestors()) {
-      for (const Node* node = entry.node->parent(); node != nullptr; node = node->parent()) {
-        if (node->entry() != 0) refresh(entry_at(node), now);
-      }
-    }
     ++entry.hits;
     ++entry.leases;
     ++counted.leases;
@@ -159,7 +158,7 @@ struct PrefixCache::Impl {
   }
 
   PrefixCacheOptions options;
-  std::unique_ptr<EvictionPolicy> policy;
+  EvictionPolicy policy;
   PrefixTree tree;
   EvictionQueue queue;
   CacheNamespaces namespaces;
@@ -260,7 +259,7 @@ std::optional<std::uint64_t> PrefixCache::release(EntryId id) {
   --impl_->counted.leases;
   if (--entry.leases > 0) return std::nullopt;
   if (entry.node != nullptr) {
-    impl_->queue.add(entry);
+    impl_->enqueue(entry);
     return std::nullopt;
   }
   const std::uint64_t snapshot = entry.snapshot;
@@ -320,10 +319,7 @@ std::optional<EntryInfo> PrefixCache::least_valuable(CacheTime now, bool allow_p
 bool PrefixCache::remove(EntryId id, MissReason why) {
   const auto at = impl_->entries.find(id);
   if (at == impl_->entries.end() || at->second.leases > 0) return false;
-  if (why == MissReason::kEvicted) {
-    ++impl_->counted.evicted;
-    impl_->policy->note_evicted(at->second);
-  }
+  if (why == MissReason::kEvicted) ++impl_->counted.evicted;
   if (why == MissReason::kExpired) ++impl_->counted.expired;
   CacheNamespace& space = *at->second.home;
   impl_->detach(at->second, why);

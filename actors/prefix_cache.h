@@ -21,7 +21,8 @@
 //                its last lease.
 //   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim
 //                nor to its time to live.
-//   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last.
+//   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last. A policy
+//                may be more patient with some.
 //   Tombstones   a node remembers how its last entry went, so that a later miss can say so. A superseded
 //                entry leaves none.
 //   Reasons      with possible = what is known of the prompt, at most prompt - 1, on the grid: all of it

@@ -49,6 +49,7 @@ class PrefixTree {
     /// Here and below.
     std::uint32_t count(Kind kind) const { return below_[kind].count; }
     bool leaf() const { return children_.empty(); }
+    std::size_t children() const { return children_.size(); }
     Tokens edge() const { return edge_; }
     Stamp last_walk() const { return stamp_; }
     template <class Function>

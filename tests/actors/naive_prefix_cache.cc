@@ -71,15 +71,15 @@ std::uint32_t NaivePrefixCache::floor(std::uint32_t tokens, const List& prompt) 
   return most / options_.grid * options_.grid;
 }
 
-std::uint32_t NaivePrefixCache::deepest_with(const Prefixes& prefixes, const List& prompt, Kind kind) const {
-  std::uint32_t n = known(prefixes, prompt);
+std::uint32_t NaivePrefixCache::deepest_with(const Prefixes& prefixes, const List& prompt, std::uint32_t n,
+                                             Kind kind) const {
   while (n > 0 && !any_below(prefixes, first(prompt, n), kind)) --n;
   return n;
 }
 
 std::pair<EntryId, std::uint32_t> NaivePrefixCache::best(const Prefixes& prefixes, const List& prompt) const {
   if (options_.any_token) {
-    const std::uint32_t at = floor(deepest_with(prefixes, prompt, kEntry), prompt);
+    const std::uint32_t at = floor(deepest_with(prefixes, prompt, known(prefixes, prompt), kEntry), prompt);
     if (at == 0) return {0, 0};
     return {prefixes.at(find_below(prefixes, first(prompt, at), kEntry)).entry, at};
   }
@@ -90,13 +90,13 @@ std::pair<EntryId, std::uint32_t> NaivePrefixCache::best(const Prefixes& prefixe
   return {0, 0};
 }
 
-MissReason NaivePrefixCache::explain(const Prefixes& prefixes, const List& prompt,
+MissReason NaivePrefixCache::explain(const Prefixes& prefixes, const List& prompt, std::uint32_t known,
                                      std::uint32_t restored) const {
-  const std::uint32_t possible = floor(known(prefixes, prompt), prompt);
+  const std::uint32_t possible = floor(known, prompt);
   if (restored > 0 && restored == possible) return MissReason::kNone;
-  if (known(prefixes, prompt) < options_.grid) return MissReason::kNeverSeen;
+  if (known < options_.grid) return MissReason::kNeverSeen;
   if (options_.any_token) {
-    const std::uint32_t at = deepest_with(prefixes, prompt, kTombstone);
+    const std::uint32_t at = deepest_with(prefixes, prompt, known, kTombstone);
     if (floor(at, prompt) <= restored) return MissReason::kNoCheckpoint;
     return prefixes.at(find_below(prefixes, first(prompt, at), kTombstone)).tombstone;
   }
@@ -194,7 +194,7 @@ std::optional<Leader> NaivePrefixCache::lead(const std::string& name, const List
   const auto space = spaces_.find(name);
   if (space == spaces_.end()) return std::nullopt;
   const Prefixes& prefixes = space->second;
-  const std::uint32_t shared = deepest_with(prefixes, prompt, kFlight);
+  const std::uint32_t shared = deepest_with(prefixes, prompt, known(prefixes, prompt), kFlight);
   const std::uint32_t at = floor(shared, prompt);
   const std::uint32_t have = best(prefixes, prompt).second;
   if (at <= have || at < have + options_.worth_waiting) return std::nullopt;
@@ -210,21 +210,42 @@ void NaivePrefixCache::use(Entry& entry, CacheTime now) {
   for (std::size_t n = 0; n <= entry.tokens.size(); ++n) {
     prefixes.at(first(entry.tokens, n)).entry_used = clock_;
   }
+  if (entry.info.leases == 0) judge(entry);
+}
+
+void NaivePrefixCache::judge(Entry& entry) {
+  int ways = 0;
+  for (const auto& [tokens, prefix] : spaces_.at(entry.name)) {
+    ways += tokens.size() == entry.tokens.size() + 1 && begins_with(tokens, entry.tokens);
+  }
+  const bool shared = entry.info.origin == Origin::kBranch || ways > 2;
+  entry.patience = options_.policy == "lru" ? 1 : (shared ? 4 : 1) * (entry.info.hits > 0 ? 2 : 1);
+}
+
+Sighting NaivePrefixCache::peek(const std::string& name, const List& prompt) const {
+  const auto space = spaces_.find(name);
+  if (space == spaces_.end()) return {};
+  Sighting seen;
+  seen.known = known(space->second, prompt);
+  seen.restorable = best(space->second, prompt).second;
+  const std::uint32_t leaves = floor(seen.known, prompt);
+  if (!leaf(space->second, first(prompt, seen.known)) && leaves > seen.restorable) seen.branch = leaves;
+  return seen;
 }
 
 Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens,
-                               CacheTime now) {
+                               CacheTime now, std::uint32_t known_before) {
   Found found;
   found.reason = MissReason::kNeverSeen;
   const auto space = spaces_.find(name);
   if (space != spaces_.end()) {
-    found.known = known(space->second, prompt);
-    walk(name, first(prompt, found.known));
+    const Sighting seen = peek(name, prompt);
+    if (known_before == UINT32_MAX) found.branch = seen.branch;
+    walk(name, first(prompt, seen.known));
     const Prefixes& prefixes = space->second;
     const auto [id, at] = best(prefixes, prompt);
-    const std::uint32_t leaves = floor(found.known, prompt);
-    if (!leaf(prefixes, first(prompt, found.known)) && leaves > at) found.branch = leaves;
-    found.reason = explain(prefixes, prompt, at);
+    found.known = std::min(seen.known, std::max(known_before, at));
+    found.reason = explain(prefixes, prompt, found.known, at);
     if (id != 0 && at < min_tokens) {
       found.reason = MissReason::kBelowMinimum;
     } else if (id != 0) {
@@ -265,7 +286,11 @@ void NaivePrefixCache::take_out(Entry& entry, MissReason why) {
 
 std::optional<std::uint64_t> NaivePrefixCache::release(EntryId id) {
   Entry* held = entry(id);
-  if (held == nullptr || --held->info.leases > 0 || !held->superseded) return std::nullopt;
+  if (held == nullptr || --held->info.leases > 0) return std::nullopt;
+  if (!held->superseded) {
+    judge(*held);
+    return std::nullopt;
+  }
   const std::uint64_t snapshot = held->info.snapshot;
   forget(id);
   return snapshot;
@@ -322,11 +347,12 @@ void NaivePrefixCache::note_unhealthy(const std::string& name, const List& token
 
 std::optional<EntryId> NaivePrefixCache::least_valuable(CacheTime now, bool allow_pinned) const {
   std::optional<EntryId> least;
-  std::tuple<int, CacheTime, std::uint64_t> lowest;
+  std::tuple<int, CacheTime, CacheTime, std::uint64_t> lowest;
   for (const Entry& entry : entries_) {
     if (entry.superseded || entry.info.leases > 0 || (entry.info.pinned && !allow_pinned)) continue;
     const bool expired = options_.ttl > CacheTime::zero() && now - entry.info.last_use > options_.ttl;
-    const std::tuple rank{expired ? 0 : entry.info.pinned ? 2 : 1, entry.info.last_use, entry.order};
+    const CacheTime age = expired ? CacheTime::zero() : (now - entry.info.last_use) / entry.patience;
+    const std::tuple rank{expired ? 0 : entry.info.pinned ? 2 : 1, -age, entry.info.last_use, entry.order};
     if (least && lowest < rank) continue;
     least = entry.info.id;
     lowest = rank;

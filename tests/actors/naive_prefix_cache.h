@@ -19,7 +19,9 @@ class NaivePrefixCache {
   FlightId begin_flight(const std::string& name, const List& prompt);
   void end_flight(FlightId flight);
   std::optional<Leader> lead(const std::string& name, const List& prompt) const;
-  Found lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens, CacheTime now);
+  Sighting peek(const std::string& name, const List& prompt) const;
+  Found lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens, CacheTime now,
+               std::uint32_t known);
   std::optional<std::uint64_t> release(EntryId entry);
   Inserted insert(const std::string& name, const List& tokens, const NewEntry& entry, CacheTime now);
   void note_unhealthy(const std::string& name, const List& tokens);
@@ -54,6 +56,7 @@ class NaivePrefixCache {
     std::uint64_t request;
     std::uint64_t order;
     bool superseded;
+    int patience = 1;
   };
 
   static bool carries(const Prefix& prefix, Kind kind);
@@ -63,11 +66,14 @@ class NaivePrefixCache {
 
   std::uint32_t known(const Prefixes& prefixes, const List& prompt) const;
   std::uint32_t floor(std::uint32_t tokens, const List& prompt) const;
-  std::uint32_t deepest_with(const Prefixes& prefixes, const List& prompt, Kind kind) const;
+  std::uint32_t deepest_with(const Prefixes& prefixes, const List& prompt, std::uint32_t known,
+                             Kind kind) const;
   std::pair<EntryId, std::uint32_t> best(const Prefixes& prefixes, const List& prompt) const;
-  MissReason explain(const Prefixes& prefixes, const List& prompt, std::uint32_t restored) const;
+  MissReason explain(const Prefixes& prefixes, const List& prompt, std::uint32_t known,
+                     std::uint32_t restored) const;
   Prefixes& walk(const std::string& name, const List& tokens);
   void use(Entry& entry, CacheTime now);
+  void judge(Entry& entry);
   void take_out(Entry& entry, MissReason why);
   void forget(EntryId id);
   Entry* entry(EntryId id);

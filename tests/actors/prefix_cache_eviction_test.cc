@@ -196,6 +196,29 @@ TEST_F(PrefixCacheEviction, SharedTokensAreCoveredOnce) {
   EXPECT_EQ(cache().stats().path_tokens, 151u);
 }
 
+TEST_F(PrefixCacheEviction, WherePromptsPartEntriesAgeSlower) {
+  options.policy = "forks";
+  for (const TokenId way : {3, 4, 5}) see({1, 2, way});
+  for (const TokenId way : {3, 4}) see({7, 7, way});
+  const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
+  const auto put_at = [&](int second, const List& tokens, Origin origin = Origin::kSystem) {
+    return cache().insert("", tokens, entry(tokens.size(), origin), at(second)).entry;
+  };
+  const EntryId three_ways = put_at(100, {1, 2});
+  const EntryId branch = put_at(108, {8, 8}, Origin::kBranch);
+  const EntryId hit = put_at(150, {5, 5});
+  EXPECT_FALSE(cache().release(cache().lookup("", List{5, 5, 5}, 0, at(160)).restore->entry));
+  const EntryId two_ways = put_at(180, {7, 7});
+  // Time unused over patience at 200: 100 / 4, 92 / 4, 40 / 2, 20 / 1; at 300: 50, 48, 70, 120.
+  EXPECT_EQ(cache().least_valuable(at(200), true)->id, three_ways);
+  Ids order;
+  while (const auto victim = cache().least_valuable(at(300), true)) {
+    order.push_back(victim->id);
+    cache().remove(victim->id, MissReason::kEvicted);
+  }
+  EXPECT_EQ(order, (Ids{two_ways, hit, three_ways, branch}));
+}
+
 TEST_F(PrefixCacheEviction, UnknownPoliciesAreNamed) {
   options.policy = "best";
   try {

@@ -71,6 +71,7 @@ class Replay {
     cache_.expire(request.time);
     const actors::Found found = cache_.lookup("", prompt_, 0, request.time);
     const actors::FlightId flight = cache_.begin_flight("", prompt_, request.time);
+    if (found.restore) (void)cache_.release(found.restore->entry);  // RestoreKv has been answered
     const bool goes_on = found.restore && found.restore->origin == Origin::kPromptEnd;
     const actors::Conversation conversation = !options_.supersede ? 0
                                               : goes_on           ? found.restore->conversation
@@ -80,9 +81,7 @@ class Replay {
           cache_.insert("", prompt_, {++snapshot_, at, origin, conversation, result_.requests}, request.time);
       shrink(inserted.entry, request.time);
     }
-    if (found.restore) (void)cache_.release(found.restore->entry);
     cache_.end_flight(flight);
-    shrink(0, request.time);
     result_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -120,7 +119,7 @@ class Replay {
                                                 : static_cast<std::uint64_t>(options_.budget_mb * 1e6);
     while (bytes() > budget) {
       const auto victim = cache_.least_valuable(now, true);
-      if (!victim) break;  // the one in use; it is released soon
+      if (!victim) break;
       if (victim->id == newest && result_.evicted_at_once++ == 0) {
         std::fprintf(stderr, "reprise: an entry of %u tokens had to go as soon as it was made\n",
                      victim->length);
