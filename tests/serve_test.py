@@ -1,6 +1,7 @@
-"""`reprise serve` seen from outside. Usage: serve_test.py PATH_TO_REPRISE"""
+"""`reprise serve` seen from outside. Usage: serve_test.py PATH_TO_REPRISE MODEL, a small one without tokenizer"""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ import unittest
 import unittest.mock
 
 PROGRAM = sys.argv.pop(1)
+MODEL = sys.argv.pop(1)
 HOST = "127.0.0.1"
 
 
@@ -20,7 +22,7 @@ class Server:
     """A server on a port of the system's choice. Killed at the end of the block if it still runs."""
 
     def __init__(self, *arguments):
-        command = [PROGRAM, "serve", "--port", "0", *arguments]
+        command = [PROGRAM, "serve", "--port", "0", "--model", MODEL, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line):
@@ -43,6 +45,18 @@ class Server:
         body = response.read()
         connection.close()
         return response, body
+
+    def wait_until_ready(self):
+        limit = time.monotonic() + 60
+        while self.request("GET", "/health")[0].status != 200:
+            if time.monotonic() > limit:
+                raise RuntimeError("the model was not loaded in time")
+            time.sleep(0.02)
+
+    def complete(self, **body):
+        headers = {"Content-Type": "application/json"}
+        response, answer = self.request("POST", "/v1/completions", body=json.dumps(body), headers=headers)
+        return response.status, json.loads(answer)
 
     def connect(self):
         return socket.create_connection((HOST, self.port), timeout=10)
@@ -121,6 +135,69 @@ class Answers(unittest.TestCase):
             self.assertEqual(response.status, 413)
 
 
+class Completions(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--model-name", "tiny")
+        cls.server.wait_until_ready()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_models(self):
+        _, body = self.server.request("GET", "/v1/models")
+        self.assertEqual([model["id"] for model in json.loads(body)["data"]], ["tiny"])
+
+    def test_the_second_time_is_restored_and_equal(self):
+        prompt = [3 + 7 * i % 400 for i in range(200)]
+        request = dict(prompt=prompt, max_tokens=8, temperature=0, ignore_eos=True, return_token_ids=True)
+        status, first = self.server.complete(model="tiny", **request)
+        self.assertEqual(status, 200, first)
+        self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        self.assertEqual(first["reprise"]["miss_reason"], "never_seen")
+        _, second = self.server.complete(**request)
+        self.assertEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"], len(prompt) - 1)
+        self.assertEqual(second["choices"][0]["token_ids"], first["choices"][0]["token_ids"])
+        _, salted = self.server.complete(cache_salt="other", **request)
+        self.assertEqual(salted["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_a_stream_has_the_same_tokens(self):
+        request = dict(prompt=[5, 6, 7], max_tokens=6, temperature=0, ignore_eos=True, return_token_ids=True)
+        _, whole = self.server.complete(**request)
+        response, body = self.server.request("POST", "/v1/completions", body=json.dumps(dict(request, stream=True)))
+        self.assertEqual(response.status, 200)
+        events = [line[6:] for line in body.decode().split("\n\n") if line.startswith("data: ")]
+        self.assertEqual(events.pop(), "[DONE]")
+        ids = [token for event in events for choice in json.loads(event)["choices"] for token in choice["token_ids"]]
+        self.assertEqual(ids, whole["choices"][0]["token_ids"])
+
+    def test_refusals(self):
+        for body, status, word in [(dict(prompt="text"), 400, "token"),
+                                   (dict(prompt=[1], model="other"), 404, "other"),
+                                   (dict(prompt=[10**6]), 400, "1000000"),
+                                   (dict(prompt=[1], max_tokens=10**8), 400, "100000000")]:
+            got, answer = self.server.complete(**body)
+            self.assertEqual(got, status, answer)
+            self.assertIn(word, answer["error"]["message"])
+
+    def test_clients_that_leave_free_their_sequences(self):
+        body = json.dumps(dict(prompt=[5, 6, 7], max_tokens=400, ignore_eos=True, stream=True)).encode()
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        for i in range(20):
+            with self.server.connect() as connection:
+                connection.sendall(head + body)
+                if i % 2:
+                    connection.recv(100)
+        limit = time.monotonic() + 30
+        while True:
+            _, metrics = self.server.request("GET", "/metrics")
+            if b"reprise_http_generations 0\n" in metrics:
+                break
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.02)
+
+
 class Lifetime(unittest.TestCase):
     def test_idle_connection_is_closed(self):
         limits = "--idle-timeout", "1", "--header-timeout", "1"
@@ -143,7 +220,7 @@ class Lifetime(unittest.TestCase):
 
     def test_port_in_use(self):
         with Server() as server:
-            command = [PROGRAM, "serve", "--port", str(server.port)]
+            command = [PROGRAM, "serve", "--port", str(server.port), "--model", MODEL]
             second = subprocess.run(command, capture_output=True, text=True, timeout=10)
             self.assertNotEqual(second.returncode, 0)
             self.assertIn(f"port {server.port}", second.stderr)
