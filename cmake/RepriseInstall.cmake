@@ -18,4 +18,6 @@ install(FILES "${PROJECT_BINARY_DIR}/reprise-config.cmake" "${PROJECT_BINARY_DIR
 
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  configure_file("${PROJECT_SOURCE_DIR}/tools/reprise.service.in" "${PROJECT_BINARY_DIR}/reprise.service" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/reprise.service" DESTINATION lib/systemd/system)
 endif()

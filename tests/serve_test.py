@@ -1,15 +1,20 @@
-"""`reprise serve` seen from outside. Usage: serve_test.py PATH_TO_REPRISE"""
+"""`reprise serve` seen from outside. Usage: serve_test.py PATH_TO_REPRISE MODEL, a small one without tokenizer"""
 
 import http.client
+import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
+import unittest.mock
 
 PROGRAM = sys.argv.pop(1)
+MODEL = sys.argv.pop(1)
 HOST = "127.0.0.1"
 
 
@@ -17,10 +22,14 @@ class Server:
     """A server on a port of the system's choice. Killed at the end of the block if it still runs."""
 
     def __init__(self, *arguments):
-        command = [PROGRAM, "serve", "--port", "0", *arguments]
+        command = [PROGRAM, "serve", "--port", "0", "--model", MODEL, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.first_line = self.process.stderr.readline()
-        self.port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)/", self.first_line).group(1))
+        for line in self.process.stderr:
+            if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line):
+                self.port = int(found.group(1))
+                break
+        else:
+            raise RuntimeError("the server ended before it listened")
 
     def __enter__(self):
         return self
@@ -36,6 +45,18 @@ class Server:
         body = response.read()
         connection.close()
         return response, body
+
+    def wait_until_ready(self):
+        limit = time.monotonic() + 60
+        while self.request("GET", "/health")[0].status != 200:
+            if time.monotonic() > limit:
+                raise RuntimeError("the model was not loaded in time")
+            time.sleep(0.02)
+
+    def complete(self, **body):
+        headers = {"Content-Type": "application/json"}
+        response, answer = self.request("POST", "/v1/completions", body=json.dumps(body), headers=headers)
+        return response.status, json.loads(answer)
 
     def connect(self):
         return socket.create_connection((HOST, self.port), timeout=10)
@@ -70,10 +91,12 @@ class Answers(unittest.TestCase):
 
     def test_health(self):
         response, body = self.server.request("GET", "/health")
-        self.assertEqual((response.status, body), (200, b"ok\n"))
+        self.assertIn(response.status, (200, 503))
+        self.assertEqual(response.getheader("Content-Type"), "application/json")
+        self.assertEqual(self.server.request("GET", "/health/live")[0].status, 200)
 
     def test_head_has_the_headers_of_get_and_no_body(self):
-        for path in "/", "/health", "/nowhere":
+        for path in "/", "/health/live", "/nowhere":
             _, body_of_get = self.server.request("GET", path)
             with self.server.connect() as connection:
                 connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
@@ -88,13 +111,13 @@ class Answers(unittest.TestCase):
         for method in "POST", "PUT", "DELETE":
             response, _ = self.server.request(method, "/", body="x")
             self.assertEqual(response.status, 405)
-            self.assertEqual(response.getheader("Allow"), "GET, HEAD")
+            self.assertEqual(response.getheader("Allow"), "GET, HEAD, OPTIONS")
 
     def test_one_connection_carries_many_requests(self):
         connection = http.client.HTTPConnection(HOST, self.server.port, timeout=10)
         for _ in range(20):
-            connection.request("GET", "/health")
-            self.assertEqual(connection.getresponse().read(), b"ok\n")
+            connection.request("GET", "/health/live")
+            self.assertEqual(connection.getresponse().read(), b'{"status":"alive"}')
         connection.close()
 
     def test_malformed_request(self):
@@ -107,19 +130,84 @@ class Answers(unittest.TestCase):
         self.assertEqual(response.status, 431)
 
     def test_body_is_bounded(self):
-        response, _ = self.server.request("POST", "/", body=b"x" * 256 * 1024)
-        self.assertEqual(response.status, 413)
+        with Server("--max-body-bytes", "65536") as server:
+            response, _ = server.request("POST", "/v1/completions", body=b"x" * 256 * 1024)
+            self.assertEqual(response.status, 413)
+
+
+class Completions(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--model-name", "tiny")
+        cls.server.wait_until_ready()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_models(self):
+        _, body = self.server.request("GET", "/v1/models")
+        self.assertEqual([model["id"] for model in json.loads(body)["data"]], ["tiny"])
+
+    def test_the_second_time_is_restored_and_equal(self):
+        prompt = [3 + 7 * i % 400 for i in range(200)]
+        request = dict(prompt=prompt, max_tokens=8, temperature=0, ignore_eos=True, return_token_ids=True)
+        status, first = self.server.complete(model="tiny", **request)
+        self.assertEqual(status, 200, first)
+        self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        self.assertEqual(first["reprise"]["miss_reason"], "never_seen")
+        _, second = self.server.complete(**request)
+        self.assertEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"], len(prompt) - 1)
+        self.assertEqual(second["choices"][0]["token_ids"], first["choices"][0]["token_ids"])
+        _, salted = self.server.complete(cache_salt="other", **request)
+        self.assertEqual(salted["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_a_stream_has_the_same_tokens(self):
+        request = dict(prompt=[5, 6, 7], max_tokens=6, temperature=0, ignore_eos=True, return_token_ids=True)
+        _, whole = self.server.complete(**request)
+        response, body = self.server.request("POST", "/v1/completions", body=json.dumps(dict(request, stream=True)))
+        self.assertEqual(response.status, 200)
+        events = [line[6:] for line in body.decode().split("\n\n") if line.startswith("data: ")]
+        self.assertEqual(events.pop(), "[DONE]")
+        ids = [token for event in events for choice in json.loads(event)["choices"] for token in choice["token_ids"]]
+        self.assertEqual(ids, whole["choices"][0]["token_ids"])
+
+    def test_refusals(self):
+        for body, status, word in [(dict(prompt="text"), 400, "token"),
+                                   (dict(prompt=[1], model="other"), 404, "other"),
+                                   (dict(prompt=[10**6]), 400, "1000000"),
+                                   (dict(prompt=[1], max_tokens=10**8), 400, "100000000")]:
+            got, answer = self.server.complete(**body)
+            self.assertEqual(got, status, answer)
+            self.assertIn(word, answer["error"]["message"])
+
+    def test_clients_that_leave_free_their_sequences(self):
+        body = json.dumps(dict(prompt=[5, 6, 7], max_tokens=400, ignore_eos=True, stream=True)).encode()
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        for i in range(20):
+            with self.server.connect() as connection:
+                connection.sendall(head + body)
+                if i % 2:
+                    connection.recv(100)
+        limit = time.monotonic() + 30
+        while True:
+            _, metrics = self.server.request("GET", "/metrics")
+            if b"reprise_http_generations 0\n" in metrics:
+                break
+            self.assertLess(time.monotonic(), limit)
+            time.sleep(0.02)
 
 
 class Lifetime(unittest.TestCase):
     def test_idle_connection_is_closed(self):
-        with Server("--idle-timeout", "1") as server, server.connect() as silent, server.connect() as slow:
+        limits = "--idle-timeout", "1", "--header-timeout", "1"
+        with Server(*limits) as server, server.connect() as silent, server.connect() as slow:
             slow.sendall(b"GET / HT")
             begin = time.monotonic()
             self.assertEqual(read_all(silent), b"")
             self.assertEqual(read_all(slow), b"")
             self.assertLess(time.monotonic() - begin, 8)
-            self.assertEqual(server.request("GET", "/health")[0].status, 200)
+            self.assertEqual(server.request("GET", "/health/live")[0].status, 200)
 
     def test_signals_stop_it(self):
         for stop in signal.SIGTERM, signal.SIGINT:
@@ -132,12 +220,77 @@ class Lifetime(unittest.TestCase):
 
     def test_port_in_use(self):
         with Server() as server:
-            command = [PROGRAM, "serve", "--port", str(server.port)]
+            command = [PROGRAM, "serve", "--port", str(server.port), "--model", MODEL]
             second = subprocess.run(command, capture_output=True, text=True, timeout=10)
             self.assertNotEqual(second.returncode, 0)
             self.assertIn(f"port {server.port}", second.stderr)
             self.assertIn("in use", second.stderr)
             self.assertEqual(second.stdout, "")
+
+    def test_a_second_signal_ends_it_at_once(self):
+        with Server() as server, server.connect() as busy:
+            busy.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+            self.assertIn(b"100 Continue", busy.recv(100))
+            server.process.send_signal(signal.SIGTERM)
+            for line in server.process.stderr:
+                if "stopping" in line:
+                    break
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=5), 1)
+
+
+class Configuration(unittest.TestCase):
+    def run_serve(self, *arguments, **environment):
+        return subprocess.run([PROGRAM, "serve", *arguments], capture_output=True, text=True, timeout=10,
+                              env={**os.environ, **environment})
+
+    def with_file(self, text, *arguments, **environment):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            return self.run_serve("--config", file.name, *arguments, **environment)
+
+    def test_flags_before_environment_before_file(self):
+        text = "[http]\nport = 1\nmax_requests = 2\nidle_timeout = 3.5\n[[models]]\nname = 'm'\npath = '/p'\n"
+        done = self.with_file(text, "--print-config", "--port", "4", REPRISE_HTTP_MAX_REQUESTS="5", REPRISE_HTTP_PORT="6")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in "port = 4", "max_requests = 5", "idle_timeout = 3.5", 'name = "m"', 'path = "/p"':
+            self.assertIn(line + "\n", done.stdout)
+        again = self.with_file(done.stdout, "--print-config")
+        self.assertEqual(again.stdout, done.stdout)
+
+    def test_mistakes_in_the_file_are_named(self):
+        for text, words in [("[http]\nhost = 'x'\nprot = 1\n", ("line 3", "http.prot")),
+                            ("[htpt]\nport = 1\n", ("line 2", "htpt.port")),
+                            ("[http]\nport = 'x'\n", ("line 2", "http.port")),
+                            ("[http]\nport = 99999\n", ("line 2", "http.port", "65535")),
+                            ("[http\n", ("line 1",)),
+                            ("[[models]]\nnmae = 'x'\n", ("line 2", "models.nmae"))]:
+            done = self.with_file(text)
+            self.assertEqual(done.returncode, 2)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+    def test_mistakes_elsewhere_are_named(self):
+        self.assertIn("REPRISE_HTTP_PORT", self.run_serve(REPRISE_HTTP_PORT="x").stderr)
+        self.assertIn("--port", self.run_serve("--port", "x").stderr)
+        self.assertIn("log.level", self.run_serve("--log-level", "loud").stderr)
+        self.assertIn("/nowhere", self.run_serve("--api-key-file", "/nowhere").stderr)
+
+    def test_keys_come_from_the_environment_and_are_not_shown(self):
+        secret = "a-secret-of-ours"
+        with unittest.mock.patch.dict(os.environ, REPRISE_API_KEYS=secret):
+            shown = self.run_serve("--print-config")
+            self.assertNotIn(secret, shown.stdout + shown.stderr)
+            with Server("--log-level", "debug") as server:
+                self.assertEqual(server.request("GET", "/v1/models")[0].status, 401)
+                key = {"Authorization": "Bearer " + secret}
+                self.assertEqual(server.request("GET", "/v1/models", headers=key)[0].status, 200)
+                server.process.send_signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait(timeout=10), 0)
+                logs = server.process.stderr.read()
+                self.assertIn("path=/v1/models status=401", logs)
+                self.assertNotIn(secret, logs)
 
     def test_unknown_option(self):
         failed = subprocess.run([PROGRAM, "serve", "--no-such-option"], capture_output=True, timeout=10)

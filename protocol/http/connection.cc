@@ -96,22 +96,17 @@ Task<bool> Connection::read_request() {
 Task<bool> Connection::read_head() {
   TimePoint deadline = runtime::deadline_after(context_->options.idle_timeout);
   bool begun = false;
+  idle_ = true;
   while (true) {
     if (!begun && !wire_.inflow().empty()) {
       begun = true;
-      idle_ = false;
       deadline = runtime::deadline_after(context_->options.header_timeout);
     }
     wire_.consume(reader_.feed(wire_.inflow()));
-    if (reader_.state() == State::kHeadDone) co_return true;
-    if (reader_.state() == State::kFailed) {
-      refusal_ = reader_.error();
-      co_return true;
-    }
-    if (!begun) {
-      if (finishing_) co_return false;
-      idle_ = true;
-    }
+    idle_ = reader_.state() == State::kHead;
+    if (reader_.state() == State::kFailed) refusal_ = reader_.error();
+    if (!idle_) co_return true;
+    if (finishing_) co_return false;
     auto waiting = wire_.more(deadline);
     const bool came = co_await waiting;
     if (!came) co_return false;

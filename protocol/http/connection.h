@@ -50,7 +50,7 @@ class Connection : public runtime::Actor {
   Wire wire_;
   RequestReader reader_;
   std::optional<ApiError> refusal_;  // of the request at hand
-  bool idle_ = true;                 // between requests
+  bool idle_ = true;                 // no request that is to be answered has come
   bool finishing_ = false;
 };
 

@@ -14,7 +14,6 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr std::size_t kBatchBytes = 32u << 10;  // of events that were there already, in one write
 constexpr int kClientLeft = 499;                // for the log, as nginx has it
 constexpr std::size_t kTailBytes = 512;         // of a prompt, to see what the template has opened
 
@@ -137,7 +136,7 @@ Task<bool> Generation::run_stream() {
     Result<Event> event = co_await reading;
     if (event.ok()) {
       goes_on = take_streamed(std::move(*event));
-      while (goes_on && out_.size() < kBatchBytes) {
+      while (goes_on && out_.size() < context_.options.sse_batch_bytes) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
         goes_on = take_streamed(std::move(**next));

@@ -31,6 +31,7 @@ struct HttpOptions {
   std::chrono::milliseconds body_timeout{30'000};   // and one second more for each 64 KiB that came
   std::chrono::milliseconds write_timeout{60'000};  // without a byte taken by the client
   std::chrono::milliseconds sse_keep_alive{10'000};
+  std::size_t sse_batch_bytes = 32u << 10;  // of events that wait already, in one write; 0: each by itself
 
   std::vector<std::string> cors_origins{};  // "*" allows all
   KeyRing keys{};                           // empty: everybody is let in

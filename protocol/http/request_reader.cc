@@ -50,6 +50,7 @@ class RequestReader::Parser {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(limits_.body_bytes);
+    request_ = {};
     state_ = State::kHead;
   }
 

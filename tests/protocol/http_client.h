@@ -45,6 +45,7 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   bool connected() const { return connected_; }
+  int socket() const { return socket_; }
   bool send(std::string_view text) {
     while (!text.empty()) {
       const ssize_t count = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Runs the official OpenAI client for Node against a server that this starts and stops.
+usage: run.py FOLDER [--scripted] SERVER [ARGUMENT]...     FOLDER takes the npm packages; SERVER says "listening on URL" """
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def install(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in "package.json", "test.mjs":
+        shutil.copy(HERE / name, folder / name)
+    if not (folder / "node_modules" / "openai").exists():
+        command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
+
+
+def main():
+    arguments = sys.argv[1:]
+    folder = Path(arguments.pop(0)).resolve()
+    scripted = ["--scripted"] if arguments[0] == "--scripted" else []
+    install(folder)
+    server = subprocess.Popen(arguments[len(scripted):], stderr=subprocess.PIPE, text=True)
+    try:
+        for line in server.stderr:
+            if found := re.search(r"listening on (http://\S+)", line):
+                break
+        else:
+            sys.exit("the server ended before it listened")
+        command = ["node", "test.mjs", found.group(1), *scripted]
+        return subprocess.run(command, cwd=folder, timeout=300).returncode
+    finally:
+        server.terminate()
+        try:
+            server.communicate(timeout=15)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

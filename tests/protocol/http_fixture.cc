@@ -1,0 +1,32 @@
+// A server in front of the scripted service, for clients in other processes: tests/openai_client runs against
+// it.
+//
+// http_fixture [--key KEY]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
+
+#include <pthread.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+#include "served.h"
+
+int main(int argc, char** argv) {
+  using namespace reprise::protocol;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  HttpOptions options;
+  options.sse_keep_alive = std::chrono::milliseconds(50);
+  if (argc == 3 && std::string_view(argv[1]) == "--key") options.keys.add(argv[2]);
+  Served served(options);
+  // Enough of a template for its marks to be found.
+  served.service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
+  std::fprintf(stderr, "listening on %s\n", served.server.url().c_str());
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return 0;
+}
