@@ -1,0 +1,140 @@
+// Batches: every rule by an example, and all of them on random sets.
+
+#include "actors/batch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace reprise::actors {
+namespace {
+
+using protocol::Priority;
+
+Runnable prefill(std::uint64_t key, std::uint32_t at, std::uint32_t stop_at, std::uint64_t order,
+                 Priority priority = Priority::kNormal) {
+  return {.key = key, .decodes = false, .at = at, .stop_at = stop_at, .priority = priority, .order = order};
+}
+Runnable decoder(std::uint64_t key, std::uint64_t last_step = 0) {
+  return {.key = key, .decodes = true, .last_step = last_step};
+}
+
+TEST(Batch, DecodersComeFirstAndMakeSlicesShort) {
+  const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_beside = 64};
+  const std::vector<Runnable> able = {prefill(1, 0, 1000, 1), decoder(2), decoder(3)};
+  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}, {1, false, 64}}));
+  EXPECT_EQ(plan_batch(std::vector{able[0]}, limits), (std::vector<BatchSlice>{{1, false, 512}}));
+}
+
+TEST(Batch, AShortPromptDoesNotStandBehindALongOne) {
+  const BatchLimits limits{.tokens = 100};
+  const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 30, 2)};
+  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{1, false, 70}, {2, false, 30}}));
+}
+
+TEST(Batch, SlicesEndOnTheGridOrWhereTheyMustStop) {
+  const BatchLimits limits{.tokens = 200, .grid = 64};
+  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 1000, 1)}, limits),
+            (std::vector<BatchSlice>{{1, false, 192}}));
+  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 130, 1)}, limits),
+            (std::vector<BatchSlice>{{1, false, 66}}));
+  const BatchLimits narrow{.tokens = 10, .grid = 64};
+  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 1000, 1)}, narrow),
+            (std::vector<BatchSlice>{{1, false, 64}}))
+      << "one grid's worth at least";
+}
+
+TEST(Batch, TheLongestUnservedDecodersGoFirst) {
+  const BatchLimits limits{.rows = 2};
+  const std::vector<Runnable> able = {decoder(1, 9), decoder(2, 3), decoder(3, 7)};
+  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}}));
+}
+
+TEST(Batch, IdleWorkRunsAloneAndInSmallSlices) {
+  const BatchLimits limits{.tokens = 512, .idle_tokens = 32};
+  const Runnable idle = prefill(1, 0, 1000, 1, Priority::kIdle);
+  EXPECT_EQ(plan_batch(std::vector{idle}, limits), (std::vector<BatchSlice>{{1, false, 32}}));
+  EXPECT_EQ(plan_batch(std::vector{idle, decoder(2)}, limits), (std::vector<BatchSlice>{{2, true, 1}}));
+  EXPECT_TRUE(plan_batch({}, limits).empty());
+}
+
+// A device simulated by the batches it gets: limits hold in every step, all prompts come to their end, and no
+// decoder waits longer than it may.
+TEST(Batch, NobodyStarvesAndLimitsHold) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const BatchLimits limits{.rows = 1 + static_cast<std::uint32_t>(random() % 8),
+                             .tokens = 1 + static_cast<std::uint32_t>(random() % 300),
+                             .tokens_beside = 1 + static_cast<std::uint32_t>(random() % 64),
+                             .idle_tokens = 1 + static_cast<std::uint32_t>(random() % 64),
+                             .grid = random() % 2 == 0 ? 1U : 64U};
+    std::map<std::uint64_t, Runnable> all;
+    for (std::uint64_t key = 1; key <= 1 + random() % 20; ++key) {
+      if (random() % 3 == 0) {
+        all[key] = decoder(key);
+      } else {
+        all[key] = prefill(key, 0, 1 + static_cast<std::uint32_t>(random() % 2000), key,
+                           random() % 5 == 0 ? Priority::kIdle : Priority::kNormal);
+      }
+    }
+    std::uint64_t step = 0;
+    std::map<std::uint64_t, std::uint64_t> served;
+    for (;; ++step) {
+      ASSERT_LT(step, 100'000U) << "somebody starves";
+      std::vector<Runnable> able;
+      std::size_t decoders = 0;
+      std::optional<Runnable> oldest;
+      for (const auto& [key, one] : all) {
+        able.push_back(one);
+        decoders += one.decodes;
+        if (!one.decodes && one.priority == Priority::kNormal && (!oldest || one.order < oldest->order))
+          oldest = one;
+      }
+      std::shuffle(able.begin(), able.end(), random);
+      const std::vector<BatchSlice> batch = plan_batch(able, limits);
+      if (able.empty()) break;
+      ASSERT_FALSE(batch.empty());
+      std::uint32_t rows = 0;
+      std::uint32_t tokens = 0;
+      bool oldest_served = !oldest;
+      for (const BatchSlice& slice : batch) {
+        Runnable& one = all.at(slice.key);
+        ASSERT_EQ(one.decodes, slice.decodes);
+        ASSERT_GT(slice.tokens, 0U);
+        oldest_served = oldest_served || slice.key == oldest->key;
+        if (slice.decodes) {
+          ++rows;
+          one.last_step = step + 1;
+          const std::uint64_t longest = (decoders + limits.rows - 1) / limits.rows;
+          ASSERT_LE(step - served[slice.key], longest) << "a decoder waited too long";
+          served[slice.key] = step;
+        } else {
+          tokens += slice.tokens;
+          one.at += slice.tokens;
+          ASSERT_LE(one.at, one.stop_at);
+          ASSERT_TRUE(one.at == one.stop_at || one.at % limits.grid == 0);
+        }
+      }
+      ASSERT_TRUE(oldest_served);
+      ASSERT_LE(rows, limits.rows);
+      const bool idle_alone = rows == 0 && !oldest;
+      const std::uint32_t most = idle_alone ? limits.idle_tokens
+                                 : rows > 0 ? limits.tokens_beside
+                                            : limits.tokens;
+      ASSERT_LE(tokens, std::max(most, limits.grid));
+      std::erase_if(all, [](const auto& entry) {
+        return !entry.second.decodes && entry.second.at == entry.second.stop_at;
+      });
+      // Decoders end when there is nothing else, so that idle work gets its turn.
+      const bool only_decoders_and_idle = std::all_of(all.begin(), all.end(), [](const auto& entry) {
+        return entry.second.decodes || entry.second.priority == Priority::kIdle;
+      });
+      if (only_decoders_and_idle && step > 50)
+        std::erase_if(all, [](const auto& e) { return e.second.decodes; });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::actors

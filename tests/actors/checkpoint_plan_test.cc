@@ -1,0 +1,139 @@
+// Which places of a prompt are kept, and how message borders are found by tokens.
+
+#include "actors/checkpoint_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise::actors {
+namespace {
+
+using protocol::Origin;
+using Tokens = std::vector<TokenId>;
+
+constexpr TokenId kOpen = 900, kClose = 901, kEnd = 902;
+
+// ChatML: <open> role \n text <close> \n. Roles: user 1, assistant 2, system 3; newline 10.
+Tokens chatml(const std::vector<std::pair<TokenId, Tokens>>& messages) {
+  Tokens tokens;
+  for (const auto& [role, text] : messages) {
+    tokens.insert(tokens.end(), {kOpen, role, 10});
+    tokens.insert(tokens.end(), text.begin(), text.end());
+    tokens.insert(tokens.end(), {kClose, 10});
+  }
+  return tokens;
+}
+
+bool special(TokenId id) {
+  return id >= 900;
+}
+
+TEST(PromptShape, LearnsChatMl) {
+  const PromptShape shape = learn_shape(
+      [](const std::vector<const char*>& texts) -> std::optional<Tokens> {
+        std::vector<std::pair<TokenId, Tokens>> messages = {{3, {50, 51}}};  // a default system prompt
+        for (std::size_t i = 0; i < texts.size(); ++i)
+          messages.push_back({i % 2 == 0 ? 1 : 2, {texts[i][0]}});
+        return chatml(messages);
+      },
+      special);
+  EXPECT_EQ(shape.opener, kOpen);
+  EXPECT_EQ(shape.user_role, (Tokens{1, 10}));
+  const Tokens prompt = chatml({{3, {50}}, {1, {60, 61}}, {2, {70}}, {1, {62}}, {2, {}}});
+  const MessageBorders borders = find_borders(shape, prompt);
+  EXPECT_EQ(borders.first_user, 7U);
+  EXPECT_EQ(borders.last_user, 20U);
+  EXPECT_EQ(borders.after_last_user, 26U);
+  EXPECT_EQ(borders.last_opener, 26U);
+}
+
+TEST(PromptShape, LearnsHeadersAroundTheRole) {
+  // <open> role <close> \n text <end>
+  const PromptShape shape = learn_shape(
+      [](const std::vector<const char*>& texts) -> std::optional<Tokens> {
+        Tokens tokens = {999};
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          tokens.insert(tokens.end(), {kOpen, i % 2 == 0 ? 1 : 2, kClose, 10, texts[i][0], kEnd});
+        }
+        return tokens;
+      },
+      special);
+  EXPECT_EQ(shape.opener, kOpen);
+  EXPECT_EQ(shape.user_role, (Tokens{1, kClose, 10}));
+}
+
+TEST(PromptShape, LearnsOneTokenForEachRole) {
+  const PromptShape shape = learn_shape(
+      [](const std::vector<const char*>& texts) -> std::optional<Tokens> {
+        Tokens tokens = {999};
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          tokens.insert(tokens.end(), {i % 2 == 0 ? kOpen : kClose, texts[i][0]});
+        }
+        return tokens;
+      },
+      special);
+  EXPECT_EQ(shape.opener, kOpen);
+  EXPECT_TRUE(shape.user_role.empty());
+}
+
+TEST(PromptShape, KnowsNothingOfTextAlone) {
+  EXPECT_FALSE(learn_shape(
+                   [](const auto&) -> std::optional<Tokens> {
+                     return Tokens{1, 2};
+                   },
+                   special)
+                   .known());
+  EXPECT_FALSE(
+      learn_shape([](const auto&) -> std::optional<Tokens> { return std::nullopt; }, special).known());
+}
+
+TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
+  const PlanRules rules{.most_spaced = 1000};
+  const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
+  ASSERT_FALSE(places.empty());
+  EXPECT_EQ(places.front(), 256U);
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    EXPECT_LE(places[i] - 1 - places[i - 1], (places[i] - 1) / 4 + 1);
+  }
+  EXPECT_GE(places.back(), 75'000U - 1);
+  EXPECT_TRUE(spaced_places(256, rules).empty());
+}
+
+TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
+  const PlanRules rules{.most_spaced = 4};
+  const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
+  EXPECT_LE(places.size(), 4U);
+  EXPECT_EQ(places.back(), spaced_places(100'000, {.most_spaced = 1000}).back());
+  EXPECT_TRUE(spaced_places(100'000, {.most_spaced = 0}).empty());
+}
+
+TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
+  const Tokens prompt(1000, 5);
+  const MessageBorders borders{
+      .first_user = 100, .last_user = 700, .after_last_user = 900, .last_opener = 990};
+  const std::vector<std::uint32_t> wanted = {700, 800};
+  const auto plan = plan_checkpoints(prompt, borders, 0, 400, wanted, {});
+  const std::vector<PlannedCheckpoint> expected = {
+      {100, Origin::kSystem}, {256, Origin::kSpaced},  {342, Origin::kSpaced},   {400, Origin::kBranch},
+      {456, Origin::kSpaced}, {608, Origin::kSpaced},  {700, Origin::kLastUser}, {800, Origin::kBranch},
+      {811, Origin::kSpaced}, {900, Origin::kHistory}, {990, Origin::kHistory},  {999, Origin::kPromptEnd}};
+  EXPECT_EQ(plan, expected);
+  const auto rest = plan_checkpoints(prompt, borders, 811, 400, wanted, {});
+  EXPECT_EQ(rest, std::vector<PlannedCheckpoint>(expected.end() - 3, expected.end()))
+      << "behind what was restored";
+}
+
+TEST(CheckpointPlan, KeepsToTheGrid) {
+  const Tokens prompt(200, 5);
+  const auto plan = plan_checkpoints(prompt, {.first_user = 70, .last_opener = 190}, 0, {}, {}, {.grid = 64});
+  EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{{64, Origin::kSystem}, {128, Origin::kHistory}}));
+}
+
+TEST(CheckpointPlan, OnePlaceIsEnoughWhereStatesCanBeCut) {
+  const Tokens prompt(1000, 5);
+  const auto plan = plan_checkpoints(prompt, {.first_user = 70}, 0, 300, {}, {.any_token = true});
+  EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{{999, Origin::kPromptEnd}}));
+  EXPECT_TRUE(plan_checkpoints(Tokens{1}, {}, 0, {}, {}, {}).empty());
+}
+
+}  // namespace
+}  // namespace reprise::actors
