@@ -176,7 +176,7 @@ class Completions(unittest.TestCase):
         for body, status, word in [(dict(prompt="text"), 400, "token"),
                                    (dict(prompt=[1], model="other"), 404, "other"),
                                    (dict(prompt=[10**6]), 400, "1000000"),
-                                   (dict(prompt=[1], max_tokens=10**8), 400, "100000000")]:
+                                   (dict(prompt=[1], temperature="hot"), 400, "temperature")]:
             got, answer = self.server.complete(**body)
             self.assertEqual(got, status, answer)
             self.assertIn(word, answer["error"]["message"])

@@ -70,6 +70,9 @@ struct HttpMetrics::Families {
           .Name("reprise_http_request_seconds")
           .Help("From the head of a request to the end of its answer")
           .Register(registry);
+  // Finding a metric by its labels takes longer than counting.
+  std::map<std::pair<Route, int>, prometheus::Counter*> counts;
+  std::map<Route, prometheus::Histogram*> times;
   prometheus::Histogram& first_token = prometheus::BuildHistogram()
                                            .Name("reprise_first_token_seconds")
                                            .Help("From the arrival of a request to its first token")
@@ -96,9 +99,15 @@ void HttpMetrics::client_left() {
 }
 
 void HttpMetrics::request_done(Route route, int status, double seconds) {
+  prometheus::Counter*& count = families_->counts[{route, status}];
+  prometheus::Histogram*& times = families_->times[route];
   const std::string path(name_of(route));
-  families_->requests.Add({{"path", path}, {"status", std::to_string(status)}}).Increment();
-  families_->seconds.Add({{"path", path}}, kSeconds).Observe(seconds);
+  if (count == nullptr) {
+    count = &families_->requests.Add({{"path", path}, {"status", std::to_string(status)}});
+  }
+  if (times == nullptr) times = &families_->seconds.Add({{"path", path}}, kSeconds);
+  count->Increment();
+  times->Observe(seconds);
 }
 
 void HttpMetrics::reply_done(const Usage& usage) {

@@ -2,7 +2,7 @@
 // What the HTTP server counts, and the page that shows it with the engine's figures, in Prometheus' text
 // form.
 //
-// Threading: any thread.
+// Threading: the server's loop; what is counted may be read from any thread by text().
 
 #include <memory>
 #include <string>
