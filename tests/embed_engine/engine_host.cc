@@ -73,7 +73,8 @@ class Guest : public runtime::Actor {
     const bool equal = second.tokens == cold.tokens && second.tokens.size() == kReplyTokens;
     std::printf("second turn: %s, %s\n", restored ? "tokens restored" : "not restored",
                 equal ? "the answer is the cold one" : "the answers differ");
-    co_return restored&& equal;
+    const bool well = restored && equal;
+    co_return well;
   }
 
   runtime::Task<Reply> answer(protocol::TokenList prompt, bool cached) {
