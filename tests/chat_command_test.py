@@ -58,9 +58,9 @@ class Ended:
         self.turns = [Turn(fields) for fields in STATUS.findall(self.errors)]
 
 
-def command(model=None):
+def command(model=None, most=12):
     return [PROGRAM, "chat", "--model", model or Chat.model, "--threads", "1", "--temperature", "0",
-            "--max-tokens", "12"]
+            "--max-tokens", str(most)]
 
 
 class Chat(unittest.TestCase):
@@ -169,14 +169,14 @@ class Chat(unittest.TestCase):
             self.assertIn("reprise generate", chat.errors)
 
     def test_bad_flags(self):
-        for arguments in ["--device", "abacus"], ["--compute", "f7"], ["--max-tokens", "0"]:
+        for arguments in ["--device", "abacus"], ["--compute", "f7"], ["--temperature"]:
             self.assertEqual(Ended([], *arguments).status, 2)
         missing = Ended([], model="/nowhere/at/all")
         self.assertEqual(missing.status, 1)
         self.assertIn("/nowhere/at/all", missing.errors)
 
     def test_interrupt_ends_the_reply_alone(self):
-        with subprocess.Popen([*command(), "--no-think", "--max-tokens", "200000"], stdin=subprocess.PIPE,
+        with subprocess.Popen([*command(most=200000), "--no-think"], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as chat:
             chat.stdin.write(b"Talk on and on.\n")
             chat.stdin.flush()
