@@ -20,7 +20,10 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
   WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
 }
 
-DeviceWorker::~DeviceWorker() = default;
+// A step may still be computing on the work of this object; a model's end waits for it.
+DeviceWorker::~DeviceWorker() {
+  archs_.clear();
+}
 
 LoadedArch* DeviceWorker::arch_of(std::uint32_t generation) {
   for (const auto& arch : archs_) {

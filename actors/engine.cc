@@ -137,6 +137,10 @@ protocol::Outcome<protocol::ModelCard, ServiceError> Engine::load(ModelSpec spec
   return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
 }
 
+runtime::Ask<LoadModel::Reply> Engine::ask_load(ModelSpec spec, std::chrono::milliseconds timeout) {
+  return supervisor_.ask(LoadModel{std::move(spec)}, timeout);
+}
+
 bool Engine::unload(const std::string& name, std::chrono::milliseconds timeout) {
   const runtime::Result<bool> unloaded = supervisor_.ask_blocking(UnloadModel{name}, timeout);
   return unloaded.ok() && *unloaded;

@@ -14,8 +14,8 @@
 // The system must outlive the engine. Destroying the engine stops its actors; requests that run end with a
 // Failed event or their stream's end.
 //
-// Threading: as protocol/service.h says; load(), unload() and wait_until_ready() block, and are for threads
-// that are no actor's.
+// Threading: as protocol/service.h says; ask_load() within an actor's turn; load(), unload() and
+// wait_until_ready() block, and are for threads that are no actor's.
 
 #include <atomic>
 #include <chrono>
@@ -47,6 +47,8 @@ class Engine : public protocol::Service {
 
   protocol::Outcome<protocol::ModelCard, protocol::ServiceError> load(ModelSpec spec,
                                                                       std::chrono::milliseconds timeout);
+  /// The same for an actor, which awaits it.
+  runtime::Ask<LoadModel::Reply> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
   bool unload(const std::string& name, std::chrono::milliseconds timeout);
   /// Until every model is loaded or has failed; the error of the first that failed.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);

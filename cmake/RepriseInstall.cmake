@@ -1,13 +1,25 @@
-# `cmake --install` gives a relocatable package: find_package(reprise) -> reprise::runtime, reprise::traces.
+# `cmake --install` gives a relocatable package with two components:
+#   runtime   reprise::runtime and reprise::traces, which need Threads and Boost's headers alone
+#   engine    reprise::engine and what it is made of, which need what cmake/reprise-config.cmake.in looks for
+# Each is an export of its own, so that a host without the engine's packages can have the runtime.
 
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
+set(include_dir "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
-install(TARGETS reprise_traces reprise_runtime EXPORT reprise)
-install(EXPORT reprise FILE reprise-targets.cmake NAMESPACE reprise:: DESTINATION "${config_dir}")
-install(DIRECTORY traces runtime DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/reprise" FILES_MATCHING PATTERN "*.h"
+install(TARGETS reprise_traces reprise_runtime EXPORT reprise-runtime)
+install(TARGETS reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
+foreach(component IN ITEMS runtime engine)
+  install(EXPORT reprise-${component} FILE reprise-${component}-targets.cmake NAMESPACE reprise::
+    DESTINATION "${config_dir}")
+endforeach()
+
+install(DIRECTORY traces runtime DESTINATION "${include_dir}" FILES_MATCHING PATTERN "*.h"
   PATTERN "examples" EXCLUDE)
+# Without what no header of the engine includes: the HTTP server, the template interpreter and the kernels.
+install(DIRECTORY gpu models protocol actors DESTINATION "${include_dir}" FILES_MATCHING PATTERN "*.h"
+  PATTERN "gpu/cpu" EXCLUDE PATTERN "gpu/cuda" EXCLUDE PATTERN "protocol/http" EXCLUDE PATTERN "protocol/jinja" EXCLUDE)
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/reprise-config.cmake.in"
   "${PROJECT_BINARY_DIR}/reprise-config.cmake" INSTALL_DESTINATION "${config_dir}")
@@ -15,6 +27,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/reprise-config-version.c
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/reprise-config.cmake" "${PROJECT_BINARY_DIR}/reprise-config-version.cmake"
   DESTINATION "${config_dir}")
+install(FILES cmake/FindPCRE2.cmake cmake/FindUtf8proc.cmake DESTINATION "${config_dir}/modules")
 
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

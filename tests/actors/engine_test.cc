@@ -53,6 +53,20 @@ TEST_P(EngineTest, TurnsOfRawPrompts) {
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("sequences") == 0; }));
 }
 
+TEST_P(EngineTest, EndsInTheMiddleOfAStep) {
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    auto harness =
+        std::make_unique<EngineHarness>(EngineHarness::defaults(GetParam().device, GetParam().model));
+    auto events = harness->engine().generate(EngineHarness::request(random_tokens(2048, i), 1'000'000));
+    const WorkerFigures& figures = harness->engine().worker_figures();
+    ASSERT_TRUE(harness->eventually([&] { return figures.step_began_ns.load() != 0; }));
+    harness.reset();
+    const Reply reply = read_all(std::move(events));
+    EXPECT_FALSE(reply.done);
+    EXPECT_TRUE(reply.error.has_value());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, EngineTest,
                          testing::Values(Where{"cpu", "qwen3_5_text"}, Where{"cpu-grid", "qwen3_5_text"},
                                          Where{"cpu", "qwen3"}, Where{"cpu-grid", "qwen3"}),

@@ -5,6 +5,7 @@
 
 #include "gpu/devices.h"
 #include "tools/reprise/bench_engine.h"
+#include "tools/reprise/chat.h"
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
@@ -35,9 +36,10 @@ int list_devices() {
   return 0;
 }
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+void add_engine_flags(CLI::App& command, EngineFlags& flags, const char* devices = "cpu") {
   command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
-  command.add_option("--device", flags.device, "Where to compute: cpu")->capture_default_str();
+  command.add_option("--device", flags.device, std::string("Where to compute: ") + devices)
+      ->capture_default_str();
   command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
       ->capture_default_str();
   command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
@@ -69,6 +71,21 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
   generate->add_flag("--ignore-eos", options.ignore_eos, "Go on after an end-of-text token");
   generate->add_flag("--json", options.json, "Print one JSON object at the end");
   return *generate;
+}
+
+CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
+  CLI::App* chat = app.add_subcommand("chat", "Talk to a model in the terminal");
+  add_engine_flags(*chat, options.engine, "cpu or cpu-grid");
+  chat->add_option("--system", options.system, "The system message");
+  chat->add_option("--temperature", options.temperature, "0 is greedy; the model's own without it");
+  chat->add_option("--top-p", options.top_p, "Keep this share of the mass; the model's own without it");
+  chat->add_option("--seed", options.seed, "The same seed gives the same replies");
+  chat->add_option("--max-tokens", options.max_tokens, "Tokens of a reply at most")
+      ->check(CLI::Range(1U, 10'000'000U))
+      ->capture_default_str();
+  chat->add_flag("--no-think", options.no_think, "Ask the template for replies without reasoning");
+  chat->add_flag("--no-cache", options.no_cache, "Compute every prompt anew");
+  return *chat;
 }
 
 CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
@@ -129,6 +146,8 @@ int run(int argc, char** argv) {
   ServeCommand serve_command(app);
   GenerateOptions generate_options;
   const CLI::App& generate_command = add_generate(app, generate_options);
+  ChatOptions chat_options;
+  const CLI::App& chat_command = add_chat(app, chat_options);
   LogitsOptions logits_options;
   const CLI::App& logits_command = add_logits(app, logits_options);
   TokenizeOptions tokenize_options;
@@ -162,6 +181,7 @@ int run(int argc, char** argv) {
   if (replay_command.parsed()) return replay(replay_options);
   if (bench_command.parsed()) return bench_engine(bench_options);
   if (inspect_command->parsed()) return inspect(inspect_flags);
+  if (chat_command.parsed()) return chat(chat_options);
   if (generate_command.parsed()) return generate(generate_options);
   if (logits_command.parsed()) return print_logits(logits_options);
   if (tokenize_command->parsed()) {

@@ -1,0 +1,218 @@
+"""`reprise chat` seen from outside, on a model with random weights.
+Usage: chat_command_test.py REPRISE REPRISE_RANDOM_MODEL FOLDER_WITH_TOKENIZER MODEL_WITHOUT_TOKENIZER"""
+
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOKEN_MODEL = sys.argv.pop(4)
+TOKENIZER = sys.argv.pop(3)
+RANDOM_MODEL = sys.argv.pop(2)
+PROGRAM = sys.argv.pop(1)
+
+TEMPLATE = """{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt -%}
+<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false -%}
+<think>
+
+</think>
+
+{% else -%}
+<think>
+{% endif -%}
+{%- endif -%}
+"""
+
+STATUS = re.compile(r"^\[(\d+) tokens restored(?: \((\w+)\))?, (\d+) prefilled, miss reason (\w+)"
+                    r"(?:; first token after [\d.]+ ms)?(?:, [\d.]+ tokens/s)?; (\d+) tokens(.*)\]$", re.MULTILINE)
+
+
+class Turn:
+    """A status line."""
+
+    def __init__(self, fields):
+        self.restored, self.prefilled, self.tokens = int(fields[0]), int(fields[2]), int(fields[4])
+        self.origin, self.reason, self.end = fields[1], fields[3], fields[5]
+        self.prompt = self.restored + self.prefilled
+
+
+class Ended:
+    """A chat that was held with lines from a pipe."""
+
+    def __init__(self, lines, *arguments, model=None):
+        text = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
+        ended = subprocess.run([*command(model), *arguments], input=text, capture_output=True, timeout=120)
+        self.status = ended.returncode
+        self.output = ended.stdout
+        self.errors = ended.stderr.decode()
+        self.turns = [Turn(fields) for fields in STATUS.findall(self.errors)]
+
+
+def command(model=None, most=12):
+    return [PROGRAM, "chat", "--model", model or Chat.model, "--threads", "1", "--temperature", "0",
+            "--max-tokens", str(most)]
+
+
+class Chat(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = os.path.join(cls.folder.name, "random")
+        subprocess.run([RANDOM_MODEL, "--out", cls.model, "--shape", "qwen3_5-tiny", "--vocab", "4096"],
+                       check=True, capture_output=True)
+        shutil.copy(os.path.join(TOKENIZER, "tokenizer.json"), cls.model)
+        cls.without_template = os.path.join(cls.folder.name, "plain")
+        shutil.copytree(cls.model, cls.without_template)
+        with open(os.path.join(cls.model, "chat_template.jinja"), "w") as file:
+            file.write(TEMPLATE)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def assert_well(self, chat, turns):
+        self.assertEqual(chat.status, 0, chat.errors)
+        self.assertEqual(len(chat.turns), turns, chat.errors)
+
+    def test_two_turns_restore_and_say_what_a_cold_chat_says(self):
+        lines = ["Tell me about rivers, please.", "And about the sea?"]
+        for device in "cpu", "cpu-grid":
+            long = ["--device", device, "--no-think", "--system", "You are a patient teacher. " * 40]
+            warm = Ended(lines, *long)
+            self.assert_well(warm, 2)
+            first, second = warm.turns
+            self.assertEqual((first.restored, first.reason), (0, "never_seen"))
+            self.assertGreater(second.restored, 64)
+            self.assertLess(second.prefilled, second.restored)
+            cold = Ended(lines, *long, "--no-cache")
+            self.assert_well(cold, 2)
+            self.assertEqual([(turn.restored, turn.reason) for turn in cold.turns], [(0, "disabled")] * 2)
+            self.assertEqual([turn.prompt for turn in cold.turns], [turn.prompt for turn in warm.turns])
+            self.assertEqual(cold.output, warm.output)
+            self.assertNotEqual(warm.output, b"")
+
+    def test_regen_restores_all_but_one_token(self):
+        once = Ended(["How tall are trees?"], "--no-think")
+        twice = Ended(["How tall are trees?", "/regen"], "--no-think")
+        self.assert_well(twice, 2)
+        self.assertEqual(twice.output, once.output * 2)  # greedy
+        self.assertEqual(twice.turns[1].prefilled, 1)
+        self.assertEqual(twice.turns[1].prompt, twice.turns[0].prompt)
+
+    def test_reset_and_undo_take_turns_back(self):
+        once = Ended(["One.", "Two."], "--no-think")
+        chat = Ended(["One.", "/reset", "One.", "Two.", "/undo", "Two."], "--no-think")
+        self.assert_well(chat, 4)
+        sizes = [turn.prompt for turn in chat.turns]
+        first, second = [turn.prompt for turn in once.turns]
+        self.assertEqual(sizes, [first, first, second, second])
+        self.assertEqual(chat.turns[1].prefilled, 1)
+        one = Ended(["One."], "--no-think").output
+        two = once.output[len(one):]
+        self.assertEqual(chat.output, one + one + two + two)
+
+    def test_system_message_comes_and_goes(self):
+        chat = Ended(["/system Be brief.", "One.", "/reset", "/system", "One."], "--no-think")
+        self.assert_well(chat, 2)
+        self.assertGreater(chat.turns[0].prompt, chat.turns[1].prompt)
+
+    def test_stats_help_and_the_end(self):
+        chat = Ended(["/stats", "Hello.", "Hello again.", "/stats", "/help", "/exit", "never said"], "--no-think")
+        self.assert_well(chat, 2)
+        restored = sum(turn.restored for turn in chat.turns)
+        self.assertIn("[0 replies, 0 prompt tokens: 0 restored", chat.errors)
+        self.assertRegex(chat.errors, rf"\[2 replies, \d+ prompt tokens: {restored} restored \(.*snapshots of")
+        self.assertIn("/regen", chat.errors)
+
+    def test_bad_input_is_named_and_changes_nothing(self):
+        plain = Ended(["One.", "Two."], "--no-think")
+        commands = b"/regen\n/undo\n/nonsense\n/exit now\n\n   \n"
+        too_long = b"x" * (1 << 20) + b"x\n"
+        chat = Ended(commands + b"One.\nbad \xff byte\n" + too_long + b"Two.", "--no-think")
+        self.assertEqual(chat.status, 1)
+        self.assertEqual(chat.output, plain.output)
+        for text in ("/regen: there is no reply yet", "/undo: there is nothing", "no command /nonsense",
+                     "/exit takes nothing behind it", "byte 5 of the line is no UTF-8", "at most 1048576 bytes"):
+            self.assertIn(text, chat.errors)
+        self.assertEqual([turn.prompt for turn in chat.turns], [turn.prompt for turn in plain.turns])
+
+    def test_two_slashes_say_one(self):
+        said = Ended(["//etc is a folder."], "--no-think")
+        self.assert_well(said, 1)
+
+    def test_a_message_that_does_not_fit_is_refused_and_the_chat_goes_on(self):
+        small = os.path.join(self.folder.name, "small")
+        subprocess.run([RANDOM_MODEL, "--out", small, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--context", "64"],
+                       check=True, capture_output=True)
+        for name in "tokenizer.json", "chat_template.jinja":
+            shutil.copy(os.path.join(self.model, name), small)
+        chat = Ended(["many words " * 100, "One."], "--no-think", model=small)
+        self.assertEqual(chat.status, 1)
+        self.assertEqual(len(chat.turns), 1)
+        self.assertRegex(chat.errors, r"the prompt has \d+ tokens and the model's context 64; the conversation is as")
+
+    def test_models_that_cannot_chat(self):
+        for model, what in (self.without_template, "no chat template"), (TOKEN_MODEL, "no tokenizer"):
+            chat = Ended(["Hello."], model=model)
+            self.assertEqual((chat.status, chat.output), (2, b""))
+            self.assertIn(what, chat.errors)
+            self.assertIn("reprise generate", chat.errors)
+
+    def test_bad_flags(self):
+        for arguments in ["--device", "abacus"], ["--compute", "f7"], ["--temperature"]:
+            self.assertEqual(Ended([], *arguments).status, 2)
+        missing = Ended([], model="/nowhere/at/all")
+        self.assertEqual(missing.status, 1)
+        self.assertIn("/nowhere/at/all", missing.errors)
+
+    def test_interrupt_ends_the_reply_alone(self):
+        with subprocess.Popen([*command(most=200000), "--no-think"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as chat:
+            chat.stdin.write(b"Talk on and on.\n")
+            chat.stdin.flush()
+            self.assertNotEqual(os.read(chat.stdout.fileno(), 1), b"")
+            chat.send_signal(signal.SIGINT)
+            _, errors = chat.communicate(b"/stats\n", timeout=120)
+        turns = [Turn(fields) for fields in STATUS.findall(errors.decode())]
+        self.assertEqual([turn.end for turn in turns], [", stopped"])
+        self.assertIn("[1 replies", errors.decode())
+        self.assertEqual(chat.returncode, 0)
+
+    def test_interrupt_at_the_prompt_ends_the_chat(self):
+        with subprocess.Popen([*command(), "--no-think"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as chat:
+            chat.stdin.write(b"Hello.\n")
+            chat.stdin.flush()
+            line = b""
+            while b"tokens restored" not in line:
+                line = chat.stderr.readline()
+                self.assertNotEqual(line, b"")
+            chat.send_signal(signal.SIGINT)
+            self.assertEqual(chat.wait(timeout=60), 0)
+
+    def test_reasoning_is_dimmed_on_a_terminal_and_left_out_elsewhere(self):
+        piped = Ended(["Think."])
+        self.assert_well(piped, 1)
+        self.assertEqual(piped.output, b"")
+        self.assertEqual(piped.turns[0].tokens, 12)
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE) as chat:
+            os.close(theirs)
+            chat.communicate(b"Think.\n", timeout=120)
+        shown = os.read(ours, 65536)
+        os.close(ours)
+        self.assertRegex(shown, rb"(?s)^\x1b\[2m.+\x1b\[0m")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

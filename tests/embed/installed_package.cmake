@@ -1,0 +1,67 @@
+# What the scripts of the embedding tests share: they install the build tree, move the installed package, and build and
+# run programs against it. ctest runs such a script as
+#   cmake -D build_dir=... -D config=... -D generator=... -D embed_dir=... -P script.cmake
+# It works in embed_dir, where it finds cache.cmake (from cache.cmake.in).
+
+get_filename_component(source_dir "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
+unset(ENV{DESTDIR})
+
+# run(<command> [<argument>...]): leaves what the command printed in `output`.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  if(NOT status EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\nended with ${status}:\n${output}${errors}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# install_package(): to embed_dir/prefix, by way of another folder: a package that works only where it was installed
+# would fail.
+function(install_package)
+  file(REMOVE_RECURSE "${embed_dir}/first" "${embed_dir}/prefix")
+  run("${CMAKE_COMMAND}" --install "${build_dir}" --prefix "${embed_dir}/first" --config "${config}")
+  file(RENAME "${embed_dir}/first" "${embed_dir}/prefix")
+endfunction()
+
+# configure(<name of build folder> <source folder> [<argument>...]): leaves `configure_command`, to be run.
+function(configure name source)
+  set(build "${embed_dir}/${name}-build")
+  file(REMOVE_RECURSE "${build}")
+  set(configure_command "${CMAKE_COMMAND}" -S "${source}" -B "${build}" -G "${generator}"
+    -C "${embed_dir}/cache.cmake" ${ARGN} PARENT_SCOPE)
+endfunction()
+
+# without(<package>...): leaves `without_packages`, the arguments with which CMake finds none of these.
+function(without)
+  list(TRANSFORM ARGN REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON" OUTPUT_VARIABLE without_packages)
+  set(without_packages "${without_packages}" PARENT_SCOPE)
+endfunction()
+
+# build_and_run(<name> <source folder> <program> EXPECTED <what it must print> [CONFIGURE <argument>...]
+#   [ARGUMENTS <argument>...])
+function(build_and_run name source program)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "EXPECTED" "CONFIGURE;ARGUMENTS")
+  configure("${name}" "${source}" ${arg_CONFIGURE})
+  run(${configure_command})
+  set(build "${embed_dir}/${name}-build")
+  run("${CMAKE_COMMAND}" --build "${build}" --config "${config}")
+  find_program(found_${name} "${program}" PATHS "${build}" "${build}/${config}" NO_DEFAULT_PATH NO_CACHE REQUIRED)
+  run("${found_${name}}" ${arg_ARGUMENTS})
+  if(NOT output STREQUAL arg_EXPECTED)
+    message(FATAL_ERROR "${program} printed\n${output}instead of\n${arg_EXPECTED}")
+  endif()
+  message(STATUS "${name}: built and run")
+endfunction()
+
+# expect_refusal(<name> <source folder> <text> [<argument>...]): CMake must refuse the folder, and say this text.
+function(expect_refusal name source text)
+  configure("${name}" "${source}" ${ARGN})
+  execute_process(COMMAND ${configure_command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  string(REGEX REPLACE "[ \n]+" " " errors "${errors}")  # CMake breaks lines
+  string(FIND "${errors}" "${text}" found)
+  if(status EQUAL 0 OR found EQUAL -1)
+    message(FATAL_ERROR "CMake ended with ${status} and did not say '${text}':\n${errors}")
+  endif()
+  message(STATUS "${name}: refused as it should be")
+endfunction()

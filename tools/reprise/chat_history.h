@@ -1,0 +1,54 @@
+#pragma once
+// The messages of a chat, and what its commands do to them.
+//
+// Invariant: behind an optional system message user and assistant take turns; a user message stands last only
+// while its reply is being made.
+//
+// Threading: one owner.
+
+#include <string>
+#include <utility>
+
+#include "protocol/json_value.h"
+
+namespace reprise::tools {
+
+class ChatHistory {
+ public:
+  using Json = protocol::Json;
+
+  /// Empty: none.
+  void set_system(std::string text) { system_ = std::move(text); }
+  void ask(std::string text) { turns_.push_back(Json{{"role", "user"}, {"content", std::move(text)}}); }
+  void answer(Json message) { turns_.push_back(std::move(message)); }
+  void clear() { turns_.clear(); }
+
+  bool empty() const { return turns_.empty(); }
+
+  /// Takes the last reply back. False: there is none.
+  bool drop_reply() {
+    if (turns_.empty()) return false;
+    turns_.pop_back();
+    return true;
+  }
+  /// Takes the last question back, and its reply if it has one. False: there is none.
+  bool drop_turn() {
+    if (turns_.size() % 2 == 0 && !drop_reply()) return false;
+    turns_.pop_back();
+    return true;
+  }
+
+  /// As a template takes them.
+  Json messages() const {
+    Json all = Json::array();
+    if (!system_.empty()) all.push_back(Json{{"role", "system"}, {"content", system_}});
+    for (const Json& turn : turns_) all.push_back(turn);
+    return all;
+  }
+
+ private:
+  std::string system_;
+  Json::Array turns_;
+};
+
+}  // namespace reprise::tools
