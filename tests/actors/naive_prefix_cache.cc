@@ -213,7 +213,7 @@ void NaivePrefixCache::use(Entry& entry, CacheTime now) {
 }
 
 Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens,
-                               CacheTime now) {
+                               CacheTime now, std::uint64_t request) {
   Found found;
   found.reason = MissReason::kNeverSeen;
   const auto space = spaces_.find(name);
@@ -233,6 +233,8 @@ Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std:
       ++used.info.hits;
       ++used.info.leases;
       use(used, now);
+      const auto length = static_cast<std::uint32_t>(prompt.size());
+      if (request != 0 && used.info.length == floor(length, prompt)) used.request = request;
       counted_.restored_tokens += at;
       ++counted_.hits_by_origin[static_cast<int>(used.info.origin)];
     }

@@ -19,7 +19,8 @@ class NaivePrefixCache {
   FlightId begin_flight(const std::string& name, const List& prompt);
   void end_flight(FlightId flight);
   std::optional<Leader> lead(const std::string& name, const List& prompt) const;
-  Found lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens, CacheTime now);
+  Found lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens, CacheTime now,
+               std::uint64_t request = 0);
   std::optional<std::uint64_t> release(EntryId entry);
   Inserted insert(const std::string& name, const List& tokens, const NewEntry& entry, CacheTime now);
   void note_unhealthy(const std::string& name, const List& tokens);

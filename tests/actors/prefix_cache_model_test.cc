@@ -108,7 +108,9 @@ class Duel {
     const std::string in = name();
     const List tokens = prompt();
     const std::uint32_t min = below(4) == 0 ? below(8) : 0;
-    const Found a = real_.lookup(in, tokens, min, now_), b = naive_.lookup(in, tokens, min, now_);
+    const std::uint64_t request = below(6);
+    const Found a = real_.lookup(in, tokens, min, now_, UINT32_MAX, request);
+    const Found b = naive_.lookup(in, tokens, min, now_, request);
     ASSERT_EQ(a.known, b.known);
     ASSERT_EQ(a.reason, b.reason);
     ASSERT_EQ(a.branch, b.branch);
