@@ -217,7 +217,7 @@ Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
 }
 
 Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint32_t min_tokens, CacheTime now,
-                          std::uint32_t known) {
+                          std::uint32_t known, std::uint64_t request) {
   PrefixCacheStats& counted = impl_->counted;
   Found found;
   found.reason = MissReason::kNeverSeen;
@@ -239,6 +239,8 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
         CacheEntry& entry = *best.entry;
         found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
         impl_->use(entry, now);
+        const auto length = static_cast<std::uint32_t>(prompt.size());
+        if (request != 0 && entry.length == impl_->restorable(length, length)) entry.request = request;
         counted.restored_tokens += best.at;
         ++counted.hits_by_origin[static_cast<std::size_t>(entry.origin)];
       }

@@ -14,9 +14,10 @@
 //   Lookup       the deepest entry on the prompt's path at or before prompt - 1; where a state can be cut at
 //                any token (`any_token`, attention alone), also an entry beyond, cut down to what is shared.
 //   Supersede    an entry of kHistory, kPromptEnd or kTurnEnd replaces shorter ones of these origins on its
-//                path that an earlier request of the same conversation made. Where states can be cut, the
-//                longer one can do all that the shorter could: the origins do not matter then. A pinned entry
-//                is not superseded.
+//                path that an earlier request of the same conversation made. The end of a prompt that is sent
+//                again belongs to the request that sent it last: another reply does not replace it. Where
+//                states can be cut, the longer one can do all that the shorter could: the origins do not
+//                matter then. A pinned entry is not superseded.
 //   Leases       a leased entry is never dropped; it may be superseded, is then found no more, and goes with
 //                its last lease.
 //   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim
@@ -168,8 +169,9 @@ class PrefixCache {
   /// Counts as a use of the entry that it finds, and takes a lease on it. Walks, but does not add, the path.
   /// Finds what has outlived its time as long as expire() has not removed it. `known`: what peek() saw, for a
   /// prompt that is a flight by now; paths beyond it are its own and explain nothing, and it has no branch.
+  /// `request`: who asks; an entry that is all of its prompt becomes its own. 0: nobody.
   Found lookup(std::string_view name_space, std::span<const TokenId> prompt, std::uint32_t min_tokens,
-               CacheTime now, std::uint32_t known = UINT32_MAX);
+               CacheTime now, std::uint32_t known = UINT32_MAX, std::uint64_t request = 0);
   /// The lease. Returns the snapshot to drop, if the entry was superseded and this was its last lease.
   /// Nothing happens after a clear(), which ended the lease.
   [[nodiscard]] std::optional<std::uint64_t> release(EntryId entry);

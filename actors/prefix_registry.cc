@@ -141,7 +141,8 @@ protocol::LookedUp PrefixRegistry::on(protocol::Lookup lookup) {
   Flight& flight = found->second;
   flight.sequence = lookup.sequence;
   answer.wanted = flight.wanted;
-  const Found best = cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known);
+  const Found best =
+      cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known, lookup.flight);
   answer.reason = best.reason;
   answer.known = best.known;
   if (best.restore) {

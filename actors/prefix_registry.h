@@ -30,7 +30,7 @@ namespace reprise::actors {
 using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::AddCheckpoint>;
 
 struct RegistryOptions {
-  PrefixCacheOptions cache{};
+  PrefixCacheOptions cache{.policy = "forks"};  // docs/replay.md says why
   std::uint64_t budget_bytes = 0;
   std::chrono::milliseconds longest_follow{120'000};
   std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own

@@ -94,7 +94,8 @@ class EngineHarness {
     return options;
   }
 
-  explicit EngineHarness(EngineOptions options) : engine_(std::make_unique<Engine>(system_, std::move(options))) {
+  explicit EngineHarness(EngineOptions options)
+      : engine_(std::make_unique<Engine>(system_, std::move(options))) {
     const auto error = engine_->wait_until_ready(60s);
     EXPECT_FALSE(error.has_value()) << (error ? error->message : "");
   }
@@ -111,7 +112,9 @@ class EngineHarness {
   }
 
   Reply ask(protocol::GenerateRequest request) { return read_all(engine_->generate(std::move(request))); }
-  Reply ask(TokenList prompt, std::uint32_t max_tokens = 6) { return ask(request(std::move(prompt), max_tokens)); }
+  Reply ask(TokenList prompt, std::uint32_t max_tokens = 6) {
+    return ask(request(std::move(prompt), max_tokens));
+  }
   /// Neither reads nor writes the cache.
   Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
     protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);

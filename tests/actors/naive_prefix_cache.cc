@@ -234,7 +234,7 @@ Sighting NaivePrefixCache::peek(const std::string& name, const List& prompt) con
 }
 
 Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens,
-                               CacheTime now, std::uint32_t known_before) {
+                               CacheTime now, std::uint32_t known_before, std::uint64_t request) {
   Found found;
   found.reason = MissReason::kNeverSeen;
   const auto space = spaces_.find(name);
@@ -254,6 +254,8 @@ Found NaivePrefixCache::lookup(const std::string& name, const List& prompt, std:
       ++used.info.hits;
       ++used.info.leases;
       use(used, now);
+      const auto length = static_cast<std::uint32_t>(prompt.size());
+      if (request != 0 && used.info.length == floor(length, prompt)) used.request = request;
       counted_.restored_tokens += at;
       ++counted_.hits_by_origin[static_cast<int>(used.info.origin)];
     }

@@ -21,7 +21,7 @@ class NaivePrefixCache {
   std::optional<Leader> lead(const std::string& name, const List& prompt) const;
   Sighting peek(const std::string& name, const List& prompt) const;
   Found lookup(const std::string& name, const List& prompt, std::uint32_t min_tokens, CacheTime now,
-               std::uint32_t known);
+               std::uint32_t known, std::uint64_t request = 0);
   std::optional<std::uint64_t> release(EntryId entry);
   Inserted insert(const std::string& name, const List& tokens, const NewEntry& entry, CacheTime now);
   void note_unhealthy(const std::string& name, const List& tokens);

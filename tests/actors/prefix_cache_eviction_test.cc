@@ -126,6 +126,30 @@ TEST_F(PrefixCacheEviction, AConversationMovesOn) {
   EXPECT_EQ(cache().covered_tokens(), 16u);
 }
 
+TEST_F(PrefixCacheEviction, APromptSentAgainKeepsItsEnd) {
+  const List prompt = run_of(0, 10);
+  const auto ask = [&](const List& asked, std::uint64_t request) {
+    const Found found = cache().lookup("", asked, 0, now(), UINT32_MAX, request);
+    if (found.restore) {
+      EXPECT_FALSE(cache().release(found.restore->entry).has_value());
+    }
+    return found.restore ? found.restore->at : 0;
+  };
+  const auto reply = [&](const List& tokens, std::uint64_t request) {
+    cache().insert("", tokens, entry(tokens.size(), Origin::kTurnEnd, 7, request), now());
+  };
+  cache().insert("", prompt, entry(9, Origin::kPromptEnd, 7, 1), now());
+  reply(prompt + List{20, 21}, 1);
+  for (int request = 2; request < 5; ++request) {
+    EXPECT_EQ(ask(prompt, request), 9u);
+    reply(prompt + List{20 + request, 21}, request);
+  }
+  // The next turn restores the last reply, and needs the end of the prompt no more.
+  EXPECT_EQ(ask(prompt + List{24, 21, 30}, 5), 12u);
+  reply(prompt + List{24, 21, 30, 31}, 5);
+  EXPECT_EQ(ask(prompt, 6), 0u);
+}
+
 TEST_F(PrefixCacheEviction, SupersededButNotOnOtherPathsNorPinned) {
   NewEntry pinned = entry(2, Origin::kHistory, 7, 1);
   pinned.pinned = true;

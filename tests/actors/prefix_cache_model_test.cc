@@ -109,8 +109,9 @@ class Duel {
     ASSERT_EQ(std::tie(seen.known, seen.restorable, seen.branch),
               std::tie(expected.known, expected.restorable, expected.branch));
     const std::uint32_t known = below(2) == 0 ? UINT32_MAX : below(tokens.size() + 2);
-    const Found a = real_.lookup(in, tokens, min, now_, known);
-    const Found b = naive_.lookup(in, tokens, min, now_, known);
+    const std::uint64_t request = below(6);
+    const Found a = real_.lookup(in, tokens, min, now_, known, request);
+    const Found b = naive_.lookup(in, tokens, min, now_, known, request);
     ASSERT_EQ(a.known, b.known);
     ASSERT_EQ(a.reason, b.reason);
     ASSERT_EQ(a.branch, b.branch);

@@ -1,11 +1,8 @@
 #include "tools/reprise/bench_engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "tools/reprise/bench_snapshots.h"
 
 namespace reprise::tools {
 namespace {
@@ -32,29 +30,6 @@ void check(const BenchEngineOptions& options) {
   if (options.decode < 1 || options.decode > kMostTokens)
     throw UsageError("--decode: takes 1 to 1048576 tokens");
   if (options.repeat < 1 || options.repeat > 1000) throw UsageError("--repeat: takes 1 to 1000");
-}
-
-/// Seconds of every repetition.
-struct Times {
-  std::vector<double> all;
-
-  double median() const {
-    std::vector<double> sorted = all;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-  }
-  /// Slowest minus fastest, as a share of the median.
-  double spread() const {
-    const auto [least, most] = std::minmax_element(all.begin(), all.end());
-    return (*most - *least) / median();
-  }
-};
-
-double seconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// One line of the report. Rates are zero where they mean nothing.
@@ -228,32 +203,13 @@ class EngineBench {
     Sequence source = open();
     const Slice slice{.sequence = &source, .tokens = prompt_};
     model_->forward({&slice, 1});
-    const gpu::StateSizes sizes = store_.sizes();
-    const std::size_t tail = options_.prompt % gpu::kPageTokens == 0 ? 0 : sizes.page_bytes;
-    const std::size_t bytes = sizes.slot_bytes + tail;
-    Line capture{.name = "snapshot of " + std::to_string(options_.prompt)};
-    Line restore{.name = "restore of " + std::to_string(options_.prompt)};
-    Line copy{.name = "memcpy of the same bytes"};
-    std::vector<std::byte> from(bytes, std::byte{1});
-    std::vector<std::byte> to(bytes);
-    for (unsigned i = 0; i < options_.repeat + 1; ++i) {  // the first brings the memory and does not count
-      std::optional<gpu::Snapshot> snapshot;
-      std::optional<Sequence> restored;
-      const double capture_time = seconds([&] { snapshot = store_.capture(source); });
-      if (!snapshot) throw std::runtime_error("the state does not fit the memory");
-      const double restore_time = seconds([&] { restored = store_.restore(*snapshot).sequence; });
-      const double copy_time = seconds([&] {
-        std::memcpy(to.data(), from.data(), bytes);
-        asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
-      });
-      if (i == 0) continue;
-      capture.times.all.push_back(capture_time);
-      restore.times.all.push_back(restore_time);
-      copy.times.all.push_back(copy_time);
-    }
-    for (Line* line : {&capture, &restore, &copy}) {
-      line->moved_bytes = static_cast<double>(bytes);
-      lines_.push_back(std::move(*line));
+    SnapshotTimes times = tools::measure_snapshots(store_, source, options_.repeat);
+    const std::string prompt = std::to_string(options_.prompt);
+    lines_.push_back({.name = "snapshot of " + prompt, .times = std::move(times.capture)});
+    lines_.push_back({.name = "restore of " + prompt, .times = std::move(times.restore)});
+    lines_.push_back({.name = "memcpy of the same bytes", .times = std::move(times.copy)});
+    for (std::size_t i = lines_.size() - 3; i < lines_.size(); ++i) {
+      lines_[i].moved_bytes = static_cast<double>(times.bytes);
     }
   }
 

@@ -4,12 +4,13 @@
 #include <iostream>
 
 #include "gpu/devices.h"
-#include "tools/reprise/bench_engine.h"
+#include "tools/reprise/bench_command.h"
 #include "tools/reprise/chat.h"
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
 #include "tools/reprise/make_service.h"
+#include "tools/reprise/model_flags.h"
 #include "tools/reprise/render.h"
 #include "tools/reprise/replay.h"
 #include "tools/reprise/serve_command.h"
@@ -34,20 +35,6 @@ int list_devices() {
   }
   if (devices.empty()) std::fputs("reprise: no GPU that this build can use\n", stderr);
   return 0;
-}
-
-void add_engine_flags(CLI::App& command, EngineFlags& flags, const char* devices = "cpu") {
-  command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
-  command.add_option("--device", flags.device, std::string("Where to compute: ") + devices)
-      ->capture_default_str();
-  command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
-      ->capture_default_str();
-  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
-      ->capture_default_str();
-  command.add_option("--isa", flags.isa, "Force a set of kernels: plain, neon, avx2, avx512");
-  command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
-      ->check(CLI::Range(0U, 1024U))
-      ->capture_default_str();
 }
 
 CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
@@ -95,17 +82,6 @@ CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
   logits->add_flag("--all", options.all, "After every token, not only the last");
   logits->add_flag("--json", options.json, "As one JSON object");
   return *logits;
-}
-
-CLI::App& add_bench(CLI::App& app, BenchEngineOptions& options, bool& engine_alone) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure the speed of a model on this machine");
-  bench->add_flag("--engine", engine_alone, "The engine alone, without server and actors")->required();
-  add_engine_flags(*bench, options.engine);
-  bench->add_option("--prompt", options.prompt, "Tokens of a prefill")->capture_default_str();
-  bench->add_option("--decode", options.decode, "Tokens decoded after it")->capture_default_str();
-  bench->add_option("--repeat", options.repeat, "Repetitions of every measurement")->capture_default_str();
-  bench->add_flag("--json", options.json, "One JSON object instead of a table");
-  return *bench;
 }
 
 CLI::App& add_replay(CLI::App& app, ReplayOptions& options) {
@@ -165,9 +141,7 @@ int run(int argc, char** argv) {
   EngineFlags inspect_flags;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_flags);
-  BenchEngineOptions bench_options;
-  bool engine_alone = false;
-  const CLI::App& bench_command = add_bench(app, bench_options, engine_alone);
+  BenchCommand bench_command(app);
   ReplayOptions replay_options;
   const CLI::App& replay_command = add_replay(app, replay_options);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
@@ -179,7 +153,7 @@ int run(int argc, char** argv) {
   }
   if (devices_command->parsed()) return list_devices();
   if (replay_command.parsed()) return replay(replay_options);
-  if (bench_command.parsed()) return bench_engine(bench_options);
+  if (bench_command.parsed()) return bench_command.run();
   if (inspect_command->parsed()) return inspect(inspect_flags);
   if (chat_command.parsed()) return chat(chat_options);
   if (generate_command.parsed()) return generate(generate_options);

@@ -13,7 +13,8 @@ ServeCommand::ServeCommand(CLI::App& app)
   command_->footer(
       "Every setting may stand in the file as well, and in a variable: see --print-config, where http.port "
       "is REPRISE_HTTP_PORT. REPRISE_API_KEYS holds keys.");
-  command_->add_option("--model", model_, "A Hugging Face folder or a GGUF file; the built-in model without it")
+  command_
+      ->add_option("--model", model_, "A Hugging Face folder or a GGUF file; the built-in model without it")
       ->envname("REPRISE_MODEL");
   command_->add_option("--model-name", model_name_, "What clients call it, instead of the file's name");
   command_->add_option("--config", file_, "A TOML file with settings")->envname("REPRISE_CONFIG");

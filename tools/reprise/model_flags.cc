@@ -1,0 +1,18 @@
+#include "tools/reprise/model_flags.h"
+
+namespace reprise::tools {
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& devices) {
+  command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
+  command.add_option("--device", flags.device, "Where to compute: " + devices)->capture_default_str();
+  command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
+      ->capture_default_str();
+  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
+      ->capture_default_str();
+  command.add_option("--isa", flags.isa, "Force a set of kernels: plain, neon, avx2, avx512");
+  command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+}
+
+}  // namespace reprise::tools

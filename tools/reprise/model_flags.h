@@ -1,0 +1,16 @@
+#pragma once
+// The flags of engine_flags.h on a command line.
+//
+// Threading: the main thread.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "tools/reprise/engine_flags.h"
+
+namespace reprise::tools {
+
+/// `flags` must outlive the command. `devices`: what the help says that there is.
+void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& devices = "cpu");
+
+}  // namespace reprise::tools
