@@ -124,13 +124,18 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
 
 TEST(CheckpointPlan, KeepsToTheGrid) {
   const Tokens prompt(200, 5);
-  const auto plan = plan_checkpoints(prompt, {.first_user = 70, .last_opener = 190}, 0, {}, {}, {.grid = 64});
+  MessageBorders borders;
+  borders.first_user = 70;
+  borders.last_opener = 190;
+  const auto plan = plan_checkpoints(prompt, borders, 0, {}, {}, {.grid = 64});
   EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{{64, Origin::kSystem}, {128, Origin::kHistory}}));
 }
 
 TEST(CheckpointPlan, OnePlaceIsEnoughWhereStatesCanBeCut) {
   const Tokens prompt(1000, 5);
-  const auto plan = plan_checkpoints(prompt, {.first_user = 70}, 0, 300, {}, {.any_token = true});
+  MessageBorders borders;
+  borders.first_user = 70;
+  const auto plan = plan_checkpoints(prompt, borders, 0, 300, {}, {.any_token = true});
   EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{{999, Origin::kPromptEnd}}));
   EXPECT_TRUE(plan_checkpoints(Tokens{1}, {}, 0, {}, {}, {}).empty());
 }
