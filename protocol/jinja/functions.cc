@@ -12,7 +12,7 @@
 namespace reprise::protocol::jinja {
 namespace {
 
-constexpr std::int64_t kMaxRange = 100'000;  // as in Jinja's sandbox
+constexpr std::uint64_t kMaxRange = 100'000;  // as in Jinja's sandbox
 
 using Function = Value (*)(Workspace& workspace, const Arguments& arguments);
 
@@ -48,18 +48,26 @@ Value range(Workspace& workspace, const Arguments& arguments) {
   }
   const auto [start, stop, step] = bounds;
   if (step == 0) fail("range() arg 3 must not be zero");
-  using Wide = __int128;
-  const Wide span = step > 0 ? Wide{stop} - start : Wide{start} - stop;
-  const Wide stride = step > 0 ? Wide{step} : -Wide{step};
-  const Wide count = span <= 0 ? 0 : (span - 1) / stride + 1;
+  // Unsigned, because the span of two 64-bit bounds may need all 64 bits.
+  const auto distance = [](std::int64_t low, std::int64_t high) {
+    return low < high ? static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) : 0;
+  };
+  const std::uint64_t span = step > 0 ? distance(start, stop) : distance(stop, start);
+  const std::uint64_t stride =
+      step > 0 ? static_cast<std::uint64_t>(step) : ~static_cast<std::uint64_t>(step) + 1;
+  const std::uint64_t count = span == 0 ? 0 : (span - 1) / stride + 1;
   if (count > kMaxRange) {
     throw Failure(TemplateError::Kind::kLimit,
                   "Range too big. The sandbox blocks ranges larger than MAX_RANGE (" +
                       std::to_string(kMaxRange) + ").");
   }
   std::vector<Value> items;
-  items.reserve(static_cast<std::size_t>(count));
-  for (Wide i = 0; i < count; ++i) items.emplace_back(static_cast<std::int64_t>(start + i * step));
+  items.reserve(count);
+  std::int64_t value = start;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    items.emplace_back(value);
+    if (i + 1 < count) value += step;  // never past the bounds
+  }
   return workspace.list(std::move(items), List::Flavor::kRange);
 }
 
