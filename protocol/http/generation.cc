@@ -14,8 +14,8 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr int kClientLeft = 499;                // for the log, as nginx has it
-constexpr std::size_t kTailBytes = 512;         // of a prompt, to see what the template has opened
+constexpr int kClientLeft = 499;         // for the log, as nginx has it
+constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the template has opened
 
 std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
