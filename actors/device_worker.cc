@@ -118,6 +118,7 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
     dropped.freed_bytes = before - budget_.used();
     memory_changed();
   }
+  publish();  // whoever learns that it is gone sees the memory free
   reply.answer(dropped);
   kick();
 }
