@@ -128,7 +128,8 @@ TEST(CheckpointPlan, KeepsToTheGrid) {
   borders.first_user = 70;
   borders.last_opener = 190;
   const auto plan = plan_checkpoints(prompt, borders, 0, {}, {}, {.grid = 64});
-  EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{{64, Origin::kSystem}, {128, Origin::kHistory}}));
+  EXPECT_EQ(plan, (std::vector<PlannedCheckpoint>{
+                      {64, Origin::kSystem}, {128, Origin::kHistory}, {192, Origin::kPromptEnd}}));
 }
 
 TEST(CheckpointPlan, OnePlaceIsEnoughWhereStatesCanBeCut) {
