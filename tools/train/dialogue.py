@@ -44,7 +44,11 @@ class Writer:
 
     def __init__(self, r, length, held_out=False):
         self.r = r
-        self.w = Words(r, held_out)
+        self.casual = r.random() < 0.25
+        self.small_letters = self.casual and r.random() < 0.5
+        self.w = Words(r, held_out, self.small_letters)
+        self.plain = Words(r, held_out)
+        self.own = Words(r, held_out, invents=False)  # for what the assistant thinks up
         self.length = length
         self.facts = []      # told so far
         self.told_at = {}    # by key: the turn in which the present value was told
@@ -54,7 +58,6 @@ class Writer:
         self.last_fact = None
         self.us = r.random() < 0.4
         self.chatty = r.choice([0.1, 0.3, 0.5])
-        self.casual = r.random() < 0.25
 
     # Each of these adds one or more turns.
 
@@ -88,6 +91,8 @@ class Writer:
         backs = [fact.back() for fact in found]
         if count == 2 and r.random() < 0.7:
             user = capital(clauses[0]) + " and " + clauses[1] + "."
+        elif r.random() < 0.3:
+            user = capital(lists.joined(clauses)) + "."
         else:
             user = " ".join(facts.say(fact, r) if i == 0 else capital(fact.fill(fact.mine)) + "." for i, fact in enumerate(found))
         reply = r.choice(["Okay, {x}.", "I will remember that {x}.", "Okay, I will remember all of that."]).replace("{x}", lists.joined(backs))
@@ -187,12 +192,12 @@ class Writer:
         self.add(user, f"Then you have {now} {things} now.", thought, fact.value, skill="count")
 
     def aside(self):
-        return numbers_talk.talk(self.w) if self.r.random() < 0.5 else small_talk.talk(self.w)
+        return numbers_talk.talk(self.plain) if self.r.random() < 0.5 else small_talk.talk(self.plain)
 
     def distract(self):
         room = self.length - len(self.turns)
         if self.r.random() < 0.12:
-            for turn in stories.story_turns(self.w, min(room, 5)):
+            for turn in stories.story_turns(self.own, min(room, 5)):
                 self.add(*turn, skill="story")
             return
         user, reply, thought = self.aside()
@@ -213,12 +218,14 @@ class Writer:
                                     for text in (user, reply, thought))
             if isinstance(value, str):
                 value = value.replace("colour", "color").replace("neighbour", "neighbor")
-        self.turns.append(Turn(self.style(user), reply, thought, value, wrong, skill, age))
+        self.turns.append(Turn(self.style(user) if skill != "story" else user, reply, thought, value, wrong, skill, age))
 
     def style(self, text):
         r = self.r
         if not self.casual or r.random() < 0.3:
             return text
+        if self.small_letters and r.random() < 0.6:
+            text = text.lower()
         if r.random() < 0.6 and text.endswith((".", "?")):
             text = text[:-1]
         if r.random() < 0.5 and ":" not in text:

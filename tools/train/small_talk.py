@@ -1,5 +1,6 @@
 """Turns that have nothing to remember in them: greetings, likes, simple knowledge."""
 
+import beyond
 from words import a, capital
 
 # Several ways to say one thing | one or more replies
@@ -163,7 +164,7 @@ def echo(w):
 
 def what_is(w):
     kind = w.r.choice(["animal", "fruit", "colour", "sport"])
-    x = w(kind)
+    x = w.known(kind)
     noun = {"fruit": "a kind of fruit", "animal": "an animal", "colour": "a colour", "sport": "something you can play or do"}[kind]
     if kind == "animal":
         return f"What is {a(x)}?", f"{capital(a(x))} is {noun}.", f"{capital(a(x))} is {noun}."
@@ -174,6 +175,8 @@ def what_is(w):
 def talk(w):
     """(user, reply, thought)"""
     x = w.r.random()
-    if x < 0.55:
+    if x < 0.5:
         return chat(w)
+    if x < 0.6:
+        return beyond.talk(w)
     return w.r.choice((opposite, neighbour, like, echo, what_is))(w)

@@ -62,13 +62,15 @@ def to_device(batch, device):
 class Recall:
     """Held-out questions after so many turns: the share whose whole value would be said."""
 
-    def __init__(self, tokenizer, device, turns=(2, 5, 10, 20), rows=64):
+    def __init__(self, tokenizer, device, turns=(2, 5, 10, 20), rows=128):
         self.device = device
         self.sets = [(n, recall_rows(1000 + n, tokenizer, n, rows, 1024 if n <= 10 else 2048)) for n in turns]
 
     @torch.no_grad()
     def measure(self, network):
         out = {}
+        if self.device != "cpu":  # shapes of their own are not worth compiling
+            torch.compiler.set_stance("force_eager")
         for turns, (tokens, place, spans) in self.sets:
             tokens = torch.from_numpy(tokens.astype("int64")).to(self.device)
             place = torch.from_numpy(place.astype("int32")).to(self.device)
@@ -76,6 +78,8 @@ class Recall:
                 best = network.logits(tokens, place).argmax(-1)
             right = sum(bool((best[row, first:end] == tokens[row, first + 1 : end + 1]).all()) for row, first, end in spans)
             out[turns] = right / len(spans)
+        if self.device != "cpu":
+            torch.compiler.set_stance("default")
         return out
 
 

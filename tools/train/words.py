@@ -76,29 +76,53 @@ _MIDDLES = "a e i o u ai ea ee oo ou".split()
 _ENDS = "b d ck l ll m n nd ng nk r rn s st t x y lo ra na mo ta ri".split()
 
 
-def invented(r):
-    """A word that nobody has heard: it can only be copied."""
+_WHOLE = sorted({word.lower() for train, _ in LISTS.values() for word in train if word.isalpha() and len(word) > 3})
+_HELD_OUT = {word.lower() for _, held_out in LISTS.values() for phrase in held_out for word in phrase.split()}
+
+
+def _made_up(r):
+    if r.random() < 0.5:  # the front of one word and the back of another
+        front, back = r.choice(_WHOLE), r.choice(_WHOLE)
+        return front[: r.randint(2, len(front) - 1)] + back[-r.randint(2, len(back) - 1) :]
     word = r.choice(_STARTS) + r.choice(_MIDDLES) + r.choice(_ENDS)
     if r.random() < 0.4:
         word += r.choice(_MIDDLES) + r.choice(_ENDS)
     return word
 
 
+def invented(r):
+    """A word that nobody has heard: it can only be copied."""
+    while True:
+        word = _made_up(r)
+        if word not in _HELD_OUT and len(word) < 12:
+            return word
+
+
 class Words:
     """Draws words of a kind: from the training lists, or from the held-out ones."""
 
-    INVENTED_SHARE = {"name": 0.25, "pet_name": 0.25, "town": 0.25, "secret": 0.3}
+    CAPITAL = ("name", "pet_name", "town", "country")
+    CLOSED = ("season", "day", "month")  # nobody makes up a Monday
+    INVENTED_SHARE = 0.25
 
-    def __init__(self, r: random.Random, held_out=False):
+    def __init__(self, r: random.Random, held_out=False, small_letters=False, invents=True):
         self.r = r
         self.side = 1 if held_out else 0
-        self.held_out = held_out
+        self.invents = invents and not held_out
+        self.small_letters = small_letters  # the user writes names so
 
     def __call__(self, kind):
-        share = self.INVENTED_SHARE.get(kind, 0.0)
-        if share and not self.held_out and self.r.random() < share:
+        if self.invents and kind not in self.CLOSED and self.r.random() < self.INVENTED_SHARE:
             word = invented(self.r)
-            return word if kind == "secret" else word.capitalize()
+            if kind == "spot":
+                word = self.r.choice(("in the ", "under the ", "on the ", "behind the ", "near the ")) + word
+            word = capital(word) if kind in self.CAPITAL else word
+        else:
+            word = self.known(kind)
+        return word.lower() if self.small_letters and kind in self.CAPITAL else word
+
+    def known(self, kind):
+        """A word that means something."""
         return self.r.choice(LISTS[kind][self.side])
 
     def several(self, kind, count):
