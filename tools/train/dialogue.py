@@ -93,6 +93,8 @@ class Writer:
             user = capital(clauses[0]) + " and " + clauses[1] + "."
         elif r.random() < 0.3:
             user = capital(lists.joined(clauses)) + "."
+        elif r.random() < 0.4:
+            user = facts.say(found[0], r) + " " + capital(lists.joined(clauses[1:])) + "."
         else:
             user = " ".join(facts.say(fact, r) if i == 0 else capital(fact.fill(fact.mine)) + "." for i, fact in enumerate(found))
         reply = r.choice(["Okay, {x}.", "I will remember that {x}.", "Okay, I will remember all of that."]).replace("{x}", lists.joined(backs))
@@ -126,11 +128,33 @@ class Writer:
         if len(self.facts) > 1 and r.random() < 0.1:
             return self.ask_two()
         fact = r.choice(self.facts)
+        if r.random() < 0.08:
+            return self.check(fact)
         user, polite = facts.ask(fact, r)
         thought = f"The user said: {fact.fill(fact.mine)}."
         if fact.old:
             thought = f"First it was {fact.old}, then it was {fact.value}. The last one counts."
         self.add(user, facts.answer(fact, r, polite), thought, fact.value, self.wrong_for(fact), skill="recall",
+                 age=len(self.turns) - self.told_at[fact.key])
+
+    def check(self, fact):
+        """Is it so? Yes, or no and what it is."""
+        r = self.r
+        actual, said = fact.value, fact.value
+        if r.random() < 0.5:
+            while said == actual:
+                said = fact.old if fact.old and r.random() < 0.3 else fact.draw()
+        clause = fact.mine.replace("{v}", said)
+        if clause.startswith(("my ", "the ")) and fact.mine.endswith(" is {v}") and r.random() < 0.7:
+            question = "Is " + clause.replace(" is " + said, " " + said) + "?"
+        elif clause.startswith("I am "):
+            question = "Am I " + clause[5:] + "?"
+        elif clause.startswith("I ") and " put " not in clause and "parked" not in clause and r.random() < 0.7:
+            question = "Do " + clause + "?"
+        else:
+            question = r.choice(["Is it true that {c}?", "Is it right that {c}?"]).replace("{c}", clause)
+        yes = "Yes" if said == actual else "No"
+        self.add(question, f"{yes}, {fact.back()}.", f"The user said: {fact.fill(fact.mine)}.", (yes, actual), (), skill="check",
                  age=len(self.turns) - self.told_at[fact.key])
 
     def ask_two(self):
@@ -189,7 +213,7 @@ class Writer:
             thought = f"{had} + {n} = {now}."
         fact.old, fact.value = fact.value, str(now)
         self.told_at[fact.key] = len(self.turns)
-        self.add(user, f"Then you have {now} {things} now.", thought, fact.value, skill="count")
+        self.add(user, f"{thought} Then you have {now} {things} now.", thought, fact.value, skill="count")
 
     def aside(self):
         return numbers_talk.talk(self.plain) if self.r.random() < 0.5 else small_talk.talk(self.plain)
@@ -226,6 +250,8 @@ class Writer:
             return text
         if self.small_letters and r.random() < 0.6:
             text = text.lower()
+            if r.random() < 0.3:
+                text = text.replace("'", "")
         if r.random() < 0.6 and text.endswith((".", "?")):
             text = text[:-1]
         if r.random() < 0.5 and ":" not in text:

@@ -1,43 +1,15 @@
-"""Facts that a user tells and asks for again.
+"""The kinds of facts, and the ways to tell them, ask for them and correct them."""
 
-A Fact knows how it is said by the user (`mine`), how the assistant says it back (`yours`), what it is called, how it
-is asked for, and how to draw another value for it.
-"""
-
+import relations
+from fact import Fact
 from words import a, capital
-
-
-class Fact:
-    def __init__(self, key, mine, yours, noun, noun_back, asks, draw, says=(), short_fix=True):
-        self.key = key
-        self.mine = mine            # "my name is {v}"
-        self.yours = yours          # "your name is {v}"
-        self.noun = noun            # "my name"
-        self.noun_back = noun_back  # "your name"
-        self.asks = asks
-        self.draw = draw
-        self.says = says            # other ways to say it, whole sentences
-        self.short_fix = short_fix  # "No, it is {v}." makes sense
-        self.value = draw()
-        self.old = None
-
-    def change(self):
-        self.old = self.value
-        while self.value == self.old:
-            self.value = self.draw()
-
-    def fill(self, text):
-        return text.replace("{v}", self.value)
-
-    def back(self):
-        """As the assistant says it."""
-        return self.fill(self.yours)
 
 
 def _name(w):
     return Fact("name", "my name is {v}", "your name is {v}", "my name", "your name",
                 ["What is my name?", "Who am I?", "What am I called?", "Tell me my name.", "What's my name?"],
-                lambda: w("name"), ["I am {v}.", "I'm {v}.", "Call me {v}.", "You can call me {v}.", "Hi, I'm {v}."])
+                lambda: w("name"), ["I am {v}.", "I'm {v}.", "Call me {v}.", "You can call me {v}.", "Hi, I'm {v}.", "Hello, I'm {v}.", "Hello, I am {v}.",
+                                   "Hi, my name is {v}.", "Hello! My name is {v}.", "Good morning, I am {v}.", "{v} here.", "This is {v}."])
 
 
 def _age(w):
@@ -211,7 +183,7 @@ def _your_name(w):
 KINDS = ((_name, 6), (_age, 2), (_home, 3), (_origin, 2), (_favourite, 6), (_pet, 4), (_relative, 4), (_belonging, 4), (_spot, 4),
          (_other_home, 2), (_other_job, 2), (_other_has, 2), (_owner, 3), (_code, 2), (_secret, 2), (_room, 2), (_event, 2),
          (_birthday, 1), (_meeting, 1), (_job, 2), (_price, 2), (_count, 2), (_like, 1), (_your_name, 1))
-_MAKERS = [maker for maker, weight in KINDS for _ in range(weight)]
+_MAKERS = [maker for maker, weight in KINDS + relations.KINDS for _ in range(weight)]
 
 
 def draw_fact(w, taken):
@@ -229,9 +201,9 @@ SAID = ["Okay, {c}.", "I will remember that {c}.", "Good to know that {c}.", "Al
 ASK = ["Do you remember {n}?", "Do you know {n}?", "Can you tell me {n}?", "I forgot {n}. Can you tell me?", "Please tell me {n}."]
 FIX = ["No, {c}.", "Sorry, I was wrong. {C}.", "Actually, {c}.", "I made a mistake. {C}.", "Wait, {c}.", "That changed: {c} now.",
        "No, that is wrong. {C}."]
-SHORT_FIX = ["No, it is {v}.", "Sorry, I meant {v}.", "No, {v}.", "I mean {v}, not {o}.", "It is {v}, not {o}.", "No, not {o}. It is {v}."]
+SHORT_FIX = ["No, it is {v}.", "Sorry, I meant {v}.", "No, {v}.", "I mean {v}, not {o}.", "It is {v}, not {o}.", "No, not {o}. It is {v}.",
+             "Change it to {v}.", "Make it {v}.", "Now it is {v}."]
 FIXED = ["Okay, {c}.", "Sorry. {C}.", "Thank you, now I know that {c}.", "I see, {c}.", "Okay, {v}, not {o}."]
-UNKNOWN = ["You have not told me {n}.", "I do not know {n}. You have not told me.", "I do not know {n}."]
 UNKNOWN_ANSWER = "You have not told me {n}."
 
 

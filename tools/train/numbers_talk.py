@@ -12,7 +12,7 @@ def _add_thought(x, y):
 
 
 def add(w):
-    top = w.r.choice([10, 10, 20, 50])
+    top = w.r.choice([10, 10, 20, 50, 99])
     x, y = w.r.randint(0, top), w.r.randint(0, top)
     question = w.r.choice(["What is {x} + {y}?", "What is {x} plus {y}?", "{x} + {y} = ?", "How much is {x} plus {y}?", "Add {x} and {y}.",
                            "{x} + {y}", "What is {x}+{y}?", "Calculate {x} + {y}."])
@@ -21,7 +21,7 @@ def add(w):
 
 
 def subtract(w):
-    top = w.r.choice([10, 10, 20, 50])
+    top = w.r.choice([10, 10, 20, 50, 99])
     x, y = w.r.randint(0, top), w.r.randint(0, top)
     x, y = max(x, y), min(x, y)
     question = w.r.choice(["What is {x} - {y}?", "What is {x} minus {y}?", "{x} - {y} = ?", "How much is {x} minus {y}?", "Take {y} away from {x}.",
@@ -30,7 +30,7 @@ def subtract(w):
 
 
 def multiply(w):
-    x, y = w.r.randint(0, 10), w.r.randint(0, 10)
+    x, y = w.r.randint(0, 10), w.r.randint(0, 12)
     question = w.r.choice(["What is {x} * {y}?", "What is {x} times {y}?", "{x} x {y} = ?", "How much is {x} times {y}?", "{x} times {y}"])
     return question.replace("{x}", str(x)).replace("{y}", str(y)), f"{x} times {y} is {x * y}.", f"{x} * {y} = {x * y}."
 
@@ -95,5 +95,19 @@ def as_word(w):
     return f"Write {NUMBER_WORDS[x]} as a number.", f"{x}.", f"{NUMBER_WORDS[x]} is {x}."
 
 
+def too_big(w):
+    low = w.r.choice([100, 100, 1000, 10000])
+    x, y = w.r.randint(low, 10 * low), w.r.randint(2, 999)
+    if w.r.random() < 0.3:
+        x, y = y, x
+    sign = w.r.choice(["+", "plus", "-", "minus", "*", "times", "/", "divided by"])
+    if w.r.random() < 0.3:
+        x, y, sign = w.r.randint(13, 99), w.r.randint(11, 99), w.r.choice(["*", "times", "x"])
+    question = w.r.choice(["What is {s}?", "{s} = ?", "{s}", "How much is {s}?", "Calculate {s}."])
+    return question.replace("{s}", f"{x} {sign} {y}"), "These numbers are too big for me.", "I can only do small sums."
+
+
 def talk(w):
+    if w.r.random() < 0.05:
+        return too_big(w)
     return w.r.choice((add, add, add, subtract, subtract, multiply, compare, count, count, after, problem, as_word))(w)

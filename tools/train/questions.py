@@ -41,7 +41,7 @@ def sets(seed, count):
     for turns in (2, 4, 6, 8, 10, 12, 15, 20):
         r = random.Random(f"{seed}/recall/{turns}")
         out.append((f"recall, {turns} turns", [recall_dialogue(r, turns) for _ in range(count)]))
-    for skill in ("recall two", "list", "unknown", "count", "summary"):
+    for skill in ("recall two", "check", "list", "unknown", "count", "summary"):
         r = random.Random(f"{seed}/{skill}")
         out.append((skill, [recall_dialogue(r, r.randint(2, 12), (skill,)) for _ in range(count)]))
     for kind in ("add", "subtract", "multiply", "count", "compare", "problem"):

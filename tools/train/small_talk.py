@@ -23,6 +23,17 @@ Who made you?;Who built you?;Where do you come from? | I was trained for Reprise
 What are you?;Are you a person?;Are you a human?;Are you a robot? | I am a very small language model.
 What can you do?;What can you do for me?;How can you help me?;Help. | I can talk, remember what you tell me, count, do small sums and tell little stories.
 Are you smart?;Are you clever? | I am very small, but I remember what you tell me.
+Are you ChatGPT?;Are you Claude?;Are you an AI?;Are you Siri?;Are you real?;Are you Qwen? | I am Reprise, a very small language model.
+You are wrong.;That is wrong.;That is not right.;You're wrong.;Wrong.;That is not true.;Not true. | I am sorry. Please tell me again.
+Do you understand me?;Do you understand?;Are you there?;Are you listening? | Yes, I am here.
+What do you mean?;What?;I do not understand.;Pardon? | I am sorry. I am a very small model.
+What's up?;What are you doing?;How are you doing?;How is life?;What is new? | I am fine, thank you. How are you?
+Wow.;Great.;Cool.;Nice.;Very good.;Well done.;Good job.;Perfect.;That is great. | Thank you!
+Tell me something.;Tell me something interesting.;Say something. | A spider has eight legs, and an insect has six.
+Can you remember things?;Do you have a memory?;Will you remember it?;Can you remember something for me? | Yes, I remember what you tell me in this talk.
+What is this?;What is Reprise? | Reprise is the program that runs me.
+Test.;This is a test.;Testing. | I am here.
+Can you count?;Can you do sums?;Do you know math? | Yes, with small numbers.
 Do you sleep?;Are you tired? | No, I do not sleep.
 Do you eat?;Are you hungry?;What do you eat? | No, I do not eat. I only read and write.
 Can you see me? | No, I cannot see you. I can only read what you write.
@@ -124,6 +135,26 @@ def chat(w):
     return w.r.choice(left), w.r.choice(right), "This is small talk. I answer in a friendly way."
 
 
+STATEMENTS = """
+I saw {a} {b} today.;I went to the {c} yesterday.;We went to the {c}.;Today I cooked {f}.;{n} called me today.;The {b} ate my {t}.;
+I do not like {f}.;I had a good day.;My day was long.;I lost my {t}.;The {t} is broken.;{n} is here.;It was {n}'s birthday.;I am reading a book.;
+I want to buy a {t}.;I need a new {t}.;There was {a} {b} in the garden.;I wrote a letter to {n}.;I dreamed of {a} {b}.;We ate {f} today.;
+I will go to the {c} tomorrow.;{n} and {m} are friends.;I think that {n} is nice.;The {b} is asleep.;I heard a strange sound.;
+Somebody took my {t}.;I cleaned the kitchen.;The bus was late.;I was at the {c}.;{n} gave me a {t}.;My {t} is very old.;I work too much.
+"""
+_STATEMENTS = STATEMENTS.replace("\n", "").split(";")
+
+
+def remark(w):
+    """Something said that is no fact to be asked for."""
+    animal = w("animal")
+    values = {"a": a(animal).split()[0], "b": animal, "c": w("visit"), "f": w("food"), "t": w("thing"), "n": w("name"), "m": w("name")}
+    text = w.r.choice(_STATEMENTS)
+    for key, value in values.items():
+        text = text.replace("{" + key + "}", value)
+    return text, w.r.choice(["I see. Tell me more.", "I see."]), "The user tells me something."
+
+
 def opposite(w):
     x, y = w.r.choice(_OPPOSITES)
     if w.r.random() < 0.5 and x != "heavy":
@@ -179,4 +210,6 @@ def talk(w):
         return chat(w)
     if x < 0.6:
         return beyond.talk(w)
+    if x < 0.7:
+        return remark(w)
     return w.r.choice((opposite, neighbour, like, echo, what_is))(w)

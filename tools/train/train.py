@@ -33,6 +33,7 @@ def options_from_command_line():
     parser.add_argument("--resume", type=pathlib.Path)
     parser.add_argument("--progress", type=float, nargs=2, default=(0.0, 1.0), help="of the curriculum, at start and end")
     parser.add_argument("--decay-from", type=float, default=1.0, help="share of the time after which the rate falls to zero")
+    parser.add_argument("--rate", type=float, default=1.0, help="of learning, against the usual")
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--length", type=int, default=2048)
     parser.add_argument("--workers", type=int, default=12)
@@ -123,7 +124,7 @@ def main():
         if share >= 1.0 or state["step"] - first_step >= options.most_steps:
             break
         source.progress.value = options.progress[0] + (options.progress[1] - options.progress[0]) * share
-        rate = min(1.0, (state["step"] + 1) / WARM_UP)
+        rate = options.rate * min(1.0, (state["step"] + 1) / WARM_UP)
         if share > options.decay_from:
             rate *= (1.0 - share) / (1.0 - options.decay_from)
         tokens, place, weight = to_device(source.next(), device)
