@@ -18,13 +18,14 @@ TOOL_NAMES = ["get_weather", "search", "get_time", "calculator", "send_mail", "o
 
 
 class Turn:
-    __slots__ = ("user", "reply", "thought", "value", "wrong", "skill", "age")
+    __slots__ = ("user", "reply", "thought", "value", "wrong", "skill", "age", "corrected")
 
     def __init__(self, user, reply, thought, value=None, wrong=(), skill="talk", age=0):
         self.user, self.reply, self.thought, self.value = user, reply, thought, value
         self.wrong = wrong  # values that must not be in the reply
         self.skill = skill
         self.age = age      # turns since the asked value was told
+        self.corrected = False  # the asked value is not the first that was told
 
 
 class Dialogue:
@@ -136,6 +137,7 @@ class Writer:
             thought = f"First it was {fact.old}, then it was {fact.value}. The last one counts."
         self.add(user, facts.answer(fact, r, polite), thought, fact.value, self.wrong_for(fact), skill="recall",
                  age=len(self.turns) - self.told_at[fact.key])
+        self.turns[-1].corrected = fact.old is not None
 
     def check(self, fact):
         """Is it so? Yes, or no and what it is."""

@@ -8,12 +8,12 @@ from dialogue import Dialogue, Turn, write_dialogue
 from words import Words
 
 
-def recall_dialogue(r, turns, skills=("recall",)):
-    """A dialogue of `turns` turns whose last asks for something said before."""
+def recall_dialogue(r, turns, skills=("recall",), corrected=False):
+    """A dialogue of `turns` turns whose last asks for something said before, and changed since if `corrected`."""
     while True:
         dialogue = write_dialogue(r, turns, held_out=True)
         last = dialogue.turns[-1]
-        if last.skill in skills and last.value:
+        if last.skill in skills and last.value and (last.corrected or not corrected):
             return dialogue
 
 
@@ -41,6 +41,8 @@ def sets(seed, count):
     for turns in (2, 4, 6, 8, 10, 12, 15, 20):
         r = random.Random(f"{seed}/recall/{turns}")
         out.append((f"recall, {turns} turns", [recall_dialogue(r, turns) for _ in range(count)]))
+    r = random.Random(f"{seed}/corrected")
+    out.append(("corrected", [recall_dialogue(r, r.randint(3, 12), corrected=True) for _ in range(count)]))
     for skill in ("recall two", "check", "list", "unknown", "count", "summary"):
         r = random.Random(f"{seed}/{skill}")
         out.append((skill, [recall_dialogue(r, r.randint(2, 12), (skill,)) for _ in range(count)]))

@@ -41,6 +41,7 @@ def options_from_command_line():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--log-every", type=int, default=50)
     parser.add_argument("--most-steps", type=int, default=1_000_000)
+    parser.add_argument("--eager", action="store_true", help="compile nothing")
     parser.add_argument("--compiled", type=pathlib.Path, help="file with compiled kernels: read when there, written else")
     return parser.parse_args()
 
@@ -105,7 +106,7 @@ def main():
         state = checkpoint.load(options.resume, network, muon, adam)
     recall = Recall(tokenizer, device)
     head = head_loss
-    if device != "cpu":
+    if device != "cpu" and not options.eager:
         if options.compiled and options.compiled.exists():
             torch.compiler.load_cache_artifacts(options.compiled.read_bytes())
         for layer in network.layers:
