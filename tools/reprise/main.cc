@@ -5,6 +5,7 @@
 
 #include "gpu/devices.h"
 #include "tools/reprise/bench_command.h"
+#include "tools/reprise/builtin_model.h"
 #include "tools/reprise/chat.h"
 #include "tools/reprise/generate.h"
 #include "tools/reprise/inspect.h"
@@ -129,8 +130,8 @@ int run(int argc, char** argv) {
   TokenizeOptions tokenize_options;
   CLI::App* tokenize_command = app.add_subcommand(
       "tokenize", "Read JSON strings, one a line, and write their token ids as JSON arrays");
-  tokenize_command->add_option("--model", tokenize_options.model, "A Hugging Face folder or a GGUF file")
-      ->required();
+  std::string tokenize_model;
+  tokenize_command->add_option("--model", tokenize_model, kModelHelp);
   RenderOptions render_options;
   CLI::App* render_command = app.add_subcommand(
       "render", "Read a JSON context and write the prompt that a chat template makes of it");
@@ -159,6 +160,7 @@ int run(int argc, char** argv) {
   if (generate_command.parsed()) return generate(generate_options);
   if (logits_command.parsed()) return print_logits(logits_options);
   if (tokenize_command->parsed()) {
+    tokenize_options.model = model_or_builtin(tokenize_model);
     std::ios::sync_with_stdio(false);
     return tokenize(tokenize_options, std::cin, std::cout, std::cerr);
   }

@@ -2,19 +2,21 @@
 
 #include "actors/engine.h"
 #include "protocol/http/log.h"
+#include "tools/reprise/builtin_model.h"
 
 namespace reprise::tools {
 
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
   actors::EngineOptions options{};
-  for (const ServedModel& model : config.models) {
+  std::vector<ServedModel> models = config.models;
+  if (models.empty()) models.push_back(model_at(model_or_builtin("")));
+  for (const ServedModel& model : models) {
     options.models.push_back({.name = model.name,
-                              .path = model.path,
+                              .path = model_or_builtin(model.path),
                               .compute = config.engine.compute,
                               .kv_dtype = config.engine.kv_dtype,
                               .isa = config.engine.isa});
   }
-  if (options.models.empty()) throw UsageError("--model: is needed");
   options.worker.device = config.engine.device;
   options.worker.threads = config.engine.threads;
   options.worker.state_bytes = 0;

@@ -1,9 +1,12 @@
 #include "tools/reprise/model_flags.h"
 
+#include "tools/reprise/builtin_model.h"
+
 namespace reprise::tools {
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& devices) {
-  command.add_option("--model", flags.model, "A Hugging Face folder or a GGUF file")->required();
+  command.add_option("--model", flags.model, kModelHelp);
+  command.parse_complete_callback([&flags] { flags.model = model_or_builtin(flags.model); });
   command.add_option("--device", flags.device, "Where to compute: " + devices)->capture_default_str();
   command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
       ->capture_default_str();

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""The program without --model: it finds the built-in model, which remembers what it was told. Usage: builtin_test.py PROGRAM"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv[1]
+
+
+def run(*arguments, text=None, **environment):
+    return subprocess.run([PROGRAM, *arguments], input=text, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **environment})
+
+
+def talk(*turns):
+    """The model's last reply to a user who says these turns one after the other."""
+    prompt, reply = "", ""
+    for turn in turns:
+        prompt += f"<|im_start|>user\n{turn}<|im_end|>\n<|im_start|>assistant\n"
+        done = run("generate", "--json", "--max-tokens", "60", "--prompt", prompt)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert answer["finish_reason"] == "stop", answer
+        reply = answer["text"]
+        prompt += reply + "<|im_end|>\n"
+    return reply
+
+
+class Builtin(unittest.TestCase):
+    def test_remembers(self):
+        self.assertIn("Esther", talk("My name is Esther.", "My helmet is teal.", "What is 3 + 4?", "What is my name?"))
+
+    def test_takes_a_correction(self):
+        reply = talk("My helmet is teal.", "No, it is maroon.", "What colour is my helmet?")
+        self.assertIn("maroon", reply)
+        self.assertNotIn("teal", reply)
+
+    def test_other_commands_find_it(self):
+        self.assertIn("qwen3_5", run("inspect").stdout)
+        self.assertEqual(run("tokenize", text='"<|im_end|>"\n').returncode, 0)
+        self.assertEqual(run("logits", "--tokens", "1 2 3").returncode, 0)
+
+    def test_the_environment_names_another(self):
+        done = run("inspect", REPRISE_BUILTIN_MODEL="/nowhere/at/all")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/at/all", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
