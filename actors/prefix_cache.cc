@@ -97,6 +97,26 @@ struct PrefixCache::Impl {
     queue.add(entry);
   }
 
+  // The oldest flight at or below the node that began before `self` and is none of `passed`, as far as a
+  // short search finds it; 0: none.
+  static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed) {
+    constexpr int kMostNodes = 256;
+    FlightId oldest = self;
+    std::vector<const Node*> open = {node};
+    for (int looked = 0; !open.empty() && looked < kMostNodes; ++looked) {
+      const Node* next = open.back();
+      open.pop_back();
+      for (const FlightId flight : next->flights()) {
+        const bool known = std::find(passed.begin(), passed.end(), flight) != passed.end();
+        if (!known && flight < oldest) oldest = flight;
+      }
+      next->for_each_child([&](const Node* child) {
+        if (child->count(PrefixTree::kFlight) > 0) open.push_back(child);
+      });
+    }
+    return oldest == self ? 0 : oldest;
+  }
+
   void refresh(CacheEntry& entry, CacheTime now) {
     queue.remove(entry);
     entry.last_use = now;
@@ -194,14 +214,27 @@ void PrefixCache::end_flight(FlightId flight) {
 }
 
 std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt) const {
+  return lead(name_space, prompt, 0, {});
+}
+
+std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt, FlightId self,
+                                        std::span<const FlightId> passed) const {
   const CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return std::nullopt;
-  const Place place = impl_->tree.match(space->root, prompt);
-  const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
-  const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
+  Place place = impl_->tree.match(space->root, prompt);
   const std::uint32_t have = impl_->best_for(place, prompt.size()).at;
-  if (at <= have || at - have < impl_->options.worth_waiting) return std::nullopt;
-  return Leader{PrefixTree::find_below(shared.node, PrefixTree::kFlight)->flights().front(), at};
+  for (;;) {
+    const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
+    const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
+    if (at <= have || at - have < impl_->options.worth_waiting) return std::nullopt;
+    if (self == 0) {
+      return Leader{PrefixTree::find_below(shared.node, PrefixTree::kFlight)->flights().front(), at};
+    }
+    if (const FlightId flight = Impl::older_flight(shared.node, self, passed)) return Leader{flight, at};
+    const Node* parent = shared.node->parent();
+    if (parent == nullptr) return std::nullopt;
+    place = PrefixTree::above(shared, parent->depth());
+  }
 }
 
 // -- lookup

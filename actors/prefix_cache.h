@@ -160,6 +160,10 @@ class PrefixCache {
   /// The flight that shares most with this prompt, if it shares enough more than entries can give. Of several
   /// the one that began first, as far as that is cheap to tell.
   std::optional<Leader> lead(std::string_view name_space, std::span<const TokenId> prompt) const;
+  /// The same for a prompt that is in flight itself: only older flights lead, so that no two wait for each
+  /// other, and none of `passed`, which are beyond the place already.
+  std::optional<Leader> lead(std::string_view name_space, std::span<const TokenId> prompt, FlightId self,
+                             std::span<const FlightId> passed) const;
 
   // -- lookup
 

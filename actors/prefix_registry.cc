@@ -15,6 +15,7 @@ namespace {
 // For answers of the worker, which may be in the middle of a long step.
 constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
+constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
 }  // namespace
 
@@ -49,7 +50,6 @@ void PrefixRegistry::on(BindRegistry bind) {
 Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   expire();
   const std::span<const TokenId> prompt = *announce.prompt;
-  const std::optional<Leader> leader = cache_.lead(announce.name_space, prompt);
   const Sighting seen = cache_.peek(announce.name_space, prompt);
   protocol::Announced announced{
       .known = seen.known, .restorable = seen.restorable, .branch = seen.branch, .waited = false};
@@ -60,10 +60,16 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.prompt = announce.prompt;
   flight.known = seen.known;
   publish();
-  if (leader) {
+  // One that has passed the place where the two part is no use; another may be on its way to it.
+  const FlightId self = flight.in_cache;
+  std::vector<FlightId> passed;
+  for (int tries = 0; tries < kMostLeaders && !announced.waited; ++tries) {
+    const std::optional<Leader> leader = cache_.lead(announce.name_space, *announce.prompt, self, passed);
+    if (!leader) break;
     Task<bool> following = follow(*leader);
     announced.waited = co_await following;
     if (announced.waited) announced.restorable = std::max(announced.restorable, leader->at);
+    passed.push_back(leader->flight);
   }
   co_return announced;
 }

@@ -41,7 +41,8 @@ Task<void> RequestActor::prefill_history() {
   Task<Failure> restoring = restore(computation);
   if (Failure failure = co_await restoring) co_return;
   if (computation.report.restored_tokens >= end) co_return;
-  computation.plan = {{.at = end, .origin = protocol::Origin::kHistory}};
+  // It is where the next user message starts, which is kept.
+  computation.plan = {{.at = end, .origin = protocol::Origin::kLastUser}};
   Task<Failure> prefilling = prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;
   Task<void> inserting = inserts_done();

@@ -36,6 +36,22 @@ TEST_F(PrefixCacheFlights, TheOneThatSharesMostLeads) {
   EXPECT_EQ(cache().stats().flights, 2u);
 }
 
+TEST_F(PrefixCacheFlights, OneInFlightFollowsOlderOnesAlone) {
+  options.worth_waiting = 1;
+  const FlightId a = cache().begin_flight("", List{1, 2, 3, 4}, now());
+  const FlightId b = cache().begin_flight("", List{1, 2, 3, 5}, now());
+  const FlightId c = cache().begin_flight("", List{1, 2, 6}, now());
+  const FlightId d = cache().begin_flight("", List{1, 2, 3, 4}, now());
+  EXPECT_FALSE(cache().lead("", List{1, 2, 3, 4}, a, {}));
+  EXPECT_EQ(cache().lead("", List{1, 2, 3, 5}, b, {})->flight, a);
+  EXPECT_FALSE(cache().lead("", List{1, 2, 3, 5}, b, std::vector{a}));
+  EXPECT_EQ(cache().lead("", List{1, 2, 6}, c, std::vector{a})->flight, b);
+  EXPECT_EQ(cache().lead("", List{1, 2, 6}, c, std::vector{a})->at, 2u);
+  EXPECT_EQ(cache().lead("", List{1, 2, 3, 4}, d, {})->flight, a);
+  EXPECT_EQ(cache().lead("", List{1, 2, 3, 4}, d, std::vector{a})->flight, b);
+  EXPECT_EQ(cache().lead("", List{1, 2, 3, 4}, d, std::vector{a, b})->flight, c);
+}
+
 TEST_F(PrefixCacheFlights, OnAGridLeadersCheckpointOnIt) {
   options.worth_waiting = 1;
   options.grid = 4;
