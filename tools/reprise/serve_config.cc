@@ -181,20 +181,28 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number("limits.nesting", "--max-nesting", request.nesting, 8, 1024,
                "Nested arrays and objects of a body");
 
-  table.text("engine.device", "--device", config.engine.device, "Where to compute: cpu");
+  table.text("engine.device", "--device", config.engine.device,
+             "Where to compute: cpu, or cpu-grid for tests");
   table.text("engine.compute", "--compute", config.engine.compute, "f32: the reference; auto: the fastest");
   table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype, "Keys and values as f32, bf16 or auto");
   table.text("engine.isa", "--isa", config.engine.isa, "Force a set of kernels: plain, neon, avx2, avx512");
   table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
                "Threads to compute with, 0 for one a core");
+  table.number("engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
+               "MiB for sequences and snapshots, 0: half of the memory that is free");
 
   table.toggle("cache.enabled", "--no-cache", "false", config.cache.enabled, "Compute every prompt anew");
   table.number("cache.budget_mb", "--cache-budget-mb", config.cache.budget_mb, 0, kAny,
-               "MiB for sequences and snapshots, 0: chosen by the server");
+               "MiB for the snapshots of a model, 0: all that sequences do not need");
   table.number("cache.max_entries", "--cache-max-entries", config.cache.max_entries, 0, kAny,
-               "Snapshots kept, 0: as many as fit");
+               "Snapshots kept of a model, 0: at most 10,000");
   table.seconds("cache.ttl", "--cache-ttl", config.cache.ttl, 0, 365 * kDay,
                 "For a snapshot to live unused, 0: for ever");
+  table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru or forks");
+  table.number("cache.verify_percent", "--cache-verify-percent", config.cache.verify_percent, 0, 100,
+               "Hits that are computed again in idle time and compared");
+  table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", config.cache.idle_prefill,
+               "Do not prefill the next turn's history in idle time");
   table.number("queue.length", "--queue-length", config.queue.length, 1, 1'000'000,
                "Requests that may wait, over it 429");
   table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay, "For a request to wait at most");

@@ -29,6 +29,9 @@ struct CacheConfig {
   std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
   std::uint64_t max_entries = 0;
   std::chrono::milliseconds ttl{0};  // 0: for ever
+  std::string policy = "forks";
+  std::uint32_t verify_percent = 0;
+  bool idle_prefill = true;
 };
 
 struct QueueConfig {
@@ -42,6 +45,7 @@ struct ServeConfig {
   bool share_tenant = false;
   std::vector<ServedModel> models{};  // empty: the built-in model alone
   EngineFlags engine{};               // its `model` is not used here
+  std::uint64_t state_mb = 0;         // 0: half of the memory that is free
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";
