@@ -270,14 +270,14 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
 
 TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   EngineOptions wish = options();
-  wish.longest_step = 300ms;
+  wish.longest_step = 1500ms;
   EngineHarness harness(wish);
   const TokenList prompt = random_tokens(200, 2);
   const Reply good = harness.ask(prompt);
-  harness.engine().inject({.kind = protocol::InjectFault::Kind::kHang, .hang_ms = 3000});
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kHang, .hang_ms = 8000});
   const auto begin = std::chrono::steady_clock::now();
   const Reply hung = harness.ask(prompt + random_tokens(10, 1));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2500ms) << "it did not wait for the device";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 7s) << "it did not wait for the device";
   ASSERT_TRUE(hung.error.has_value());
   EXPECT_EQ(hung.error->code, protocol::ServiceErrorCode::kUnavailable);
   EXPECT_TRUE(ask_until_available(harness, prompt, 6).choices == good.choices);
@@ -305,10 +305,14 @@ TEST_P(StressTest, ASlowClientPausesItselfAlone) {
   auto slow = harness.engine().generate(EngineHarness::request(random_tokens(50, 1), 1000));
   const Reply quick = harness.ask(random_tokens(50, 2), 300);
   EXPECT_EQ(quick.tokens().size(), 300U);
-  std::this_thread::sleep_for(20ms);
-  const double before = harness.figure("decode_tokens_total");
-  std::this_thread::sleep_for(50ms);
-  EXPECT_EQ(harness.figure("decode_tokens_total"), before) << "the slow one is paused";
+  // It comes to a halt when its window is full, long before its end.
+  double before = -1;
+  EXPECT_TRUE(harness.eventually([&] {
+    const double now = harness.figure("decode_tokens_total");
+    std::this_thread::sleep_for(50ms);
+    return std::exchange(before, now) == now;
+  }));
+  EXPECT_LT(before, 300 + 500);
   const Reply late = read_all(std::move(slow));
   EXPECT_EQ(late.tokens().size(), 1000U);
   EXPECT_TRUE(late.choices == harness.cold(random_tokens(50, 1), 1000).choices);
