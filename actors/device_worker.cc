@@ -1,5 +1,6 @@
-// Jobs on models, sequences and snapshots. How steps are made is in device_worker_step.cc, how memory is
-// found in device_worker_memory.cc.
+// Jobs on models, sequences and snapshots. The jobs that give a sequence work are in device_worker_jobs.cc,
+// steps in device_worker_step.cc, ends and faults in device_worker_faults.cc, and how memory is found in
+// device_worker_memory.cc.
 
 #include "actors/device_worker.h"
 

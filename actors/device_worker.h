@@ -118,9 +118,11 @@ class DeviceWorker : public runtime::Actor {
   void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
   void take_checkpoint(LoadedArch& arch, SequenceRun& run);
   bool checkpoint_is_due(const SequenceRun& run) const;
-  void sample(LoadedArch& arch, SequenceRun& run);
+  void sample(SequenceRun& run);
   void send(SequenceRun& run, protocol::DecodeEvent event);
   runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
+
+  // -- device_worker_faults.cc
   void end_work(SequenceRun& run, const protocol::JobError& error);
   void fail_arch(LoadedArch& arch, const std::string& why);
   void give_up_if_stuck();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "actors/device_worker.h"
 #include "protocol/token_hash.h"
@@ -35,131 +34,6 @@ std::int64_t now_ns() {
 }
 
 }  // namespace
-
-models::SamplingParams sampling_params(const protocol::Sampling& sampling) {
-  models::SamplingParams params;
-  const auto set = [](auto& to, const auto& from) {
-    if (from) to = *from;
-  };
-  set(params.temperature, sampling.temperature);
-  set(params.top_k, sampling.top_k);
-  set(params.top_p, sampling.top_p);
-  set(params.min_p, sampling.min_p);
-  set(params.repetition_penalty, sampling.repetition_penalty);
-  set(params.repetition_last_n, sampling.repetition_last_n);
-  set(params.presence_penalty, sampling.presence_penalty);
-  set(params.frequency_penalty, sampling.frequency_penalty);
-  set(params.seed, sampling.seed);
-  for (const auto& [token, bias] : sampling.logit_bias) params.logit_bias.push_back({token, bias});
-  params.logprobs = sampling.logprobs;
-  return params;
-}
-
-// -- jobs that give a sequence work
-
-void DeviceWorker::on(protocol::Prefill job,
-                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply) {
-  using Result = protocol::JobResult<protocol::Prefilled>;
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such sequence"}));
-  if (arch->failed) return reply.answer(Result(JobError{JobFault::kDeviceFailed, "the model has failed"}));
-  const auto refuse = [&](std::string why) {
-    reply.answer(Result(JobError{JobFault::kBadJob, std::move(why)}));
-  };
-  if (run->phase != Phase::kIdle || run->in_step || !run->state) return refuse("the sequence is not at rest");
-  if (!job.tokens || job.end > job.tokens->size() || job.end <= run->stored()) {
-    return refuse("a prefill must go beyond what the sequence holds and not beyond its tokens");
-  }
-  const auto vocab = static_cast<protocol::TokenId>(arch->model().config().vocab);
-  for (std::uint32_t i = 0; i < job.end; ++i) {
-    const protocol::TokenId token = (*job.tokens)[i];
-    if (token < 0 || token >= vocab) {
-      return refuse("token " + std::to_string(token) + " is not in the vocabulary of " +
-                    std::to_string(vocab));
-    }
-  }
-  if (run->stored() % arch->rules().grid != 0) return refuse("a prefill goes on from a place on the grid");
-  run->checkpoints.clear();
-  for (const std::uint32_t at : job.checkpoints) {
-    const bool ascending = run->checkpoints.empty() || at > run->checkpoints.back();
-    if (!ascending || at % arch->rules().grid != 0 || at > job.end) {
-      return refuse("checkpoints must ascend, on the grid, within the prefill");
-    }
-    if (at > run->stored()) run->checkpoints.push_back(at);
-  }
-  for (const std::uint32_t at : std::exchange(run->early_checkpoints, {})) {
-    const auto place = std::lower_bound(run->checkpoints.begin(), run->checkpoints.end(), at);
-    if (at > run->stored() && at <= job.end && (place == run->checkpoints.end() || *place != at)) {
-      run->checkpoints.insert(place, at);
-    }
-  }
-  run->prompt = std::move(job.tokens);
-  run->prompt_end = job.end;
-  run->decoded.clear();
-  run->logits.clear();
-  run->want_digest = job.want_digest;
-  run->report_to = std::move(job.report_to);
-  run->prefilled = std::move(reply);
-  run->computed = 0;
-  run->shared_pages = 0;
-  run->phase = Phase::kPrefill;
-  kick();
-}
-
-bool DeviceWorker::on(protocol::AddCheckpoint job) {
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr || job.at % arch->rules().grid != 0) return false;
-  if (run->phase == Phase::kIdle && !run->prompt && run->state) {  // it may overtake the prefill
-    if (job.at > run->stored()) run->early_checkpoints.push_back(job.at);
-    return job.at > run->stored();
-  }
-  if (run->phase != Phase::kPrefill) return false;
-  const bool planned =
-      std::find(run->checkpoints.begin(), run->checkpoints.end(), job.at) != run->checkpoints.end();
-  if (!planned) {
-    if (job.at <= run->reached() || job.at > run->prompt_end) return false;
-    run->checkpoints.insert(std::upper_bound(run->checkpoints.begin(), run->checkpoints.end(), job.at),
-                            job.at);
-  }
-  run->priority = protocol::Priority::kNormal;
-  kick();
-  return true;
-}
-
-void DeviceWorker::on(protocol::Decode job) {
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  const auto refuse = [&](JobFault fault, std::string why) {
-    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = {fault, std::move(why)}};
-    static_cast<void>(job.out.try_write(event));
-    job.out.close();
-  };
-  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
-  if (arch->failed) return refuse(JobFault::kDeviceFailed, "the model has failed");
-  if (run->phase != Phase::kIdle || run->logits.empty()) {
-    return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
-  }
-  models::SamplingParams params = sampling_params(job.sampling);
-  const std::size_t vocab = arch->model().config().vocab;
-  if (const auto errors = params.validate(vocab); !errors.empty()) {
-    return refuse(JobFault::kBadJob, errors.front().describe());
-  }
-  run->sampler.emplace(std::move(params), vocab, job.choice);
-  for (std::uint32_t i = 0; i < run->prompt_end; ++i) {
-    run->sampler->accept((*run->prompt)[i], models::TokenOrigin::kPrompt);
-  }
-  run->out = std::move(job.out);
-  run->max_tokens = std::max(job.max_tokens, 1U);
-  run->stop_tokens = std::move(job.stop_tokens);
-  run->awaits_credit = false;
-  run->phase = Phase::kDecode;
-  sample(*arch, *run);
-  kick();
-}
-
-// -- the step
 
 void DeviceWorker::on(RunStep) {
   step_posted_ = false;
@@ -390,11 +264,11 @@ void DeviceWorker::take_checkpoint(LoadedArch& arch, SequenceRun& run) {
 void DeviceWorker::finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits) {
   if (run.stored() <= run.settled()) return;  // it was catching up
   run.logits.assign(logits, logits + arch.model().config().vocab);
-  sample(arch, run);
+  sample(run);
 }
 
 // The next token from run.logits.
-void DeviceWorker::sample(LoadedArch& arch, SequenceRun& run) {
+void DeviceWorker::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
   const models::SampleResult result = run.sampler->sample(run.logits, sampler_scratch_);
   if (const auto* error = std::get_if<models::SampleError>(&result)) {
@@ -415,7 +289,6 @@ void DeviceWorker::sample(LoadedArch& arch, SequenceRun& run) {
   } else if (run.decoded.size() >= run.max_tokens) {
     event.end = DecodeEnd::kLength;
   }
-  static_cast<void>(arch);
   send(run, std::move(event));
 }
 
@@ -448,98 +321,6 @@ runtime::Task<void> DeviceWorker::send_when_credited(protocol::SequenceId id, De
     run->out.close();
   }
   kick();
-}
-
-// -- ends
-
-void DeviceWorker::end_work(SequenceRun& run, const JobError& error) {
-  const Phase phase = std::exchange(run.phase, Phase::kIdle);
-  run.checkpoints.clear();
-  if (phase == Phase::kPrefill) {
-    auto reply = std::move(run.prefilled);
-    reply.answer(protocol::JobResult<protocol::Prefilled>(error));
-  } else if (phase == Phase::kDecode) {
-    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error};
-    // Without credit the reader learns of it by the end of the stream.
-    if (!run.awaits_credit) static_cast<void>(run.out.try_write(event));
-    run.out.fail({runtime::ErrorCode::kFailed, error.message});
-  }
-}
-
-void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why) {
-  WorkerFigures::add(options_.figures->faults);
-  arch.failed = true;
-  const JobError error{JobFault::kDeviceFailed, "the device failed: " + why};
-  for (auto& [number, run] : arch.sequences()) {
-    end_work(run, error);
-    run.state.reset();
-  }
-  std::vector<std::uint64_t> snapshots;
-  for (const auto& [number, record] : arch.snapshots()) snapshots.push_back(number);
-  for (const std::uint64_t number : snapshots) {
-    arch.remove(protocol::SnapshotId{.generation = arch.generation(), .number = number});
-  }
-  memory_changed();
-  if (options_.supervisor) {
-    options_.supervisor.tell(protocol::ArchFailed{.arch = arch.describe().arch, .why = why});
-  }
-}
-
-void DeviceWorker::give_up_if_stuck() {
-  const auto now = std::chrono::steady_clock::now();
-  if (short_since_ == std::chrono::steady_clock::time_point{}) {
-    short_since_ = now;
-    return;
-  }
-  if (now - short_since_ < options_.patience) return;
-  short_since_ = {};
-  // Whoever computes would have made progress; so the oldest that is short gets its answer.
-  SequenceRun* oldest = nullptr;
-  for (const auto& arch : archs_) {
-    for (auto& [number, run] : arch->sequences()) {
-      if (run.phase == Phase::kIdle || run.awaits_credit) continue;
-      if (oldest == nullptr || run.order < oldest->order) oldest = &run;
-    }
-  }
-  const JobError error{JobFault::kNoMemory, "the device's memory is taken and nothing more can be freed"};
-  if (oldest != nullptr) return end_work(*oldest, error);
-  if (waiting_.empty()) return;
-  std::uint64_t running = 0;
-  for (const auto& arch : archs_) running += arch->sequences().size();
-  if (running > 0) return;  // they may pause or finish; whoever waits has its own patience
-  waiting_.front().reply.answer(protocol::JobResult<protocol::Opened>(error));
-  waiting_.pop_front();
-}
-
-void DeviceWorker::inject_faults(LoadedArch& arch) {
-  if (!fault_) return;
-  if (fault_->after_steps > 0) {
-    --fault_->after_steps;
-    return;
-  }
-  const protocol::InjectFault fault = *fault_;
-  fault_.reset();
-  using Kind = protocol::InjectFault::Kind;
-  switch (fault.kind) {
-    case Kind::kOutOfMemory:
-      throw std::bad_alloc();
-    case Kind::kFailedStep:
-      throw std::runtime_error("a fault was injected");
-    case Kind::kNanState:
-      for (const auto* slices : {&work_.prefills, &work_.decodes}) {
-        for (const models::Slice& slice : *slices) {
-          // All ones is NaN as f32 and as bf16.
-          if (arch.slot_bytes() > 0) std::memset(slice.sequence->slot_data(), 0xff, arch.slot_bytes());
-          if (arch.page_bytes() > 0) std::memset(slice.sequence->page_data(0), 0xff, arch.page_bytes());
-        }
-      }
-      break;
-    case Kind::kHang:
-      std::this_thread::sleep_for(std::chrono::milliseconds(fault.hang_ms));
-      break;
-    case Kind::kDamage:
-      break;
-  }
 }
 
 }  // namespace reprise::actors
