@@ -296,15 +296,16 @@ protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
   return memory;
 }
 
-void DeviceWorker::on(protocol::InjectFault job) {
-  if (!options_.obey_faults) return;
+protocol::Nothing DeviceWorker::on(protocol::InjectFault job) {
+  if (!options_.obey_faults) return {};
   if (job.kind == protocol::InjectFault::Kind::kDamage) {
     for (const auto& arch : archs_) {
       for (auto& [number, record] : arch->snapshots()) arch->store().damage(record.state);
     }
-    return;
+    return {};
   }
   fault_ = job;
+  return {};
 }
 
 }  // namespace reprise::actors

@@ -78,7 +78,7 @@ class DeviceWorker : public runtime::Actor {
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);
   protocol::Memory on(protocol::QueryMemory);
-  void on(protocol::InjectFault job);
+  protocol::Nothing on(protocol::InjectFault job);
   void on(RunStep);
   void on(StepDone);
 

@@ -53,8 +53,10 @@ class Engine : public protocol::Service {
   /// Until every model is loaded or has failed; the error of the first that failed.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
-  /// For tests, where the worker was made to obey.
-  void inject(protocol::InjectFault fault) { supervisor_.tell(fault); }
+  /// For tests, where the worker was made to obey. Returns when the worker knows.
+  void inject(protocol::InjectFault fault) {
+    static_cast<void>(supervisor_.ask_blocking(fault, std::chrono::seconds(60)));
+  }
   std::size_t running_requests() { return requests_->size(); }
   const WorkerFigures& worker_figures() const { return *options_.worker.figures; }
 

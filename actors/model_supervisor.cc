@@ -257,6 +257,12 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
 
 // -- faults
 
+Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
+  auto asked = worker_.ask(fault, kLoadDeadline);
+  const Result<protocol::Nothing> injected = co_await asked;
+  co_return injected.ok() ? *injected : protocol::Nothing{};
+}
+
 void ModelSupervisor::on(protocol::ArchFailed failed) {
   for (auto& [name, managed] : models_) {
     if (managed.arch == failed.arch && !managed.loading) {

@@ -105,7 +105,7 @@ class ModelSupervisor : public runtime::Actor {
   void on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> reply);
   runtime::Task<bool> on(UnloadModel unload);
   void on(protocol::ArchFailed failed);
-  void on(protocol::InjectFault fault) { worker_.tell(fault); }
+  runtime::Task<protocol::Nothing> on(protocol::InjectFault fault);
 
  private:
   struct Managed {

@@ -141,8 +141,8 @@ struct OpenSequence {
   Priority priority = Priority::kNormal;
 };
 
-/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket, for
-/// a sender that gave up waiting and cannot know whether it was opened.
+/// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket,
+/// for a sender that gave up waiting and cannot know whether it was opened.
 struct CloseSequence {
   ArchId arch;
   std::uint64_t ticket = 0;
@@ -283,6 +283,7 @@ struct QueryMemory {
 
 /// For tests of what happens when things break. A worker obeys only if it was made to.
 struct InjectFault {
+  using Reply = Nothing;
   enum class Kind : std::uint8_t { kOutOfMemory, kFailedStep, kNanState, kHang, kDamage };
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
