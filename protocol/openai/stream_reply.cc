@@ -74,7 +74,8 @@ void StreamReply::delta(Delta event, std::string& out) {
     for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
   }
   if (now.parser) return write_pieces(event.choice, now.parser->push(event.text), out);
-  if (event.text.empty()) return;
+  // Without text there is still a token to tell, to who asked for tokens.
+  if (event.text.empty() && !(options_.return_token_ids && !now.tokens.empty())) return;
   open_chunk(event.choice, out);
   append_json_string(out, event.text);
   close_chunk(event.choice, {}, nullptr, out);
