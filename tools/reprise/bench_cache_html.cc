@@ -172,7 +172,11 @@ std::string cache_bench_html(const CacheBenchResult& result) {
   out += "<h2>Goals</h2>\n<table><tr><th></th><th>asked</th><th>found</th><th></th></tr>\n";
   for (const CacheGoal& goal : cache_goals(result)) {
     out += "<tr><td>" + escaped(goal.name) + "</td><td>" + escaped(goal.asked) + "</td><td>" +
-           escaped(goal.found) + "</td><td>" + (goal.reached ? "PASS" : "SHORT") + "</td></tr>\n";
+           escaped(goal.found) + "</td><td>" +
+           (!goal.certain  ? "UNSURE"
+            : goal.reached ? "PASS"
+                           : "SHORT") +
+           "</td></tr>\n";
   }
   out += "</table>\n<h2>All rows</h2>\n" + table(result);
   for (const std::string& remark : cache_bench_remarks()) out += "<p>" + escaped(remark) + "</p>\n";
