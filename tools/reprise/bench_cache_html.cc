@@ -122,15 +122,17 @@ std::string bars(const std::vector<const CacheRow*>& rows) {
 
 std::string table(const CacheBenchResult& result) {
   std::string out =
-      "<table><tr><th></th><th>cold ms</th><th>warm ms</th><th>sooner</th><th>prompt</th><th>shared</th>"
+      "<table><tr><th></th><th>times</th><th>cold ms</th><th>warm "
+      "ms</th><th>sooner</th><th>prompt</th><th>shared</th>"
       "<th>restored</th><th>asked</th><th></th><th>answer</th></tr>\n";
   for (const CacheRow& row : result.rows) {
     out += "<tr><td>" + escaped(row.kind + ": " + row.name) + "</td>";
     if (!row.skipped.empty()) {
-      out += "<td colspan=\"9\">skipped: " + escaped(row.skipped) + "</td></tr>\n";
+      out += "<td colspan=\"10\">skipped: " + escaped(row.skipped) + "</td></tr>\n";
       continue;
     }
     const auto cell = [&](const std::string& text) { out += "<td>" + escaped(text) + "</td>"; };
+    cell(std::to_string(row.warm.all.size()));
     cell(number(row.cold.median() * 1e3));
     cell(number(row.warm.median() * 1e3));
     cell(number(row.speedup()) + "x");

@@ -35,10 +35,11 @@ const char* verdict(const CacheGoal& goal) {
 std::string row_line(const CacheRow& row) {
   const std::string begin = format("  %-36s", row.name.c_str());
   if (!row.skipped.empty()) return begin + " skipped: " + row.skipped + "\n";
-  std::string line = begin + format(" %10.1f %10.1f %7.1fx %7u %7u %8u %6u  %-5s %s", row.cold.median() * 1e3,
-                                    row.warm.median() * 1e3, row.speedup(), row.prompt_tokens,
-                                    row.shared_tokens, row.restored_tokens, row.asked_tokens,
-                                    verdict(row.enough()), row.differences == 0 ? "same" : "DIFFERS");
+  std::string line =
+      begin + format(" %5zu %10.1f %10.1f %7.1fx %7u %7u %8u %6u  %-5s %s", row.warm.all.size(),
+                     row.cold.median() * 1e3, row.warm.median() * 1e3, row.speedup(), row.prompt_tokens,
+                     row.shared_tokens, row.restored_tokens, row.asked_tokens, verdict(row.enough()),
+                     row.differences == 0 ? "same" : "DIFFERS");
   if (!row.enough()) line += " (" + row.reason + ")";
   return line + "\n";
 }
@@ -49,8 +50,8 @@ std::string rows_of(const CacheBenchResult& result, const char* kind, const char
     if (row.kind == kind) out += row_line(row);
   }
   if (out.empty()) return {};
-  return format("%-38s %10s %10s %8s %7s %7s %8s %6s  %-5s %s\n", title, "cold ms", "warm ms", "sooner",
-                "prompt", "shared", "restored", "asked", "", "answer") +
+  return format("%-38s %5s %10s %10s %8s %7s %7s %8s %6s  %-5s %s\n", title, "times", "cold ms", "warm ms",
+                "sooner", "prompt", "shared", "restored", "asked", "", "answer") +
          out + "\n";
 }
 
