@@ -65,7 +65,7 @@ class BenchCacheTest(unittest.TestCase):
         self.assertEqual(result["crowd"]["cold_requests"], 10)
         # How many were under way together, and so computed the same, is up to the clock.
         self.assertGreater(result["crowd"]["restored_tokens"], 0)
-        self.assertGreaterEqual(result["miss"]["pairs"], 5)
+        self.assertGreaterEqual(result["miss"]["rounds"], 5)
         self.assertGreater(result["snapshot"]["bytes"], 0)
         self.assertIn("<svg", html)
         self.assertNotIn("http", html.replace("http-equiv", ""))

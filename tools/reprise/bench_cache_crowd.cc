@@ -12,7 +12,6 @@ namespace reprise::tools {
 namespace {
 
 constexpr std::uint32_t kQuestionTokens = 16;
-constexpr unsigned kLeastPairs = 5;
 
 // Asks all prompts, so many at a time, each once. Throws what the first that failed has thrown.
 std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<protocol::TokenList>& prompts,
@@ -89,31 +88,41 @@ MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, c
                         const TimeBudget& budget) {
   std::fprintf(stderr, "reprise: the cost of a miss\n");
   BenchClient without(options.engine, false);
-  MissResult miss{
-      .prompt_tokens = world.prompt, .with_cache = {}, .without = {}, .wall_ratios = {}, .cpu_ratios = {}};
+  MissResult miss{.prompt_tokens = world.prompt};
   without.ask(world.tokens(world.prompt, 70), 1, "", true);  // brings its weights into memory
   struct Cost {
     double wall;
     double processor;
   };
-  const auto ask = [&](BenchClient& engine, const protocol::TokenList& prompt,
-                       const std::string& name_space) {
+  const auto ask = [&](BenchClient& engine, const protocol::TokenList& prompt, const std::string& name_space,
+                       bool cached) {
     const double before = processor_seconds();
-    const BenchAnswer answer = engine.ask(prompt, 1, name_space, true);
+    const BenchAnswer answer = engine.ask(prompt, 1, name_space, cached);
     engine.rest();
     return Cost{answer.first_token_seconds, processor_seconds() - before};
   };
-  const unsigned pairs = std::max(options.repeat, kLeastPairs);
-  for (unsigned i = 0; i < pairs && (i == 0 || budget.left() > 0); ++i) {
+  const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
+  for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
     const protocol::TokenList prompt = world.tokens(world.prompt, 71 + i);
-    Cost none{};
-    if (i % 2 == 1) none = ask(without, prompt, "");
-    const Cost missed = ask(client, prompt, "miss " + std::to_string(i));
-    if (i % 2 == 0) none = ask(without, prompt, "");
+    Cost missed{}, refused{}, none{};
+    for (unsigned turn = 0; turn < 3; ++turn) {  // each round begins with another one
+      switch ((i + turn) % 3) {
+        case 0:
+          missed = ask(client, prompt, "miss " + std::to_string(i), true);
+          break;
+        case 1:
+          none = ask(without, prompt, "", true);
+          break;
+        default:
+          refused = ask(client, prompt, "", false);
+      }
+    }
     miss.with_cache.all.push_back(missed.wall);
+    miss.refused.all.push_back(refused.wall);
     miss.without.all.push_back(none.wall);
     miss.wall_ratios.all.push_back(missed.wall / none.wall);
     miss.cpu_ratios.all.push_back(missed.processor / std::max(none.processor, 1e-6));
+    miss.control_ratios.all.push_back(refused.wall / none.wall);
   }
   return miss;
 }

@@ -13,7 +13,7 @@ namespace reprise::tools {
 CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
                           const RawWorld& world, const TimeBudget& budget);
 
-/// New prompts on `client`, and on an engine without a cache, in turn.
+/// New prompts on `client`, with its cache and without, and on an engine that has none, in turn.
 MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, const RawWorld& world,
                         const TimeBudget& budget);
 

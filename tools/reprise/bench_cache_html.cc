@@ -122,15 +122,17 @@ std::string bars(const std::vector<const CacheRow*>& rows) {
 
 std::string table(const CacheBenchResult& result) {
   std::string out =
-      "<table><tr><th></th><th>cold ms</th><th>warm ms</th><th>sooner</th><th>prompt</th><th>shared</th>"
+      "<table><tr><th></th><th>times</th><th>cold ms</th><th>warm "
+      "ms</th><th>sooner</th><th>prompt</th><th>shared</th>"
       "<th>restored</th><th>asked</th><th></th><th>answer</th></tr>\n";
   for (const CacheRow& row : result.rows) {
     out += "<tr><td>" + escaped(row.kind + ": " + row.name) + "</td>";
     if (!row.skipped.empty()) {
-      out += "<td colspan=\"9\">skipped: " + escaped(row.skipped) + "</td></tr>\n";
+      out += "<td colspan=\"10\">skipped: " + escaped(row.skipped) + "</td></tr>\n";
       continue;
     }
     const auto cell = [&](const std::string& text) { out += "<td>" + escaped(text) + "</td>"; };
+    cell(std::to_string(row.warm.all.size()));
     cell(number(row.cold.median() * 1e3));
     cell(number(row.warm.median() * 1e3));
     cell(number(row.speedup()) + "x");
@@ -172,7 +174,11 @@ std::string cache_bench_html(const CacheBenchResult& result) {
   out += "<h2>Goals</h2>\n<table><tr><th></th><th>asked</th><th>found</th><th></th></tr>\n";
   for (const CacheGoal& goal : cache_goals(result)) {
     out += "<tr><td>" + escaped(goal.name) + "</td><td>" + escaped(goal.asked) + "</td><td>" +
-           escaped(goal.found) + "</td><td>" + (goal.reached ? "PASS" : "SHORT") + "</td></tr>\n";
+           escaped(goal.found) + "</td><td>" +
+           (!goal.certain  ? "UNSURE"
+            : goal.reached ? "PASS"
+                           : "SHORT") +
+           "</td></tr>\n";
   }
   out += "</table>\n<h2>All rows</h2>\n" + table(result);
   for (const std::string& remark : cache_bench_remarks()) out += "<p>" + escaped(remark) + "</p>\n";

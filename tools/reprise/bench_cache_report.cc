@@ -1,5 +1,6 @@
 // The result of `reprise bench --cache` as a table and as JSON.
 
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -27,13 +28,18 @@ const char* verdict(bool enough) {
   return enough ? "PASS" : "SHORT";
 }
 
+const char* verdict(const CacheGoal& goal) {
+  return goal.certain ? verdict(goal.reached) : "UNSURE";
+}
+
 std::string row_line(const CacheRow& row) {
   const std::string begin = format("  %-36s", row.name.c_str());
   if (!row.skipped.empty()) return begin + " skipped: " + row.skipped + "\n";
-  std::string line = begin + format(" %10.1f %10.1f %7.1fx %7u %7u %8u %6u  %-5s %s", row.cold.median() * 1e3,
-                                    row.warm.median() * 1e3, row.speedup(), row.prompt_tokens,
-                                    row.shared_tokens, row.restored_tokens, row.asked_tokens,
-                                    verdict(row.enough()), row.differences == 0 ? "same" : "DIFFERS");
+  std::string line =
+      begin + format(" %5zu %10.1f %10.1f %7.1fx %7u %7u %8u %6u  %-5s %s", row.warm.all.size(),
+                     row.cold.median() * 1e3, row.warm.median() * 1e3, row.speedup(), row.prompt_tokens,
+                     row.shared_tokens, row.restored_tokens, row.asked_tokens, verdict(row.enough()),
+                     row.differences == 0 ? "same" : "DIFFERS");
   if (!row.enough()) line += " (" + row.reason + ")";
   return line + "\n";
 }
@@ -44,8 +50,8 @@ std::string rows_of(const CacheBenchResult& result, const char* kind, const char
     if (row.kind == kind) out += row_line(row);
   }
   if (out.empty()) return {};
-  return format("%-38s %10s %10s %8s %7s %7s %8s %6s  %-5s %s\n", title, "cold ms", "warm ms", "sooner",
-                "prompt", "shared", "restored", "asked", "", "answer") +
+  return format("%-38s %5s %10s %10s %8s %7s %7s %8s %6s  %-5s %s\n", title, "times", "cold ms", "warm ms",
+                "sooner", "prompt", "shared", "restored", "asked", "", "answer") +
          out + "\n";
 }
 
@@ -74,6 +80,11 @@ Json row_json(const CacheRow& row) {
 }
 
 }  // namespace
+
+bool MissResult::certain() const {
+  return wall_ratios.all.size() >= kLeastMissRounds &&
+         std::abs(control_ratios.median() - 1) < kMostMissCost - 1;
+}
 
 std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
   std::vector<CacheGoal> goals;
@@ -105,9 +116,9 @@ std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
   if (result.miss) {
     const MissResult& miss = *result.miss;
     goals.push_back({"a miss, beside no cache", "less than 1 % more",
-                     format("%+.2f %% time, %+.2f %% processor", (miss.wall_ratios.median() - 1) * 100,
-                            (miss.cpu_ratios.median() - 1) * 100),
-                     miss.wall_ratios.median() < kMostMissCost});
+                     format("%+.2f %% (control %+.2f %%)", (miss.wall_ratios.median() - 1) * 100,
+                            (miss.control_ratios.median() - 1) * 100),
+                     miss.wall_ratios.median() < kMostMissCost, miss.certain()});
   }
   if (result.snapshots) {
     goals.push_back({"snapshot and restore, beside two copies", format("at most %.1fx", kMostSnapshotCost),
@@ -147,10 +158,15 @@ std::string cache_bench_table(const CacheBenchResult& result) {
   }
   if (result.miss) {
     const MissResult& miss = *result.miss;
+    out += format("a miss of %u tokens: %.1f ms; cache refused %.1f ms; without a cache %.1f ms\n",
+                  miss.prompt_tokens, miss.with_cache.median() * 1e3, miss.refused.median() * 1e3,
+                  miss.without.median() * 1e3);
     out +=
-        format("a miss of %u tokens: %.1f ms; without a cache %.1f ms; median of %zu pairs, spread %.1f %%\n",
-               miss.prompt_tokens, miss.with_cache.median() * 1e3, miss.without.median() * 1e3,
-               miss.wall_ratios.all.size(), miss.wall_ratios.spread() * 100);
+        format("  beside none: time %+.2f %%, processor %+.2f %%; control (refused beside none) %+.2f %%\n",
+               (miss.wall_ratios.median() - 1) * 100, (miss.cpu_ratios.median() - 1) * 100,
+               (miss.control_ratios.median() - 1) * 100);
+    out += format("  %zu rounds, spread of the ratios %.1f %%\n", miss.wall_ratios.all.size(),
+                  miss.wall_ratios.spread() * 100);
   }
   if (result.snapshots) {
     const SnapshotTimes& times = *result.snapshots;
@@ -161,7 +177,7 @@ std::string cache_bench_table(const CacheBenchResult& result) {
   out += format("\n%-62s %-32s %-36s\n", "goal", "asked", "found");
   for (const CacheGoal& goal : cache_goals(result)) {
     out += format("%-62s %-32s %-36s %s\n", goal.name.c_str(), goal.asked.c_str(), goal.found.c_str(),
-                  verdict(goal.reached));
+                  verdict(goal));
   }
   out += "\n";
   for (const std::string& remark : cache_bench_remarks()) out += remark + "\n";
@@ -190,9 +206,10 @@ Json cache_bench_json(const CacheBenchResult& result) {
   if (result.miss) {
     const MissResult& miss = *result.miss;
     out["miss"] =
-        Json{{"prompt_tokens", miss.prompt_tokens},       {"with_cache", times_json(miss.with_cache)},
-             {"without_cache", times_json(miss.without)}, {"pairs", miss.wall_ratios.all.size()},
-             {"time_ratio", miss.wall_ratios.median()},   {"processor_ratio", miss.cpu_ratios.median()}};
+        Json{{"prompt_tokens", miss.prompt_tokens},         {"with_cache", times_json(miss.with_cache)},
+             {"without_cache", times_json(miss.without)},   {"cache_refused", times_json(miss.refused)},
+             {"rounds", miss.wall_ratios.all.size()},       {"time_ratio", miss.wall_ratios.median()},
+             {"processor_ratio", miss.cpu_ratios.median()}, {"control_ratio", miss.control_ratios.median()}};
   }
   if (result.snapshots) {
     const SnapshotTimes& times = *result.snapshots;
@@ -204,10 +221,8 @@ Json cache_bench_json(const CacheBenchResult& result) {
   }
   out["goals"] = Json::array();
   for (const CacheGoal& goal : cache_goals(result)) {
-    out["goals"].push_back(Json{{"name", goal.name},
-                                {"asked", goal.asked},
-                                {"found", goal.found},
-                                {"verdict", verdict(goal.reached)}});
+    out["goals"].push_back(
+        Json{{"name", goal.name}, {"asked", goal.asked}, {"found", goal.found}, {"verdict", verdict(goal)}});
   }
   out["remarks"] = Json::array();
   for (const std::string& remark : cache_bench_remarks()) out["remarks"].push_back(remark);

@@ -48,14 +48,23 @@ struct CrowdResult {
   double speedup() const { return cold_seconds / warm_seconds; }
 };
 
-/// Prompts that nobody has sent before, with the cache and on an engine without one.
+/// Prompts that nobody has sent before: with the cache, and on an engine without one.
 struct MissResult {
   std::uint32_t prompt_tokens = 0;
-  Times with_cache;
-  Times without;
-  Times wall_ratios;  // with / without, of each pair of neighbours
-  Times cpu_ratios;   // the same of the processor's time, which other programs disturb less
+  Times with_cache{};
+  Times refused{};  // the same engine, told not to use its cache
+  Times without{};
+  Times wall_ratios{};  // with_cache / without, of each round
+  Times cpu_ratios{};   // the same of the processor's time, which other programs disturb less
+  /// refused / without. Neither has anything to do with a cache: what is not 1 here comes from the two
+  /// engines or from the machine, and no smaller cost can be told.
+  Times control_ratios{};
+
+  bool certain() const;
 };
+
+/// Rounds below which the cost of a miss is not judged.
+inline constexpr unsigned kLeastMissRounds = 5;
 
 struct CacheBenchResult {
   std::string model;
@@ -77,6 +86,7 @@ struct CacheGoal {
   std::string asked;
   std::string found;
   bool reached = false;
+  bool certain = true;  // false: the measurement is too coarse to tell
 };
 
 /// Those that the result can tell something about.
