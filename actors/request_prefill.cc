@@ -24,7 +24,8 @@ std::uint64_t new_conversation() {
 }
 
 bool carries_on(Origin origin) {
-  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd;
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
+         origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
 }
 
 }  // namespace
