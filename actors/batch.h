@@ -32,7 +32,7 @@ struct Runnable {
 
 struct BatchLimits {
   std::uint32_t rows = 256;          // decoding sequences in a step
-  std::uint32_t tokens = 512;        // prefill tokens in a step without decoding sequences
+  std::uint32_t tokens = 256;        // prefill tokens in a step without decoding sequences
   std::uint32_t tokens_beside = 64;  // and with them
   std::uint32_t idle_tokens = 64;    // of idle work
   std::uint32_t grid = 1;            // at least one grid's worth is always taken
