@@ -3,8 +3,8 @@
 // holds ids and sends jobs (protocol/job.h).
 //
 // It computes in steps (actors/batch.h) and takes messages between them, so that whatever is asked waits for
-// one step at most. Work on a sequence: OpenSequence, then RestoreKv or nothing, Prefill, Decode,
-// CloseSequence.
+// one step at most; or for a model that is being loaded, which holds up all others. Work on a sequence:
+// OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
 //
 // Memory. Sequences and snapshots share one budget of bytes. A sequence is admitted when its price (slot, the
 // pages of its prompt and of some reply) is free beside what is promised to others; a price above the whole

@@ -1,13 +1,15 @@
 #pragma once
 // RequestActor: one request from its prompt to its last token, and what is done for its next turn.
 //
-//   prepare   render, tokenise, check                                   Failed, or
+//   prepare   render, tokenise, check
 //   announce  the registry may let it wait for another with the same beginning
-//   open      a sequence, when there is memory for it                   Admitted
+//   open      a sequence, when there is memory for it; then Admitted
 //   restore   the deepest snapshot of its beginning
-//   prefill   the rest, with checkpoints that go to the registry as they are taken
-//   decode    all choices in step with each other; n > 1 go on from one prefill        Started, Delta...,
-//   Finished keep      the state behind the reply, where it is canonical         Done
+//   prefill   the rest, with checkpoints that go to the registry as they are taken; then Started
+//   decode    all choices in step with each other, from one prefill: Delta, ..., Finished
+//   keep      the state behind the reply, where it is canonical; then Done
+// Whatever goes wrong on the way is told by one Failed.
+//
 // Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
 // of restored answers is recomputed cold and compared.
 //
