@@ -1,0 +1,63 @@
+#pragma once
+// Attention over paged keys and values: norms and rope on the heads, the new keys and values into their
+// pages, attention of every row over its own sequence, the output gate. gpu/kernels.h (rms_norm, rope,
+// attention, gate_sigmoid) is the specification; inside, products are of bf16 with f32 sums.
+//
+// Exactness: as gpu/cuda/batch.h. Keys are taken in tiles of 64 anchored at position 0, ascending; a decoded
+// row's in splits of kDecodeSplit positions, combined in ascending order.
+//
+// Threading: launches into `stream`; no other state.
+
+#include <cstddef>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+struct AttentionShape {
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;    // 16, 32, 64, 128 or 256
+  int rope_pairs = 0;  // pairs (i, i + rope_pairs) of the leading 2 * rope_pairs elements of a head turn
+  bool qk_norm = false;
+  bool output_gate = false;
+  float norm_offset = 0;
+  float norm_eps = 1e-6F;
+  std::size_t k_offset = 0;  // in a page: K [kv_heads, kGrid, head_dim] of bf16
+  std::size_t v_offset = 0;  // in a page: V, likewise
+
+  int group() const { return heads / kv_heads; }
+  int q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }
+};
+
+struct AttentionPass {
+  const Bf16* projected;  // [rows] rows of `stride`: q [heads, head_dim] ([heads, 2, head_dim]: q, gate),
+                          // k [kv_heads, head_dim], v [kv_heads, head_dim]
+  int stride;
+  const float* q_norm;    // [head_dim]; null without qk_norm
+  const float* k_norm;    // [head_dim]
+  const float* rope_cos;  // [rows, rope_pairs]
+  const float* rope_sin;
+  Bf16* out;             // [rows, heads * head_dim]
+  std::byte* workspace;  // attention_workspace() bytes, aligned to 256
+};
+
+inline constexpr int kDecodeSplit = 256;
+
+bool attention_supports(const AttentionShape& shape);
+/// Enough for prefill and decode of so many rows, none longer than `longest` tokens.
+std::size_t attention_workspace(const AttentionShape& shape, int rows, int longest);
+
+/// Of a batch with tiles.
+void attention_prefill(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                       StreamHandle stream);
+/// Of a batch whose slices have one row each.
+void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                      StreamHandle stream);
+
+/// Cosine and sine of positions[row] * inv_freq[pair], times `factor`: [rows, pairs] each.
+void rope_table(const Batch& batch, const float* inv_freq, int pairs, float factor, float* cosine,
+                float* sine, StreamHandle stream);
+
+}  // namespace reprise::gpu::cuda

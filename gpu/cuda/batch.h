@@ -1,0 +1,45 @@
+#pragma once
+// A step as kernels see it: slices of sequences, one after another as rows of the activations.
+//
+// Everything here lies in the GPU's memory and belongs to the step. Kernels take a Batch by value.
+//
+// Exactness: what a kernel writes for a row may depend on that row's sequence alone, in an order of additions
+// that is fixed by the model's sizes and the row's position. No atomics on floats, no choice by the number of
+// rows, slices or multiprocessors. Prefill slices begin on the grid of kPageTokens positions.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::gpu::cuda {
+
+using Bf16 = std::uint16_t;  // bits; __nv_bfloat16 in kernels
+
+inline constexpr int kGrid = 64;  // positions; also tokens of a page and rows of a tile
+
+struct BatchSlice {
+  std::int32_t first_row;
+  std::int32_t rows;        // 1 for a decoded token
+  std::int32_t stored;      // tokens before this slice: the position in pages of its first row
+  std::byte* slot;          // state of the sequence
+  std::byte* const* pages;  // [ceil((stored + rows) / 64)]
+};
+
+/// Up to 64 rows of one slice that stand in one page.
+struct BatchTile {
+  std::int32_t slice;
+  std::int32_t first;  // row in the slice, a multiple of 64
+};
+
+struct Batch {
+  const BatchSlice* slices;       // [slice_count]
+  const BatchTile* tiles;         // [tile_count]: slice by slice, ascending; of prefills alone
+  const std::int32_t* row_slice;  // [rows]: whose row it is
+  const std::int32_t* tokens;     // [rows]
+  const std::int32_t* positions;  // [rows], for rope
+  int slice_count;
+  int tile_count;
+  int rows;
+  int longest;  // most tokens that a slice has after the step: for sizes of launches
+};
+
+}  // namespace reprise::gpu::cuda

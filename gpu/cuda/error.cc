@@ -1,0 +1,54 @@
+#include "gpu/cuda/error.h"
+
+#include <cuda_runtime_api.h>
+
+#include <new>
+
+namespace reprise::gpu::cuda {
+namespace {
+
+// Errors after which the context answers nothing else, by the runtime's documentation.
+bool poisons(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string describe(const std::string& doing, cudaError_t status) {
+  return doing + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")";
+}
+
+}  // namespace
+
+CudaError::CudaError(const std::string& doing, int code)
+    : std::runtime_error(describe(doing, static_cast<cudaError_t>(code))),
+      code_(code),
+      poisoned_(poisons(static_cast<cudaError_t>(code))) {}
+
+void check(int status, const char* doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
+  if (status == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  throw CudaError(doing, status);
+}
+
+void check_launch(const char* kernel) {
+  check(cudaGetLastError(), kernel);
+}
+
+}  // namespace reprise::gpu::cuda
