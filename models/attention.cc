@@ -8,14 +8,6 @@
 
 namespace reprise::models {
 
-namespace {
-
-std::size_t size_of(gpu::KvType kv) {
-  return kv == gpu::KvType::kF32 ? sizeof(float) : sizeof(std::uint16_t);
-}
-
-}  // namespace
-
 Attention::Attention(const Checkpoint& checkpoint, const std::string& prefix, const ComputeOptions& options,
                      StateLayout& state)
     : config_(checkpoint.config().attention),
@@ -25,8 +17,7 @@ Attention::Attention(const Checkpoint& checkpoint, const std::string& prefix, co
       k_(checkpoint, prefix + ".k_proj"),
       v_(checkpoint, prefix + ".v_proj"),
       o_(checkpoint, prefix + ".o_proj"),
-      k_offset_(state.add_per_token(prefix + ".k", config_.kv_size * size_of(options.kv))),
-      v_offset_(state.add_per_token(prefix + ".v", config_.kv_size * size_of(options.kv))) {
+      places_(declare_attention(state, prefix, config_, options.kv)) {
   if (config_.head_dim > gpu::kLargestAttentionHead) {
     throw LoadError(checkpoint.path(), "head_dim",
                     "must be at most " + std::to_string(gpu::kLargestAttentionHead));
@@ -103,8 +94,8 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   }
   norm_and_rotate(step, q_norm_, q, config_.heads);
   norm_and_rotate(step, k_norm_, k, config_.kv_heads);
-  store(step, k, k_offset_);
-  store(step, v, v_offset_);
+  store(step, k, places_.k);
+  store(step, v, places_.v);
 
   const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
   const float scale = 1.0F / std::sqrt(static_cast<float>(size));
@@ -120,8 +111,8 @@ void Attention::apply(Step& step, const float* x, float* y) const {
                               .length = slice.stored + i + 1,
                               .scale = scale,
                               .pages = slice.pages.data(),
-                              .k_offset = k_offset_ + head * head_bytes,
-                              .v_offset = v_offset_ + head * head_bytes,
+                              .k_offset = places_.k + head * head_bytes,
+                              .v_offset = places_.v + head * head_bytes,
                               .kv = kv_});
     });
   }

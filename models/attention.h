@@ -5,9 +5,9 @@
 // State: K and V of each token, [kv_heads, kPageTokens, head_dim] in each page, after norm and rope.
 
 #include "models/config.h"
+#include "models/layer_state.h"
 #include "models/layers.h"
 #include "models/linear.h"
-#include "models/state_layout.h"
 
 namespace reprise::models {
 
@@ -34,8 +34,7 @@ class Attention : public Mixer {
   Linear o_;
   RmsNorm q_norm_;
   RmsNorm k_norm_;
-  std::size_t k_offset_;  // in a page
-  std::size_t v_offset_;  // in a page
+  AttentionPlaces places_;
 };
 
 }  // namespace reprise::models

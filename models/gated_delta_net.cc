@@ -22,8 +22,7 @@ GatedDeltaNet::GatedDeltaNet(const Checkpoint& checkpoint, const std::string& pr
       decay_(load_vector(checkpoint, prefix + ".A_log")),
       dt_bias_(load_vector(checkpoint, prefix + ".dt_bias")),
       norm_{load_vector(checkpoint, prefix + ".norm.weight"), 0.0F, checkpoint.config().rms_eps},
-      conv_offset_(state.add_per_sequence(prefix + ".conv", config_.conv_state_size * sizeof(float))),
-      state_offset_(state.add_per_sequence(prefix + ".state", config_.state_size * sizeof(float))) {
+      places_(declare_delta_net(state, prefix, config_)) {
   if (config_.value_head_dim % gpu::kLanes != 0) {
     throw LoadError(checkpoint.path(), "linear_value_head_dim", "must be a multiple of 8");
   }
@@ -42,7 +41,7 @@ GatedDeltaNet::GatedDeltaNet(const Checkpoint& checkpoint, const std::string& pr
 void GatedDeltaNet::convolve(Step& step, const float* inputs, float* outputs) const {
   for (const StepSlice& slice : step.slices) {
     const std::size_t first = slice.first_row * config_.conv_channels;
-    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + conv_offset_),
+    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
                                .weight = conv_.data(),
                                .x = inputs + first,
                                .y = outputs + first,
@@ -77,7 +76,7 @@ void GatedDeltaNet::recur(Step& step, const float* qkv, const float* g, const fl
     const std::size_t head = part % heads;
     const float* first = qkv + slice.first_row * config_.conv_channels;
     const float* key = first + head / config_.group * config_.key_head_dim;
-    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + state_offset_);
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
     step.kernels.delta_rule(
         {.state = state + head * config_.key_head_dim * config_.value_head_dim,
          .key_dim = config_.key_head_dim,

@@ -6,9 +6,9 @@
 // [value_heads, key_head_dim, value_head_dim]; both f32.
 
 #include "models/config.h"
+#include "models/layer_state.h"
 #include "models/layers.h"
 #include "models/linear.h"
-#include "models/state_layout.h"
 
 namespace reprise::models {
 
@@ -35,8 +35,7 @@ class GatedDeltaNet : public Mixer {
   std::vector<float> decay_;    // [value_heads]: exp(A_log)
   std::vector<float> dt_bias_;  // [value_heads]
   RmsNorm norm_;                // over value_head_dim
-  std::size_t conv_offset_;     // in the slot
-  std::size_t state_offset_;    // in the slot
+  DeltaNetPlaces places_;
 };
 
 }  // namespace reprise::models

@@ -5,7 +5,7 @@
 
 namespace reprise::models {
 
-void build_llama(Model& model) {
+void build_llama(HostModel& model) {
   const Checkpoint& checkpoint = model.checkpoint();
   for (std::size_t i = 0; i < model.config().layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i);

@@ -1,24 +1,23 @@
 #pragma once
-// A loaded model: weights, layers, and the forward pass over a batch of slices.
+// A loaded model, wherever it is computed: weights, how its layers lay out their state, and the forward pass
+// over a batch of slices.
 //
 // forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives
-// logits where they are asked for. Exactness: the logits after a token, and the state, depend on the tokens
-// before and on the compute options alone, bit for bit: not on slicing, batch mates, threads, or on whether
-// the state was restored from a snapshot.
+// logits where they are asked for. Exactness: within a phase the logits after a token, and the state, depend
+// on the tokens before and on the compute options alone, bit for bit: not on slicing, batch mates, threads,
+// or on whether the state was restored from a snapshot. Where decode_is_prefill() they do not depend on the
+// phase either; elsewhere prefill slices must begin on the grid.
 //
-// Threading: one thread at a time; inside, kernels run on the team of threads that was given.
+// Threading: one thread at a time.
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
 #include "models/checkpoint.h"
-#include "models/layers.h"
-#include "models/linear.h"
 #include "models/state_layout.h"
 #include "models/step.h"
 #include "models/token_id.h"
@@ -29,15 +28,21 @@ struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
   gpu::Sequence* sequence;          // each sequence once in a batch; room for the tokens was reserved
-  std::span<const TokenId> tokens;  // at least one, each within the vocabulary
+  std::span<const TokenId> tokens;  // at least one, each within the vocabulary; one alone in decoding
   Logits logits = Logits::kLast;
 };
 
+enum class Phase : std::uint8_t { kPrefill, kDecode };
+
 class Model {
  public:
-  /// `threads` must outlive the model. Throws LoadError.
+  /// On the CPU. `threads` must outlive the model. Throws LoadError.
   static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
                                      gpu::Threads& threads);
+
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
   const ModelConfig& config() const { return checkpoint_.config(); }
   const Checkpoint& checkpoint() const { return checkpoint_; }
@@ -45,29 +50,19 @@ class Model {
   const ComputeOptions& options() const { return options_; }
 
   /// Rows of logits [vocab] for the slices that ask, in their order; valid until the next call.
-  std::span<const float> forward(std::span<const Slice> slices);
+  virtual std::span<const float> forward(std::span<const Slice> slices, Phase phase = Phase::kPrefill) = 0;
 
-  /// For the builders of architectures (models/architectures.h).
-  Model(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads);
-  void add_layer(Layer layer) { layers_.push_back(std::move(layer)); }
-  StateLayout& declare_state() { return state_; }
+  /// Tokens: where prefill slices may begin.
+  virtual std::uint32_t grid() const = 0;
+  virtual bool decode_is_prefill() const = 0;
 
- private:
-  void place_slices(Step& step, std::span<const Slice> slices) const;
-  void make_rope(Step& step, std::span<const Slice> slices);
-  std::span<const float> make_logits(Step& step, std::span<const Slice> slices, const float* x);
+ protected:
+  Model(Checkpoint checkpoint, const ComputeOptions& options)
+      : checkpoint_(std::move(checkpoint)), options_(options) {}
 
   const Checkpoint checkpoint_;
   const ComputeOptions options_;
-  gpu::Threads& threads_;
-  const gpu::Kernels& kernels_;
   StateLayout state_;
-  Linear embedding_;
-  std::vector<Layer> layers_;
-  RmsNorm final_norm_;
-  Linear head_;
-  Scratch scratch_;
-  std::vector<float> logits_;
 };
 
 }  // namespace reprise::models

@@ -4,7 +4,7 @@
 
 namespace reprise::models {
 
-void build_qwen3(Model& model) {
+void build_qwen3(HostModel& model) {
   build_llama(model);
 }
 

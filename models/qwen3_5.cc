@@ -7,7 +7,7 @@
 
 namespace reprise::models {
 
-void build_qwen3_5(Model& model) {
+void build_qwen3_5(HostModel& model) {
   const Checkpoint& checkpoint = model.checkpoint();
   const ModelConfig& config = model.config();
   for (std::size_t i = 0; i < config.layers; ++i) {

@@ -1,4 +1,4 @@
-#include "models/model.h"
+#include "models/host_model.h"
 
 #include <cmath>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace reprise::models {
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
                                    gpu::Threads& threads) {
-  auto model = std::make_unique<Model>(Checkpoint::open(path), options, threads);
+  auto model = std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
   switch (model->config().architecture) {
     case Architecture::kLlama:
       build_llama(*model);
@@ -26,9 +26,8 @@ std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const Comp
   return model;
 }
 
-Model::Model(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
-    : checkpoint_(std::move(checkpoint)),
-      options_(options),
+HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
+    : Model(std::move(checkpoint), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
       embedding_(checkpoint_, "embed_tokens"),
@@ -46,7 +45,7 @@ Layer make_layer(const Checkpoint& checkpoint, const std::string& prefix, std::u
           .feed_forward = std::make_unique<SwiGlu>(checkpoint, prefix + ".mlp")};
 }
 
-void Model::place_slices(Step& step, std::span<const Slice> slices) const {
+void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
   for (const Slice& slice : slices) {
     REPRISE_CHECK(!slice.tokens.empty(), "an empty slice in a batch");
     StepSlice placed{.sequence = slice.sequence,
@@ -64,7 +63,7 @@ void Model::place_slices(Step& step, std::span<const Slice> slices) const {
   }
 }
 
-void Model::make_rope(Step& step, std::span<const Slice> slices) {
+void HostModel::make_rope(Step& step, std::span<const Slice> slices) {
   const std::vector<float>& inv_freq = config().rope.inv_freq;
   const auto factor = static_cast<float>(config().rope.attention_factor);
   const std::size_t pairs = inv_freq.size();
@@ -85,7 +84,7 @@ void Model::make_rope(Step& step, std::span<const Slice> slices) {
   step.rope_sin = sine;
 }
 
-std::span<const float> Model::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
+std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
   const std::size_t hidden = config().hidden;
   std::vector<std::size_t> wanted;  // rows
   for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -105,7 +104,7 @@ std::span<const float> Model::make_logits(Step& step, std::span<const Slice> sli
   return logits_;
 }
 
-std::span<const float> Model::forward(std::span<const Slice> slices) {
+std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /*phase*/) {
   scratch_.reset();
   Step step{.kernels = kernels_, .threads = threads_, .options = options_, .scratch = scratch_, .slices = {}};
   place_slices(step, slices);

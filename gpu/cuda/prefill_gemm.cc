@@ -1,0 +1,176 @@
+// PrefillGemm on cuBLASLt. Row-major [m, n] = x [m, k] W[n, k]^T is the column-major product W^T (k x n,
+// transposed) times x (k x m).
+#include <cublasLt.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/gemm.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+void check_lt(cublasStatus_t status, const char* doing) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw std::bad_alloc();
+  throw std::runtime_error(std::string(doing) + ": " + cublasLtGetStatusString(status));
+}
+
+template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (handle_ != nullptr) kDestroy(handle_);
+  }
+  Handle* place() { return &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+
+using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class T>
+void prefer(Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check_lt(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
+           "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// One product: how it is described, and by which algorithm it is computed.
+struct Plan {
+  Description operation;
+  Layout weight;  // k x n
+  Layout x;       // k x m
+  Layout y;       // n x m
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns
+
+}  // namespace
+
+struct PrefillGemm::State {
+  cublasLtHandle_t handle = nullptr;
+  std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;  // outputs, columns, m
+  std::map<Shape, bool> admitted;
+
+  ~State() {
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+
+  std::unique_ptr<Plan> make(int outputs, int columns, int m, GemmOutput output) {
+    auto plan = std::make_unique<Plan>();
+    const cudaDataType_t y_type = output == GemmOutput::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    check_lt(cublasLtMatmulDescCreate(plan->operation.place(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
+    check_lt(cublasLtMatmulDescSetAttribute(plan->operation.get(), CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                            sizeof(transposed)),
+             "cublasLtMatmulDescSetAttribute");
+    const auto layout = [](Layout& to, cudaDataType_t type, int rows, int columns_of) {
+      check_lt(cublasLtMatrixLayoutCreate(to.place(), type, static_cast<std::uint64_t>(rows),
+                                          static_cast<std::uint64_t>(columns_of), rows),
+               "cublasLtMatrixLayoutCreate");
+    };
+    layout(plan->weight, CUDA_R_16BF, columns, outputs);
+    layout(plan->x, CUDA_R_16BF, columns, m);
+    layout(plan->y, y_type, outputs, m);
+
+    Preference preference;
+    check_lt(cublasLtMatmulPreferenceCreate(preference.place()), "cublasLtMatmulPreferenceCreate");
+    prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{0});
+    prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+    int count = 0;
+    check_lt(cublasLtMatmulAlgoGetHeuristic(handle, plan->operation.get(), plan->weight.get(), plan->x.get(),
+                                            plan->y.get(), plan->y.get(), preference.get(),
+                                            static_cast<int>(found.size()), found.data(), &count),
+             "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < count; ++i) {
+      std::int32_t splits = 0;
+      std::size_t written = 0;
+      check_lt(cublasLtMatmulAlgoConfigGetAttribute(&found[i].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
+                                                    sizeof(splits), &written),
+               "cublasLtMatmulAlgoConfigGetAttribute");
+      if (found[i].state != CUBLAS_STATUS_SUCCESS || splits > 1) continue;
+      plan->algorithm = found[i].algo;
+      return plan;
+    }
+    throw std::runtime_error("cuBLASLt has no algorithm without split-K for a product of " +
+                             std::to_string(outputs) + " x " + std::to_string(columns));
+  }
+
+  void run(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+           StreamHandle stream) {
+    std::unique_ptr<Plan>& plan = plans[{weight.rows, weight.columns, m, output}];
+    if (!plan) plan = make(weight.rows, weight.columns, m, output);
+    const float alpha = 1;
+    const float beta = output == GemmOutput::kAddF32 ? 1 : 0;
+    check_lt(cublasLtMatmul(handle, plan->operation.get(), &alpha, weight.data, plan->weight.get(), x,
+                            plan->x.get(), &beta, y, plan->y.get(), y, plan->y.get(), &plan->algorithm,
+                            nullptr, 0, stream),
+             "cublasLtMatmul");
+  }
+};
+
+PrefillGemm::PrefillGemm() : state_(std::make_unique<State>()) {
+  check_lt(cublasLtCreate(&state_->handle), "cublasLtCreate");
+}
+PrefillGemm::~PrefillGemm() = default;
+
+void PrefillGemm::multiply(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+                           StreamHandle stream) {
+  const auto found = state_->admitted.find({weight.rows, weight.columns, output});
+  if (found != state_->admitted.end() && !found->second) {
+    decode_gemm(x, m, weight, y, output, stream);
+  } else {
+    state_->run(x, padded(m), weight, y, output, stream);
+  }
+}
+
+bool PrefillGemm::admit(const DeviceMatrix& weight, GemmOutput output, int most) {
+  const Shape shape{weight.rows, weight.columns, output};
+  if (const auto found = state_->admitted.find(shape); found != state_->admitted.end()) return found->second;
+  const int largest = padded(most);
+  const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
+  const std::size_t kept = kGrid * static_cast<std::size_t>(weight.rows) * element;
+  Stream stream;
+  // x of every magnitude that bf16 activations have; any pattern will do that is no constant.
+  std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * static_cast<std::size_t>(weight.columns));
+  std::uint32_t bits = 12345;
+  for (Bf16& value : pattern) {
+    bits = bits * 1664525 + 1013904223;
+    value = static_cast<Bf16>((bits >> 16 & 0x8000) | (0x3d00 + (bits >> 8) % 0x400));
+  }
+  const DeviceBytes x(pattern.size() * sizeof(Bf16));
+  const DeviceBytes y(static_cast<std::size_t>(largest) * static_cast<std::size_t>(weight.rows) * element);
+  copy_to_device(x.data(), pattern.data(), x.size(), stream.handle());
+  std::vector<std::byte> first(kept);
+  std::vector<std::byte> other(kept);
+  bool same = true;
+  for (int m = kGrid; m <= largest && same; m = m < 4 * kGrid ? m + kGrid : 2 * m) {
+    fill(y.data(), 0, y.size(), stream.handle());
+    state_->run(x.as<const Bf16>(), m, weight, y.data(), output, stream.handle());
+    std::vector<std::byte>& to = m == kGrid ? first : other;
+    copy_to_host(to.data(), y.data(), kept, stream.handle());
+    stream.wait();
+    same = m == kGrid || std::memcmp(first.data(), other.data(), kept) == 0;
+  }
+  state_->admitted[shape] = same;
+  return same;
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,27 @@
+#pragma once
+// Kernels that look at one row of the activations at a time. gpu/kernels.h (widen_row, rms_norm, swiglu) is
+// the specification. The residual stream is f32; what enters a product is bf16.
+//
+// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+/// Rows of `table` [vocabulary, size] for tokens [rows]: y f32 [rows, size].
+void embed(const std::int32_t* tokens, int rows, const Bf16* table, int size, float* y, StreamHandle stream);
+
+/// y bf16 [rows, size] = x / sqrt(mean(x^2) + eps) * (offset + weight), x f32 [.., size]; row i of y is of
+/// row picked[i] of x, or of row i where `picked` is null.
+void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const float* weight,
+              float offset, float eps, Bf16* y, StreamHandle stream);
+
+/// y [rows, size] = silu(gate) * up of x [rows, 2, size]: gate, then up. bf16.
+void swiglu(const Bf16* x, int rows, int size, Bf16* y, StreamHandle stream);
+
+/// y [rows, size] += bias [size].
+void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle stream);
+void add_bias(float* y, int rows, int size, const float* bias, StreamHandle stream);
+
+}  // namespace reprise::gpu::cuda
