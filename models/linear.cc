@@ -7,6 +7,10 @@ namespace reprise::models {
 
 namespace {
 
+constexpr std::size_t kOutputsAtOnce = 8;  // ranges of outputs are whole tiles of the kernels
+
+}  // namespace
+
 gpu::Matrix view_of(const Tensor& tensor) {
   gpu::Matrix matrix;
   switch (tensor.type) {
@@ -25,10 +29,6 @@ gpu::Matrix view_of(const Tensor& tensor) {
   matrix.data = tensor.bytes.data();
   return matrix;
 }
-
-constexpr std::size_t kOutputsAtOnce = 8;  // ranges of outputs are whole tiles of the kernels
-
-}  // namespace
 
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name) {
   const Tensor tensor = checkpoint.tensor(name);

@@ -13,6 +13,7 @@
 namespace reprise::models {
 
 class Checkpoint;
+struct Tensor;
 
 class Linear {
  public:
@@ -32,6 +33,9 @@ class Linear {
   std::vector<float> bias_;            // empty: none
   std::shared_ptr<const void> owner_;  // of the bytes, where they are not the checkpoint's
 };
+
+/// A tensor as a matrix: its last dimension are the columns.
+gpu::Matrix view_of(const Tensor& tensor);
 
 /// A tensor of few elements, as f32.
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);

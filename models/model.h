@@ -13,11 +13,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
 #include "models/checkpoint.h"
+#include "models/sampler.h"
 #include "models/state_layout.h"
 #include "models/step.h"
 #include "models/token_id.h"
@@ -33,6 +36,21 @@ struct Slice {
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
+
+/// One token for each of several sequences. Where a plan says how, the device may choose the next token
+/// itself and give no logits.
+struct DecodePass {
+  struct Drawn {
+    TokenId token = 0;
+    bool usable = false;  // whether there was a logit to choose
+  };
+
+  std::vector<Slice> slices{};
+  std::vector<std::optional<DrawPlan>> plans{};  // [slices]
+
+  std::vector<std::optional<Drawn>> drawn{};  // [slices]; filled in
+  std::span<const float> logits{};            // rows of those that were not drawn, in order; filled in
+};
 
 class Model {
  public:
@@ -51,6 +69,15 @@ class Model {
 
   /// Rows of logits [vocab] for the slices that ask, in their order; valid until the next call.
   virtual std::span<const float> forward(std::span<const Slice> slices, Phase phase = Phase::kPrefill) = 0;
+
+  /// The decode phase; the slices want the logits of their one token. Valid until the next call.
+  virtual void decode(DecodePass& pass) {
+    pass.logits = forward(pass.slices, Phase::kDecode);
+    pass.drawn.assign(pass.slices.size(), std::nullopt);
+  }
+
+  /// To be called by a thread before it computes.
+  virtual void bind_thread() {}
 
   /// Tokens: where prefill slices may begin.
   virtual std::uint32_t grid() const = 0;

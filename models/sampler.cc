@@ -58,18 +58,51 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits, std::vec
   copy.assign(logits.begin(), logits.end());
   for (const LogitBias& entry : params_.logit_bias) copy[static_cast<std::size_t>(entry.token)] += entry.bias;
 
-  const auto repetition = static_cast<float>(params_.repetition_penalty);
-  const auto presence = static_cast<float>(params_.presence_penalty);
-  const auto frequency = static_cast<float>(params_.frequency_penalty);
+  for (const auto& [token, seen] : state_.seen) {
+    float& logit = copy[static_cast<std::size_t>(token)];
+    const Penalty penalty = penalty_of(seen);
+    if (penalty.repeats) logit = logit > 0 ? logit / penalty.repetition : logit * penalty.repetition;
+    logit -= penalty.subtracted;
+  }
+  return copy;
+}
+
+// What a token's past does to its logit.
+Sampler::Penalty Sampler::penalty_of(const SamplerState::Seen& seen) const {
   const std::uint64_t window = params_.repetition_last_n > 0
                                    ? static_cast<std::uint64_t>(params_.repetition_last_n)
                                    : std::numeric_limits<std::uint64_t>::max();
-  for (const auto& [token, seen] : state_.seen) {
-    float& logit = copy[static_cast<std::size_t>(token)];
-    if (state_.accepted - seen.last < window) logit = logit > 0 ? logit / repetition : logit * repetition;
-    if (seen.outputs > 0) logit -= presence + frequency * static_cast<float>(seen.outputs);
+  Penalty penalty{.repeats = state_.accepted - seen.last < window,
+                  .repetition = static_cast<float>(params_.repetition_penalty),
+                  .subtracted = 0};
+  if (seen.outputs > 0) {
+    penalty.subtracted = static_cast<float>(params_.presence_penalty) +
+                         static_cast<float>(params_.frequency_penalty) * static_cast<float>(seen.outputs);
   }
-  return copy;
+  return penalty;
+}
+
+std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
+  if (params_.logprobs || state_.seen.size() + params_.logit_bias.size() > most_adjustments)
+    return std::nullopt;
+  DrawPlan plan{.temperature = params_.temperature,
+                .top_k = std::max<std::int64_t>(params_.top_k, 0),
+                .top_p = params_.top_p,
+                .min_p = params_.min_p,
+                .noise = uniform(params_.seed, choice_, state_.step)};
+  std::unordered_map<TokenId, DrawPlan::Adjustment> changes;  // a token may be biased twice and penalised too
+  for (const LogitBias& entry : params_.logit_bias) changes[entry.token].bias += entry.bias;
+  for (const auto& [token, seen] : state_.seen) {
+    const Penalty penalty = penalty_of(seen);
+    DrawPlan::Adjustment& change = changes[token];
+    if (penalty.repeats) change.penalty = penalty.repetition;
+    change.subtracted = penalty.subtracted;
+  }
+  for (auto& [token, change] : changes) {
+    change.token = token;
+    plan.adjustments.push_back(change);
+  }
+  return plan;
 }
 
 SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) const {

@@ -89,6 +89,24 @@ struct SamplerScratch {
   std::vector<RankedToken> ranked;  // the part of the rank order that was looked at
 };
 
+/// What the choice of one step depends on besides the logits, for a device that makes the choice itself. The
+/// steps at the top of this file, with the noise already drawn.
+struct DrawPlan {
+  /// Of one token: logit += bias; then divided (above 0) or multiplied by `penalty`; then -= `subtracted`.
+  struct Adjustment {
+    TokenId token = 0;
+    float bias = 0;
+    float penalty = 1;
+    float subtracted = 0;
+  };
+  double temperature = 1;  // 0: greedy
+  std::int64_t top_k = 0;  // 0: all
+  double top_p = 1;
+  double min_p = 0;
+  double noise = 0;  // uniform in [0, 1)
+  std::vector<Adjustment> adjustments{};
+};
+
 class Sampler {
  public:
   /// `params` must be valid for this vocabulary. `choice` tells the n completions of a request apart.
@@ -100,6 +118,10 @@ class Sampler {
   /// The token of the current step. `logits` has one for each token of the vocabulary.
   SampleResult sample(std::span<const float> logits, SamplerScratch& scratch) const;
 
+  /// The same choice as sample()'s, up to rounding of the masses, to be made elsewhere. Nothing if logprobs
+  /// are wanted, or if more tokens than `most_adjustments` have their logits changed.
+  std::optional<DrawPlan> plan(std::size_t most_adjustments) const;
+
   const SamplingParams& params() const { return params_; }
   std::uint32_t choice() const { return choice_; }
   const SamplerState& state() const { return state_; }
@@ -109,6 +131,12 @@ class Sampler {
 
  private:
   std::span<const float> adjusted(std::span<const float> logits, std::vector<float>& copy) const;
+  struct Penalty {
+    bool repeats;
+    float repetition;
+    float subtracted;
+  };
+  Penalty penalty_of(const SamplerState::Seen& seen) const;
   TokenId draw(std::span<const float> logits, float best, std::vector<RankedToken>& storage) const;
 
   SamplingParams params_;

@@ -1,0 +1,115 @@
+#include "models/cuda/batch_upload.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "traces/check.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+/// Arrays one after another: where each will stand, then its bytes.
+class Packer {
+ public:
+  template <class T>
+  std::size_t place(const std::vector<T>& values) {
+    const std::size_t at = bytes_;
+    bytes_ += Workspace::rounded(values.size() * sizeof(T));
+    return at;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream) {
+  std::vector<gc::BatchSlice> placed;
+  std::vector<gc::BatchTile> tiles;
+  std::vector<std::byte*> pages;
+  std::vector<std::size_t> first_page;
+  std::vector<std::int32_t> row_slice;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> picked;
+  int longest = 0;
+  for (const Slice& slice : slices) {
+    const gpu::Sequence& sequence = *slice.sequence;
+    const auto rows = static_cast<int>(slice.tokens.size());
+    const auto stored = static_cast<int>(sequence.stored());
+    REPRISE_CHECK(rows > 0 && (phase == Phase::kPrefill || rows == 1),
+                  "a slice that does not suit its phase");
+    REPRISE_CHECK(phase == Phase::kDecode || stored % gc::kGrid == 0, "a prefill slice begins off the grid");
+    REPRISE_CHECK(static_cast<std::size_t>(stored + rows) <= sequence.pages().size() * gpu::kPageTokens,
+                  "a slice without room reserved for it");
+    const auto index = static_cast<std::int32_t>(placed.size());
+    const auto first = static_cast<std::int32_t>(tokens.size());
+    first_page.push_back(pages.size());
+    const int used_pages = (stored + rows + gc::kGrid - 1) / gc::kGrid;
+    for (int page = 0; page < used_pages; ++page) {
+      pages.push_back(sequence.page_data(static_cast<std::size_t>(page)));
+    }
+    placed.push_back(
+        {.first_row = first, .rows = rows, .stored = stored, .slot = sequence.slot_data(), .pages = nullptr});
+    if (phase == Phase::kPrefill) {
+      for (int row = 0; row < rows; row += gc::kGrid) tiles.push_back({.slice = index, .first = row});
+    }
+    for (int i = 0; i < rows; ++i) {
+      row_slice.push_back(index);
+      tokens.push_back(slice.tokens[static_cast<std::size_t>(i)]);
+      positions.push_back(static_cast<std::int32_t>(sequence.logical()) + i);
+    }
+    longest = std::max(longest, stored + rows);
+    if (slice.logits == Slice::Logits::kNone) continue;
+    for (int i = slice.logits == Slice::Logits::kAll ? 0 : rows - 1; i < rows; ++i)
+      picked.push_back(first + i);
+  }
+
+  Packer packer;
+  const std::size_t slices_at = packer.place(placed);
+  const std::size_t tiles_at = packer.place(tiles);
+  const std::size_t pages_at = packer.place(pages);
+  const std::size_t row_slice_at = packer.place(row_slice);
+  const std::size_t tokens_at = packer.place(tokens);
+  const std::size_t positions_at = packer.place(positions);
+  const std::size_t picked_at = packer.place(picked);
+  if (packer.bytes() > staging_.size()) {
+    const std::size_t size = std::bit_ceil(packer.bytes());
+    staging_ = gc::PinnedBytes(size);
+    device_ = gc::DeviceBytes(size);
+  }
+  std::byte* device = device_.data();
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + first_page[i];
+  }
+  const auto put = [&](const auto& values, std::size_t at) {
+    if (!values.empty()) std::memcpy(staging_.data() + at, values.data(), values.size() * sizeof(values[0]));
+  };
+  put(placed, slices_at);
+  put(tiles, tiles_at);
+  put(pages, pages_at);
+  put(row_slice, row_slice_at);
+  put(tokens, tokens_at);
+  put(positions, positions_at);
+  put(picked, picked_at);
+  gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
+
+  const auto rows = static_cast<int>(tokens.size());
+  return {.batch = {.slices = reinterpret_cast<const gc::BatchSlice*>(device + slices_at),
+                    .tiles = reinterpret_cast<const gc::BatchTile*>(device + tiles_at),
+                    .row_slice = reinterpret_cast<const std::int32_t*>(device + row_slice_at),
+                    .tokens = reinterpret_cast<const std::int32_t*>(device + tokens_at),
+                    .positions = reinterpret_cast<const std::int32_t*>(device + positions_at),
+                    .slice_count = static_cast<int>(placed.size()),
+                    .tile_count = static_cast<int>(tiles.size()),
+                    .rows = rows,
+                    .longest = longest},
+          .size = {.rows = rows, .tiles = static_cast<int>(tiles.size()), .longest = longest},
+          .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
+          .picked_rows = static_cast<int>(picked.size())};
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,33 @@
+#pragma once
+// Brings the description of a step to the GPU in one copy: gpu/cuda/batch.h from slices of sequences.
+//
+// Threading: one thread. What make() gave is valid until the next call, which must not come before the stream
+// has done with it.
+
+#include <span>
+#include <vector>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+#include "models/cuda/step.h"
+#include "models/model.h"
+
+namespace reprise::models::cuda {
+
+class BatchUpload {
+ public:
+  struct Made {
+    gc::Batch batch;
+    StepSize size;
+    const std::int32_t* picked = nullptr;  // [picked_rows] rows of which logits are wanted
+    int picked_rows = 0;
+  };
+
+  Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream);
+
+ private:
+  gc::PinnedBytes staging_;
+  gc::DeviceBytes device_;
+};
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,78 @@
+#include <cmath>
+
+#include "models/cuda/layers.h"
+#include "models/linear.h"
+#include "models/load_error.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+/// Stored [channels, 1, taps] -> [taps, channels].
+std::vector<float> taps_first(const std::vector<float>& stored, std::size_t channels, std::size_t taps) {
+  std::vector<float> conv(stored.size());
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t j = 0; j < taps; ++j) conv[j * channels + c] = stored[c * taps + j];
+  }
+  return conv;
+}
+
+}  // namespace
+
+GatedDeltaNet::GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
+                             StateLayout& state)
+    : in_(weights.linear(
+          {prefix + ".in_proj_qkv", prefix + ".in_proj_z", prefix + ".in_proj_b", prefix + ".in_proj_a"})),
+      out_(weights.linear({prefix + ".out_proj"})) {
+  const LinearAttentionConfig& config = checkpoint.config().linear;
+  const DeltaNetPlaces places = declare_delta_net(state, prefix, config);
+  shape_ = {.key_heads = static_cast<int>(config.key_heads),
+            .value_heads = static_cast<int>(config.value_heads),
+            .key_dim = static_cast<int>(config.key_head_dim),
+            .value_dim = static_cast<int>(config.value_head_dim),
+            .taps = static_cast<int>(config.conv_kernel),
+            .conv_offset = places.conv,
+            .state_offset = places.matrices};
+  if (!gc::delta_net_supports(shape_)) {
+    throw LoadError(checkpoint.path(), "linear_key_head_dim",
+                    "heads of " + std::to_string(config.key_head_dim) + " and " +
+                        std::to_string(config.value_head_dim) +
+                        " are not among those that the GPU kernels know");
+  }
+  std::vector<float> decay = load_vector(checkpoint, prefix + ".A_log");
+  for (float& value : decay) value = static_cast<float>(std::exp(static_cast<double>(value)));
+  weights_ = {.conv = weights.vector(taps_first(load_vector(checkpoint, prefix + ".conv1d.weight"),
+                                                config.conv_channels, config.conv_kernel)),
+              .decay = weights.vector(decay),
+              .dt_bias = weights.vector(load_vector(checkpoint, prefix + ".dt_bias")),
+              .norm = weights.vector(load_vector(checkpoint, prefix + ".norm.weight")),
+              .norm_eps = checkpoint.config().rms_eps};
+}
+
+std::size_t GatedDeltaNet::workspace(const StepSize& size) const {
+  const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
+  return size.padded() * width * sizeof(gc::Bf16) + 3 * Workspace::kAlignment +
+         gc::delta_net_workspace(shape_, size.rows, size.tiles);
+}
+
+void GatedDeltaNet::apply(const CudaStep& step, const gc::Bf16* x, float* residual) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
+  auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
+  std::byte* inside = workspace.bytes(gc::delta_net_workspace(shape_, step.size.rows, step.size.tiles));
+  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  const gc::DeltaNetPass pass{
+      .projected = projected, .stride = in_.weight.rows, .out = mixed, .workspace = inside};
+  const auto recur = step.phase == Phase::kPrefill ? gc::delta_net_prefill : gc::delta_net_decode;
+  recur(shape_, weights_, step.batch, pass, step.stream);
+  step.multiply(mixed, out_, residual, gc::GemmOutput::kAddF32);
+  workspace.reset(mark);
+}
+
+void GatedDeltaNet::admit(gc::PrefillGemm& gemm, int most_rows) const {
+  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
+  gemm.admit(out_.weight, gc::GemmOutput::kAddF32, most_rows);
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,130 @@
+#include "models/cuda/model.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "gpu/cuda/rows.h"
+#include "models/linear.h"
+#include "models/load_error.h"
+#include "traces/check.h"
+
+namespace reprise::models::cuda {
+
+std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
+                                           gc::Arena& arena, int most_rows) {
+  return std::make_unique<CudaModel>(Checkpoint::open(path), options, arena, most_rows);
+}
+
+CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, int most_rows)
+    : Model(std::move(checkpoint), options), weights_(checkpoint_, arena) {
+  if (options.compute == gpu::Compute::kF32 || options.kv == gpu::KvType::kF32) {
+    throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16: compute and kv_dtype may not be f32");
+  }
+  embedding_ = weights_.linear({"embed_tokens"});
+  for (std::size_t i = 0; i < config().layers; ++i) {
+    const std::string prefix = "layers." + std::to_string(i);
+    const auto norm = [&](const char* name) {
+      return weights_.vector(load_vector(checkpoint_, prefix + name));
+    };
+    std::unique_ptr<Part> mixer;
+    if (config().layer_types[i] == LayerType::kLinearAttention) {
+      mixer = std::make_unique<GatedDeltaNet>(weights_, checkpoint_, prefix + ".linear_attn", state_);
+    } else {
+      mixer = std::make_unique<Attention>(weights_, checkpoint_, prefix + ".self_attn", state_);
+    }
+    parts_.push_back({.norm = norm(".input_layernorm.weight"), .part = std::move(mixer)});
+    parts_.push_back({.norm = norm(".post_attention_layernorm.weight"),
+                      .part = std::make_unique<SwiGlu>(weights_, prefix + ".mlp")});
+  }
+  final_norm_ = weights_.vector(load_vector(checkpoint_, "norm.weight"));
+  inv_freq_ = weights_.vector(config().rope.inv_freq);
+  head_ = config().tie_word_embeddings ? embedding_ : weights_.linear({"lm_head"});
+  weights_.finish();
+  for (const NormedPart& part : parts_) part.part->admit(gemm_, most_rows);
+}
+
+std::size_t CudaModel::workspace(const StepSize& size, int picked_rows) const {
+  std::size_t most = 0;
+  for (const NormedPart& part : parts_) most = std::max(most, part.part->workspace(size));
+  const std::size_t hidden = config().hidden;
+  const auto rows = static_cast<std::size_t>(size.rows);
+  const auto picked = static_cast<std::size_t>(picked_rows);
+  const std::size_t pairs = config().rope.inv_freq.size();
+  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
+         Workspace::rounded(size.padded() * hidden * sizeof(gc::Bf16)) +
+         2 * Workspace::rounded(rows * pairs * sizeof(float)) +
+         Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
+         Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float));
+}
+
+CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
+  for (const Slice& slice : slices) {
+    for (const TokenId token : slice.tokens) {
+      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < config().vocab,
+                    "a token outside the vocabulary");
+    }
+  }
+  const BatchUpload::Made made = upload_.make(slices, phase, stream_.handle());
+  workspace_.reset();
+  workspace_.reserve(workspace(made.size, made.picked_rows));
+  const auto hidden = static_cast<int>(config().hidden);
+  const std::size_t elements = made.size.padded() * config().hidden;
+  const auto pairs = static_cast<int>(config().rope.inv_freq.size());
+  const std::size_t angles = static_cast<std::size_t>(made.size.rows) * config().rope.inv_freq.size();
+  auto* x = workspace_.take<float>(elements);          // [padded rows, hidden]
+  auto* normed = workspace_.take<gc::Bf16>(elements);  // [padded rows, hidden]
+  auto* cosine = workspace_.take<float>(angles);
+  auto* sine = workspace_.take<float>(angles);
+  CudaStep step{.phase = phase,
+                .batch = made.batch,
+                .gemm = gemm_,
+                .workspace = workspace_,
+                .stream = stream_.handle(),
+                .size = made.size,
+                .rope_cos = cosine,
+                .rope_sin = sine};
+  stopwatch_.start(stream_.handle());
+  gc::rope_table(made.batch, inv_freq_, pairs, static_cast<float>(config().rope.attention_factor), cosine,
+                 sine, stream_.handle());
+  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, x, stream_.handle());
+  for (const NormedPart& part : parts_) {
+    gc::rms_norm(x, nullptr, made.size.rows, hidden, part.norm, config().norm_offset, config().rms_eps,
+                 normed, stream_.handle());
+    part.part->apply(step, normed, x);
+  }
+  for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
+
+  Logits logits{.rows = nullptr, .count = made.picked_rows};
+  if (logits.count > 0) {
+    const auto count = static_cast<std::size_t>(logits.count);
+    auto* chosen = workspace_.take<gc::Bf16>(count * config().hidden);
+    logits.rows = workspace_.take<float>(count * static_cast<std::size_t>(head_.weight.rows));
+    gc::rms_norm(x, made.picked, logits.count, hidden, final_norm_, config().norm_offset, config().rms_eps,
+                 chosen, stream_.handle());
+    // In both phases: a row's logits do not depend on how many there are.
+    gc::decode_gemm(chosen, logits.count, head_.weight, logits.rows, gc::GemmOutput::kF32, stream_.handle());
+    if (head_.bias != nullptr) {
+      gc::add_bias(logits.rows, logits.count, head_.weight.rows, head_.bias, stream_.handle());
+    }
+  }
+  return logits;
+}
+
+std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
+  const Logits logits = enqueue(slices, phase);
+  const std::size_t vocab = config().vocab;
+  const auto count = static_cast<std::size_t>(logits.count);
+  const std::size_t bytes = count * vocab * sizeof(float);
+  if (bytes > logits_.size()) logits_ = gc::PinnedBytes(std::bit_ceil(bytes));
+  for (std::size_t i = 0; i < count; ++i) {
+    gc::copy_to_host(
+        logits_.data() + i * vocab * sizeof(float),
+        reinterpret_cast<const std::byte*>(logits.rows + i * static_cast<std::size_t>(head_.weight.rows)),
+        vocab * sizeof(float), stream_.handle());
+  }
+  stopwatch_.stop(stream_.handle());
+  stream_.wait();
+  return {reinterpret_cast<const float*>(logits_.data()), count * vocab};
+}
+
+}  // namespace reprise::models::cuda

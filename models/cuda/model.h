@@ -1,0 +1,65 @@
+#pragma once
+// A model on an NVIDIA GPU. Prefill and decode are computed by different kernels and differ in their bits;
+// within each, a row depends on its own sequence alone (gpu/cuda/batch.h).
+//
+// Weights are bf16 in the GPU's arena, the residual stream is f32, keys and values are bf16, recurrent states
+// f32. Every pass goes into one stream and is waited for, asleep.
+//
+// Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
+// owns it.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gpu/cuda/arena.h"
+#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/stream.h"
+#include "models/cuda/batch_upload.h"
+#include "models/cuda/layers.h"
+#include "models/cuda/weights.h"
+#include "models/model.h"
+
+namespace reprise::models::cuda {
+
+class CudaModel : public Model {
+ public:
+  /// `arena` must outlive the model; `most_rows`: of a prefill step. Throws LoadError, std::bad_alloc,
+  /// gpu::cuda::CudaError.
+  static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
+                                         gc::Arena& arena, int most_rows);
+
+  CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, int most_rows);
+
+  std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
+  std::uint32_t grid() const override { return gc::kGrid; }
+  bool decode_is_prefill() const override { return false; }
+
+  /// Milliseconds that the GPU took for the last pass.
+  double last_pass_ms() { return stopwatch_.milliseconds(); }
+
+ private:
+  struct Logits {
+    float* rows = nullptr;  // [count] rows of head_.weight.rows, on the GPU
+    int count = 0;
+  };
+
+  std::size_t workspace(const StepSize& size, int picked_rows) const;
+  Logits enqueue(std::span<const Slice> slices, Phase phase);
+
+  gc::Stream stream_;
+  gc::Stopwatch stopwatch_;
+  gc::PrefillGemm gemm_;
+  WeightStore weights_;
+  BatchUpload upload_;
+  Workspace workspace_;
+  DeviceLinear embedding_;
+  DeviceLinear head_;
+  const float* final_norm_ = nullptr;
+  const float* inv_freq_ = nullptr;
+  std::vector<NormedPart> parts_;
+  gc::PinnedBytes logits_;
+};
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,68 @@
+#pragma once
+// One forward pass on the GPU: the batch, what all layers need to compute it, and the memory in between.
+//
+// Threading: made and used by the thread that runs the model; everything is put into one stream.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/stream.h"
+#include "models/cuda/weights.h"
+#include "models/model.h"
+
+namespace reprise::models::cuda {
+
+/// Activations. Room for a step is made before it begins; then it is handed out from the front.
+class Workspace {
+ public:
+  static constexpr std::size_t kAlignment = 256;
+  static std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  /// The stream must be idle. Throws std::bad_alloc.
+  void reserve(std::size_t bytes) {
+    if (bytes <= memory_.size()) return;
+    memory_ = gc::DeviceBytes();  // before more is taken
+    memory_ = gc::DeviceBytes(bytes);
+  }
+
+  std::byte* bytes(std::size_t count);
+  template <class T>
+  T* take(std::size_t count) {
+    return reinterpret_cast<T*>(bytes(count * sizeof(T)));
+  }
+
+  /// What was handed out since the mark may be handed out again: the stream keeps the order.
+  std::size_t mark() const { return next_; }
+  void reset(std::size_t mark = 0) { next_ = mark; }
+
+ private:
+  gc::DeviceBytes memory_;
+  std::size_t next_ = 0;
+};
+
+/// How large a step is: what the sizes of buffers depend on.
+struct StepSize {
+  int rows = 0;
+  int tiles = 0;
+  int longest = 0;  // tokens of a sequence after the step
+
+  std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }
+};
+
+struct CudaStep {
+  Phase phase;
+  gc::Batch batch;
+  gc::PrefillGemm& gemm;
+  Workspace& workspace;
+  gc::StreamHandle stream;
+  StepSize size;
+  const float* rope_cos = nullptr;  // [rows, rope pairs]
+  const float* rope_sin = nullptr;
+
+  /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
+  void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+};
+
+}  // namespace reprise::models::cuda

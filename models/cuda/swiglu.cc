@@ -1,0 +1,32 @@
+#include "gpu/cuda/rows.h"
+#include "models/cuda/layers.h"
+
+namespace reprise::models::cuda {
+
+SwiGlu::SwiGlu(WeightStore& weights, const std::string& prefix)
+    : in_(weights.linear({prefix + ".gate_proj", prefix + ".up_proj"})),
+      out_(weights.linear({prefix + ".down_proj"})) {}
+
+std::size_t SwiGlu::workspace(const StepSize& size) const {
+  const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
+  return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
+}
+
+void SwiGlu::apply(const CudaStep& step, const gc::Bf16* x, float* residual) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
+  auto* inner = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
+  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  gc::swiglu(projected, step.size.rows, out_.weight.columns, inner, step.stream);
+  step.multiply(inner, out_, residual, gc::GemmOutput::kAddF32);
+  workspace.reset(mark);
+}
+
+void SwiGlu::admit(gc::PrefillGemm& gemm, int most_rows) const {
+  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
+  gemm.admit(out_.weight, gc::GemmOutput::kAddF32, most_rows);
+}
+
+}  // namespace reprise::models::cuda

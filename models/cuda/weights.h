@@ -1,0 +1,54 @@
+#pragma once
+// Weights of a checkpoint on their way to the GPU: matrices as bf16, several joined into one so that a layer
+// needs few products; vectors as f32.
+//
+// Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and ends with
+// it.
+
+#include <string>
+#include <vector>
+
+#include "gpu/cuda/arena.h"
+#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/stream.h"
+#include "models/checkpoint.h"
+
+namespace reprise::models::cuda {
+
+namespace gc = gpu::cuda;
+
+/// y = x W^T + bias of several layers of a checkpoint at once: their outputs stand one after another.
+struct DeviceLinear {
+  gc::DeviceMatrix weight;      // rows rounded up to a multiple of 8, the last ones zeros
+  const float* bias = nullptr;  // [weight.rows]; null: none
+};
+
+class WeightStore {
+ public:
+  /// Both must outlive the store.
+  WeightStore(const Checkpoint& checkpoint, gc::Arena& arena) : checkpoint_(checkpoint), arena_(arena) {}
+  ~WeightStore();
+  WeightStore(const WeightStore&) = delete;
+  WeightStore& operator=(const WeightStore&) = delete;
+
+  /// `names` without their ".weight"; all have the same inputs. Throws LoadError, std::bad_alloc.
+  DeviceLinear linear(const std::vector<std::string>& names);
+  const float* vector(const std::vector<float>& values);
+  /// Waits until all is there.
+  void finish() { stream_.wait(); }
+
+ private:
+  std::byte* take(std::size_t bytes);
+  void upload(const Tensor& tensor, std::byte* to);
+
+  struct Block {
+    std::byte* data;
+    std::size_t bytes;
+  };
+  const Checkpoint& checkpoint_;
+  gc::Arena& arena_;
+  gc::Stream stream_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,42 @@
+#pragma once
+// A device that models are brought onto: the CPU, or a GPU with an arena of memory that is taken at once.
+//
+// Threading: open, load and the models' ends belong to one thread, the device's owner. memory() is for the
+// same thread. A model may be computed on another (Model::bind_thread).
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "gpu/block_memory.h"
+#include "models/model.h"
+
+namespace reprise::models {
+
+struct DeviceOptions {
+  unsigned threads = 0;            // of the CPU; 0: one for each core
+  std::uint64_t arena_bytes = 0;   // of a GPU; 0: nine tenths of what is free
+  std::uint32_t most_rows = 2048;  // of a prefill step on a GPU
+};
+
+class Device {
+ public:
+  /// "cpu", "cuda:N", or "auto": the first GPU if there is one, else the CPU. Throws SettingError for a name
+  /// that means nothing here, std::bad_alloc.
+  static std::unique_ptr<Device> open(const std::string& name, const DeviceOptions& options);
+
+  virtual ~Device() = default;
+  /// "cpu", "cuda:0"
+  virtual std::string name() const = 0;
+  /// The device must outlive the model. Throws LoadError, std::bad_alloc.
+  virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) = 0;
+  /// Where the state of its models' sequences lives.
+  virtual gpu::BlockMemory& memory() = 0;
+  /// Bytes that there are for state beside the weights that are loaded now.
+  virtual std::uint64_t state_room() const = 0;
+  /// The most rows that a prefill step should have.
+  virtual std::uint32_t prefill_rows() const = 0;
+};
+
+}  // namespace reprise::models

@@ -1,0 +1,238 @@
+// Products and row kernels on the GPU against the CPU's, and their bits: a row's do not depend on how many
+// there are.
+
+#include <cstring>
+
+#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/rows.h"
+#include "gpu/cuda/stream.h"
+#include "gpu/devices.h"
+#include "kernel_inputs.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+using test::from_bf16;
+using test::Random;
+
+Bf16 to_bf16(float value) {
+  Bf16 bits = 0;
+  test::plain().to_bf16(&value, &bits, 1);
+  return bits;
+}
+
+class CudaGemmTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
+    stream_.emplace();
+  }
+
+  template <class T>
+  DeviceBytes upload(const std::vector<T>& values) {
+    DeviceBytes bytes(values.size() * sizeof(T));
+    copy_to_device(bytes.data(), values.data(), bytes.size(), stream_->handle());
+    stream_->wait();
+    return bytes;
+  }
+  template <class T>
+  std::vector<T> download(const DeviceBytes& bytes) {
+    std::vector<T> values(bytes.size() / sizeof(T));
+    copy_to_host(values.data(), bytes.data(), bytes.size(), stream_->handle());
+    stream_->wait();
+    return values;
+  }
+  std::vector<Bf16> halves(Random& random, std::size_t count) {
+    std::vector<Bf16> out(count);
+    const std::vector<float> values = random.floats(count);
+    for (std::size_t i = 0; i < count; ++i) out[i] = to_bf16(values[i]);
+    return out;
+  }
+
+  std::optional<Stream> stream_;
+};
+
+struct Product {
+  int m;
+  int n;
+  int k;
+};
+
+// In f64, from the same bf16.
+std::vector<double> expected(const std::vector<Bf16>& x, const std::vector<Bf16>& w, const Product& p) {
+  std::vector<double> y(static_cast<std::size_t>(p.m) * p.n);
+  for (int i = 0; i < p.m; ++i) {
+    for (int j = 0; j < p.n; ++j) {
+      double sum = 0;
+      for (int k = 0; k < p.k; ++k) {
+        sum += static_cast<double>(from_bf16(x[static_cast<std::size_t>(i) * p.k + k])) *
+               static_cast<double>(from_bf16(w[static_cast<std::size_t>(j) * p.k + k]));
+      }
+      y[static_cast<std::size_t>(i) * p.n + j] = sum;
+    }
+  }
+  return y;
+}
+
+TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
+  Random random(1);
+  PrefillGemm gemm;
+  for (const Product p : {Product{1, 8, 8}, Product{3, 200, 64}, Product{17, 512, 160}, Product{33, 64, 448},
+                          Product{64, 24, 1024}, Product{100, 328, 256}}) {
+    const std::vector<Bf16> x = halves(random, static_cast<std::size_t>(PrefillGemm::padded(p.m)) * p.k);
+    const std::vector<Bf16> w = halves(random, static_cast<std::size_t>(p.n) * p.k);
+    const std::vector<double> wanted = expected(x, w, p);
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_w = upload(w);
+    const DeviceMatrix weight{.data = on_w.as<const Bf16>(), .rows = p.n, .columns = p.k};
+    const std::size_t rows = static_cast<std::size_t>(PrefillGemm::padded(p.m));
+    for (const bool prefill : {true, false}) {
+      for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
+        const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
+        const DeviceBytes y(rows * p.n * element);
+        const std::vector<float> before(rows * p.n, 3.0F);
+        if (element == 4) copy_to_device(y.data(), before.data(), y.size(), stream_->handle());
+        if (prefill) {
+          gemm.multiply(on_x.as<const Bf16>(), p.m, weight, y.data(), output, stream_->handle());
+        } else {
+          decode_gemm(on_x.as<const Bf16>(), p.m, weight, y.data(), output, stream_->handle());
+        }
+        stream_->wait();
+        std::vector<float> got(rows * p.n);
+        if (element == 4) {
+          got = download<float>(y);
+        } else {
+          const std::vector<Bf16> bits = download<Bf16>(y);
+          for (std::size_t i = 0; i < bits.size(); ++i) got[i] = from_bf16(bits[i]);
+        }
+        const double offset = output == GemmOutput::kAddF32 ? 3 : 0;
+        const double tolerance = (element == 2 ? 4e-3 : 1e-5) * std::sqrt(p.k) * 4;
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+          ASSERT_NEAR(got[i], wanted[i] + offset, tolerance)
+              << p.m << " x " << p.n << " x " << p.k << (prefill ? " prefill" : " decode") << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
+  Random random(2);
+  const int n = 1040;
+  const int k = 1096;
+  const int most = 200;
+  const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
+  const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+  const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+  const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
+  decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
+  const std::vector<float> whole = download<float>(y);
+  for (const int m : {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128}) {
+    for (const int first : {0, 3, most - m}) {
+      const DeviceBytes part(static_cast<std::size_t>(m) * n * sizeof(float));
+      decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, m, weight, part.data(),
+                  GemmOutput::kF32, stream_->handle());
+      const std::vector<float> got = download<float>(part);
+      ASSERT_EQ(std::memcmp(got.data(), whole.data() + static_cast<std::size_t>(first) * n,
+                            got.size() * sizeof(float)),
+                0)
+          << m << " rows from " << first;
+    }
+  }
+}
+
+TEST_F(CudaGemmTest, PrefillProductsOfModelsAreAdmitted) {
+  Random random(3);
+  PrefillGemm gemm;
+  // Shapes of Qwen3.5-0.8B and 4B.
+  for (const auto& [n, k] : {std::pair{8224, 1024},
+                             {1024, 2048},
+                             {5120, 1024},
+                             {7168, 1024},
+                             {1024, 3584},
+                             {12352, 2560},
+                             {2560, 4096},
+                             {18432, 2560},
+                             {2560, 9216}}) {
+    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const GemmOutput output = n < 3000 ? GemmOutput::kAddF32 : GemmOutput::kBf16;
+    EXPECT_TRUE(gemm.admit(weight, output, 2048)) << n << " x " << k;
+  }
+}
+
+TEST_F(CudaGemmTest, RowKernelsAgreeWithTheCpu) {
+  Random random(4);
+  const int rows = 5;
+  for (const int size : {64, 160, 1024, 2560}) {
+    const std::vector<float> x = random.floats(static_cast<std::size_t>(rows) * size);
+    const std::vector<float> weight = random.floats(size);
+    std::vector<float> wanted(x.size());
+    test::plain().rms_norm(x.data(), weight.data(), 1.0F, 1e-6F, wanted.data(), rows, size, size);
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_weight = upload(weight);
+    const DeviceBytes y(x.size() * sizeof(Bf16));
+    rms_norm(on_x.as<const float>(), nullptr, rows, size, on_weight.as<const float>(), 1.0F, 1e-6F,
+             y.as<Bf16>(), stream_->handle());
+    std::vector<Bf16> got = download<Bf16>(y);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(from_bf16(got[i]), wanted[i], std::abs(wanted[i]) / 128 + 1e-6) << size << " at " << i;
+    }
+
+    const std::vector<Bf16> pairs = halves(random, static_cast<std::size_t>(rows) * 2 * size);
+    const DeviceBytes on_pairs = upload(pairs);
+    swiglu(on_pairs.as<const Bf16>(), rows, size, y.as<Bf16>(), stream_->handle());
+    got = download<Bf16>(y);
+    for (int row = 0; row < rows; ++row) {
+      for (int i = 0; i < size; ++i) {
+        const float gate = from_bf16(pairs[static_cast<std::size_t>(row) * 2 * size + i]);
+        const float up = from_bf16(pairs[static_cast<std::size_t>(row) * 2 * size + size + i]);
+        float one = 0;
+        test::plain().swiglu(&gate, &up, &one, 1);
+        ASSERT_NEAR(from_bf16(got[static_cast<std::size_t>(row) * size + i]), one,
+                    std::abs(one) / 128 + 1e-6);
+      }
+    }
+  }
+}
+
+TEST_F(CudaGemmTest, Timings) {
+  Random random(5);
+  PrefillGemm gemm;
+  for (const auto& [n, k] : {std::pair{8224, 1024},
+                             {1024, 2048},
+                             {7168, 1024},
+                             {1024, 3584},
+                             {248320, 1024},
+                             {2560, 9216},
+                             {24576, 4096},
+                             {4096, 12288}}) {
+    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const int largest = n > 100000 ? 64 : 2048;
+    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(largest) * k));
+    const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));
+    Stopwatch watch;
+    for (const int m : {1, 8, 64, 2048}) {
+      if (m > largest) continue;
+      const auto run = [&] {
+        if (m == 2048) {
+          gemm.multiply(x.as<const Bf16>(), m, weight, y.data(), GemmOutput::kBf16, stream_->handle());
+        } else {
+          decode_gemm(x.as<const Bf16>(), m, weight, y.data(), GemmOutput::kBf16, stream_->handle());
+        }
+      };
+      run();
+      watch.start(stream_->handle());
+      constexpr int kTimes = 20;
+      for (int i = 0; i < kTimes; ++i) run();
+      watch.stop(stream_->handle());
+      const double us = watch.milliseconds() * 1000 / kTimes;
+      std::printf("  %6d x %5d, %4d rows: %8.1f us, %6.0f GB/s of weights, %5.0f TFLOP/s\n", n, k, m, us,
+                  2.0 * n * k / us / 1e3, 2.0 * n * k * m / us / 1e6);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda
