@@ -72,7 +72,8 @@ protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch jo
     } else {
       return JobError{JobFault::kBadJob, "device: '" + options_.device + "' is not one of cpu, cpu-grid"};
     }
-    archs_.push_back(std::make_unique<LoadedArch>(next_generation_++, std::move(runner), budget_));
+    archs_.push_back(
+        std::make_unique<LoadedArch>(next_generation_++, std::move(runner), budget_, options_.memory));
     return archs_.back()->describe();
   } catch (const std::bad_alloc&) {
     return JobError{JobFault::kNoMemory, "no memory for the weights"};
@@ -113,7 +114,7 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
     dropped.snapshots = static_cast<std::uint32_t>(arch->snapshots().size());
     const std::uint64_t before = budget_.used();
     for (auto& [number, run] : arch->sequences()) {
-      if (run.saved) swapped_bytes_ -= run.saved->bytes.size();
+      if (run.saved) swapped_bytes_ -= run.saved->contents().size();
     }
     std::erase_if(archs_, [arch](const auto& one) { return one.get() == arch; });
     dropped.freed_bytes = before - budget_.used();
@@ -153,7 +154,7 @@ void DeviceWorker::on(protocol::CloseSequence job) {
   SequenceRun* run = arch == nullptr ? nullptr : arch->find_ticket(job.ticket);
   if (run != nullptr) {
     end_work(*run, {JobFault::kCancelled, "the sequence was closed"});
-    if (run->saved) swapped_bytes_ -= run->saved->bytes.size();
+    if (run->saved) swapped_bytes_ -= run->saved->contents().size();
     if (run->in_step) {
       run->closing = true;
     } else {

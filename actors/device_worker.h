@@ -38,6 +38,7 @@ struct WorkerOptions {
   std::string device = "cpu";  // or cpu-grid
   unsigned threads = 0;        // 0: one for each core
   std::uint64_t state_bytes = 1ULL << 30;
+  gpu::BlockMemory* memory = nullptr;  // of that state; none: the host's. Must outlive the worker.
   std::uint32_t max_sequences = 256;
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
@@ -100,7 +101,9 @@ class DeviceWorker : public runtime::Actor {
   void admit();
   bool admit_one(Waiting& waiting);
   std::uint64_t promised_bytes() const;
-  Room find_room(std::uint64_t bytes, const SequenceRun* needy);
+  // `block`: the largest that is wanted.
+  Room find_room(std::uint64_t bytes, std::uint64_t block, const SequenceRun* needy);
+  void look_for_block(std::uint64_t block);
   bool preempt_for(const SequenceRun* needy);
   void preempt(LoadedArch& arch, SequenceRun& run);
   bool bring_back(LoadedArch& arch, SequenceRun& run);

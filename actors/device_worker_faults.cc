@@ -1,6 +1,5 @@
 // How work ends before its time: cancelled, out of memory, or with a step that failed.
 
-#include <cstring>
 #include <thread>
 
 #include "actors/device_worker.h"
@@ -88,11 +87,7 @@ void DeviceWorker::inject_faults(LoadedArch& arch) {
       throw std::runtime_error("a fault was injected");
     case Kind::kNanState:
       for (const auto* slices : {&work_.prefills, &work_.decodes}) {
-        for (const models::Slice& slice : *slices) {
-          // All ones is NaN as f32 and as bf16.
-          if (arch.slot_bytes() > 0) std::memset(slice.sequence->slot_data(), 0xff, arch.slot_bytes());
-          if (arch.page_bytes() > 0) std::memset(slice.sequence->page_data(0), 0xff, arch.page_bytes());
-        }
+        for (const models::Slice& slice : *slices) arch.store().poison(*slice.sequence);
       }
       break;
     case Kind::kHang:

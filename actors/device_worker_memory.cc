@@ -55,13 +55,16 @@ bool DeviceWorker::admit_one(Waiting& waiting) {
   const std::uint64_t tokens = std::uint64_t{waiting.job.prompt_tokens} +
                                std::min(waiting.job.max_tokens, options_.reply_tokens_priced);
   const std::uint64_t price = arch->price(tokens, waiting.job.shared_tokens);
-  if (find_room(price + promised_bytes(), nullptr) != Room::kHere) {
+  if (find_room(price + promised_bytes(), arch->slot_bytes(), nullptr) != Room::kHere) {
     // Idle work gives way to a request; between requests, who came first stays.
     if (waiting.job.priority != Priority::kNormal || !preempt_for(nullptr)) return false;
-    if (find_room(price + promised_bytes(), nullptr) != Room::kHere) return false;
+    if (find_room(price + promised_bytes(), arch->slot_bytes(), nullptr) != Room::kHere) return false;
   }
   std::optional<gpu::Sequence> state = arch->store().open();
-  if (!state) return false;
+  if (!state) {
+    look_for_block(arch->slot_bytes());
+    return false;
+  }
   SequenceRun& run = arch->add_sequence(waiting.job.ticket);
   run.state = std::move(state);
   run.priority = waiting.job.priority;
@@ -73,18 +76,24 @@ bool DeviceWorker::admit_one(Waiting& waiting) {
   return true;
 }
 
-DeviceWorker::Room DeviceWorker::find_room(std::uint64_t bytes, const SequenceRun* needy) {
-  if (budget_.free() >= bytes) return Room::kHere;
+DeviceWorker::Room DeviceWorker::find_room(std::uint64_t bytes, std::uint64_t block,
+                                           const SequenceRun* needy) {
+  if (budget_.has_room(bytes, block)) return Room::kHere;
   if (reclaiming_) return Room::kComing;
   if (!nothing_to_reclaim_) {
-    start_reclaim(bytes - budget_.free());
+    start_reclaim(bytes > budget_.free() ? bytes - budget_.free() : block);
     return Room::kComing;
   }
   while (needy != nullptr && preempt_for(needy)) {
-    if (budget_.free() >= bytes) return Room::kHere;
+    if (budget_.has_room(bytes, block)) return Room::kHere;
   }
   someone_is_short_ = true;
   return Room::kNone;
+}
+
+// After a store found no block where there were bytes for it: sees to it that more is freed, or tried again.
+void DeviceWorker::look_for_block(std::uint64_t block) {
+  static_cast<void>(find_room(block, block, nullptr));
 }
 
 // Idle work first, then the youngest sequence that is younger than the needy one. Without a needy one, idle
@@ -124,7 +133,7 @@ void DeviceWorker::preempt(LoadedArch& arch, SequenceRun& run) {
     const std::uint64_t bytes = arch.price(run.stored());
     if (swapped_bytes_ + bytes <= options_.swap_bytes) {
       run.saved = arch.store().save(*run.state);
-      swapped_bytes_ += run.saved->bytes.size();
+      swapped_bytes_ += run.saved->contents().size();
     }
   }
   run.state.reset();
@@ -133,16 +142,18 @@ void DeviceWorker::preempt(LoadedArch& arch, SequenceRun& run) {
 bool DeviceWorker::bring_back(LoadedArch& arch, SequenceRun& run) {
   const std::uint64_t tokens = run.saved ? run.saved->stored : run.settled();
   const std::uint64_t bytes = arch.price(tokens + 1) + promised_bytes();
-  if (find_room(bytes, nullptr) != Room::kHere) return false;
-  if (run.saved) {
-    run.state = arch.store().load(*run.saved);
-    if (!run.state) return false;
-    swapped_bytes_ -= run.saved->bytes.size();
-    run.saved.reset();
-  } else {
-    run.state = arch.store().open();
+  const std::uint64_t block = std::max(arch.slot_bytes(), run.saved ? arch.page_bytes() : 0);
+  if (find_room(bytes, block, nullptr) != Room::kHere) return false;
+  run.state = run.saved ? arch.store().load(*run.saved) : arch.store().open();
+  if (!run.state) {
+    look_for_block(block);
+    return false;
   }
-  return run.state.has_value();
+  if (run.saved) {
+    swapped_bytes_ -= run.saved->contents().size();
+    run.saved.reset();
+  }
+  return true;
 }
 
 void DeviceWorker::start_reclaim(std::uint64_t bytes) {

@@ -128,8 +128,12 @@ bool DeviceWorker::add_slice(LoadedArch& arch, const BatchSlice& slice) {
   const std::uint32_t at = run.stored();
   const std::uint64_t pages = (at + slice.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
   const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
-  if (find_room(new_pages * arch.page_bytes(), &run) != Room::kHere) return false;
-  if (!run.state->reserve(slice.tokens)) return false;
+  const std::uint64_t block = new_pages > 0 ? arch.page_bytes() : 0;
+  for (;;) {
+    if (find_room(new_pages * arch.page_bytes(), block, &run) != Room::kHere) return false;
+    if (run.state->reserve(slice.tokens)) break;
+    if (budget_.has_room(0, block)) return false;  // else the memory had no block: more must go
+  }
   std::vector<protocol::TokenId>& tokens = step_tokens_.emplace_back();
   for (std::uint32_t i = 0; i < slice.tokens; ++i) tokens.push_back(run.token_at(at + i));
   run.in_step = true;
@@ -240,11 +244,14 @@ void DeviceWorker::take_checkpoint(LoadedArch& arch, SequenceRun& run) {
   protocol::CheckpointTaken taken{.sequence = run.id, .at = run.stored()};
   const bool has_tail = run.stored() % gpu::kPageTokens != 0;
   const bool was_short = someone_is_short_;
-  const Room room = find_room(arch.slot_bytes() + has_tail * arch.page_bytes(), nullptr);
-  someone_is_short_ = was_short;  // a checkpoint alone is no reason to wait
-  if (room == Room::kComing && run.stored() < run.prompt_end) return;
+  const std::uint64_t bytes = arch.slot_bytes() + has_tail * arch.page_bytes();
+  const std::uint64_t block = std::max(arch.slot_bytes(), has_tail * arch.page_bytes());
+  Room room = find_room(bytes, block, nullptr);
   std::optional<gpu::Snapshot> state;
   if (room == Room::kHere) state = arch.store().capture(*run.state);
+  if (room == Room::kHere && !state) room = find_room(bytes, block, nullptr);  // it knows better now
+  someone_is_short_ = was_short;  // a checkpoint alone is no reason to wait
+  if (room == Room::kComing && run.stored() < run.prompt_end) return;
   if (!state) {
     WorkerFigures::add(options_.figures->checkpoints_skipped);
   } else if (!state->finite()) {
@@ -252,10 +259,10 @@ void DeviceWorker::take_checkpoint(LoadedArch& arch, SequenceRun& run) {
     taken.healthy = false;
   } else {
     WorkerFigures::add(options_.figures->checkpoints);
-    const std::uint64_t bytes = state->exclusive_bytes();
+    const std::uint64_t exclusive = state->exclusive_bytes();
     const protocol::SnapshotId id =
         arch.add_snapshot({.state = std::move(*state), .tokens = run.prompt, .owner = run.id});
-    taken.snapshot = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = bytes};
+    taken.snapshot = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = exclusive};
   }
   run.checkpoints.pop_front();
   if (run.report_to) run.report_to.tell(std::move(taken));

@@ -16,12 +16,14 @@ std::size_t fitting(std::size_t limit, std::size_t block_bytes) {
   return block_bytes == 0 ? kMost : std::min(kMost, limit / block_bytes);
 }
 
-std::unique_ptr<gpu::StateStore> make_store(const models::Model& model, gpu::ByteBudget& budget) {
+std::unique_ptr<gpu::StateStore> make_store(const models::Model& model, gpu::ByteBudget& budget,
+                                            gpu::BlockMemory* memory) {
   const gpu::StateSizes sizes = model.state().sizes();
   return std::make_unique<gpu::StateStore>(
       sizes, gpu::StateBounds{.pages = fitting(budget.limit(), sizes.page_bytes),
                               .slots = fitting(budget.limit(), sizes.slot_bytes),
-                              .budget = &budget});
+                              .budget = &budget,
+                              .memory = memory});
 }
 
 // Of all that decides the bits of a state, as far as it can be told cheaply: names, shapes, a sample of the
@@ -53,10 +55,11 @@ std::uint64_t fingerprint_of(const models::Model& model) {
 
 }  // namespace
 
-LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget)
+LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
+                       gpu::BlockMemory* memory)
     : generation_(generation),
       budget_(budget),
-      store_holder_(make_store(runner->model(), budget)),
+      store_holder_(make_store(runner->model(), budget, memory)),
       store_(*store_holder_),
       adopted_(store_.sizes()),
       runner_(std::move(runner)) {}

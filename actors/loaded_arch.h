@@ -31,7 +31,9 @@ struct SnapshotRecord {
 
 class LoadedArch {
  public:
-  LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget);
+  /// `memory`: where its state lives; none: on the host.
+  LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
+             gpu::BlockMemory* memory);
 
   protocol::ArchLoaded describe() const;
 

@@ -1,8 +1,9 @@
 #include "gpu/state_store.h"
 
-#include <cstring>
+#include <array>
 #include <utility>
 
+#include "gpu/host_memory.h"
 #include "traces/check.h"
 
 namespace reprise::gpu {
@@ -43,6 +44,7 @@ std::size_t Snapshot::exclusive_bytes() const {
 }
 
 bool Sequence::reserve(std::size_t count) {
+  const StateStore::Attempt attempt(*store_);
   const std::size_t wanted = (stored_ + count + kPageTokens - 1) / kPageTokens;
   const std::size_t before = pages_.size();
   while (pages_.size() < wanted) {
@@ -75,8 +77,9 @@ std::byte* Sequence::slot_data() const {
 StateStore::StateStore(const StateSizes& sizes, const StateBounds& bounds)
     : sizes_(sizes),
       budget_(bounds.budget),
-      pages_(sizes.page_bytes, bounds.pages),
-      slots_(sizes.slot_bytes, bounds.slots) {
+      memory_(bounds.memory != nullptr ? *bounds.memory : host_memory()),
+      pages_(sizes.page_bytes, bounds.pages, memory_),
+      slots_(sizes.slot_bytes, bounds.slots, memory_) {
   if (budget_ != nullptr) budget_->add_trim(this, [this] { return pages_.give_back() + slots_.give_back(); });
 }
 
@@ -87,15 +90,21 @@ StateStore::~StateStore() {
 }
 
 std::optional<BlockId> StateStore::take(BlockPool& pool) {
-  if (budget_ != nullptr) {
-    if (!budget_->take(pool.block_bytes())) return std::nullopt;
-    if (!pool.next_is_resident()) budget_->grow_resident(pool.block_bytes());
+  if (budget_ == nullptr) return pool.take();
+  const std::size_t bytes = pool.block_bytes();
+  if (pool.is_full() || !budget_->take(bytes)) return std::nullopt;
+  if (pool.next_is_resident()) return pool.take();
+  budget_->grow_resident(bytes);
+  std::optional<BlockId> block = pool.take();
+  if (!block) {  // free blocks of others may be what is in the way
+    budget_->trim();
+    block = pool.take();
   }
-  const bool was_resident = pool.next_is_resident();
-  const std::optional<BlockId> block = pool.take();
-  if (!block && budget_ != nullptr) {
-    budget_->give(pool.block_bytes());
-    if (!was_resident) budget_->shrink_resident(pool.block_bytes());
+  if (!block) {
+    budget_->shrink_resident(bytes);
+    budget_->give(bytes);
+    ++refusals_;
+    refused_bytes_ = bytes;
   }
   return block;
 }
@@ -105,35 +114,47 @@ void StateStore::release(BlockPool& pool, BlockId block) {
 }
 
 std::optional<Sequence> StateStore::open() {
+  const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
-  if (sizes_.slot_bytes != 0) std::memset(slots_.data(*slot), 0, sizes_.slot_bytes);
-  return Sequence(*this, *slot);
+  Sequence sequence(*this, *slot);
+  if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), 0, sizes_.slot_bytes);
+  return sequence;
 }
 
 std::optional<StateStore::Copied> StateStore::copy(const HeldState& from, std::size_t stored, HeldState& to) {
-  Copied copied;
   const std::size_t full = stored / kPageTokens;
-  if (stored % kPageTokens != 0) {
+  const bool has_tail = stored % kPageTokens != 0;
+  if (has_tail) {
     const std::optional<BlockId> page = take(pages_);
     if (!page) return std::nullopt;
-    if (sizes_.page_bytes != 0) {
-      copied.tail = checked_copy(pages_.data(*page), pages_.data(from.pages_[full]), sizes_.page_bytes);
-    }
     to.pages_.push_back(*page);
   }
   to.pages_.insert(to.pages_.begin(), from.pages_.begin(),
                    from.pages_.begin() + static_cast<std::ptrdiff_t>(full));
   for (std::size_t i = 0; i < full; ++i) pages_.add_ref(from.pages_[i]);
-  if (sizes_.slot_bytes != 0) {
-    copied.slot = checked_copy(slots_.data(to.slot_), slots_.data(from.slot_), sizes_.slot_bytes);
-  }
   to.logical_ = from.logical_ - (from.stored_ - stored);
   to.stored_ = stored;
+
+  Copied copied;
+  std::array<BlockMemory::Copy, 2> copies;
+  std::array<CopyFigures, 2> figures;
+  std::array<CopyFigures*, 2> wanted;
+  std::size_t count = 0;
+  const auto add = [&](const BlockPool& pool, BlockId into, BlockId source, CopyFigures& result) {
+    if (pool.block_bytes() == 0) return;
+    copies[count] = {.to = pool.data(into), .from = pool.data(source), .bytes = pool.block_bytes()};
+    wanted[count++] = &result;
+  };
+  add(slots_, to.slot_, from.slot_, copied.slot);
+  if (has_tail) add(pages_, to.pages_[full], from.pages_[full], copied.tail);
+  if (count > 0) memory_.copy({copies.data(), count}, {figures.data(), count});
+  for (std::size_t i = 0; i < count; ++i) *wanted[i] = figures[i];
   return copied;
 }
 
 std::optional<Snapshot> StateStore::capture(const Sequence& sequence) {
+  const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Snapshot snapshot(*this, *slot);
@@ -147,6 +168,7 @@ std::optional<Snapshot> StateStore::capture(const Sequence& sequence) {
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   REPRISE_CHECK(stored == snapshot.stored_ || (stored < snapshot.stored_ && sizes_.slot_bytes == 0),
                 "a snapshot was cut that cannot be cut");
+  const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return {};
   Sequence sequence(*this, *slot);
@@ -162,43 +184,79 @@ Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   return {.sequence = std::move(sequence), .damaged = false};
 }
 
-SavedSequence StateStore::save(const Sequence& sequence) const {
-  SavedSequence saved{.bytes = {}, .stored = sequence.stored_, .logical = sequence.logical_};
-  const std::size_t used_pages = (sequence.stored_ + kPageTokens - 1) / kPageTokens;
-  saved.bytes.resize(used_pages * sizes_.page_bytes + sizes_.slot_bytes);
-  std::byte* to = saved.bytes.data();
-  for (std::size_t i = 0; i < used_pages && sizes_.page_bytes != 0; ++i, to += sizes_.page_bytes) {
-    std::memcpy(to, sequence.page_data(i), sizes_.page_bytes);
+std::size_t StateStore::saved_bytes(const Sequence& sequence) const {
+  return (sequence.stored_ + kPageTokens - 1) / kPageTokens * sizes_.page_bytes + sizes_.slot_bytes;
+}
+
+SavedSequence StateStore::save(const Sequence& sequence, std::span<std::byte> place) const {
+  SavedSequence saved{.bytes = {}, .place = {}, .stored = sequence.stored_, .logical = sequence.logical_};
+  const std::size_t size = saved_bytes(sequence);
+  if (size == 0) return saved;
+  if (place.size() >= size) {
+    place = place.first(size);
+    saved.place = place;
+  } else {
+    saved.bytes.resize(size);
+    place = saved.bytes;
   }
-  if (sizes_.slot_bytes != 0) std::memcpy(to, sequence.slot_data(), sizes_.slot_bytes);
+  std::vector<BlockMemory::Copy> copies;
+  std::byte* to = place.data();
+  for (std::size_t i = 0; i * kPageTokens < sequence.stored_ && sizes_.page_bytes != 0; ++i) {
+    copies.push_back({.to = to, .from = sequence.page_data(i), .bytes = sizes_.page_bytes});
+    to += sizes_.page_bytes;
+  }
+  if (sizes_.slot_bytes != 0) {
+    copies.push_back({.to = to, .from = sequence.slot_data(), .bytes = sizes_.slot_bytes});
+  }
+  memory_.to_host(copies);
   return saved;
 }
 
 std::optional<Sequence> StateStore::load(const SavedSequence& saved) {
+  const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Sequence sequence(*this, *slot);
   if (!sequence.reserve(saved.stored)) return std::nullopt;
   sequence.stored_ = saved.stored;
   sequence.logical_ = saved.logical;
-  const std::byte* from = saved.bytes.data();
-  for (std::size_t i = 0; i < sequence.pages_.size() && sizes_.page_bytes != 0;
-       ++i, from += sizes_.page_bytes) {
-    std::memcpy(sequence.page_data(i), from, sizes_.page_bytes);
+  REPRISE_CHECK(saved.contents().size() == saved_bytes(sequence), "a sequence was loaded that another saved");
+  std::vector<BlockMemory::Copy> copies;
+  const std::byte* from = saved.contents().data();
+  for (std::size_t i = 0; i < sequence.pages_.size() && sizes_.page_bytes != 0; ++i) {
+    copies.push_back({.to = sequence.page_data(i), .from = from, .bytes = sizes_.page_bytes});
+    from += sizes_.page_bytes;
   }
-  if (sizes_.slot_bytes != 0) std::memcpy(sequence.slot_data(), from, sizes_.slot_bytes);
+  if (sizes_.slot_bytes != 0) {
+    copies.push_back({.to = sequence.slot_data(), .from = from, .bytes = sizes_.slot_bytes});
+  }
+  memory_.from_host(copies);
   return sequence;
 }
 
 CopyFigures StateStore::look_at_slot(const Sequence& sequence) const {
-  return sizes_.slot_bytes == 0 ? CopyFigures{} : look_at(sequence.slot_data(), sizes_.slot_bytes);
+  return sizes_.slot_bytes == 0 ? CopyFigures{} : memory_.look_at(sequence.slot_data(), sizes_.slot_bytes);
 }
 
 void StateStore::damage(const Snapshot& snapshot) {
+  std::byte* at = nullptr;
   if (sizes_.slot_bytes != 0) {
-    *slots_.data(snapshot.slot_) ^= std::byte{1};
+    at = slots_.data(snapshot.slot_);
   } else if (snapshot.stored_ % kPageTokens != 0 && sizes_.page_bytes != 0) {
-    *pages_.data(snapshot.pages_.back()) ^= std::byte{1};
+    at = pages_.data(snapshot.pages_.back());
+  }
+  if (at == nullptr) return;
+  std::byte one{};
+  memory_.to_host(&one, at, 1);
+  one ^= std::byte{1};
+  memory_.from_host(at, &one, 1);
+}
+
+void StateStore::poison(const Sequence& sequence) {
+  constexpr int kNan = 0xff;
+  if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), kNan, sizes_.slot_bytes);
+  if (sizes_.page_bytes != 0 && !sequence.pages_.empty()) {
+    memory_.fill(sequence.page_data(0), kNan, sizes_.page_bytes);
   }
 }
 

@@ -14,14 +14,18 @@
 // part.
 //
 // Bounds: pages and slots are given at construction, and a budget of bytes that may be shared with other
-// stores; what does not fit is refused with nothing changed.
+// stores; what does not fit is refused with nothing changed. Where the bytes are there but the memory has no
+// block for them, the budget is told.
+// Blocks live in a BlockMemory, the host's or a device's, and are touched through it alone.
 // Threading: one thread, the device worker's.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "gpu/block_memory.h"
 #include "gpu/block_pool.h"
 #include "gpu/byte_budget.h"
 #include "gpu/checked_copy.h"
@@ -36,8 +40,9 @@ struct StateSizes {
 
 struct StateBounds {
   std::size_t pages = 0;
-  std::size_t slots = 0;         // of sequences and snapshots together
-  ByteBudget* budget = nullptr;  // none: pages and slots are the only bounds. Must outlive the store.
+  std::size_t slots = 0;          // of sequences and snapshots together
+  ByteBudget* budget = nullptr;   // none: pages and slots are the only bounds. Must outlive the store.
+  BlockMemory* memory = nullptr;  // none: the host's. Must outlive the store.
 };
 
 class StateStore;
@@ -88,6 +93,7 @@ class Sequence : public HeldState {
   /// After `count` tokens were computed into the reserved places.
   void advance(std::size_t count);
 
+  /// Addresses in the store's memory.
   std::byte* page_data(std::size_t index) const;
   std::byte* slot_data() const;
 
@@ -101,9 +107,12 @@ struct Restoration {
   bool damaged = false;                // the snapshot is not what it was when it was taken
 };
 
-/// A sequence copied to where it holds neither pages nor a slot.
+/// A sequence copied to the host, where it holds neither pages nor a slot.
 struct SavedSequence {
+  std::span<const std::byte> contents() const { return place.empty() ? std::span(bytes) : place; }
+
   std::vector<std::byte> bytes;
+  std::span<const std::byte> place{};  // of the caller's, instead of `bytes`
   std::size_t stored = 0;
   std::size_t logical = 0;
 };
@@ -123,15 +132,20 @@ class StateStore {
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
   Restoration restore(const Snapshot& snapshot, std::size_t stored);
 
-  SavedSequence save(const Sequence& sequence) const;
+  /// Into `place` if that is large enough (saved_bytes()), to stay there as long as what is returned.
+  SavedSequence save(const Sequence& sequence, std::span<std::byte> place = {}) const;
+  std::size_t saved_bytes(const Sequence& sequence) const;
   std::optional<Sequence> load(const SavedSequence& saved);
 
   /// Checksum of a sequence's slot.
   CopyFigures look_at_slot(const Sequence& sequence) const;
   /// Breaks a snapshot, for tests of what follows.
   void damage(const Snapshot& snapshot);
+  /// Makes a sequence's slot and first page NaN, read as f32 or as bf16; for tests of what follows.
+  void poison(const Sequence& sequence);
 
   const StateSizes& sizes() const { return sizes_; }
+  BlockMemory& memory() const { return memory_; }
   std::size_t used_bytes() const;
   const BlockPool& pages() const { return pages_; }
   const BlockPool& slots() const { return slots_; }
@@ -140,6 +154,22 @@ class StateStore {
   friend class HeldState;
   friend class Sequence;
   friend class Snapshot;
+
+  // Tells the budget of a block that the memory did not have: last of all, because what the attempt gives
+  // back on its way out changes nothing.
+  class Attempt {
+   public:
+    explicit Attempt(StateStore& store) : store_(store), before_(store.refusals_) {}
+    ~Attempt() {
+      if (store_.refusals_ != before_) store_.budget_->note_fragmented(store_.refused_bytes_);
+    }
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+
+   private:
+    StateStore& store_;
+    const std::uint64_t before_;
+  };
 
   std::optional<BlockId> take(BlockPool& pool);
   void release(BlockPool& pool, BlockId block);
@@ -153,8 +183,11 @@ class StateStore {
 
   const StateSizes sizes_;
   ByteBudget* const budget_;
+  BlockMemory& memory_;
   BlockPool pages_;
   BlockPool slots_;
+  std::uint64_t refusals_ = 0;     // blocks within the budget that the memory did not have
+  std::size_t refused_bytes_ = 0;  // of the last one
 };
 
 }  // namespace reprise::gpu

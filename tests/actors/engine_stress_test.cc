@@ -3,6 +3,7 @@
 #include <atomic>
 #include <future>
 
+#include "../gpu/scarce_memory.h"
 #include "engine_harness.h"
 
 namespace reprise::actors {
@@ -99,6 +100,35 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   EXPECT_GT(harness.figure("cache_evicted_total"), 0);
   EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
   expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
+  EngineHarness roomy(options());
+  EngineOptions tight = options();
+  tight.worker.state_bytes = 4 << 20;
+  gpu::ScarceMemory memory(1 << 20);  // refuses long before the budget is spent
+  tight.worker.memory = &memory;
+  {
+    EngineHarness harness(tight);
+    std::vector<std::thread> clients;
+    for (std::uint32_t c = 0; c < 8; ++c) {
+      clients.emplace_back([&, c] {
+        TokenList prompt = Script::opening(c);
+        for (std::uint32_t turn = 0; turn < 3; ++turn) {
+          prompt = prompt + turn_of(c, turn);
+          const Reply reply = harness.ask(prompt, 8);
+          ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+          EXPECT_TRUE(reply.choices == roomy.cold(prompt, 8).choices);
+          prompt = prompt + reply.tokens();
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_GT(memory.refusals(), 0U);
+    EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "snapshots made room";
+    expect_nothing_held(harness);
+  }
+  EXPECT_EQ(memory.used(), 0U);
 }
 
 TEST_P(StressTest, AHundredRequestsAtOnce) {

@@ -3,6 +3,7 @@
 
 #include "gpu/state_store.h"
 #include "gpu/snapshot_group.h"
+#include "scarce_memory.h"
 
 #include <limits>
 
@@ -364,6 +365,73 @@ TEST(StateStore, StaysWithinABudgetSharedWithOthers) {
   ASSERT_TRUE(third.has_value());
   EXPECT_TRUE(third->reserve(6 * kPageTokens));
   EXPECT_LE(budget.resident(), budget.limit()) << "the first store gave its free memory back";
+}
+
+TEST(StateStore, SavesWhereTheCallerSays) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  const Sequence source = filled(store, 100);
+  std::vector<std::byte> place(store.saved_bytes(source) + 8);
+  const SavedSequence saved = store.save(source, place);
+  EXPECT_TRUE(saved.bytes.empty());
+  EXPECT_EQ(saved.contents().data(), place.data());
+  EXPECT_EQ(saved.contents().size(), place.size() - 8);
+  EXPECT_EQ(tokens_of(*store.load(saved)), counting(100));
+  EXPECT_EQ(store.save(source, std::span(place).first(8)).bytes.size(), place.size() - 8) << "too small";
+}
+
+TEST(StateStore, PoisonsASequence) {
+  StateStore store(kSizes, {.pages = 20, .slots = 4});
+  const Sequence source = filled(store, 70);
+  store.poison(source);
+  EXPECT_FALSE(store.look_at_slot(source).finite);
+  EXPECT_EQ(tokens_of(source)[63], 0xffffffff);
+  EXPECT_EQ(tokens_of(source)[64], 65U) << "the second page is not touched";
+}
+
+constexpr StateSizes kLargeSlots{.page_bytes = kPageTokens * 4, .slot_bytes = 1024};
+
+TEST(StateStore, TellsTheBudgetWhenTheMemoryHasNoBlock) {
+  ByteBudget budget(100 * kLargeSlots.slot_bytes);
+  ScarceMemory memory(2 * kLargeSlots.slot_bytes + kLargeSlots.page_bytes);
+  StateStore store(kLargeSlots, {.pages = 100, .slots = 100, .budget = &budget, .memory = &memory});
+  const auto room_for_slot = [&] { return budget.has_room(kLargeSlots.slot_bytes, kLargeSlots.slot_bytes); };
+  const auto room_for_page = [&] { return budget.has_room(kLargeSlots.page_bytes, kLargeSlots.page_bytes); };
+  std::optional<Sequence> first = store.open();
+  std::optional<Sequence> second = store.open();
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  const std::size_t used = budget.used();
+  EXPECT_FALSE(store.open().has_value());
+  EXPECT_EQ(budget.used(), used);
+  EXPECT_EQ(budget.resident(), used);
+  EXPECT_FALSE(room_for_slot());
+  EXPECT_TRUE(room_for_page()) << "smaller blocks may be there";
+  ASSERT_TRUE(first->reserve(1));
+  EXPECT_FALSE(first->reserve(3 * kPageTokens));
+  EXPECT_FALSE(room_for_page());
+  second.reset();
+  EXPECT_TRUE(room_for_page() && room_for_slot()) << "something was given";
+  first->advance(1);
+  EXPECT_FALSE(store.capture(*first).has_value()) << "no page for the tail";
+  EXPECT_FALSE(room_for_page()) << "the slot that the attempt gave back changes nothing";
+  first.reset();
+  EXPECT_TRUE(room_for_page());
+  EXPECT_EQ(budget.used(), 0U);
+}
+
+TEST(StateStore, GivesFreeBlocksBackBeforeItRefuses) {
+  ByteBudget budget(100 * kLargeSlots.slot_bytes);
+  ScarceMemory memory(kLargeSlots.slot_bytes);
+  {
+    StateStore one(kLargeSlots, {.pages = 100, .slots = 100, .budget = &budget, .memory = &memory});
+    StateStore other(kLargeSlots, {.pages = 100, .slots = 100, .budget = &budget, .memory = &memory});
+    ASSERT_TRUE(one.open().has_value());
+    EXPECT_EQ(memory.used(), kLargeSlots.slot_bytes) << "kept for the next user";
+    ASSERT_TRUE(other.open().has_value());
+    ASSERT_TRUE(one.open().has_value());
+    EXPECT_EQ(budget.resident(), kLargeSlots.slot_bytes);
+  }
+  EXPECT_EQ(memory.used(), 0U);
+  EXPECT_EQ(budget.resident(), 0U);
 }
 
 TEST(SnapshotGroup, CountsSharedPagesOnce) {

@@ -1,0 +1,58 @@
+#pragma once
+// Where the blocks of state stores live, and how they are touched: the host's memory (gpu/host_memory.h) or a
+// GPU's.
+//
+// An address that take() gave may mean nothing to the processor: whoever is not a kernel of that device
+// touches a block through its memory alone. What a call has done is done when it returns, for every later
+// user of the block.
+//
+// Threading: one thread at a time. Kernels may work meanwhile on blocks that no call names.
+
+#include <cstddef>
+#include <span>
+
+#include "gpu/checked_copy.h"
+
+namespace reprise::gpu {
+
+class BlockMemory {
+ public:
+  static constexpr std::size_t kAlignment = 64;  // of every block; a device may have more
+
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    std::size_t bytes;
+  };
+
+  virtual ~BlockMemory() = default;
+
+  /// Uninitialised; null if there is no such block left. `bytes` is above 0.
+  virtual std::byte* take(std::size_t bytes) = 0;
+  /// With the size it was taken with.
+  virtual void give(std::byte* block, std::size_t bytes) = 0;
+
+  virtual void fill(std::byte* to, int value, std::size_t bytes) = 0;
+
+  /// All of them at once, between blocks that do not overlap, with the figures of what each copied (as many
+  /// as copies). Sizes are multiples of 4. Checksums may be compared with those of the same memory alone.
+  virtual void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) = 0;
+  /// The figures that a copy of it would have.
+  virtual CopyFigures look_at(const std::byte* bytes, std::size_t size) = 0;
+
+  /// All at once, from blocks to the host.
+  virtual void to_host(std::span<const Copy> copies) = 0;
+  /// All at once, from the host to blocks.
+  virtual void from_host(std::span<const Copy> copies) = 0;
+
+  void to_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const Copy copy{.to = to, .from = from, .bytes = bytes};
+    to_host({&copy, 1});
+  }
+  void from_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const Copy copy{.to = to, .from = from, .bytes = bytes};
+    from_host({&copy, 1});
+  }
+};
+
+}  // namespace reprise::gpu
