@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "actors/grid_model.h"
 #include "models/compute_options.h"
 #include "protocol/token_hash.h"
 
@@ -16,7 +17,7 @@ using protocol::JobFault;
 using protocol::SequenceId;
 
 DeviceWorker::DeviceWorker(WorkerOptions options)
-    : options_(std::move(options)), budget_(options_.state_bytes), threads_(options_.threads) {
+    : options_(std::move(options)), budget_(options_.state_bytes) {
   if (!options_.figures) options_.figures = std::make_shared<WorkerFigures>();
   WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
 }
@@ -61,20 +62,33 @@ void DeviceWorker::publish() {
 
 // -- models
 
+// At the first model: a setting that makes no sense is that model's answer.
+void DeviceWorker::open_device() {
+  if (device_) return;
+  device_ =
+      models::Device::open(options_.device == "cpu-grid" ? "cpu" : options_.device, options_.device_options);
+  limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
+                                                .tokens_beside = device_->prefill_rows() / 4,
+                                                .idle_tokens = device_->prefill_rows() / 4});
+}
+
 protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch job) {
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
-    std::unique_ptr<StepRunner> runner;
-    if (options_.device == "cpu") {
-      runner = StepRunner::make_inline(job.path, options, threads_);
-    } else if (options_.device == "cpu-grid") {
-      runner = StepRunner::make_grid(job.path, options, threads_);
-    } else {
-      return JobError{JobFault::kBadJob, "device: '" + options_.device + "' is not one of cpu, cpu-grid"};
-    }
-    archs_.push_back(
-        std::make_unique<LoadedArch>(next_generation_++, std::move(runner), budget_, options_.memory));
-    return archs_.back()->describe();
+    open_device();
+    std::unique_ptr<models::Model> model = options_.device == "cpu-grid"
+                                               ? load_grid_model(job.path, options, *device_)
+                                               : device_->load(job.path, options);
+    model->checkpoint().validate();
+    const std::uint64_t room = device_->state_room();
+    budget_.set_limit(options_.state_bytes == 0 ? room : std::min(options_.state_bytes, room));
+    WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
+    gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
+    archs_.push_back(std::make_unique<LoadedArch>(next_generation_++, StepRunner::make(std::move(model)),
+                                                  budget_, memory));
+    protocol::ArchLoaded loaded = archs_.back()->describe();
+    loaded.device = device_->name();
+    return loaded;
   } catch (const std::bad_alloc&) {
     return JobError{JobFault::kNoMemory, "no memory for the weights"};
   } catch (const std::exception& error) {  // a file or a setting; what() names it

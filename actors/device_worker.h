@@ -15,7 +15,8 @@
 // is skipped: it is worth less than a sequence.
 //
 // Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
-// snapshots go, and the supervisor is told, until DropArch. Drops answer all the while.
+// snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
+// be used again in this process (gpu::DeviceLost) is told of besides.
 //
 // Threading: an actor on a thread of its own, which computes in its turns.
 
@@ -28,22 +29,25 @@
 #include "actors/loaded_arch.h"
 #include "actors/worker_figures.h"
 #include "gpu/byte_budget.h"
-#include "gpu/threads.h"
+#include "models/device.h"
 #include "protocol/job.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {
 
+/// Of logits that a device changes before it draws, for one sequence and step.
+inline constexpr std::size_t kMostAdjustments = 4096;
+
 struct WorkerOptions {
-  std::string device = "cpu";  // or cpu-grid
-  unsigned threads = 0;        // 0: one for each core
-  std::uint64_t state_bytes = 1ULL << 30;
-  gpu::BlockMemory* memory = nullptr;  // of that state; none: the host's. Must outlive the worker.
+  std::string device = "cpu";  // cpu, cuda:N, auto (models/device.h), or cpu-grid for tests
+  models::DeviceOptions device_options{};
+  std::uint64_t state_bytes = 1ULL << 30;  // 0: what the device has room for
+  gpu::BlockMemory* memory = nullptr;      // of that state; none: the host's. Must outlive the worker.
   std::uint32_t max_sequences = 256;
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
   std::uint64_t swap_bytes = 256ULL << 20;
-  BatchLimits batch{};
+  std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
   bool obey_faults = false;                  // InjectFault
   std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
@@ -91,6 +95,7 @@ class DeviceWorker : public runtime::Actor {
   enum class Room : std::uint8_t { kHere, kComing, kNone };
 
   // -- device_worker.cc
+  void open_device();
   LoadedArch* arch_of(std::uint32_t generation);
   SequenceRun* find(protocol::SequenceId id);
   void kick();
@@ -119,21 +124,24 @@ class DeviceWorker : public runtime::Actor {
   void finish_step();
   void finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits);
   void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
+  void finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
   void take_checkpoint(LoadedArch& arch, SequenceRun& run);
   bool checkpoint_is_due(const SequenceRun& run) const;
   void sample(SequenceRun& run);
+  void accept(SequenceRun& run, const models::Sampled& sampled);
   void send(SequenceRun& run, protocol::DecodeEvent event);
   runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
 
   // -- device_worker_faults.cc
   void end_work(SequenceRun& run, const protocol::JobError& error);
-  void fail_arch(LoadedArch& arch, const std::string& why);
+  void fail_arch(LoadedArch& arch, const std::string& why, bool device_lost = false);
   void give_up_if_stuck();
   void inject_faults(LoadedArch& arch);
 
   WorkerOptions options_;
+  std::unique_ptr<models::Device> device_;  // none until a model is loaded
   gpu::ByteBudget budget_;
-  gpu::Threads threads_;
+  BatchLimits limits_;
   std::vector<std::unique_ptr<LoadedArch>> archs_;
   std::deque<Waiting> waiting_;
   std::uint32_t next_generation_ = 1;

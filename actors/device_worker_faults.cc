@@ -26,7 +26,7 @@ void DeviceWorker::end_work(SequenceRun& run, const JobError& error) {
   }
 }
 
-void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why) {
+void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why, bool device_lost) {
   WorkerFigures::add(options_.figures->faults);
   arch.failed = true;
   const JobError error{JobFault::kDeviceFailed, "the device failed: " + why};
@@ -41,7 +41,8 @@ void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why) {
   }
   memory_changed();
   if (options_.supervisor) {
-    options_.supervisor.tell(protocol::ArchFailed{.arch = arch.describe().arch, .why = why});
+    options_.supervisor.tell(
+        protocol::ArchFailed{.arch = arch.describe().arch, .why = why, .device_lost = device_lost});
   }
 }
 
@@ -86,7 +87,7 @@ void DeviceWorker::inject_faults(LoadedArch& arch) {
     case Kind::kFailedStep:
       throw std::runtime_error("a fault was injected");
     case Kind::kNanState:
-      for (const auto* slices : {&work_.prefills, &work_.decodes}) {
+      for (const auto* slices : {&work_.prefills, &work_.decodes.slices}) {
         for (const models::Slice& slice : *slices) arch.store().poison(*slice.sequence);
       }
       break;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "actors/device_worker.h"
+#include "gpu/device_lost.h"
 #include "protocol/token_hash.h"
 #include "traces/trace.h"
 
@@ -43,7 +44,7 @@ void DeviceWorker::on(RunStep) {
   for (std::size_t tries = archs_.size(); tries > 0 && step_arch_ == nullptr; --tries) {
     LoadedArch& arch = *archs_[turn_++ % archs_.size()];
     if (arch.failed) continue;
-    BatchLimits limits = options_.batch;
+    BatchLimits limits = limits_;
     limits.grid = arch.rules().grid;
     const std::vector<Runnable> able = runnable(arch);
     const std::vector<BatchSlice> batch = plan_batch(able, limits);
@@ -141,7 +142,10 @@ bool DeviceWorker::add_slice(LoadedArch& arch, const BatchSlice& slice) {
   run.last_step = steps_;
   models::Slice part{.sequence = &*run.state, .tokens = tokens, .logits = models::Slice::Logits::kLast};
   if (slice.decodes) {
-    work_.decodes.push_back(part);
+    work_.decodes.slices.push_back(part);
+    // What catches up chooses nothing.
+    const bool chooses = arch.model().draws() && at + slice.tokens > run.settled();
+    work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMostAdjustments) : std::nullopt);
     step_decodes_.push_back(slice.key);
   } else {
     const std::uint32_t end = at + slice.tokens;
@@ -167,6 +171,8 @@ void DeviceWorker::finish_step() {
   if (work_.failure) {
     try {
       std::rethrow_exception(work_.failure);
+    } catch (const gpu::DeviceLost& error) {
+      fail_arch(arch, error.what(), true);
     } catch (const std::exception& error) {
       fail_arch(arch, error.what());
     } catch (...) {
@@ -184,11 +190,19 @@ void DeviceWorker::finish_step() {
       if (run.phase == Phase::kPrefill && !run.closing) finish_prefill(arch, run, has_row ? row : nullptr);
       if (has_row) row += vocab;
     }
-    row = work_.decode_logits.data();
-    for (std::size_t i = 0; i < step_decodes_.size(); ++i, row += vocab) {
+    row = work_.decodes.logits.data();
+    for (std::size_t i = 0; i < step_decodes_.size(); ++i) {
       SequenceRun& run = arch.sequences().at(step_decodes_[i]);
       WorkerFigures::add(options_.figures->decode_tokens);
-      if (run.phase == Phase::kDecode && !run.closing) finish_decode(arch, run, row);
+      const auto& drawn = work_.decodes.drawn[i];
+      if (run.phase == Phase::kDecode && !run.closing) {
+        if (drawn) {
+          finish_drawn(run, *drawn);
+        } else {
+          finish_decode(arch, run, row);
+        }
+      }
+      if (!drawn) row += vocab;
     }
   }
   for (const auto* keys : {&step_prefills_, &step_decodes_}) {
@@ -274,6 +288,16 @@ void DeviceWorker::finish_decode(LoadedArch& arch, SequenceRun& run, const float
   sample(run);
 }
 
+// The device has chosen, in the sampler's place.
+void DeviceWorker::finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn) {
+  if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
+  if (!drawn.usable) {
+    WorkerFigures::add(options_.figures->unhealthy);
+    return end_work(run, {JobFault::kUnhealthy, models::to_string(models::SampleError::kNoLogits)});
+  }
+  accept(run, {.token = drawn.token});
+}
+
 // The next token from run.logits.
 void DeviceWorker::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
@@ -284,7 +308,10 @@ void DeviceWorker::sample(SequenceRun& run) {
     return end_work(run,
                     {unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(*error)});
   }
-  const models::Sampled& sampled = std::get<models::Sampled>(result);
+  accept(run, std::get<models::Sampled>(result));
+}
+
+void DeviceWorker::accept(SequenceRun& run, const models::Sampled& sampled) {
   run.sampler->accept(sampled.token, models::TokenOrigin::kOutput);
   run.decoded.push_back(sampled.token);
   run.logits.clear();

@@ -67,6 +67,7 @@ LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> run
 protocol::ArchLoaded LoadedArch::describe() const {
   const models::ModelConfig& config = model().config();
   return {.arch = {.generation = generation_, .number = generation_},
+          .device = {},
           .architecture = std::string(models::name_of(config.architecture)),
           .vocab = static_cast<std::uint32_t>(config.vocab),
           .context = static_cast<std::uint32_t>(config.context_length),

@@ -35,6 +35,7 @@ class LoadedArch {
   LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
              gpu::BlockMemory* memory);
 
+  /// But for the device.
   protocol::ArchLoaded describe() const;
 
   StepRunner& runner() { return *runner_; }

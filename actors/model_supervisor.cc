@@ -1,7 +1,6 @@
 #include "actors/model_supervisor.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "actors/chat_template.h"
 #include "models/chat_template_source.h"
@@ -21,19 +20,9 @@ namespace {
 
 constexpr std::chrono::hours kLoadDeadline{1};
 constexpr std::chrono::milliseconds kWatchPeriod{50};
+constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
 
 }  // namespace
-
-std::uint64_t default_state_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  std::uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) break;
-  }
-  constexpr std::uint64_t kLeast = 256ULL << 20;
-  return std::max(kLeast, kib * 1024 / 2);
-}
 
 // -- what others see
 
@@ -86,10 +75,7 @@ std::size_t RequestRoll::size() {
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
                                  std::shared_ptr<RequestRoll> requests)
-    : options_(std::move(options)), directory_(std::move(directory)), requests_(std::move(requests)) {
-  if (options_.worker.state_bytes == 0) options_.worker.state_bytes = default_state_bytes();
-  if (options_.registry.budget_bytes == 0) options_.registry.budget_bytes = options_.worker.state_bytes;
-}
+    : options_(std::move(options)), directory_(std::move(directory)), requests_(std::move(requests)) {}
 
 void ModelSupervisor::on_start() {
   spawn_worker();
@@ -146,8 +132,9 @@ Task<void> ModelSupervisor::load(std::string name) {
   } else {
     try {
       managed.arch = (*loaded)->arch;
+      managed.device = (*loaded)->device;
       std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
-      log("model '" + name + "' is loaded: " + served->card.architecture + ", " +
+      log("model '" + name + "' is loaded on " + managed.device + ": " + served->card.architecture + ", " +
           std::to_string(served->arch.weight_bytes >> 20) + " MiB of weights, " +
           std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
           std::to_string(served->arch.slot_bytes) + " a snapshot, " +
@@ -220,13 +207,15 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
       RegistryOptions registry = options_.registry;
       registry.cache.grid = loaded.grid;
       registry.cache.any_token = loaded.any_token;
+      if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;
       registry.figures = managed.figures;
       registry.warn = options_.log;
+      const std::uint64_t budget = registry.budget_bytes;
       managed.registry =
           spawn<PrefixRegistry>({.name = "registry " + managed.spec.name}, std::move(registry));
       const std::uint64_t entry = loaded.slot_bytes + 8192 * loaded.token_bytes;
-      if (entry * 5 > options_.registry.budget_bytes) {
-        log("the cache's budget of " + std::to_string(options_.registry.budget_bytes >> 20) +
+      if (entry * 5 > budget) {
+        log("the cache's budget of " + std::to_string(budget >> 20) +
             " MiB holds fewer than five prompts of 8,192 tokens (" + std::to_string(entry >> 20) +
             " MiB each) of model '" + managed.spec.name + "'");
       }
@@ -264,6 +253,10 @@ Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
 }
 
 void ModelSupervisor::on(protocol::ArchFailed failed) {
+  if (failed.device_lost) {
+    launch(lose_device(failed.why));
+    return;
+  }
   for (auto& [name, managed] : models_) {
     if (managed.arch == failed.arch && !managed.loading) {
       managed.loading = true;
@@ -295,6 +288,20 @@ Task<void> ModelSupervisor::reload(std::string name, std::string why) {
   co_await loading;
 }
 
+Task<void> ModelSupervisor::lose_device(std::string why) {
+  if (std::exchange(device_lost_, true)) co_return;
+  log("the device is lost: " + why);
+  for (auto& [name, managed] : models_) {
+    managed.arch = {};
+    publish_state(managed, ModelCard::State::kFailed, "the device is lost: " + why);
+  }
+  requests_->tell_all({.why = why});
+  auto pause = runtime::sleep_for(kLastWords);
+  const Result<void> rested = co_await pause;
+  static_cast<void>(rested);
+  if (options_.device_lost) options_.device_lost(why);
+}
+
 // A device that hangs answers nothing, so it is watched from here.
 Task<void> ModelSupervisor::watch_worker() {
   for (;;) {
@@ -307,6 +314,12 @@ Task<void> ModelSupervisor::watch_worker() {
     const std::string why =
         "the device hangs: a step takes longer than " + std::to_string(options_.longest_step.count()) + " ms";
     requests_->tell_all({.why = why});
+    const bool on_gpu = std::any_of(models_.begin(), models_.end(),
+                                    [](const auto& one) { return one.second.device.starts_with("cuda"); });
+    if (on_gpu) {
+      launch(lose_device(why));
+      co_return;
+    }
     worker_.stop();
     options_.worker.figures->step_began_ns.store(0, std::memory_order_relaxed);
     spawn_worker();

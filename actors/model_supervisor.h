@@ -5,7 +5,8 @@
 // Loading is single-flight: whoever asks for a model that is being loaded waits for that load. A model whose
 // step failed is dropped and loaded anew, within limits; its registry stays and knows that its snapshots are
 // lost. A step that takes longer than `longest_step` is a device that hangs: its worker is left behind, the
-// requests on it are told, and all its models are loaded on a new one.
+// requests on it are told, and all its models are loaded on a new one. A GPU that hangs, or that CUDA gave
+// up, is lost with the process: what hangs on it cannot be stopped.
 //
 // What is loaded stands in the ModelDirectory, which everybody may read without asking.
 //
@@ -36,7 +37,7 @@ struct ModelSpec {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerOptions worker{};  // state_bytes 0: half of the memory that is free
+  WorkerOptions worker{};  // state_bytes 0: what the device has room for
   bool cache = true;
   RegistryOptions registry{};  // budget_bytes 0: all of the state memory
   RequestLimits requests{};
@@ -46,6 +47,9 @@ struct EngineOptions {
   std::uint32_t most_reloads = 3;  // of a model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};  // may be empty; called from any thread
+  /// The device cannot be used again in this process: its requests have been told, its models have failed.
+  /// May be empty; a server ends itself here, for its service manager to start it anew.
+  std::function<void(const std::string& why)> device_lost{};
 };
 
 /// What is served now. Threading: any thread; a short lock around a vector of pointers.
@@ -111,6 +115,7 @@ class ModelSupervisor : public runtime::Actor {
   struct Managed {
     ModelSpec spec;
     protocol::ArchId arch{};
+    std::string device;  // where it was loaded last
     runtime::RefOf<PrefixRegistry> registry;
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
     bool loading = false;
@@ -122,6 +127,7 @@ class ModelSupervisor : public runtime::Actor {
   runtime::Task<void> load(std::string name);
   runtime::Task<void> reload(std::string name, std::string why);
   runtime::Task<void> watch_worker();
+  runtime::Task<void> lose_device(std::string why);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void publish_state(const Managed& managed, protocol::ModelCard::State state, const std::string& detail);
   void log(const std::string& line) const {
@@ -133,9 +139,7 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<RequestRoll> requests_;
   runtime::RefOf<DeviceWorker> worker_;
   std::map<std::string, Managed> models_;
+  bool device_lost_ = false;
 };
-
-/// Half of the memory that the system has left.
-std::uint64_t default_state_bytes();
 
 }  // namespace reprise::actors

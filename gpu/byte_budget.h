@@ -30,7 +30,9 @@ class ByteBudget {
 
   std::size_t limit() const { return limit_; }
   std::size_t used() const { return used_; }
-  std::size_t free() const { return limit_ - used_; }
+  std::size_t free() const { return used_ < limit_ ? limit_ - used_ : 0; }
+  /// What is used beyond a lower limit stays until it is given.
+  void set_limit(std::size_t limit) { limit_ = limit; }
   /// For so many bytes, in blocks none of which is larger than `block`.
   bool has_room(std::size_t bytes, std::size_t block) const {
     return bytes <= free() && block < smallest_refused_;
@@ -69,7 +71,7 @@ class ByteBudget {
  private:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-  const std::size_t limit_;
+  std::size_t limit_;
   std::size_t used_ = 0;
   std::size_t resident_ = 0;
   std::size_t smallest_refused_ = kNone;  // since something was given last

@@ -67,7 +67,7 @@ class Model {
   const StateLayout& state() const { return state_; }
   const ComputeOptions& options() const { return options_; }
 
-  /// Rows of logits [vocab] for the slices that ask, in their order; valid until the next call.
+  /// Rows of logits [vocab] for the slices that ask, in their order; valid until the next call of the phase.
   virtual std::span<const float> forward(std::span<const Slice> slices, Phase phase = Phase::kPrefill) = 0;
 
   /// The decode phase; the slices want the logits of their one token. Valid until the next call.
@@ -75,6 +75,9 @@ class Model {
     pass.logits = forward(pass.slices, Phase::kDecode);
     pass.drawn.assign(pass.slices.size(), std::nullopt);
   }
+
+  /// Whether decode() looks at plans.
+  virtual bool draws() const { return false; }
 
   /// To be called by a thread before it computes.
   virtual void bind_thread() {}

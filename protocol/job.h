@@ -72,6 +72,7 @@ struct Nothing {};
 
 struct ArchLoaded {
   ArchId arch;
+  std::string device;  // "cpu", "cuda:0"
   std::string architecture;
   std::uint32_t vocab = 0;
   std::uint32_t context = 0;  // tokens
@@ -120,6 +121,7 @@ struct DropArch {
 struct ArchFailed {
   ArchId arch;
   std::string why;
+  bool device_lost = false;  // this process cannot use the device again
 };
 
 // -- sequences

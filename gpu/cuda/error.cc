@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "gpu/device_lost.h"
+
 namespace reprise::gpu::cuda {
 namespace {
 
@@ -36,14 +38,15 @@ std::string describe(const std::string& doing, cudaError_t status) {
 }  // namespace
 
 CudaError::CudaError(const std::string& doing, int code)
-    : std::runtime_error(describe(doing, static_cast<cudaError_t>(code))),
-      code_(code),
-      poisoned_(poisons(static_cast<cudaError_t>(code))) {}
+    : std::runtime_error(describe(doing, static_cast<cudaError_t>(code))), code_(code) {}
 
 void check(int status, const char* doing) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
   if (status == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  if (poisons(static_cast<cudaError_t>(status))) {
+    throw DeviceLost(describe(doing, static_cast<cudaError_t>(status)));
+  }
   throw CudaError(doing, status);
 }
 

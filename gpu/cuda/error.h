@@ -1,8 +1,8 @@
 #pragma once
 // What goes wrong on a GPU, as an exception.
 //
-// A CUDA error is either of one call (no memory, a bad argument), or it has poisoned the context: every later
-// call of the process fails with it, and only a new process can use the GPU again. poisoned() tells which.
+// A CUDA error is either of one call (no memory, a bad argument): std::bad_alloc or CudaError; or it has
+// poisoned the context, so that every later call of the process fails with it: gpu::DeviceLost.
 //
 // Threading: any thread.
 
@@ -14,16 +14,14 @@ namespace reprise::gpu::cuda {
 class CudaError : public std::runtime_error {
  public:
   CudaError(const std::string& doing, int code);
-  /// cudaError_t, or cublasStatus_t where poisoned() is false.
+  /// A cudaError_t.
   int code() const { return code_; }
-  bool poisoned() const { return poisoned_; }
 
  private:
   int code_;
-  bool poisoned_;
 };
 
-/// Throws CudaError, or std::bad_alloc where memory ran out, unless `status` (a cudaError_t) is success.
+/// Throws one of the three unless `status`, a cudaError_t, is success.
 /// `doing` names the call: "cudaMemcpyAsync of a batch".
 void check(int status, const char* doing);
 

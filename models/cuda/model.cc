@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "gpu/cuda/rows.h"
 #include "models/linear.h"
@@ -11,12 +12,12 @@
 namespace reprise::models::cuda {
 
 std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                           gc::Arena& arena, int most_rows) {
-  return std::make_unique<CudaModel>(Checkpoint::open(path), options, arena, most_rows);
+                                           gc::Arena& arena, const Place& place) {
+  return std::make_unique<CudaModel>(Checkpoint::open(path), options, arena, place);
 }
 
-CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, int most_rows)
-    : Model(std::move(checkpoint), options), weights_(checkpoint_, arena) {
+CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place)
+    : Model(std::move(checkpoint), options), device_(place.device), weights_(checkpoint_, arena) {
   if (options.compute == gpu::Compute::kF32 || options.kv == gpu::KvType::kF32) {
     throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16: compute and kv_dtype may not be f32");
   }
@@ -40,7 +41,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   inv_freq_ = weights_.vector(config().rope.inv_freq);
   head_ = config().tie_word_embeddings ? embedding_ : weights_.linear({"lm_head"});
   weights_.finish();
-  for (const NormedPart& part : parts_) part.part->admit(gemm_, most_rows);
+  for (const NormedPart& part : parts_) part.part->admit(gemm_, place.most_rows);
 }
 
 std::size_t CudaModel::workspace(const StepSize& size, int picked_rows) const {
@@ -110,21 +111,31 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   return logits;
 }
 
-std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
-  const Logits logits = enqueue(slices, phase);
+void CudaModel::bind_thread() {
+  gc::use_device(device_);
+}
+
+// Waits for the pass.
+std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const int> rows, Phase phase) {
   const std::size_t vocab = config().vocab;
-  const auto count = static_cast<std::size_t>(logits.count);
-  const std::size_t bytes = count * vocab * sizeof(float);
-  if (bytes > logits_.size()) logits_ = gc::PinnedBytes(std::bit_ceil(bytes));
-  for (std::size_t i = 0; i < count; ++i) {
-    gc::copy_to_host(
-        logits_.data() + i * vocab * sizeof(float),
-        reinterpret_cast<const std::byte*>(logits.rows + i * static_cast<std::size_t>(head_.weight.rows)),
-        vocab * sizeof(float), stream_.handle());
+  gc::PinnedBytes& to = logits_[static_cast<std::size_t>(phase)];
+  const std::size_t row_bytes = vocab * sizeof(float);
+  if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const float* from = logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.weight.rows);
+    gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
+                     stream_.handle());
   }
   stopwatch_.stop(stream_.handle());
   stream_.wait();
-  return {reinterpret_cast<const float*>(logits_.data()), count * vocab};
+  return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
+}
+
+std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
+  const Logits logits = enqueue(slices, phase);
+  std::vector<int> rows(static_cast<std::size_t>(logits.count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return fetch(logits, rows, phase);
 }
 
 }  // namespace reprise::models::cuda

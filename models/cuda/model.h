@@ -8,6 +8,7 @@
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
 // owns it.
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,16 +26,24 @@ namespace reprise::models::cuda {
 
 class CudaModel : public Model {
  public:
-  /// `arena` must outlive the model; `most_rows`: of a prefill step. Throws LoadError, std::bad_alloc,
+  struct Place {
+    int device = 0;
+    int most_rows = 0;  // of a prefill step
+  };
+
+  /// `arena`, on the place's device, must outlive the model. Throws LoadError, std::bad_alloc,
   /// gpu::cuda::CudaError.
   static std::unique_ptr<CudaModel> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                         gc::Arena& arena, int most_rows);
+                                         gc::Arena& arena, const Place& place);
 
-  CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, int most_rows);
+  CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   std::uint32_t grid() const override { return gc::kGrid; }
   bool decode_is_prefill() const override { return false; }
+  void decode(DecodePass& pass) override;
+  bool draws() const override { return true; }
+  void bind_thread() override;
 
   /// Milliseconds that the GPU took for the last pass.
   double last_pass_ms() { return stopwatch_.milliseconds(); }
@@ -48,6 +57,9 @@ class CudaModel : public Model {
   std::size_t workspace(const StepSize& size, int picked_rows) const;
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
+  std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
+
+  const int device_;
   gc::Stream stream_;
   gc::Stopwatch stopwatch_;
   gc::PrefillGemm gemm_;
@@ -59,7 +71,7 @@ class CudaModel : public Model {
   const float* final_norm_ = nullptr;
   const float* inv_freq_ = nullptr;
   std::vector<NormedPart> parts_;
-  gc::PinnedBytes logits_;
+  std::array<gc::PinnedBytes, 2> logits_;  // on the host, by phase
 };
 
 }  // namespace reprise::models::cuda

@@ -87,7 +87,7 @@ class EngineHarness {
     EngineOptions options;
     options.models = {{.name = "m", .path = model_path(model), .compute = "auto"}};
     options.worker.device = device;
-    options.worker.threads = 1;
+    options.worker.device_options.threads = 1;
     options.worker.state_bytes = 256ULL << 20;
     options.worker.obey_faults = true;
     options.requests.prefill_history = false;

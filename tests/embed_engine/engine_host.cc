@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
 
   runtime::System system({.workers = 2});
   auto engine = std::make_unique<actors::Engine>(
-      system, actors::EngineOptions{.worker = {.threads = 1, .state_bytes = 64ULL << 20}});
+      system, actors::EngineOptions{.worker = {.device_options = {.threads = 1}, .state_bytes = 64ULL << 20}});
   const runtime::HomePtr home = runtime::adopt_io_context(system, loop);
   const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(home)}, *engine);
   guest.tell(Talk{argv[1], [&](bool went_well) {

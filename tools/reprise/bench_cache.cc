@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "models/model.h"
 #include "tools/reprise/bench_cache_chat.h"
@@ -18,9 +19,6 @@ constexpr std::uint32_t kGpuGrid = 64;
 constexpr unsigned kSnapshotRepeats = 9;  // they are short
 
 void check(const BenchCacheOptions& options) {
-  if (options.engine.device != "cpu" && options.engine.device != "cpu-grid") {
-    throw UsageError("--device: '" + options.engine.device + "' is not one of cpu, cpu-grid");
-  }
   if (options.prompt < 32 || options.prompt > 1 << 20)
     throw UsageError("--prompt: takes 32 to 1048576 tokens");
   if (options.reply < 1 || options.reply > 4096) throw UsageError("--reply: takes 1 to 4096 tokens");
@@ -44,18 +42,18 @@ struct ModelFacts {
 };
 
 ModelFacts look_at(const EngineFlags& flags) {
-  EngineFlags on_cpu = flags;
-  on_cpu.device = "cpu";
-  gpu::Threads threads(flags.threads);
-  const auto model = models::Model::load(flags.model, compute_options(on_cpu), threads);
+  EngineFlags alone = flags;
+  if (alone.device == "cpu-grid") alone.device = "cpu";
+  const std::unique_ptr<models::Device> device = open_device(alone);
+  const std::unique_ptr<models::Model> model = device->load(flags.model, compute_options(flags));
   ModelFacts facts;
   const bool grid = flags.device != "cpu";
   facts.rules = {
       .grid = grid ? kGpuGrid : 1, .any_token = model->config().linear_layers == 0, .keeps_turn_ends = !grid};
   facts.vocab = static_cast<std::uint32_t>(model->config().vocab);
   facts.context = static_cast<std::uint32_t>(model->config().context_length);
-  facts.threads = threads.count();
-  gpu::StateStore store(model->state().sizes(), {.pages = 4, .slots = 4});
+  facts.threads = flags.threads != 0 ? flags.threads : std::thread::hardware_concurrency();
+  gpu::StateStore store(model->state().sizes(), {.pages = 4, .slots = 4, .memory = &device->memory()});
   std::optional<gpu::Sequence> sequence = store.open();
   if (!sequence || !sequence->reserve(1)) throw std::runtime_error("the state does not fit the memory");
   const models::TokenId token = 0;
@@ -127,8 +125,10 @@ const std::vector<std::string>& cache_bench_parts() {
   return kParts;
 }
 
-int bench_cache(const BenchCacheOptions& options) {
-  check(options);
+int bench_cache(const BenchCacheOptions& asked) {
+  check(asked);
+  BenchCacheOptions options = asked;
+  if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
   const CacheBenchResult result = measure(options);
   const std::string out = options.json ? cache_bench_json(result).dump() + "\n" : cache_bench_table(result);
   std::fwrite(out.data(), 1, out.size(), stdout);

@@ -20,8 +20,11 @@ using models::Model;
 using models::Slice;
 using models::TokenId;
 
+// On the CPU; and on a device with a grid.
 constexpr std::size_t kBatches[] = {1, 4, 16};
+constexpr std::size_t kGridBatches[] = {1, 16, 64};
 constexpr std::size_t kSlices[] = {16, 64, 256, 1024};
+constexpr std::size_t kGridSlices[] = {256, 1024, 2048};
 constexpr std::size_t kMostTokens = 1 << 20;
 
 void check(const BenchEngineOptions& options) {
@@ -90,8 +93,8 @@ class EngineBench {
  public:
   EngineBench(const BenchEngineOptions& options, const models::ComputeOptions& compute)
       : options_(options),
-        threads_(options.engine.threads),
-        model_(Model::load(options.engine.model, compute, threads_)),
+        device_(open_device(options.engine)),
+        model_(device_->load(options.engine.model, compute)),
         cost_(*model_),
         room_(options.prompt + options.decode),
         store_(model_->state().sizes(), bounds()) {
@@ -106,30 +109,36 @@ class EngineBench {
   }
 
   std::vector<Line> run() {
-    prefill(open(), prompt_, prompt_.size());  // brings the weights into memory
+    prefill(open(), prompt_, slices().back());  // brings the weights into memory
     for (const std::size_t slice : slices()) measure_prefill(slice);
-    for (const std::size_t batch : kBatches) measure_decode(batch);
+    for (const std::size_t batch : batches()) measure_decode(batch);
+    if (on_grid()) measure_second_turn();
     measure_snapshots();
     return std::move(lines_);
   }
 
   const Model& model() const { return *model_; }
-  unsigned threads() const { return threads_.count(); }
+  std::string device() const { return device_->name(); }
 
  private:
   gpu::StateBounds bounds() const {
     const std::size_t pages = room_ / gpu::kPageTokens + 2;
-    const std::size_t sequences = kBatches[std::size(kBatches) - 1] + 2;
-    return {.pages = pages * sequences, .slots = sequences};
+    const std::size_t sequences = batches().back() + 3;
+    return {.pages = pages * sequences, .slots = sequences, .memory = &device_->memory()};
+  }
+  bool on_grid() const { return model_->grid() > 1; }
+  std::span<const std::size_t> batches() const {
+    if (on_grid()) return kGridBatches;
+    return kBatches;
   }
 
-  /// Those below the prompt's length, and the whole.
+  /// Those below the prompt's length, and the whole, unless it is more than the device takes at once.
   std::vector<std::size_t> slices() const {
     std::vector<std::size_t> out;
-    for (const std::size_t slice : kSlices) {
+    for (const std::size_t slice : on_grid() ? std::span<const std::size_t>(kGridSlices) : kSlices) {
       if (slice < options_.prompt) out.push_back(slice);
     }
-    out.push_back(options_.prompt);
+    if (!on_grid() || options_.prompt <= device_->prefill_rows()) out.push_back(options_.prompt);
     return out;
   }
 
@@ -140,6 +149,9 @@ class EngineBench {
   }
 
   void prefill(Sequence&& sequence, std::span<const TokenId> tokens, std::size_t slice_size) {
+    prefill(sequence, tokens, slice_size);
+  }
+  void prefill(Sequence& sequence, std::span<const TokenId> tokens, std::size_t slice_size) {
     for (std::size_t done = 0; done < tokens.size(); done += slice_size) {
       const std::size_t count = std::min(slice_size, tokens.size() - done);
       const bool last = done + count == tokens.size();
@@ -170,8 +182,8 @@ class EngineBench {
     Line line{.name = "decode " + std::to_string(options_.decode) + " of " + std::to_string(batch)};
     const std::size_t vocab = model_->config().vocab;
     Sequence first = open();
-    const Slice slice{.sequence = &first, .tokens = prompt_};
-    const TokenId next = best(model_->forward({&slice, 1}));
+    prefill(first, prompt_, slices().back());
+    const TokenId next = 0;
     const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
     for (unsigned i = 0; snapshot && i < options_.repeat; ++i) {
       std::vector<Sequence> sequences;
@@ -186,10 +198,13 @@ class EngineBench {
       }
       line.times.all.push_back(seconds([&] {
         for (std::size_t step = 0; step < options_.decode; ++step) {
-          std::vector<Slice> slices;
-          for (std::size_t b = 0; b < batch; ++b) slices.push_back({&sequences[b], {&tokens[b], 1}});
-          const std::span<const float> logits = model_->forward(slices);
-          for (std::size_t b = 0; b < batch; ++b) tokens[b] = best(logits.subspan(b * vocab, vocab));
+          models::DecodePass pass;
+          for (std::size_t b = 0; b < batch; ++b) pass.slices.push_back({&sequences[b], {&tokens[b], 1}});
+          pass.plans.assign(batch, models::DrawPlan{.temperature = 0});
+          model_->decode(pass);
+          for (std::size_t b = 0; b < batch; ++b) {
+            tokens[b] = pass.drawn[b] ? pass.drawn[b]->token : best(pass.logits.subspan(b * vocab, vocab));
+          }
         }
       }));
     }
@@ -199,10 +214,30 @@ class EngineBench {
     lines_.push_back(std::move(line));
   }
 
+  /// Restored from a snapshot on the grid, a next turn of 64 tokens to its first token.
+  void measure_second_turn() {
+    constexpr std::size_t kTurn = 64;
+    Line line{.name = "second turn, " + std::to_string(kTurn) + " new"};
+    Sequence first = open();
+    const std::size_t kept = options_.prompt / model_->grid() * model_->grid();
+    prefill(first, std::span(prompt_).first(kept), slices().back());
+    const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
+    const std::vector<TokenId> turn(kTurn, 1);
+    for (unsigned i = 0; snapshot && i < options_.repeat; ++i) {
+      std::optional<Sequence> sequence;
+      line.times.all.push_back(seconds([&] {
+        sequence = store_.restore(*snapshot).sequence;
+        if (!sequence || !sequence->reserve(kTurn))
+          throw std::runtime_error("the state does not fit the memory");
+        prefill(*sequence, turn, kTurn);
+      }));
+    }
+    lines_.push_back(std::move(line));
+  }
+
   void measure_snapshots() {
     Sequence source = open();
-    const Slice slice{.sequence = &source, .tokens = prompt_};
-    model_->forward({&slice, 1});
+    prefill(source, prompt_, slices().back());
     SnapshotTimes times = tools::measure_snapshots(store_, source, options_.repeat);
     const std::string prompt = std::to_string(options_.prompt);
     lines_.push_back({.name = "snapshot of " + prompt, .times = std::move(times.capture)});
@@ -211,10 +246,11 @@ class EngineBench {
     for (std::size_t i = lines_.size() - 3; i < lines_.size(); ++i) {
       lines_[i].moved_bytes = static_cast<double>(times.bytes);
     }
+    if (on_grid()) lines_.pop_back();  // the host's copy is no measure of a device's
   }
 
   const BenchEngineOptions& options_;
-  gpu::Threads threads_;
+  const std::unique_ptr<models::Device> device_;
   const std::unique_ptr<Model> model_;
   const Cost cost_;
   const std::size_t room_;
@@ -232,9 +268,9 @@ const char* word(gpu::KvType kv) {
 
 void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
-  std::printf("compute %s, kv %s, %s, %u threads; median of %u, spread = (slowest - fastest) / median\n",
-              word(compute.compute), word(compute.kv), std::string(name_of(compute.isa)).c_str(),
-              bench.threads(), repeat);
+  std::printf("%s, compute %s, kv %s, %s; median of %u, spread = (slowest - fastest) / median\n",
+              bench.device().c_str(), word(compute.compute), word(compute.kv),
+              std::string(name_of(compute.isa)).c_str(), repeat);
   std::printf("%-28s %11s %8s %11s %9s %10s\n", "", "ms", "spread", "tokens/s", "GB/s", "GFLOP/s");
   for (const Line& line : lines) {
     std::printf("%-28s %11.2f %7.1f%%", line.name.c_str(), line.times.median() * 1e3,
@@ -250,9 +286,9 @@ void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsig
 
 void print_json(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
-  std::printf(R"({"compute":"%s","kv_dtype":"%s","isa":"%s","threads":%u,"repeat":%u,"results":[)",
-              word(compute.compute), word(compute.kv), std::string(name_of(compute.isa)).c_str(),
-              bench.threads(), repeat);
+  std::printf(R"({"device":"%s","compute":"%s","kv_dtype":"%s","isa":"%s","repeat":%u,"results":[)",
+              bench.device().c_str(), word(compute.compute), word(compute.kv),
+              std::string(name_of(compute.isa)).c_str(), repeat);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
     std::printf(R"(%s{"name":"%s","ms":%.9g,"spread":%.9g,"gb_per_s":%.9g)", i == 0 ? "" : ",",

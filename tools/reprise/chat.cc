@@ -73,7 +73,7 @@ actors::EngineOptions engine_options(const ChatOptions& options) {
                     .kv_dtype = options.engine.kv_dtype,
                     .isa = options.engine.isa}};
   engine.worker.device = options.engine.device;
-  engine.worker.threads = options.engine.threads;
+  engine.worker.device_options.threads = options.engine.threads;
   engine.worker.state_bytes = 0;
   engine.cache = !options.no_cache;
   return engine;
@@ -283,8 +283,7 @@ void Chat::show_stats() const {
 int chat(const ChatOptions& options) {
   EngineFlags flags = options.engine;
   if (flags.model.empty()) throw UsageError("--model: is needed");
-  if (flags.device == "cpu-grid") flags.device = "cpu";  // takes the same settings
-  static_cast<void>(compute_options(flags));             // throws before anything is started
+  static_cast<void>(compute_options(flags));  // throws before anything is started
   ChatInput input;
   Chat chat(options, input);
   return chat.run();

@@ -5,9 +5,16 @@
 namespace reprise::tools {
 
 models::ComputeOptions compute_options(const EngineFlags& flags) {
-  if (flags.device != "cpu") throw UsageError("--device: '" + flags.device + "' is not one of cpu");
   try {
     return models::compute_options(flags.compute, flags.kv_dtype, flags.isa);
+  } catch (const models::SettingError& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+}
+
+std::unique_ptr<models::Device> open_device(const EngineFlags& flags) {
+  try {
+    return models::Device::open(flags.device, {.threads = flags.threads});
   } catch (const models::SettingError& error) {
     throw UsageError(std::string("--") + error.what());
   }

@@ -3,10 +3,11 @@
 //
 // Threading: pure functions.
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
-#include "models/step.h"
+#include "models/device.h"
 
 namespace reprise::tools {
 
@@ -18,7 +19,7 @@ class UsageError : public std::runtime_error {
 
 struct EngineFlags {
   std::string model;
-  std::string device = "cpu";
+  std::string device = "auto";
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa;       // empty: the best
@@ -27,5 +28,8 @@ struct EngineFlags {
 
 /// Throws UsageError.
 models::ComputeOptions compute_options(const EngineFlags& flags);
+
+/// "cpu", "cuda:N" or "auto", for the commands that have a model to themselves. Throws UsageError.
+std::unique_ptr<models::Device> open_device(const EngineFlags& flags);
 
 }  // namespace reprise::tools

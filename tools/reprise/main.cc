@@ -63,7 +63,7 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
 
 CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
   CLI::App* chat = app.add_subcommand("chat", "Talk to a model in the terminal");
-  add_engine_flags(*chat, options.engine, "cpu or cpu-grid");
+  add_engine_flags(*chat, options.engine, "cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
   chat->add_option("--system", options.system, "The system message");
   chat->add_option("--temperature", options.temperature, "0 is greedy; the model's own without it");
   chat->add_option("--top-p", options.top_p, "Keep this share of the mass; the model's own without it");

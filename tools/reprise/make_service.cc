@@ -18,7 +18,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
                               .isa = config.engine.isa});
   }
   options.worker.device = config.engine.device;
-  options.worker.threads = config.engine.threads;
+  options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
   options.cache = config.cache.enabled;

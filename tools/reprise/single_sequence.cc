@@ -27,7 +27,7 @@ std::vector<models::TokenId> parse_token_ids(const std::string& text) {
 }
 
 SingleSequence::SingleSequence(const EngineFlags& flags)
-    : threads_(flags.threads), model_(models::Model::load(flags.model, compute_options(flags), threads_)) {
+    : device_(open_device(flags)), model_(device_->load(flags.model, compute_options(flags))) {
   ProgressBar bar("reading weights");
   model_->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
 }
@@ -39,9 +39,10 @@ void SingleSequence::begin(std::size_t tokens) {
                      " tokens; the model was made for " + std::to_string(context));
   }
   sequence_.reset();
+  begun_ = false;
   const std::size_t pages = (tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
-  store_ = std::make_unique<gpu::StateStore>(model_->state().sizes(),
-                                             gpu::StateBounds{.pages = pages, .slots = 1});
+  store_ = std::make_unique<gpu::StateStore>(
+      model_->state().sizes(), gpu::StateBounds{.pages = pages, .slots = 1, .memory = &device_->memory()});
   sequence_ = store_->open();
   if (!sequence_->reserve(tokens)) throw std::bad_alloc();
 }

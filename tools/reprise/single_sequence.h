@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/model.h"
@@ -29,20 +30,24 @@ class SingleSequence {
   /// Begins anew with room for `tokens`. Throws UsageError if the model was not made for so many.
   void begin(std::size_t tokens);
 
-  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. Throws UsageError
-  /// for an id outside the vocabulary.
+  /// Appends tokens and calls `row(logits)` for the last, or with `all` for each, in order. The first call is
+  /// the prompt; behind it tokens are decoded, one a call. Throws UsageError for an id outside the
+  /// vocabulary.
   template <class Row>
   void append(std::span<const models::TokenId> tokens, bool all, Row row) {
     check(tokens);
+    const models::Phase phase =
+        std::exchange(begun_, true) ? models::Phase::kDecode : models::Phase::kPrefill;
     while (!tokens.empty()) {
-      const std::size_t count = std::min(tokens.size(), kSliceTokens);
+      const std::size_t count = std::min(
+          tokens.size(), phase == models::Phase::kDecode && !model_->decode_is_prefill() ? 1 : kSliceTokens);
       const bool last = count == tokens.size();
       const models::Slice slice{.sequence = &*sequence_,
                                 .tokens = tokens.first(count),
                                 .logits = all    ? models::Slice::Logits::kAll
                                           : last ? models::Slice::Logits::kLast
                                                  : models::Slice::Logits::kNone};
-      const std::span<const float> logits = model_->forward({&slice, 1});
+      const std::span<const float> logits = model_->forward({&slice, 1}, phase);
       const std::size_t vocab = model_->config().vocab;
       for (std::size_t i = 0; i < logits.size(); i += vocab) row(logits.subspan(i, vocab));
       tokens = tokens.subspan(count);
@@ -50,14 +55,15 @@ class SingleSequence {
   }
 
  private:
-  static constexpr std::size_t kSliceTokens = 256;  // bounds the activations
+  static constexpr std::size_t kSliceTokens = 256;  // bounds the activations; on every grid
 
   void check(std::span<const models::TokenId> tokens) const;
 
-  gpu::Threads threads_;
+  std::unique_ptr<models::Device> device_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<gpu::StateStore> store_;
   std::optional<gpu::Sequence> sequence_;
+  bool begun_ = false;
 };
 
 }  // namespace reprise::tools

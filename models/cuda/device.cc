@@ -1,0 +1,73 @@
+#include "models/cuda/device.h"
+
+#include <algorithm>
+
+#include "gpu/cuda/arena.h"
+#include "gpu/cuda/device_memory.h"
+#include "gpu/cuda/stream.h"
+#include "gpu/devices.h"
+#include "models/cuda/model.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+// Of what is free, for activations, logits and cuBLASLt, which do not come from the arena.
+constexpr std::uint64_t kLeftFree = 2ULL << 30;
+// Of the arena's state memory: what rounding and fragments may cost.
+constexpr std::uint64_t kSlackShare = 64;
+
+std::uint64_t arena_bytes(int index, const DeviceOptions& options) {
+  if (options.arena_bytes != 0) return options.arena_bytes;
+  for (const gpu::DeviceInfo& info : gpu::list_devices()) {
+    if (info.index != index) continue;
+    const std::uint64_t most = info.free_bytes / 10 * 9;
+    return info.free_bytes > 2 * kLeftFree ? std::min(most, info.free_bytes - kLeftFree) : info.free_bytes / 2;
+  }
+  return 0;
+}
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(int index, const DeviceOptions& options)
+      : index_(index),
+        most_rows_(options.most_rows),
+        bound_(index),
+        arena_(arena_bytes(index, options)),
+        memory_(arena_) {}
+
+  std::string name() const override { return "cuda:" + std::to_string(index_); }
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
+    const std::size_t before = arena_.used();
+    std::unique_ptr<Model> model =
+        CudaModel::load(path, options, arena_, {.device = index_, .most_rows = static_cast<int>(most_rows_)});
+    weights_ += arena_.used() - before;
+    return model;
+  }
+  gpu::BlockMemory& memory() override { return memory_; }
+  std::uint64_t state_room() const override {
+    const std::uint64_t room = arena_.size() - std::min<std::uint64_t>(arena_.size(), weights_);
+    return room - room / kSlackShare;
+  }
+  std::uint32_t prefill_rows() const override { return most_rows_; }
+
+ private:
+  // Before anything is made on the GPU.
+  struct Bound {
+    explicit Bound(int index) { gc::use_device(index); }
+  };
+
+  const int index_;
+  const std::uint32_t most_rows_;
+  Bound bound_;
+  gc::Arena arena_;
+  gc::DeviceMemory memory_;
+  std::uint64_t weights_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(int index, const DeviceOptions& options) {
+  return std::make_unique<CudaDevice>(index, options);
+}
+
+}  // namespace reprise::models::cuda
