@@ -1,0 +1,48 @@
+#include "gpu/cuda/device_memory.h"
+
+#include <algorithm>
+
+namespace reprise::gpu::cuda {
+
+std::byte* DeviceMemory::take(std::size_t bytes) {
+  return bytes >= large_ ? arena_.take_high(bytes) : arena_.take_low(bytes);
+}
+
+void DeviceMemory::give(std::byte* block, std::size_t bytes) {
+  arena_.give(block, bytes);
+}
+
+void DeviceMemory::fill(std::byte* to, int value, std::size_t bytes) {
+  cuda::fill(to, value, bytes, stream_.handle());
+  stream_.wait();
+}
+
+void DeviceMemory::copy(std::span<const Copy> copies, std::span<CopyFigures> figures) {
+  while (!copies.empty()) {
+    const std::size_t count = std::min(copies.size(), CheckedCopier::kMostCopies);
+    copier_.launch(copies.first(count), stream_.handle());
+    stream_.wait();
+    for (std::size_t i = 0; i < count; ++i) figures[i] = copier_.figures(i);
+    copies = copies.subspan(count);
+    figures = figures.subspan(count);
+  }
+}
+
+CopyFigures DeviceMemory::look_at(const std::byte* bytes, std::size_t size) {
+  const Copy look{.to = nullptr, .from = bytes, .bytes = size};
+  CopyFigures figures;
+  copy({&look, 1}, {&figures, 1});
+  return figures;
+}
+
+void DeviceMemory::to_host(std::span<const Copy> copies) {
+  for (const Copy& copy : copies) copy_to_host(copy.to, copy.from, copy.bytes, stream_.handle());
+  stream_.wait();
+}
+
+void DeviceMemory::from_host(std::span<const Copy> copies) {
+  for (const Copy& copy : copies) copy_to_device(copy.to, copy.from, copy.bytes, stream_.handle());
+  stream_.wait();
+}
+
+}  // namespace reprise::gpu::cuda
