@@ -1,0 +1,307 @@
+#pragma once
+// The part of the chunked delta rule that carries the state, chunk after chunk of a slice. With S the f32
+// state of a value head and X, R, V', O of 64 rows, on some columns of the values:
+//   X = K S;  R = beta (V - e^G X);  V' = T R
+//   O = e^G (Q S) + P V';  S = e^{G_63} S + K^T (e^{G_63 - G} V')
+// K, Q and V are bf16. S, R, V', T and P are split in two bf16 each for the tensor cores, which sum in f32.
+//
+// Eight warps. Warp w has 16 rows (row_block) and half of the columns of X, R, V' and O, and rows 16 w ... of
+// S, in registers as C fragments.
+
+#include "gpu/cuda/delta_net.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kScanThreads = 256;
+
+/// Shared memory. Two stages of what a chunk brings along, of which one is filled while the other is used.
+template <int kKeyDim, int kColumns>
+struct ScanMemory {
+  // Eight rows of 16 bytes hit every bank once.
+  static constexpr int kKeyRow = kKeyDim * 2 + 16;
+  static constexpr int kRow = kColumns * 2 + 16;
+  // In a stage:
+  static constexpr int kK = 0;
+  static constexpr int kQ = kK + 64 * kKeyRow;
+  static constexpr int kV = kQ + 64 * kKeyRow;
+  static constexpr int kMatrices = kV + 64 * kRow;
+  static constexpr int kG = kMatrices + kChunkMatrixBytes;
+  static constexpr int kBeta = kG + 64 * 4;
+  static constexpr int kStage = kBeta + 64 * 4;
+  // After both stages, split operands, the high rows before the low ones: S [key_dim, columns], whose place
+  // V' and e^{G_63 - G} V' [64, columns] take once X and Q S are done; then R.
+  static constexpr int kS = 2 * kStage;
+  static constexpr int kNew = kS;
+  static constexpr int kFaded = kS + 128 * kRow;
+  static constexpr int kR = kS + 256 * kRow;
+  static constexpr int kBytes = kR + 128 * kRow;
+  static_assert(2 * kKeyDim <= 256);
+};
+
+/// Begins the copies of what chunk `tile` needs.
+template <int kKeyDim, int kColumns>
+__device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
+                           int first_column, std::uint32_t stage) {
+  using Memory = ScanMemory<kKeyDim, kColumns>;
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::size_t keys_at = (tile * sizes.key_heads + head / sizes.group) * 64 * kKeyDim;
+  const std::size_t chunk = tile * sizes.value_heads + head;
+  constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row
+  for (int i = thread; i < 64 * kPieces; i += kScanThreads) {
+    const int to = i / kPieces * Memory::kKeyRow + i % kPieces * 16;
+    copy16_async(stage + Memory::kK + to, space.k + keys_at + i * 8);
+    copy16_async(stage + Memory::kQ + to, space.q + keys_at + i * 8);
+  }
+  constexpr int kValuePieces = kColumns / 8;
+  const __nv_bfloat16* values = space.v + chunk * 64 * sizes.value_dim + first_column;
+  for (int i = thread; i < 64 * kValuePieces; i += kScanThreads) {
+    const int row = i / kValuePieces;
+    const int piece = i % kValuePieces;
+    copy16_async(stage + Memory::kV + row * Memory::kRow + piece * 16,
+                 values + row * sizes.value_dim + piece * 8);
+  }
+  const std::byte* matrices = space.matrices + chunk * kChunkMatrixBytes;
+  for (int i = thread; i < kChunkMatrixBytes / 16; i += kScanThreads) {
+    copy16_async(stage + Memory::kMatrices + i * 16, matrices + i * 16);
+  }
+  if (thread < 16) {
+    copy16_async(stage + Memory::kG + thread * 16, space.g + chunk * 64 + thread * 4);
+  } else if (thread < 32) {
+    copy16_async(stage + Memory::kBeta + (thread - 16) * 16, space.beta + chunk * 64 + (thread - 16) * 4);
+  }
+  commit_copies();
+}
+
+/// Two neighbours of a row into the high and the low half of a split operand.
+template <int kRow>
+__device__ inline void store_split(std::byte* high, int low_offset, int row, int column, float first,
+                                   float second) {
+  const SplitPair pair = split(first, second);
+  std::byte* to = high + row * kRow + column * 2;
+  *reinterpret_cast<std::uint32_t*>(to) = pair.high;
+  *reinterpret_cast<std::uint32_t*>(to + low_offset) = pair.low;
+}
+
+/// sum += lower triangular blocks of this row block times a split operand [64, columns].
+/// blocks: the high ones at block (row_block, 0), this lane's; the low ones stand kBlocks further.
+/// operand_at: this lane's address for the transposing load of rows 0-15.
+template <int kRow, int kTiles>
+__device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byte* blocks, int row_block,
+                                         std::uint32_t operand_at) {
+  float small[kTiles][4] = {};
+  for (int c = 0; c <= row_block; ++c) {
+    const uint4 h = *reinterpret_cast<const uint4*>(blocks + c * kBlockBytes);
+    const uint4 l = *reinterpret_cast<const uint4*>(blocks + (kBlocks + c) * kBlockBytes);
+    const std::uint32_t high[4] = {h.x, h.y, h.z, h.w};
+    const std::uint32_t low[4] = {l.x, l.y, l.z, l.w};
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+      load_matrices_transposed(b, operand_at + c * 16 * kRow + t * 16);
+      multiply_add(sum[t], high, b[0], b[1]);
+      multiply_add(small[t], high, b[2], b[3]);
+      multiply_add(small[t], low, b[0], b[1]);
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[t][i] += small[t][i];
+  }
+}
+
+/// The tile with which a slice begins, or -1. All threads of the block call it.
+__device__ inline int find_first_tile(const Batch& batch, int slice) {
+  __shared__ int found;
+  if (threadIdx.x == 0) found = -1;
+  __syncthreads();
+  for (int t = static_cast<int>(threadIdx.x); t < batch.tile_count; t += kScanThreads) {
+    if (batch.tiles[t].slice == slice && batch.tiles[t].first == 0) found = t;
+  }
+  __syncthreads();
+  return found;
+}
+
+/// Grid: value_dim / kColumns parts of a head times value heads, slices.
+template <int kKeyDim, int kColumns>
+__global__ void __launch_bounds__(kScanThreads, 1)
+    scan_chunks(DeltaNetSizes sizes, Batch batch, PrefillSpace space) {
+  using Memory = ScanMemory<kKeyDim, kColumns>;
+  constexpr int kRow = Memory::kRow;
+  constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  extern __shared__ __align__(16) std::byte scan_memory[];
+
+  const int slice_index = static_cast<int>(blockIdx.y);
+  const int first_tile = find_first_tile(batch, slice_index);
+  if (first_tile < 0) return;
+  const int parts = sizes.value_dim / kColumns;
+  const int head = static_cast<int>(blockIdx.x) / parts;
+  const int first_column = static_cast<int>(blockIdx.x) % parts * kColumns;
+  const BatchSlice slice = batch.slices[slice_index];
+  const int chunks = (slice.rows + 63) / 64;
+
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row_block = warp < 4 ? warp : 7 - warp;  // warps w and w + 4 share a scheduler and have 5 blocks
+  const int column = warp / 4 * kTiles * 8;          // in the part
+  const int r = lane / 4;
+  const int p = 2 * (lane % 4);
+  const int row = 16 * row_block + r;  // and row + 8
+
+  const std::uint32_t memory = shared_address(scan_memory);
+  // Lanes of A: rows 0-15 of elements 0-7, then of elements 8-15.
+  const std::uint32_t a_lane = (16 * row_block + (lane & 15)) * Memory::kKeyRow + (lane >> 4) * 16;
+  // Lanes of K^T as A, transposed by the load: tokens 0-7 of elements 0-7, tokens 0-7 of elements 8-15,
+  // tokens 8-15 of elements 0-7, tokens 8-15 of elements 8-15.
+  const std::uint32_t kt_lane =
+      ((lane & 7) + (lane >> 4) * 8) * Memory::kKeyRow + (16 * warp + ((lane >> 3) & 1) * 8) * 2;
+  // Lanes of a split B: rows 0-15 of the high part, then of the low part.
+  const std::uint32_t state_lane = ((lane & 15) + (lane >> 4) * kKeyDim) * kRow;
+  const std::uint32_t rows_lane = ((lane & 15) + (lane >> 4) * 64) * kRow;
+
+  // The state: rows 16 warp + r and + 8, two columns at 8 t + p.
+  const bool has_state = warp < kKeyDim / 16;
+  float s[kColumns / 8][4] = {};
+  float* state = reinterpret_cast<float*>(slice.slot + sizes.state_offset) +
+                 (static_cast<std::size_t>(head) * kKeyDim + 16 * warp + r) * sizes.value_dim + first_column +
+                 p;
+  const int eight_rows = 8 * sizes.value_dim;
+  const auto publish_state = [&] {
+    if (!has_state) return;
+#pragma unroll
+    for (int t = 0; t < kColumns / 8; ++t) {
+      store_split<kRow>(scan_memory + Memory::kS, kKeyDim * kRow, 16 * warp + r, 8 * t + p, s[t][0], s[t][1]);
+      store_split<kRow>(scan_memory + Memory::kS, kKeyDim * kRow, 16 * warp + r + 8, 8 * t + p, s[t][2],
+                        s[t][3]);
+    }
+  };
+
+  load_chunk<kKeyDim, kColumns>(sizes, space, first_tile, head, first_column, memory);
+  if (has_state) {
+#pragma unroll
+    for (int t = 0; t < kColumns / 8; ++t) {
+      const float2 upper = *reinterpret_cast<const float2*>(state + 8 * t);
+      const float2 lower = *reinterpret_cast<const float2*>(state + eight_rows + 8 * t);
+      s[t][0] = upper.x;
+      s[t][1] = upper.y;
+      s[t][2] = lower.x;
+      s[t][3] = lower.y;
+    }
+  }
+  publish_state();
+
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const std::size_t tile = first_tile + chunk;
+    const int stage_offset = chunk % 2 * Memory::kStage;
+    const std::byte* stage = scan_memory + stage_offset;
+    const std::uint32_t stage_at = memory + stage_offset;
+    wait_for_copies();
+    __syncthreads();  // the stage and S are there, and nobody reads the other stage any more
+    if (chunk + 1 < chunks) {
+      load_chunk<kKeyDim, kColumns>(sizes, space, tile + 1, head, first_column,
+                                    memory + Memory::kStage - stage_offset);
+    }
+
+    float x[kTiles][4] = {};
+    float o[kTiles][4] = {};
+#pragma unroll
+    for (int step = 0; step < kKeyDim / 16; ++step) {
+      std::uint32_t k[4];
+      std::uint32_t q[4];
+      load_matrices(k, stage_at + Memory::kK + a_lane + step * 32);
+      load_matrices(q, stage_at + Memory::kQ + a_lane + step * 32);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+        load_matrices_transposed(b,
+                                 memory + Memory::kS + state_lane + step * 16 * kRow + (column + 8 * t) * 2);
+        multiply_add(x[t], k, b[0], b[1]);
+        multiply_add(o[t], q, b[0], b[1]);
+        multiply_add(x[t], k, b[2], b[3]);
+        multiply_add(o[t], q, b[2], b[3]);
+      }
+    }
+
+    const auto* sums = reinterpret_cast<const float*>(stage + Memory::kG);
+    const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
+    const float last = sums[63];
+    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};               // since the chunk's start
+    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // until its end
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = row + 8 * half;
+        const float2 v = widen(*reinterpret_cast<const std::uint32_t*>(stage + Memory::kV + at * kRow +
+                                                                       (column + 8 * t + p) * 2));
+        const float beta = betas[at];
+        store_split<kRow>(scan_memory + Memory::kR, 64 * kRow, at, column + 8 * t + p,
+                          beta * (v.x - decay[half] * x[t][2 * half]),
+                          beta * (v.y - decay[half] * x[t][2 * half + 1]));
+        o[t][2 * half] *= decay[half];
+        o[t][2 * half + 1] *= decay[half];
+      }
+    }
+    __syncthreads();  // R is there, and nobody reads S any more
+
+    const std::byte* blocks = stage + Memory::kMatrices + block_index(row_block, 0) * kBlockBytes + lane * 16;
+    float change[kTiles][4] = {};  // V'
+    multiply_triangle<kRow, kTiles>(change, blocks, row_block, memory + Memory::kR + rows_lane + column * 2);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float first = change[t][2 * half];
+        const float second = change[t][2 * half + 1];
+        const int at = row + 8 * half;
+        store_split<kRow>(scan_memory + Memory::kNew, 64 * kRow, at, column + 8 * t + p, first, second);
+        store_split<kRow>(scan_memory + Memory::kFaded, 64 * kRow, at, column + 8 * t + p, fade[half] * first,
+                          fade[half] * second);
+      }
+    }
+    __syncthreads();  // V' is there
+
+    multiply_triangle<kRow, kTiles>(o, blocks + 2 * kBlocks * kBlockBytes, row_block,
+                                    memory + Memory::kNew + rows_lane + column * 2);
+    float* out = space.out + ((tile * sizes.value_heads + head) * 64 + row) * sizes.value_dim + first_column +
+                 column + p;
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      *reinterpret_cast<float2*>(out + 8 * t) = {o[t][0], o[t][1]};
+      *reinterpret_cast<float2*>(out + eight_rows + 8 * t) = {o[t][2], o[t][3]};
+    }
+    if (has_state) {
+      const float whole = expf(last);
+#pragma unroll
+      for (int t = 0; t < kColumns / 8; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) s[t][i] *= whole;
+      }
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        std::uint32_t kt[4];
+        load_matrices_transposed(kt, stage_at + Memory::kK + kt_lane + step * 16 * Memory::kKeyRow);
+#pragma unroll
+        for (int t = 0; t < kColumns / 8; ++t) {
+          std::uint32_t b[4];
+          load_matrices_transposed(b, memory + Memory::kFaded + rows_lane + step * 16 * kRow + t * 16);
+          multiply_add(s[t], kt, b[0], b[1]);
+          multiply_add(s[t], kt, b[2], b[3]);
+        }
+      }
+    }
+    __syncthreads();  // nobody reads V' any more
+    publish_state();
+  }
+
+  if (!has_state) return;
+#pragma unroll
+  for (int t = 0; t < kColumns / 8; ++t) {
+    *reinterpret_cast<float2*>(state + 8 * t) = {s[t][0], s[t][1]};
+    *reinterpret_cast<float2*>(state + eight_rows + 8 * t) = {s[t][2], s[t][3]};
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda
