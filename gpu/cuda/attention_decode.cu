@@ -1,0 +1,328 @@
+// Attention of decoded rows: each row stands at position `stored` of its sequence and attends to all up to
+// itself. One block takes one split of kDecodeSplit positions of one sequence, for all query heads of one
+// key/value head at once: they are the (up to 16) rows of the products. A second kernel combines the splits.
+//
+// A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles:
+// what is in flight is what keeps the memory busy.
+#include <algorithm>
+
+#include "gpu/cuda/attention_parts.h"
+#include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/error.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRows = 16;  // query heads, of which the group exists
+constexpr int kPages = kDecodeSplit / kGrid;
+constexpr int kRing = 3;
+constexpr int kCombineThreads = 64;
+constexpr int kMostSlices = 32768;  // of one launch
+// Rows are decoded in several launches where their partial results take more than this.
+constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
+
+static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
+
+template <int kDim>
+struct DecodeShared {
+  // q [16, kDim] until all keys are scored, then the weights [16, kDecodeSplit]
+  alignas(16) Bf16 rows[kRows * tiles::kRowStride<(kDim > kDecodeSplit ? kDim : kDecodeSplit)>];
+  alignas(16) Bf16 ring[kRing][kGrid * tiles::kRowStride<kDim>];
+  float highest[kWarps][kRows];
+  float weight[kWarps][kRows];
+  const std::byte* pages[kPages];
+};
+
+/// Results of splits: of row r of the launch, head h and split s at (r * heads + h) * splits + s.
+struct Partial {
+  float* out;       // [kDim] each, not yet divided by the weight
+  float2* weights;  // highest score, sum of weights
+  int splits;       // of the longest sequence
+};
+
+/// The score of 16 query heads for the warp's 8 keys of a page: a C fragment. Even and odd steps are summed
+/// apart, to wait half as long.
+template <int kDim>
+__device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::uint32_t k) {
+  float odd[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (float& value : s) value = 0;
+#pragma unroll
+  for (int i = 0; i < kDim / 16; ++i) {
+    std::uint32_t a[4];
+    std::uint32_t b[2];
+    tiles::load_matrices(a, q + i * 16 * sizeof(Bf16));
+    tiles::load_two_matrices(b, k + i * 16 * sizeof(Bf16));
+    tiles::multiply(i % 2 == 0 ? s : odd, a, b[0], b[1]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) s[i] += odd[i];
+}
+
+/// Scores of the split, of all warps, become weights in shared memory. Page i of the warp's keys is s[i].
+template <int kDim>
+__device__ __forceinline__ void weigh_split(DecodeShared<kDim>& shared, const float (&s)[kPages][4],
+                                            float (&highest)[2], float scale) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {  // rows g, g + 8
+    float own = tiles::kMinusInfinity;
+#pragma unroll
+    for (const auto& page : s) own = fmaxf(own, fmaxf(page[2 * half], page[2 * half + 1]));
+    own = tiles::highest_of_four(own);
+    if (lane % 4 == 0) shared.highest[warp][lane / 4 + half * 8] = own;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane / 4 + half * 8;
+    highest[half] = shared.highest[0][row];
+#pragma unroll
+    for (int other = 1; other < kWarps; ++other)
+      highest[half] = fmaxf(highest[half], shared.highest[other][row]);
+    float weight = 0;
+    Bf16* place = shared.rows + row * tiles::kRowStride<kDecodeSplit> + warp * 8 + lane % 4 * 2;
+#pragma unroll
+    for (int page = 0; page < kPages; ++page) {
+      const float first = tiles::power_of_two((s[page][2 * half] - highest[half]) * scale);
+      const float second = tiles::power_of_two((s[page][2 * half + 1] - highest[half]) * scale);
+      weight += first + second;
+      *reinterpret_cast<std::uint32_t*>(place + page * kGrid) = tiles::pack(first, second);
+    }
+    weight = tiles::sum_of_four(weight);
+    if (lane % 4 == 0) shared.weight[warp][row] = weight;
+  }
+  // whoever reads this waits for the first values, and for the other warps, first
+}
+
+/// Blocks are (split, key/value head, slice from first_slice on).
+template <int kDim>
+__global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shape, Batch batch, const Bf16* q,
+                                                             int first_slice, Partial partial, float scale) {
+  constexpr int kStride = tiles::kRowStride<kDim>;
+  constexpr int kPairs = kDim / 16;                                  // of blocks of 8 elements
+  constexpr int kWarpPairs = kPairs > kWarps ? kPairs / kWarps : 1;  // of a warp, for values
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  auto& shared = *reinterpret_cast<DecodeShared<kDim>*>(shared_bytes);
+  const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
+  const int split = static_cast<int>(blockIdx.x);
+  const int count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);  // positions of the split
+  if (count <= 0) return;
+  const int pages = (count + kGrid - 1) / kGrid;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int group = shape.heads / shape.kv_heads;
+
+  if (static_cast<int>(threadIdx.x) < pages) {
+    shared.pages[threadIdx.x] = slice.pages[split * kPages + static_cast<int>(threadIdx.x)];
+  }
+  const Bf16* q_rows = q + (static_cast<std::size_t>(slice.first_row) * shape.heads + kv_head * group) * kDim;
+  tiles::copy_rows<kDim, kRows, kThreads>(tiles::shared_address(shared.rows), q_rows, kDim, group);
+  __syncthreads();
+
+  const std::size_t head_bytes = static_cast<std::size_t>(kv_head) * kGrid * kDim * sizeof(Bf16);
+  // Load i is of the keys of page i, or of the values of page i - pages; a group in any case.
+  const auto begin_load = [&](int i) {
+    if (i < 2 * pages) {
+      const int page = i < pages ? i : i - pages;
+      const std::byte* from = shared.pages[page] + (i < pages ? shape.k_offset : shape.v_offset) + head_bytes;
+      tiles::copy_rows<kDim, kGrid, kThreads>(tiles::shared_address(shared.ring[i % kRing]),
+                                              reinterpret_cast<const Bf16*>(from), kDim,
+                                              min(kGrid, count - page * kGrid));
+    }
+    tiles::end_copy_group();
+  };
+#pragma unroll
+  for (int i = 0; i < kRing; ++i) begin_load(i);  // q belongs to the first
+
+  // Addresses for ldmatrix in a tile: A, 16 rows; B of K, the warp's 8 keys; B of V, transposed, 16 keys.
+  const int k_lane = ((warp * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * static_cast<int>(sizeof(Bf16));
+  const int v_lane = (lane % 16 * kStride + lane / 16 * 8) * static_cast<int>(sizeof(Bf16));
+  const std::uint32_t q_lane =
+      tiles::shared_address(shared.rows) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
+  const std::uint32_t p_lane = tiles::shared_address(shared.rows) +
+                               (lane % 16 * tiles::kRowStride<kDecodeSplit> + lane / 16 * 8) * sizeof(Bf16);
+
+  float s[kPages][4];
+#pragma unroll
+  for (int page = 0; page < kPages; ++page) {
+    if (page < pages) {
+      tiles::wait_for_copies<kRing - 1>();
+      __syncthreads();
+      score_keys<kDim>(s[page], q_lane, tiles::shared_address(shared.ring[page % kRing]) + k_lane);
+      __syncthreads();  // all have read the tile, and after the last one q
+      begin_load(page + kRing);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (page * kGrid + warp * 8 + lane % 4 * 2 + i % 2 >= count) s[page][i] = tiles::kMinusInfinity;
+    }
+  }
+  float highest[2];
+  weigh_split<kDim>(shared, s, highest, scale);
+
+  float out[kWarpPairs][2][4] = {};  // C fragments
+  for (int page = 0; page < pages; ++page) {
+    const int load = pages + page;
+    tiles::wait_for_copies<kRing - 1>();
+    __syncthreads();
+    if (warp < kPairs) {
+      const std::uint32_t v = tiles::shared_address(shared.ring[load % kRing]) + v_lane;
+#pragma unroll
+      for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
+        std::uint32_t a[4];
+        tiles::load_matrices(a, p_lane + (page * kGrid + i * 16) * sizeof(Bf16));
+#pragma unroll
+        for (int pair = 0; pair < kWarpPairs; ++pair) {
+          std::uint32_t b[4];
+          tiles::load_transposed(b, v + (i * 16 * kStride + (warp * kWarpPairs + pair) * 16) * sizeof(Bf16));
+          tiles::multiply(out[pair][0], a, b[0], b[1]);
+          tiles::multiply(out[pair][1], a, b[2], b[3]);
+        }
+      }
+    }
+    __syncthreads();  // all have read the tile
+    begin_load(load + kRing);
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane / 4 + half * 8;
+    if (row >= group) continue;
+    const std::size_t place =
+        (static_cast<std::size_t>(blockIdx.z) * shape.heads + kv_head * group + row) * partial.splits + split;
+    if (warp < kPairs) {
+      float* to = partial.out + place * kDim + lane % 4 * 2;
+#pragma unroll
+      for (int pair = 0; pair < kWarpPairs; ++pair) {
+#pragma unroll
+        for (int block = 0; block < 2; ++block) {
+          *reinterpret_cast<float2*>(to + (warp * kWarpPairs + pair) * 16 + block * 8) =
+              make_float2(out[pair][block][2 * half], out[pair][block][2 * half + 1]);
+        }
+      }
+    }
+    if (warp == 0 && lane % 4 == 0) {
+      float weight = 0;
+#pragma unroll
+      for (int other = 0; other < kWarps; ++other) weight += shared.weight[other][row];
+      partial.weights[place] = make_float2(highest[half], weight);
+    }
+  }
+}
+
+/// Blocks are (64 elements of the head, head, slice from first_slice on); a thread has one element.
+template <int kDim>
+__global__ void __launch_bounds__(kCombineThreads)
+    combine_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
+                   float scale) {
+  __shared__ float2 shares[kCombineThreads];  // of a split's output, and its weight times that
+  __shared__ float highest_of_warp[2];
+  const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int head = static_cast<int>(blockIdx.y);
+  const int element = static_cast<int>(blockIdx.x) * kCombineThreads + thread;
+  const int splits = slice.stored / kDecodeSplit + 1;
+  const std::size_t place =
+      (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
+  const float2* weights = partial.weights + place;
+  const float* outs = partial.out + place * kDim + min(element, kDim - 1);
+
+  float highest = tiles::kMinusInfinity;
+  for (int split = thread; split < splits; split += kCombineThreads) {
+    highest = fmaxf(highest, weights[split].x);
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    highest = fmaxf(highest, __shfl_xor_sync(0xffffffffU, highest, step));
+  }
+  if (thread % 32 == 0) highest_of_warp[thread / 32] = highest;
+  __syncthreads();
+  highest = fmaxf(highest_of_warp[0], highest_of_warp[1]);
+
+  float total = 0;
+  float weight = 0;
+  for (int begin = 0; begin < splits; begin += kCombineThreads) {
+    const int some = min(kCombineThreads, splits - begin);
+    __syncthreads();  // the shares before are used up
+    if (thread < some) {
+      const float2 own = weights[begin + thread];
+      const float share = tiles::power_of_two((own.x - highest) * scale);
+      shares[thread] = make_float2(share, share * own.y);
+    }
+    __syncthreads();
+#pragma unroll 16
+    for (int i = 0; i < some; ++i) {
+      total = fmaf(shares[i].x, outs[static_cast<std::size_t>(begin + i) * kDim], total);
+      weight += shares[i].y;
+    }
+  }
+  if (element >= kDim) return;
+  float result = total * tiles::inverse(weight);
+  const auto row = static_cast<std::size_t>(slice.first_row);
+  if (shape.output_gate) {
+    result *=
+        tiles::sigmoid(tiles::widen(pass.projected[row * pass.stride + (2 * head + 1) * kDim + element]));
+  }
+  pass.out[(row * shape.heads + head) * kDim + element] = tiles::round_to_bf16(result);
+}
+
+int splits_of(int longest) {
+  return (longest + kDecodeSplit - 1) / kDecodeSplit;
+}
+
+/// Bytes of the partial results of one row.
+std::size_t row_bytes(const AttentionShape& shape, int longest) {
+  return static_cast<std::size_t>(shape.heads) * splits_of(longest) *
+         (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
+}
+
+template <int kDim>
+void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                   StreamHandle stream) {
+  constexpr int kBytes = sizeof(DecodeShared<kDim>);
+  check(cudaFuncSetAttribute(attend_splits<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "shared memory of attention");
+  check(cudaFuncSetAttribute(attend_splits<kDim>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "shared memory of attention");
+  const int splits = splits_of(batch.longest);
+  const std::size_t fitting = kPartialBytes / row_bytes(shape, batch.longest);
+  const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMostSlices));
+  const float scale = score_scale(shape);
+  const auto* q = reinterpret_cast<const Bf16*>(pass.workspace);
+  for (int first = 0; first < batch.slice_count; first += at_once) {
+    const int slices = std::min(at_once, batch.slice_count - first);
+    auto* out = reinterpret_cast<float*>(pass.workspace + q_bytes(shape, batch.rows));
+    auto* weights =
+        reinterpret_cast<float2*>(out + static_cast<std::size_t>(slices) * shape.heads * splits * kDim);
+    const Partial partial{.out = out, .weights = weights, .splits = splits};
+    attend_splits<kDim><<<dim3(splits, shape.kv_heads, slices), kThreads, kBytes, stream>>>(
+        shape, batch, q, first, partial, scale);
+    combine_splits<kDim><<<dim3((kDim + kCombineThreads - 1) / kCombineThreads, shape.heads, slices),
+                           kCombineThreads, 0, stream>>>(shape, batch, pass, first, partial, scale);
+  }
+}
+
+}  // namespace
+
+std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest) {
+  const std::size_t of_row = row_bytes(shape, longest);
+  return std::min(static_cast<std::size_t>(rows) * of_row, std::max(kPartialBytes, of_row));
+}
+
+void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                      StreamHandle stream) {
+  if (batch.rows == 0) return;
+  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");
+  attention_prepare(shape, batch, pass, stream);
+  with_head_dim(shape.head_dim,
+                [&](auto dim) { launch_splits<decltype(dim)::value>(shape, batch, pass, stream); });
+  check_launch("attention of a decoded row");
+}
+
+}  // namespace reprise::gpu::cuda

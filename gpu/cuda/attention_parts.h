@@ -1,0 +1,50 @@
+#pragma once
+// What the sources of attention share on the host: the parts of the workspace, the step before attention, and
+// the choice of a kernel by the size of a head. Not for others.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "gpu/cuda/attention.h"
+#include "traces/check.h"
+
+namespace reprise::gpu::cuda {
+
+/// A workspace begins with q of all rows, [rows, heads, head_dim] of bf16, normalised and turned. Behind it,
+/// at the next multiple of 256 bytes, stand the partial results of decoding.
+inline std::size_t q_bytes(const AttentionShape& shape, int rows) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(rows) * shape.heads * static_cast<std::size_t>(shape.head_dim) * sizeof(Bf16);
+  return (bytes + 255) / 256 * 256;
+}
+
+/// Bytes for the partial results of decoding.
+std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
+
+/// q of all rows into the workspace, their keys and values into the pages.
+void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                       StreamHandle stream);
+
+/// What a kernel multiplies scores with before it takes powers of two.
+float score_scale(const AttentionShape& shape);
+
+/// Calls `launch` with head_dim as a compile-time constant.
+template <class Launch>
+void with_head_dim(int head_dim, const Launch& launch) {
+  switch (head_dim) {
+    case 16:
+      return launch(std::integral_constant<int, 16>());
+    case 32:
+      return launch(std::integral_constant<int, 32>());
+    case 64:
+      return launch(std::integral_constant<int, 64>());
+    case 128:
+      return launch(std::integral_constant<int, 128>());
+    case 256:
+      return launch(std::integral_constant<int, 256>());
+    default:
+      REPRISE_CHECK(false, "attention was asked for a head size without a kernel");
+  }
+}
+
+}  // namespace reprise::gpu::cuda

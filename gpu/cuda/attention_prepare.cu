@@ -1,0 +1,161 @@
+// What comes before attention: rope's table, norm and rope on the heads, new keys and values into their
+// pages; and what a shape asks for.
+#include <cmath>
+#include <cstdint>
+
+#include "gpu/cuda/attention_parts.h"
+#include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/error.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kWarps = 8;  // of a block of prepare_heads
+constexpr int kMostHeadsOfGroup = 16;
+
+/// Where a key or value of a row goes. `offset` is that of K or V in a page.
+__device__ Bf16* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
+                               std::size_t offset) {
+  const BatchSlice& slice = batch.slices[batch.row_slice[row]];
+  const int position = slice.stored + row - slice.first_row;
+  std::byte* page = slice.pages[position / kGrid] + offset;
+  return reinterpret_cast<Bf16*>(page) +
+         static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * shape.head_dim;
+}
+
+/// One warp for each head of q, k and v of each row; a lane below kDim / 8 has eight elements of it.
+template <int kDim>
+__global__ void __launch_bounds__(32 * kWarps)
+    prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q) {
+  __shared__ float heads[kWarps][kDim];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int per_row = shape.heads + 2 * shape.kv_heads;
+  const int item = static_cast<int>(blockIdx.x) * kWarps + warp;
+  if (item >= batch.rows * per_row) return;
+  const int row = item / per_row;
+  const int head = item % per_row;  // of q; then of k; then of v
+  const int kv_head = head - shape.heads;
+  const bool is_q = kv_head < 0;
+  const bool is_value = kv_head >= shape.kv_heads;
+  const bool holds = lane < kDim / 8;
+  const int first = holds ? lane * 8 : 0;
+
+  const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
+  const int source = is_q ? head * pitch : shape.heads * pitch + kv_head * kDim;
+  const uint4 bits = *reinterpret_cast<const uint4*>(
+      pass.projected + static_cast<std::size_t>(row) * pass.stride + source + first);
+  Bf16* to = nullptr;
+  if (is_q) {
+    to = q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
+  } else if (is_value) {
+    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset);
+  } else {
+    to = place_in_page(shape, batch, row, kv_head, shape.k_offset);
+  }
+  if (is_value) {
+    if (holds) *reinterpret_cast<uint4*>(to + first) = bits;
+    return;
+  }
+
+  float x[8] = {tiles::first_of(bits.x),  tiles::second_of(bits.x), tiles::first_of(bits.y),
+                tiles::second_of(bits.y), tiles::first_of(bits.z),  tiles::second_of(bits.z),
+                tiles::first_of(bits.w),  tiles::second_of(bits.w)};
+  if (shape.qk_norm) {
+    float squares = 0;
+    if (holds) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) squares = fmaf(x[i], x[i], squares);
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
+    const float scale = 1.0F / sqrtf(squares / static_cast<float>(kDim) + shape.norm_eps);
+    const float* weight = (is_q ? pass.q_norm : pass.k_norm) + first;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] = (x[i] * scale) * (shape.norm_offset + weight[i]);
+  }
+
+  if (holds) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) heads[warp][first + i] = x[i];
+  }
+  __syncwarp();
+  if (!holds) return;
+  const int pairs = shape.rope_pairs;
+  const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * pairs;
+  const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * pairs;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int at = first + i;
+    if (at < pairs) {
+      x[i] = x[i] * cosine[at] - heads[warp][at + pairs] * sine[at];
+    } else if (at < 2 * pairs) {
+      x[i] = x[i] * cosine[at - pairs] + heads[warp][at - pairs] * sine[at - pairs];
+    }
+  }
+  *reinterpret_cast<uint4*>(to + first) = make_uint4(tiles::pack(x[0], x[1]), tiles::pack(x[2], x[3]),
+                                                     tiles::pack(x[4], x[5]), tiles::pack(x[6], x[7]));
+}
+
+__global__ void make_rope_table(const std::int32_t* positions, const float* inv_freq, int rows, int pairs,
+                                float factor, float* cosine, float* sine) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= rows * pairs) return;
+  const float angle = static_cast<float>(positions[i / pairs]) * inv_freq[i % pairs];
+  cosine[i] = cosf(angle) * factor;
+  sine[i] = sinf(angle) * factor;
+}
+
+}  // namespace
+
+bool attention_supports(const AttentionShape& shape) {
+  switch (shape.head_dim) {
+    case 16:
+    case 32:
+    case 64:
+    case 128:
+    case 256:
+      break;
+    default:
+      return false;
+  }
+  return shape.kv_heads > 0 && shape.heads > 0 && shape.heads % shape.kv_heads == 0 &&
+         shape.group() <= kMostHeadsOfGroup && shape.rope_pairs >= 0 &&
+         2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0;
+}
+
+std::size_t attention_workspace(const AttentionShape& shape, int rows, int longest) {
+  return q_bytes(shape, rows) + partial_bytes(shape, rows, longest);
+}
+
+float score_scale(const AttentionShape& shape) {
+  return tiles::kLog2OfE / std::sqrt(static_cast<float>(shape.head_dim));
+}
+
+void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                       StreamHandle stream) {
+  REPRISE_CHECK(attention_supports(shape), "attention of a shape without a kernel");
+  const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
+  REPRISE_CHECK(pass.stride % 8 == 0 && is_aligned(pass.projected) && is_aligned(pass.out),
+                "rows that attention reads and writes must be aligned to 16 bytes");
+  REPRISE_CHECK(reinterpret_cast<std::uintptr_t>(pass.workspace) % 256 == 0,
+                "the workspace of attention must be aligned to 256 bytes");
+  const int items = batch.rows * (shape.heads + 2 * shape.kv_heads);
+  with_head_dim(shape.head_dim, [&](auto dim) {
+    prepare_heads<decltype(dim)::value><<<(items + kWarps - 1) / kWarps, 32 * kWarps, 0, stream>>>(
+        shape, batch, pass, reinterpret_cast<Bf16*>(pass.workspace));
+  });
+  check_launch("norm and rope of attention");
+}
+
+void rope_table(const Batch& batch, const float* inv_freq, int pairs, float factor, float* cosine,
+                float* sine, StreamHandle stream) {
+  const int count = batch.rows * pairs;
+  if (count == 0) return;
+  constexpr int kThreads = 256;
+  make_rope_table<<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+      batch.positions, inv_freq, batch.rows, pairs, factor, cosine, sine);
+  check_launch("the table of rope");
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,329 @@
+#pragma once
+// Sequences with inputs of attention, their pages on the GPU, and the same attention on the CPU.
+//
+// Pages begin as bytes of 0xff, which as numbers are not any: what is read behind the end of a sequence
+// shows, and what is written outside of a token's place too.
+//
+// Threading: none shared.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/cuda/attention.h"
+#include "tests/gpu/kernel_inputs.h"
+
+namespace reprise::gpu::cuda::test {
+
+using gpu::test::Random;
+
+inline constexpr std::size_t kGap = 64;  // bytes between, before and behind the parts of a page
+
+/// A shape with its offsets: [gap, K, gap, V, gap].
+inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_pairs, bool norm, bool gate) {
+  const std::size_t part = static_cast<std::size_t>(kv_heads * kGrid * head_dim) * sizeof(Bf16);
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .rope_pairs = rope_pairs,
+          .qk_norm = norm,
+          .output_gate = gate,
+          .norm_offset = norm && gate ? 1.0F : 0.0F,
+          .norm_eps = 1e-6F,
+          .k_offset = kGap,
+          .v_offset = part + 2 * kGap};
+}
+
+/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B.
+inline std::vector<AttentionShape> all_shapes() {
+  return {shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
+          shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),
+          shape_of(8, 2, 256, 32, true, true)};
+}
+
+inline std::size_t page_bytes(const AttentionShape& shape) {
+  return shape.v_offset + (shape.v_offset - shape.k_offset);
+}
+
+/// Inputs of one sequence.
+struct Sequence {
+  int length = 0;
+  int shift = 0;                                       // of positions for rope against those in pages
+  std::shared_ptr<const std::vector<Bf16>> projected;  // [length, stride]
+  std::vector<int> pages;                              // in the rig's pool
+};
+
+/// Rows [begin, end) of a sequence, as a slice.
+struct Piece {
+  const Sequence* sequence;
+  int begin;
+  int end;
+};
+
+class Rig {
+ public:
+  Rig(const AttentionShape& shape, int page_count, std::uint64_t seed)
+      : shape_(shape),
+        stride_(shape.q_width() + 2 * shape.kv_heads * shape.head_dim + 16),
+        random_(seed),
+        pool_(page_bytes(shape) * static_cast<std::size_t>(page_count)),
+        free_pages_(static_cast<std::size_t>(page_count)) {
+    const auto size = static_cast<std::size_t>(shape.head_dim);
+    q_norm_ = random_.between(size, 0.5F, 1.5F);
+    k_norm_ = random_.between(size, 0.5F, 1.5F);
+    for (float& weight : q_norm_) weight -= shape.norm_offset;
+    for (float& weight : k_norm_) weight -= shape.norm_offset;
+    for (int pair = 0; pair < shape.rope_pairs; ++pair) {
+      inv_freq_.push_back(
+          std::pow(10000.0F, -static_cast<float>(pair) / static_cast<float>(shape.rope_pairs)));
+    }
+    std::iota(free_pages_.begin(), free_pages_.end(), 0);
+    std::shuffle(free_pages_.begin(), free_pages_.end(), std::mt19937(static_cast<unsigned>(seed)));
+    forget();
+  }
+
+  const AttentionShape& shape() const { return shape_; }
+  std::size_t width() const { return static_cast<std::size_t>(shape_.heads * shape_.head_dim); }
+
+  /// All pages as at the beginning.
+  void forget() { fill(pool_.data(), 0xff, pool_.size(), stream_.handle()); }
+
+  /// With random inputs.
+  Sequence sequence(int length) {
+    const std::vector<float> values = random_.floats(static_cast<std::size_t>(length * stride_));
+    auto projected = std::make_shared<std::vector<Bf16>>(values.size());
+    gpu::test::plain().to_bf16(values.data(), projected->data(), values.size());
+    return {.length = length,
+            .shift = static_cast<int>(random_.size(0, 50)),
+            .projected = std::move(projected),
+            .pages = take_pages(length)};
+  }
+  /// The same inputs, other pages.
+  Sequence twin(const Sequence& of) {
+    Sequence made = of;
+    made.pages = take_pages(of.length);
+    return made;
+  }
+
+  /// The output of all pieces, one after another: [rows, heads * head_dim].
+  std::vector<Bf16> prefill(const std::vector<Piece>& pieces) { return run(pieces, true, 0); }
+  /// Pieces of one row. `longest` of the batch is at least that given.
+  std::vector<Bf16> decode(const std::vector<Piece>& pieces, int longest = 0) {
+    return run(pieces, false, longest);
+  }
+  /// Mean milliseconds of some calls, the first not counted.
+  double time(const std::vector<Piece>& pieces, bool is_prefill, int calls) {
+    timed_calls_ = calls;
+    run(pieces, is_prefill, 0);
+    timed_calls_ = 0;
+    return milliseconds_;
+  }
+
+  std::vector<std::byte> pool() {
+    std::vector<std::byte> bytes(pool_.size());
+    copy_to_host(bytes.data(), pool_.data(), bytes.size(), stream_.handle());
+    stream_.wait();
+    return bytes;
+  }
+  void fill_pool(int value) { fill(pool_.data(), value, pool_.size(), stream_.handle()); }
+
+  /// The bytes of the pool that belong to tokens [0, length) of a sequence.
+  template <class Visit>
+  void for_places(const Sequence& sequence, int length, const Visit& visit) const {
+    const std::size_t size = static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16);
+    for (int position = 0; position < length; ++position) {
+      const std::size_t page =
+          static_cast<std::size_t>(sequence.pages[static_cast<std::size_t>(position / kGrid)]) *
+          page_bytes(shape_);
+      for (int head = 0; head < shape_.kv_heads; ++head) {
+        const std::size_t place = static_cast<std::size_t>(head * kGrid + position % kGrid) * size;
+        visit(page + shape_.k_offset + place, size);
+        visit(page + shape_.v_offset + place, size);
+      }
+    }
+  }
+
+  /// The attention of rows [begin, length) of a sequence by the CPU's kernels, as a model composes them.
+  std::vector<float> reference(const Sequence& sequence, int begin) const;
+
+ private:
+  /// From the pool, in no order.
+  std::vector<int> take_pages(int length) {
+    std::vector<int> taken(static_cast<std::size_t>((length + kGrid - 1) / kGrid));
+    for (int& page : taken) {
+      page = free_pages_.back();
+      free_pages_.pop_back();
+    }
+    return taken;
+  }
+  template <class T>
+  T* upload(const std::vector<T>& values) {
+    uploads_.emplace_back(std::max<std::size_t>(values.size(), 1) * sizeof(T));
+    copy_to_device(uploads_.back().data(), values.data(), values.size() * sizeof(T), stream_.handle());
+    return uploads_.back().as<T>();
+  }
+  template <class T>
+  T* space(std::size_t count) {
+    uploads_.emplace_back(count * sizeof(T));
+    fill(uploads_.back().data(), 0xff, count * sizeof(T), stream_.handle());
+    return uploads_.back().as<T>();
+  }
+  std::vector<Bf16> run(const std::vector<Piece>& pieces, bool is_prefill, int longest);
+
+  AttentionShape shape_;
+  int stride_;
+  Random random_;
+  Stream stream_;
+  DeviceBytes pool_;
+  std::vector<int> free_pages_;
+  std::vector<float> q_norm_, k_norm_, inv_freq_;
+  std::vector<DeviceBytes> uploads_;  // of one run
+  int timed_calls_ = 0;
+  double milliseconds_ = 0;
+};
+
+inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_prefill, int longest) {
+  std::vector<BatchSlice> slices;
+  std::vector<BatchTile> tiles;
+  std::vector<std::int32_t> row_slice, positions;
+  std::vector<Bf16> projected;
+  for (const Piece& piece : pieces) {
+    const Sequence& sequence = *piece.sequence;
+    const int rows = piece.end - piece.begin;
+    std::vector<std::byte*> pages;
+    for (int page = 0; page * kGrid < piece.end; ++page) {
+      pages.push_back(pool_.data() +
+                      static_cast<std::size_t>(sequence.pages[static_cast<std::size_t>(page)]) *
+                          page_bytes(shape_));
+    }
+    const auto index = static_cast<std::int32_t>(slices.size());
+    slices.push_back({.first_row = static_cast<std::int32_t>(row_slice.size()),
+                      .rows = rows,
+                      .stored = piece.begin,
+                      .slot = nullptr,
+                      .pages = upload(pages)});
+    for (int first = 0; is_prefill && first < rows; first += kGrid) tiles.push_back({index, first});
+    for (int i = 0; i < rows; ++i) {
+      row_slice.push_back(index);
+      positions.push_back(piece.begin + i + sequence.shift);
+    }
+    projected.insert(projected.end(), sequence.projected->begin() + piece.begin * stride_,
+                     sequence.projected->begin() + piece.end * stride_);
+    longest = std::max(longest, piece.end);
+  }
+  const auto rows = static_cast<int>(row_slice.size());
+  const Batch batch{.slices = upload(slices),
+                    .tiles = upload(tiles),
+                    .row_slice = upload(row_slice),
+                    .tokens = nullptr,
+                    .positions = upload(positions),
+                    .slice_count = static_cast<int>(slices.size()),
+                    .tile_count = static_cast<int>(tiles.size()),
+                    .rows = rows,
+                    .longest = longest};
+  const std::size_t angles = static_cast<std::size_t>(rows * shape_.rope_pairs);
+  float* cosine = space<float>(angles);
+  float* sine = space<float>(angles);
+  rope_table(batch, upload(inv_freq_), shape_.rope_pairs, 1.0F, cosine, sine, stream_.handle());
+  std::vector<Bf16> out(static_cast<std::size_t>(rows) * width());
+  const AttentionPass pass{.projected = upload(projected),
+                           .stride = stride_,
+                           .q_norm = shape_.qk_norm ? upload(q_norm_) : nullptr,
+                           .k_norm = shape_.qk_norm ? upload(k_norm_) : nullptr,
+                           .rope_cos = cosine,
+                           .rope_sin = sine,
+                           .out = space<Bf16>(out.size()),
+                           .workspace = space<std::byte>(attention_workspace(shape_, rows, longest))};
+  const auto call = [&] {
+    if (is_prefill) {
+      attention_prefill(shape_, batch, pass, stream_.handle());
+    } else {
+      attention_decode(shape_, batch, pass, stream_.handle());
+    }
+  };
+  call();
+  if (timed_calls_ > 0) {
+    Stopwatch watch;
+    watch.start(stream_.handle());
+    for (int i = 0; i < timed_calls_; ++i) call();
+    watch.stop(stream_.handle());
+    milliseconds_ = watch.milliseconds() / timed_calls_;
+  }
+  copy_to_host(out.data(), reinterpret_cast<const std::byte*>(pass.out), out.size() * sizeof(Bf16),
+               stream_.handle());
+  stream_.wait();
+  uploads_.clear();
+  return out;
+}
+
+inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) const {
+  // Of f32 functions every table gives the bits of the plain one.
+  const Kernels& kernels = cpu_kernels(best_isa());
+  const auto size = static_cast<std::size_t>(shape_.head_dim);
+  const auto pairs = static_cast<std::size_t>(shape_.rope_pairs);
+  const auto group = static_cast<std::size_t>(shape_.group());
+  const std::size_t pitch = shape_.output_gate ? 2 * size : size;
+  std::vector<std::vector<std::byte>> pages(sequence.pages.size(),
+                                            std::vector<std::byte>(page_bytes(shape_)));
+  std::vector<const std::byte*> pointers;
+  for (const auto& page : pages) pointers.push_back(page.data());
+  std::vector<float> all;
+  for (int row = 0; row < sequence.length; ++row) {
+    std::vector<float> x;
+    for (int i = 0; i < stride_; ++i) {
+      x.push_back(gpu::test::from_bf16((*sequence.projected)[static_cast<std::size_t>(row * stride_ + i)]));
+    }
+    std::vector<float> cosine, sine;
+    for (const float frequency : inv_freq_) {
+      const float angle = static_cast<float>(row + sequence.shift) * frequency;
+      cosine.push_back(std::cos(angle));
+      sine.push_back(std::sin(angle));
+    }
+    const auto norm_and_rotate = [&](float* head, const std::vector<float>& weight) {
+      if (shape_.qk_norm) {
+        kernels.rms_norm(head, weight.data(), shape_.norm_offset, shape_.norm_eps, head, 1, size, size);
+      }
+      kernels.rope(head, cosine.data(), sine.data(), pairs);
+    };
+    float* k = x.data() + shape_.q_width();
+    float* v = k + static_cast<std::size_t>(shape_.kv_heads) * size;
+    for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.kv_heads); ++head) {
+      norm_and_rotate(k + head * size, k_norm_);
+      std::byte* page = pages[static_cast<std::size_t>(row / kGrid)].data();
+      const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * size;
+      kernels.to_bf16(k + head * size, reinterpret_cast<Bf16*>(page + shape_.k_offset) + place, size);
+      kernels.to_bf16(v + head * size, reinterpret_cast<Bf16*>(page + shape_.v_offset) + place, size);
+    }
+    if (row < begin) continue;
+    std::vector<float> q, gate, out(width());
+    for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
+      const float* from = x.data() + head * pitch;
+      q.insert(q.end(), from, from + size);
+      gate.insert(gate.end(), from + pitch - size, from + pitch);
+      norm_and_rotate(q.data() + head * size, q_norm_);
+    }
+    for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.kv_heads); ++head) {
+      kernels.attention({.q = q.data() + head * group * size,
+                         .out = out.data() + head * group * size,
+                         .group = group,
+                         .head_dim = size,
+                         .length = static_cast<std::size_t>(row) + 1,
+                         .scale = 1.0F / std::sqrt(static_cast<float>(size)),
+                         .pages = pointers.data(),
+                         .k_offset = shape_.k_offset + head * kGrid * size * sizeof(Bf16),
+                         .v_offset = shape_.v_offset + head * kGrid * size * sizeof(Bf16),
+                         .kv = KvType::kBF16});
+    }
+    if (shape_.output_gate) kernels.gate_sigmoid(gate.data(), out.data(), out.size());
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
+}  // namespace reprise::gpu::cuda::test

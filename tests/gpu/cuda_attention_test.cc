@@ -1,0 +1,243 @@
+// Attention on a GPU against the CPU's, and against itself where bits must not change.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "gpu/devices.h"
+#include "tests/gpu/cuda_attention_rig.h"
+
+namespace reprise::gpu::cuda::test {
+namespace {
+
+using gpu::test::from_bf16;
+using gpu::test::same_bits;
+
+class CudaAttention : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+  }
+};
+
+class CudaAttentionShapes : public CudaAttention, public testing::WithParamInterface<AttentionShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shapes()),
+                         [](const auto& info) { return "head_dim_" + std::to_string(info.param.head_dim); });
+
+const std::vector<int> kLengths = {1, 63, 64, 65, 200, 1000};
+
+/// Every row, of `width` elements, is as wanted but for roundings to bf16.
+testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width) {
+  for (std::size_t row = 0; row < wanted.size() / width; ++row) {
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+      const double difference = static_cast<double>(from_bf16(out[i])) - static_cast<double>(wanted[i]);
+      error += difference * difference;
+      size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+    }
+    const double relative = std::sqrt(error / size);
+    if (!(relative < 1e-2)) {  // also for what is not a number
+      return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+std::vector<Bf16> rows_of(const std::vector<Bf16>& out, std::size_t begin, std::size_t end,
+                          std::size_t width) {
+  return {out.begin() + static_cast<std::ptrdiff_t>(begin * width),
+          out.begin() + static_cast<std::ptrdiff_t>(end * width)};
+}
+
+TEST_P(CudaAttentionShapes, PrefillOfSeveralSequencesIsThatOfTheCpu) {
+  Rig rig(GetParam(), 40, 1);
+  std::vector<Sequence> sequences;
+  std::vector<Piece> pieces;
+  for (const int length : kLengths) sequences.push_back(rig.sequence(length));
+  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
+  const std::vector<Bf16> out = rig.prefill(pieces);
+  std::size_t row = 0;
+  for (const Sequence& sequence : sequences) {
+    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width()))
+        << "length " << sequence.length;
+    row += static_cast<std::size_t>(sequence.length);
+  }
+}
+
+TEST_P(CudaAttentionShapes, DecodeOfSeveralSequencesIsThatOfTheCpu) {
+  Rig rig(GetParam(), 40, 2);
+  std::vector<Sequence> sequences;
+  std::vector<Piece> history;
+  std::vector<Piece> last;
+  for (const int length : {1, 2, 64, 65, 200, 256, 257, 1000}) sequences.push_back(rig.sequence(length));
+  for (const Sequence& sequence : sequences) {
+    if (sequence.length > 1) history.push_back({&sequence, 0, sequence.length - 1});
+    last.push_back({&sequence, sequence.length - 1, sequence.length});
+  }
+  rig.prefill(history);
+  const std::vector<Bf16> out = rig.decode(last);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    EXPECT_TRUE(close(out.data() + i * rig.width(), rig.reference(sequences[i], sequences[i].length - 1),
+                      rig.width()))
+        << "length " << sequences[i].length;
+  }
+}
+
+TEST_P(CudaAttentionShapes, OnlyThePlacesOfTokensAreWritten) {
+  Rig rig(GetParam(), 20, 3);
+  const Sequence prefilled = rig.sequence(200);
+  const Sequence decoded = rig.sequence(70);
+  rig.prefill({{&prefilled, 0, 200}, {&decoded, 0, 68}});
+  rig.decode({{&decoded, 68, 69}});
+  std::vector<std::byte> pool = rig.pool();
+  const std::vector<std::byte> untouched(GetParam().head_dim * sizeof(Bf16), std::byte{0xff});
+  int missed = 0;
+  const auto clear = [&](std::size_t place, std::size_t size) {
+    if (std::memcmp(&pool[place], untouched.data(), size) == 0) ++missed;
+    std::memset(&pool[place], 0xff, size);
+  };
+  rig.for_places(prefilled, 200, clear);
+  rig.for_places(decoded, 69, clear);
+  EXPECT_EQ(missed, 0);
+  EXPECT_EQ(std::count(pool.begin(), pool.end(), std::byte{0xff}), static_cast<std::ptrdiff_t>(pool.size()));
+}
+
+TEST_P(CudaAttentionShapes, BitsDoNotDependOnHowAPromptIsSliced) {
+  Rig rig(GetParam(), 20, 4);
+  const Sequence sequence = rig.sequence(200);
+  const std::vector<Bf16> whole = rig.prefill({{&sequence, 0, 200}});
+  const std::vector<std::byte> pool = rig.pool();
+  EXPECT_TRUE(same_bits(rig.prefill({{&sequence, 0, 200}}), whole)) << "twice the same";
+  const std::vector<std::vector<int>> cuts = {{64}, {128}, {192}, {64, 128}, {64, 128, 192}};
+  for (const std::vector<int>& cut : cuts) {
+    rig.forget();
+    std::vector<Bf16> out;
+    int begin = 0;
+    for (std::size_t i = 0; i <= cut.size(); ++i) {
+      const int end = i < cut.size() ? cut[i] : 200;
+      const std::vector<Bf16> part = rig.prefill({{&sequence, begin, end}});
+      out.insert(out.end(), part.begin(), part.end());
+      begin = end;
+    }
+    EXPECT_TRUE(same_bits(out, whole)) << "first cut at " << cut[0] << " of " << cut.size();
+    EXPECT_EQ(std::memcmp(rig.pool().data(), pool.data(), pool.size()), 0);
+  }
+}
+
+TEST_P(CudaAttentionShapes, BitsOfARowDoNotDependOnLaterOnes) {
+  Rig rig(GetParam(), 20, 5);
+  const Sequence sequence = rig.sequence(200);
+  const std::vector<Bf16> whole = rig.prefill({{&sequence, 0, 200}});
+  for (const int length : {1, 17, 64, 100, 199}) {
+    rig.forget();
+    EXPECT_TRUE(same_bits(rig.prefill({{&sequence, 0, length}}),
+                          rows_of(whole, 0, static_cast<std::size_t>(length), rig.width())))
+        << "length " << length;
+  }
+}
+
+TEST_P(CudaAttentionShapes, BitsDoNotDependOnOtherSequences) {
+  Rig rig(GetParam(), 60, 6);
+  const Sequence own = rig.sequence(321);
+  const Sequence longer = rig.sequence(700);
+  const Sequence shorter = rig.sequence(30);
+  const std::vector<Bf16> alone = rig.prefill({{&own, 0, 320}});
+  const std::vector<Bf16> decoded_alone = rig.decode({{&own, 320, 321}});
+  rig.forget();
+  const std::vector<Bf16> beside = rig.prefill({{&shorter, 0, 29}, {&own, 0, 320}, {&longer, 0, 699}});
+  EXPECT_TRUE(same_bits(rows_of(beside, 29, 349, rig.width()), alone));
+  const std::vector<Bf16> decoded = rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 320, 321}});
+  EXPECT_TRUE(same_bits(rows_of(decoded, 2, 3, rig.width()), decoded_alone));
+  EXPECT_TRUE(same_bits(rig.decode({{&longer, 699, 700}, {&shorter, 29, 30}, {&own, 320, 321}}), decoded))
+      << "twice the same";
+}
+
+TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
+  constexpr int kSequences = 1100;
+  const AttentionShape shape = shape_of(4, 2, 16, 8, false, false);
+  Rig rig(shape, kSequences, 7);
+  std::vector<Sequence> sequences;
+  std::vector<Piece> pieces;
+  for (int i = 0; i < kSequences; ++i) sequences.push_back(rig.sequence(1));
+  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, 1});
+  constexpr int kLongest = 262144;  // partial results of so many splits would take more than 300 MB
+  EXPECT_LT(attention_workspace(shape, kSequences, kLongest), std::size_t{128} << 20);
+  const std::vector<Bf16> out = rig.decode(pieces, kLongest);
+  EXPECT_TRUE(same_bits(out, rig.decode(pieces)));
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    ASSERT_TRUE(close(out.data() + i * rig.width(), rig.reference(sequences[i], 0), rig.width()));
+  }
+}
+
+TEST_F(CudaAttention, GroupsOfEverySizeShareTheirKeys) {
+  for (const int group : {1, 3, 7, 8, 9, 16}) {
+    Rig rig(shape_of(2 * group, 2, 64, 32, true, true), 20, 8);
+    const Sequence sequence = rig.sequence(301);
+    const std::vector<Bf16> out = rig.prefill({{&sequence, 0, 300}});
+    const std::vector<Bf16> last = rig.decode({{&sequence, 300, 301}});
+    const std::vector<float> wanted = rig.reference(sequence, 0);
+    const std::vector<float> wanted_last(wanted.end() - static_cast<std::ptrdiff_t>(rig.width()),
+                                         wanted.end());
+    EXPECT_TRUE(close(out.data(), {wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(out.size())},
+                      rig.width()))
+        << "group " << group;
+    EXPECT_TRUE(close(last.data(), wanted_last, rig.width())) << "group " << group;
+  }
+}
+
+TEST_F(CudaAttention, ShapesWithoutAKernelAreRefused) {
+  EXPECT_TRUE(attention_supports(shape_of(8, 2, 256, 32, true, true)));
+  EXPECT_FALSE(attention_supports(shape_of(8, 2, 96, 32, true, true)));
+  EXPECT_FALSE(attention_supports(shape_of(7, 2, 64, 32, true, true)));
+  EXPECT_FALSE(attention_supports(shape_of(34, 2, 64, 32, true, true)));
+  EXPECT_FALSE(attention_supports(shape_of(8, 2, 64, 33, true, true)));
+}
+
+TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {
+  const std::vector<std::int32_t> positions = {0, 1, 77, 4095, 262143};
+  const std::vector<float> inv_freq = {1.0F, 0.3F, 0.01F, 1e-7F};
+  constexpr float kFactor = 1.25F;
+  Stream stream;
+  DeviceBytes positions_there(positions.size() * sizeof(positions[0]));
+  DeviceBytes inv_freq_there(inv_freq.size() * sizeof(float));
+  const std::size_t count = positions.size() * inv_freq.size();
+  DeviceBytes table(2 * count * sizeof(float));
+  copy_to_device(positions_there.data(), positions.data(), positions_there.size(), stream.handle());
+  copy_to_device(inv_freq_there.data(), inv_freq.data(), inv_freq_there.size(), stream.handle());
+  Batch batch{};
+  batch.positions = positions_there.as<std::int32_t>();
+  batch.rows = static_cast<int>(positions.size());
+  rope_table(batch, inv_freq_there.as<float>(), static_cast<int>(inv_freq.size()), kFactor, table.as<float>(),
+             table.as<float>() + count, stream.handle());
+  std::vector<float> found(2 * count);
+  copy_to_host(found.data(), table.data(), table.size(), stream.handle());
+  stream.wait();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float angle = static_cast<float>(positions[i / inv_freq.size()]) * inv_freq[i % inv_freq.size()];
+    EXPECT_NEAR(found[i], std::cos(angle) * kFactor, 1e-6F) << i;
+    EXPECT_NEAR(found[count + i], std::sin(angle) * kFactor, 1e-6F) << i;
+  }
+}
+
+/// Prints how long it takes: of Qwen3.5-0.8B, one layer.
+TEST_F(CudaAttention, Speed) {
+  const AttentionShape shape = shape_of(8, 2, 256, 32, true, true);
+  constexpr int kTokens = 8192;
+  constexpr int kStreams = 64;
+  Rig rig(shape, kStreams * (kTokens / kGrid + 1), 9);
+  rig.fill_pool(0x3c);
+  const Sequence first = rig.sequence(kTokens + kGrid);
+  std::printf("prefill, %d rows: %.3f ms\n", kTokens, rig.time({{&first, 0, kTokens}}, true, 5));
+  std::printf("prefill, 64 rows after %d: %.3f ms\n", kTokens,
+              rig.time({{&first, kTokens, kTokens + kGrid}}, true, 20));
+  std::vector<Sequence> others;
+  for (int i = 1; i < kStreams; ++i) others.push_back(rig.twin(first));
+  std::vector<Piece> pieces = {{&first, kTokens - 1, kTokens}};
+  std::printf("decode, 1 row of %d: %.4f ms\n", kTokens, rig.time(pieces, false, 50));
+  for (const Sequence& other : others) pieces.push_back({&other, kTokens - 1, kTokens});
+  std::printf("decode, %d rows of %d: %.4f ms\n", kStreams, kTokens, rig.time(pieces, false, 20));
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda::test
