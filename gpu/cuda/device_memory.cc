@@ -5,11 +5,14 @@
 namespace reprise::gpu::cuda {
 
 std::byte* DeviceMemory::take(std::size_t bytes) {
-  return bytes >= large_ ? arena_.take_high(bytes) : arena_.take_low(bytes);
+  std::byte* block = bytes >= large_ ? arena_.take_high(bytes) : arena_.take_low(bytes);
+  if (block != nullptr) used_ += bytes;
+  return block;
 }
 
 void DeviceMemory::give(std::byte* block, std::size_t bytes) {
   arena_.give(block, bytes);
+  used_ -= bytes;
 }
 
 void DeviceMemory::fill(std::byte* to, int value, std::size_t bytes) {

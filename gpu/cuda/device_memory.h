@@ -21,6 +21,9 @@ class DeviceMemory : public BlockMemory {
   /// `arena` must outlive it.
   explicit DeviceMemory(Arena& arena, std::size_t large = kLarge) : arena_(arena), large_(large) {}
 
+  /// Bytes that it has taken from the arena.
+  std::size_t used() const { return used_; }
+
   using BlockMemory::from_host;
   using BlockMemory::to_host;
 
@@ -35,6 +38,7 @@ class DeviceMemory : public BlockMemory {
  private:
   Arena& arena_;
   const std::size_t large_;
+  std::size_t used_ = 0;
   Stream stream_{Stream::Priority::kHigh};
   CheckedCopier copier_;
 };

@@ -21,7 +21,8 @@ std::uint64_t arena_bytes(int index, const DeviceOptions& options) {
   for (const gpu::DeviceInfo& info : gpu::list_devices()) {
     if (info.index != index) continue;
     const std::uint64_t most = info.free_bytes / 10 * 9;
-    return info.free_bytes > 2 * kLeftFree ? std::min(most, info.free_bytes - kLeftFree) : info.free_bytes / 2;
+    return info.free_bytes > 2 * kLeftFree ? std::min(most, info.free_bytes - kLeftFree)
+                                           : info.free_bytes / 2;
   }
   return 0;
 }
@@ -37,15 +38,13 @@ class CudaDevice : public Device {
 
   std::string name() const override { return "cuda:" + std::to_string(index_); }
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
-    const std::size_t before = arena_.used();
-    std::unique_ptr<Model> model =
-        CudaModel::load(path, options, arena_, {.device = index_, .most_rows = static_cast<int>(most_rows_)});
-    weights_ += arena_.used() - before;
-    return model;
+    return CudaModel::load(path, options, arena_,
+                           {.device = index_, .most_rows = static_cast<int>(most_rows_)});
   }
   gpu::BlockMemory& memory() override { return memory_; }
   std::uint64_t state_room() const override {
-    const std::uint64_t room = arena_.size() - std::min<std::uint64_t>(arena_.size(), weights_);
+    const std::uint64_t weights = arena_.used() - memory_.used();
+    const std::uint64_t room = arena_.size() - std::min<std::uint64_t>(arena_.size(), weights);
     return room - room / kSlackShare;
   }
   std::uint32_t prefill_rows() const override { return most_rows_; }
@@ -61,7 +60,6 @@ class CudaDevice : public Device {
   Bound bound_;
   gc::Arena arena_;
   gc::DeviceMemory memory_;
-  std::uint64_t weights_ = 0;
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, co
   return std::make_unique<CudaModel>(Checkpoint::open(path), options, arena, place);
 }
 
-CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place)
+CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena,
+                     const Place& place)
     : Model(std::move(checkpoint), options), device_(place.device), weights_(checkpoint_, arena) {
   if (options.compute == gpu::Compute::kF32 || options.kv == gpu::KvType::kF32) {
     throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16: compute and kv_dtype may not be f32");
@@ -122,7 +123,8 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
   const std::size_t row_bytes = vocab * sizeof(float);
   if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const float* from = logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.weight.rows);
+    const float* from =
+        logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.weight.rows);
     gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
                      stream_.handle());
   }

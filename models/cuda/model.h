@@ -41,8 +41,6 @@ class CudaModel : public Model {
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   std::uint32_t grid() const override { return gc::kGrid; }
   bool decode_is_prefill() const override { return false; }
-  void decode(DecodePass& pass) override;
-  bool draws() const override { return true; }
   void bind_thread() override;
 
   /// Milliseconds that the GPU took for the last pass.
