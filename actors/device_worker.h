@@ -129,6 +129,7 @@ class DeviceWorker : public runtime::Actor {
   bool checkpoint_is_due(const SequenceRun& run) const;
   void sample(SequenceRun& run);
   void accept(SequenceRun& run, const models::Sampled& sampled);
+  void end_unsampled(SequenceRun& run, models::SampleError error);
   void send(SequenceRun& run, protocol::DecodeEvent event);
   runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
 

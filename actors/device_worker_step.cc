@@ -291,10 +291,7 @@ void DeviceWorker::finish_decode(LoadedArch& arch, SequenceRun& run, const float
 // The device has chosen, in the sampler's place.
 void DeviceWorker::finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn) {
   if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
-  if (!drawn.usable) {
-    WorkerFigures::add(options_.figures->unhealthy);
-    return end_work(run, {JobFault::kUnhealthy, models::to_string(models::SampleError::kNoLogits)});
-  }
+  if (drawn.error) return end_unsampled(run, *drawn.error);
   accept(run, {.token = drawn.token});
 }
 
@@ -302,13 +299,14 @@ void DeviceWorker::finish_drawn(SequenceRun& run, const models::DecodePass::Draw
 void DeviceWorker::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return end_work(run, {JobFault::kCancelled, "nobody reads"});
   const models::SampleResult result = run.sampler->sample(run.logits, sampler_scratch_);
-  if (const auto* error = std::get_if<models::SampleError>(&result)) {
-    const bool unhealthy = *error == models::SampleError::kNoLogits;
-    if (unhealthy) WorkerFigures::add(options_.figures->unhealthy);
-    return end_work(run,
-                    {unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(*error)});
-  }
+  if (const auto* error = std::get_if<models::SampleError>(&result)) return end_unsampled(run, *error);
   accept(run, std::get<models::Sampled>(result));
+}
+
+void DeviceWorker::end_unsampled(SequenceRun& run, models::SampleError error) {
+  const bool unhealthy = error == models::SampleError::kNoLogits;
+  if (unhealthy) WorkerFigures::add(options_.figures->unhealthy);
+  end_work(run, {unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(error)});
 }
 
 void DeviceWorker::accept(SequenceRun& run, const models::Sampled& sampled) {

@@ -42,7 +42,7 @@ enum class Phase : std::uint8_t { kPrefill, kDecode };
 struct DecodePass {
   struct Drawn {
     TokenId token = 0;
-    bool usable = false;  // whether there was a logit to choose
+    std::optional<SampleError> error{};  // there was none to choose
   };
 
   std::vector<Slice> slices{};

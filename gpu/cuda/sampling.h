@@ -54,9 +54,10 @@ inline std::uint64_t fixed_uniform(double u) {
 
 inline constexpr int kMostVocab = 1 << 18;
 
-/// All pointers are memory that the GPU reaches. `logits`: [rows, vocab] f32; adjusted in place. `vocab` is
-/// at most kMostVocab. `adjustments` may be null where no row has any; their tokens are below `vocab`.
-void sample(float* logits, int rows, int vocab, const SamplingRow* params, const LogitAdjustment* adjustments,
-            SampledToken* out, StreamHandle stream);
+/// All pointers are memory that the GPU reaches. `logits`: f32 [rows] rows of `vocab`, `stride` apart;
+/// adjusted in place. `vocab` is at most kMostVocab. `adjustments` may be null where no row has any; their
+/// tokens are below `vocab`.
+void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
+            const LogitAdjustment* adjustments, SampledToken* out, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -140,4 +140,22 @@ std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase p
   return fetch(logits, rows, phase);
 }
 
+void CudaModel::decode(DecodePass& pass) {
+  const Logits logits = enqueue(pass.slices, Phase::kDecode);
+  REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
+                "a decoded token without its plan");
+  std::vector<int> kept;  // rows whose logits are wanted on the host
+  for (int i = 0; i < logits.count; ++i) {
+    if (!pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
+  }
+  if (kept.size() < pass.plans.size()) {
+    draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), pass.plans,
+                 stream_.handle());
+  }
+  pass.logits = fetch(logits, kept, Phase::kDecode);
+  pass.drawn = kept.size() < pass.plans.size()
+                   ? draw_.results(pass.plans)
+                   : std::vector<std::optional<DecodePass::Drawn>>(pass.plans.size());
+}
+
 }  // namespace reprise::models::cuda

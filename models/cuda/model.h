@@ -18,6 +18,7 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/batch_upload.h"
+#include "models/cuda/draw.h"
 #include "models/cuda/layers.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
@@ -41,6 +42,8 @@ class CudaModel : public Model {
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   std::uint32_t grid() const override { return gc::kGrid; }
   bool decode_is_prefill() const override { return false; }
+  void decode(DecodePass& pass) override;
+  bool draws() const override { return true; }
   void bind_thread() override;
 
   /// Milliseconds that the GPU took for the last pass.
@@ -63,6 +66,7 @@ class CudaModel : public Model {
   gc::PrefillGemm gemm_;
   WeightStore weights_;
   BatchUpload upload_;
+  DeviceDraw draw_;
   Workspace workspace_;
   DeviceLinear embedding_;
   DeviceLinear head_;

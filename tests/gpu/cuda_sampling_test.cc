@@ -148,8 +148,8 @@ class CudaSamplingTest : public testing::Test {
     copy_to_device(rows.data(), params.data(), rows.size(), stream.handle());
     copy_to_device(list.data(), adjustments.data(), list.size(), stream.handle());
     sample(on_device.as<float>(), static_cast<int>(params.size()),
-           static_cast<int>(logits.size() / params.size()), rows.as<SamplingRow>(),
-           list.as<LogitAdjustment>(), out.as<SampledToken>(), stream.handle());
+           static_cast<int>(logits.size() / params.size()), static_cast<int>(logits.size() / params.size()),
+           rows.as<SamplingRow>(), list.as<LogitAdjustment>(), out.as<SampledToken>(), stream.handle());
     std::vector<SampledToken> sampled(params.size());
     copy_to_host(sampled.data(), out.data(), out.size(), stream.handle());
     copy_to_host(logits.data(), on_device.data(), on_device.size(), stream.handle());
@@ -391,8 +391,8 @@ TEST_F(CudaSamplingTest, TimesALargeVocabulary) {
       }
       copy_to_device(rows.data(), list.data(), rows.size(), stream.handle());
       const auto launch = [&] {
-        sample(on_device.as<float>(), static_cast<int>(count), kVocab, rows.as<SamplingRow>(), nullptr,
-               out.as<SampledToken>(), stream.handle());
+        sample(on_device.as<float>(), static_cast<int>(count), kVocab, kVocab, rows.as<SamplingRow>(),
+               nullptr, out.as<SampledToken>(), stream.handle());
       };
       launch();
       constexpr int kTimes = 20;

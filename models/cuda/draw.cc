@@ -1,0 +1,67 @@
+#include "models/cuda/draw.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "gpu/cuda/sampling.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+void make_room(gc::PinnedBytes& bytes, std::size_t size) {
+  if (size > bytes.size()) bytes = gc::PinnedBytes(std::bit_ceil(size));
+}
+
+}  // namespace
+
+void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
+                        gc::StreamHandle stream) {
+  std::size_t changes = 0;
+  for (const auto& plan : plans) changes += plan ? plan->adjustments.size() : 0;
+  make_room(params_, plans.size() * sizeof(gc::SamplingRow));
+  make_room(adjustments_, changes * sizeof(gc::LogitAdjustment));
+  make_room(out_, plans.size() * sizeof(gc::SampledToken));
+  auto* params = reinterpret_cast<gc::SamplingRow*>(params_.data());
+  auto* adjustments = reinterpret_cast<gc::LogitAdjustment*>(adjustments_.data());
+  std::int32_t next = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    gc::SamplingRow row{.temperature = 0};
+    if (const auto& plan = plans[i]) {
+      row = {.temperature = plan->temperature,
+             .top_p = plan->top_p,
+             .min_p = plan->min_p,
+             .u = gc::fixed_uniform(plan->noise),
+             .top_k = static_cast<std::int32_t>(
+                 std::min<std::int64_t>(plan->top_k, std::numeric_limits<std::int32_t>::max())),
+             .first_adjustment = next,
+             .adjustments = static_cast<std::int32_t>(plan->adjustments.size())};
+      for (const DrawPlan::Adjustment& change : plan->adjustments) {
+        adjustments[next++] = {.token = change.token,
+                               .bias = change.bias,
+                               .penalty = change.penalty,
+                               .subtract = change.subtracted};
+      }
+    }
+    params[i] = row;
+  }
+  gc::sample(logits, static_cast<int>(plans.size()), vocab, stride, params, adjustments,
+             reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
+}
+
+std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(
+    std::span<const std::optional<DrawPlan>> plans) const {
+  const auto* out = reinterpret_cast<const gc::SampledToken*>(out_.data());
+  std::vector<std::optional<DecodePass::Drawn>> drawn(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (!plans[i]) continue;
+    DecodePass::Drawn& one = drawn[i].emplace();
+    one.token = out[i].token;
+    if (one.token >= 0) continue;
+    one.error =
+        (out[i].health & gc::SampledToken::kUsable) != 0 ? SampleError::kAllBanned : SampleError::kNoLogits;
+  }
+  return drawn;
+}
+
+}  // namespace reprise::models::cuda
