@@ -12,12 +12,21 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gpu/cuda/attention.h"
 #include "tests/gpu/kernel_inputs.h"
+
+namespace reprise::gpu::cuda {
+
+inline void PrintTo(const AttentionShape& shape, std::ostream* out) {
+  *out << shape.heads << " heads of " << shape.head_dim << ", " << shape.kv_heads << " of keys";
+}
+
+}  // namespace reprise::gpu::cuda
 
 namespace reprise::gpu::cuda::test {
 
