@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "actors/device_worker.h"
+#include "gpu/device_lost.h"
 
 namespace reprise::actors {
 
@@ -94,6 +95,8 @@ void DeviceWorker::inject_faults(LoadedArch& arch) {
     case Kind::kHang:
       std::this_thread::sleep_for(std::chrono::milliseconds(fault.hang_ms));
       break;
+    case Kind::kDeviceLost:
+      throw gpu::DeviceLost("a loss of the device was injected");
     case Kind::kDamage:
       break;
   }

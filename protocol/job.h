@@ -286,7 +286,7 @@ struct QueryMemory {
 /// For tests of what happens when things break. A worker obeys only if it was made to.
 struct InjectFault {
   using Reply = Nothing;
-  enum class Kind : std::uint8_t { kOutOfMemory, kFailedStep, kNanState, kHang, kDamage };
+  enum class Kind : std::uint8_t { kOutOfMemory, kFailedStep, kNanState, kHang, kDamage, kDeviceLost };
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
   std::uint32_t hang_ms = 0;

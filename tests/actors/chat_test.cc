@@ -69,7 +69,7 @@ class ChatTest : public testing::TestWithParam<std::string> {
     while (common > 0 && a[common - 1] != opener) --common;
     return on_grid(static_cast<std::uint32_t>(common));
   }
-  std::uint32_t on_grid(std::uint32_t at) const { return GetParam() == "cpu-grid" ? at / 64 * 64 : at; }
+  std::uint32_t on_grid(std::uint32_t at) const { return GetParam() != "cpu" ? at / 64 * 64 : at; }
 
   const models::Tokenizer& tokenizer() {
     if (!tokenizer_) tokenizer_.emplace(models::load_tokenizer(folder_.path()));
@@ -234,8 +234,8 @@ TEST_P(ChatTest, SaltsShareNothing) {
   EXPECT_EQ(reply.cache.known_tokens, 0U) << "not even that it is known elsewhere";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ChatTest, testing::Values("cpu", "cpu-grid"),
-                         [](const auto& info) { return info.param == "cpu" ? "cpu" : "cpu_grid"; });
+INSTANTIATE_TEST_SUITE_P(Devices, ChatTest, testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace reprise::actors

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "actors/engine.h"
+#include "gpu/devices.h"
 
 namespace reprise::actors {
 
@@ -23,6 +25,19 @@ using protocol::TokenList;
 
 inline std::string model_path(const std::string& name) {
   return std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/" + name;
+}
+
+/// Every device that this machine can run the engine on.
+inline std::vector<std::string> test_devices() {
+  std::vector<std::string> devices = {"cpu", "cpu-grid"};
+  if (!gpu::list_devices().empty()) devices.push_back("cuda:0");
+  return devices;
+}
+
+/// A parameter as a part of a test's name.
+inline std::string test_name(std::string text) {
+  for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return text;
 }
 
 struct Reply {
@@ -87,7 +102,7 @@ class EngineHarness {
     EngineOptions options;
     options.models = {{.name = "m", .path = model_path(model), .compute = "auto"}};
     options.worker.device = device;
-    options.worker.device_options.threads = 1;
+    options.worker.device_options = {.threads = 1, .arena_bytes = 1ULL << 30};
     options.worker.state_bytes = 256ULL << 20;
     options.worker.obey_faults = true;
     options.requests.prefill_history = false;

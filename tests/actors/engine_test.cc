@@ -13,7 +13,7 @@ struct Where {
 class EngineTest : public testing::TestWithParam<Where> {
  protected:
   EngineHarness harness_{EngineHarness::defaults(GetParam().device, GetParam().model)};
-  bool grid() const { return GetParam().device == "cpu-grid"; }
+  bool grid() const { return GetParam().device != "cpu"; }
   std::uint32_t on_grid(std::uint32_t tokens) const { return grid() ? tokens / 64 * 64 : tokens; }
 };
 
@@ -67,14 +67,17 @@ TEST_P(EngineTest, EndsInTheMiddleOfAStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EngineTest,
-                         testing::Values(Where{"cpu", "qwen3_5_text"}, Where{"cpu-grid", "qwen3_5_text"},
-                                         Where{"cpu", "qwen3"}, Where{"cpu-grid", "qwen3"}),
-                         [](const auto& info) {
-                           std::string name = info.param.device + "_" + info.param.model;
-                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                           return name;
-                         });
+std::vector<Where> everywhere() {
+  std::vector<Where> all;
+  for (const char* model : {"qwen3_5_text", "qwen3"}) {
+    for (const std::string& device : test_devices()) all.push_back({device, model});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, EngineTest, testing::ValuesIn(everywhere()), [](const auto& info) {
+  return test_name(info.param.device + "_" + info.param.model);
+});
 
 }  // namespace
 }  // namespace reprise::actors
