@@ -135,11 +135,11 @@ Task<bool> Generation::run_stream() {
     auto reading = events_.next(keep_alive_at, exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_streamed(std::move(*event));
+      goes_on = take_streamed(*event);
       while (goes_on && out_.size() < context_.options.sse_batch_bytes) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
-        goes_on = take_streamed(std::move(**next));
+        goes_on = take_streamed(**next);
       }
     } else if (event.error().code == ErrorCode::kDeadline) {
       if (!exchange_.stream_open()) exchange_.open_stream();
@@ -172,10 +172,10 @@ Task<bool> Generation::run_stream() {
   co_return true;
 }
 
-bool Generation::take_streamed(Event event) {
+bool Generation::take_streamed(Event& event) {
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
-    streamed_.emplace(head(*admitted), request_.reply, format_, parser_);
+    streamed_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
     if (!exchange_.stream_open()) exchange_.open_stream();
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     fail_stream(to_api_error(failed->error));
@@ -216,7 +216,12 @@ Task<bool> Generation::run_whole() {
     auto reading = events_.next(TimePoint::max(), exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_whole(std::move(*event));
+      goes_on = take_whole(*event);
+      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {  // what waits already
+        std::optional<Result<Event>> next = events_.try_next();
+        if (!next || !next->ok()) break;  // an error is seen again by next()
+        goes_on = take_whole(**next);
+      }
     } else if (event.error().code == ErrorCode::kCancelled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
@@ -232,10 +237,10 @@ Task<bool> Generation::run_whole() {
   co_return sent;
 }
 
-bool Generation::take_whole(Event event) {
+bool Generation::take_whole(Event& event) {
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
-    whole_.emplace(head(*admitted), request_.reply, format_, parser_);
+    whole_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     failure_ = to_api_error(failed->error);
     return false;

@@ -44,8 +44,8 @@ class Generation {
   runtime::Task<bool> run_whole();
 
   /// One event into `out_`, or into the whole reply; false: it was the last.
-  bool take_streamed(Event event);
-  bool take_whole(Event event);
+  bool take_streamed(Event& event);
+  bool take_whole(Event& event);
   /// The stream of events ended without Done or Failed.
   ApiError broken_off(const runtime::Error& error) const;
   /// Nobody to answer, or no time: whether the connection can go on is answered.

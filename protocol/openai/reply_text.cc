@@ -104,8 +104,8 @@ void append_lossy_string(std::string& out, std::string_view bytes) {
   append_json_string(out, text);
 }
 
-std::string open_object(const ReplyHead& head, std::string_view object) {
-  std::string out = "{\"id\":";
+void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {
+  out += "{\"id\":";
   append_json_string(out, head.id);
   out += ",\"object\":\"";
   out += object;
@@ -113,7 +113,6 @@ std::string open_object(const ReplyHead& head, std::string_view object) {
   append_integer(out, head.created);
   out += ",\"model\":";
   append_json_string(out, head.model);
-  return out;
 }
 
 void append_usage(std::string& out, const Usage& usage) {

@@ -23,7 +23,7 @@ struct ReplyHead {
 };
 
 /// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
-std::string open_object(const ReplyHead& head, std::string_view object);
+void append_opening(std::string& out, const ReplyHead& head, std::string_view object);
 
 /// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens.
 void append_usage(std::string& out, const Usage& usage);

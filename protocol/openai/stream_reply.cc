@@ -7,8 +7,10 @@ namespace reprise::protocol {
 namespace {
 
 std::string chunk_prefix(const ReplyHead& head, ApiKind kind) {
-  return "data: " + open_object(head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion") +
-         ",\"choices\":[";
+  std::string prefix = "data: ";
+  append_opening(prefix, head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion");
+  prefix += ",\"choices\":[";
+  return prefix;
 }
 
 /// The delta of a chat chunk.

@@ -46,8 +46,10 @@ void WholeReply::finished(const Finished& event) {
 }
 
 std::string WholeReply::done(const Done& event) {
-  std::string out =
-      open_object(head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
+  constexpr std::size_t kUsualBytes = 1024;  // of a short answer
+  std::string out;
+  out.reserve(kUsualBytes);
+  append_opening(out, head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
   out += ",\"choices\":[";
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
