@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "protocol/http/prompt_merge.h"
 #include "protocol/sse.h"
 #include "runtime/wait.h"
 
@@ -22,6 +23,13 @@ std::int64_t seconds_since_1970() {
       .count();
 }
 
+ApiError too_many_requests(std::uint32_t most) {
+  return {.status = 429,
+          .message = "the server is answering as many requests as it may: " + std::to_string(most),
+          .code = "too_many_requests",
+          .retry_after = std::chrono::seconds(1)};
+}
+
 ApiError shutting_down() {
   return {.status = 503,
           .message = "the server is shutting down",
@@ -35,25 +43,22 @@ Generation::Generation(Exchange& exchange, std::string tenant)
     : exchange_(exchange), context_(exchange.context()), tenant_(std::move(tenant)) {}
 
 Generation::~Generation() {
-  if (!counted_) return;
-  --context_.generations;
-  context_.metrics.generations_changed(-1);
+  context_.generations -= counted_;
+  if (counted_ > 0) context_.metrics.generations_changed(-static_cast<int>(counted_));
 }
 
 Task<bool> Generation::run() {
   const ApiKind kind = exchange_.route() == Route::kChat ? ApiKind::kChat : ApiKind::kCompletion;
   std::optional<ApiError> refused;
   if (context_.generations >= context_.options.requests) {
-    refused = ApiError{.status = 429,
-                       .message = "the server is answering as many requests as it may: " +
-                                  std::to_string(context_.options.requests),
-                       .code = "too_many_requests",
-                       .retry_after = std::chrono::seconds(1)};
+    refused = too_many_requests(context_.options.requests);
   } else {
     Outcome<ApiRequest, ApiError> parsed =
         parse_api_request(kind, exchange_.request().body, context_.options.request);
     if (parsed) {
       request_ = std::move(*parsed);
+      const bool room = request_.reply.prompts <= context_.options.requests - context_.generations;
+      if (!room) refused = too_many_requests(context_.options.requests);
     } else {
       refused = parsed.error();
     }
@@ -65,9 +70,9 @@ Task<bool> Generation::run() {
     co_return sent;
   }
 
-  counted_ = true;
-  ++context_.generations;
-  context_.metrics.generations_changed(1);
+  counted_ = request_.reply.prompts;
+  context_.generations += counted_;
+  context_.metrics.generations_changed(static_cast<int>(counted_));
   request_.generate.id = exchange_.id();
   request_.generate.name_space = name_space_of(tenant_, request_.cache_salt);
   exchange_.record().stream = request_.reply.stream;
@@ -90,7 +95,7 @@ Task<bool> Generation::run() {
     }
   }
 
-  events_ = context_.service.generate(std::move(request_.generate));
+  events_ = generate();
   auto answering = request_.reply.stream ? run_stream() : run_whole();
   const bool goes_on = co_await answering;
   events_.cancel();
@@ -116,6 +121,20 @@ Task<std::optional<ApiError>> Generation::force_call() {
   chat.reply_opening = *opening;
   parser_.reply_opening = std::move(*opening);
   co_return std::nullopt;
+}
+
+runtime::StreamReader<Event> Generation::generate() {
+  if (request_.further_prompts.empty()) return context_.service.generate(std::move(request_.generate));
+  std::vector<runtime::StreamReader<Event>> replies;
+  replies.push_back(context_.service.generate(request_.generate));
+  for (Prompt& prompt : request_.further_prompts) {
+    request_.generate.prompt = std::move(prompt);
+    replies.push_back(context_.service.generate(request_.generate));
+  }
+  auto [writer, reader] = runtime::make_stream<Event>(kEventWindow);
+  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.home)}, std::move(replies),
+                                     request_.reply.n, std::move(writer));
+  return std::move(reader);
 }
 
 ReplyHead Generation::head(const Admitted& admitted) const {

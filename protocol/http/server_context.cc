@@ -14,8 +14,9 @@ const ReplyFormat& FormatCache::of(const ModelCard& card) {
   return known.format;
 }
 
-ServerContext::ServerContext(HttpOptions given, Service& engine)
-    : options(std::move(given)), service(engine) {
+ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
+                             runtime::HomePtr loop)
+    : options(std::move(given)), service(engine), system(actors), home(std::move(loop)) {
   std::random_device device;
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }

@@ -202,4 +202,10 @@ void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens) {
   append_list(out, tokens, [&](const ReplyToken& token) { append_integer(out, token.id); });
 }
 
+void append_prompt_ids(std::string& out, const SharedTokens& prompt) {
+  if (prompt == nullptr) return;
+  out += ",\"prompt_token_ids\":";
+  append_list(out, *prompt, [&](TokenId id) { append_integer(out, id); });
+}
+
 }  // namespace reprise::protocol
