@@ -1,6 +1,6 @@
 // What HTTP costs: our server in front of a null service, beside a bare Beast server that writes the same
-// bytes in the same number of chunks. Rounds of the two take turns, so that a busy machine is unfair to both
-// alike.
+// bytes in as many writes. Each has one thread, the client another. Rounds of the two take turns, so that a
+// busy machine is unfair to both alike.
 //
 // bench_http [--seconds S] [--rounds N] [--connections C] [--events E]      one JSON object on stdout
 
