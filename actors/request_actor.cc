@@ -111,7 +111,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (Failure failure = co_await prefilling) co_return failure;
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
   usage_.cache = main_->report;
-  protocol::Event started = protocol::Started{main_->report, prompt_.tail};
+  protocol::Event started = protocol::Started{main_->report, prompt_.tail, prompt_.tokens};
   static_cast<void>(job_.out.try_write(started));
 
   Task<Failure> decoding = decode();

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "protocol/json_diagnosis.h"
@@ -60,6 +61,7 @@ class Builder {
   Json build_array(simdjson::dom::array array) {
     Json::Array items;
     if (!enter()) return {};
+    items.reserve(std::min(array.size(), values_left_));
     for (simdjson::dom::element item : array) {
       items.push_back(build(item));
       if (over_limit_) break;
@@ -72,6 +74,7 @@ class Builder {
     constexpr std::size_t kFew = 16;  // up to here a scan beats a hash table
     Json::Object members;
     if (!enter()) return {};
+    members.reserve(std::min(object.size(), values_left_));
     std::unordered_map<std::string_view, std::size_t> places;  // keys live in the parser
     for (const simdjson::dom::key_value_pair& member : object) {
       Json value = build(member.value);
@@ -112,6 +115,26 @@ class Builder {
   std::size_t depth_left_;
   bool over_limit_ = false;
 };
+
+/// simdjson's parser with its memory, which costs more to make than a usual text takes to parse.
+class DomParser {
+ public:
+  /// The element lives until the next text.
+  simdjson::error_code parse(std::string_view text, std::size_t capacity, std::size_t depth,
+                             simdjson::dom::element& root) {
+    const simdjson::error_code error = parser_.allocate(capacity, depth);
+    if (error != simdjson::SUCCESS) return error;
+    padded_.reserve(capacity + simdjson::SIMDJSON_PADDING);
+    padded_.assign(text);
+    return parser_.parse(padded_.data(), padded_.size(), /*realloc_if_needed=*/false).get(root);
+  }
+
+ private:
+  simdjson::dom::parser parser_;
+  std::string padded_;
+};
+
+constexpr std::size_t kUsualText = 16u << 10;  // a thread keeps the memory for texts up to this size
 
 class Dumper {
  public:
@@ -194,13 +217,14 @@ Outcome<Json, JsonError> Json::parse(std::string_view text, const JsonLimits& li
                          std::to_string(limits.bytes),
                      limits.bytes};
   }
-  simdjson::dom::parser parser;
+  thread_local DomParser usual_parser;
+  std::optional<DomParser> large_parser;
+  const bool usual = text.size() <= kUsualText;
+  DomParser& parser = usual ? usual_parser : large_parser.emplace();
   simdjson::dom::element root;
   // simdjson counts levels otherwise: it may let one more pass, which the builder then refuses.
-  simdjson::error_code error = parser.allocate(text.size(), limits.depth + 1);
-  if (error == simdjson::SUCCESS) {
-    error = parser.parse(simdjson::padded_string(text)).get(root);  // UTF-8 is checked as well
-  }
+  const simdjson::error_code error =  // UTF-8 is checked as well
+      parser.parse(text, usual ? kUsualText : text.size(), limits.depth + 1, root);
   Builder builder(limits);
   Json json = error == simdjson::SUCCESS ? builder.build(root) : Json();
   if (error != simdjson::SUCCESS || builder.too_deep()) {

@@ -122,7 +122,9 @@ struct Admitted {
 struct Started {
   CacheReport cache;
   std::string
-      prompt_tail;  // the last bytes of the prompt's text: a template may have opened a thinking block
+      prompt_tail;        // the last bytes of the prompt's text: a template may have opened a thinking block
+  SharedTokens prompt{};  // rendered and tokenised
+  std::uint32_t prompt_index = 0;  // where the replies to several prompts come as one
 };
 struct Delta {
   std::uint32_t choice = 0;

@@ -156,6 +156,7 @@ class Completions(unittest.TestCase):
         self.assertEqual(status, 200, first)
         self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         self.assertEqual(first["reprise"]["miss_reason"], "never_seen")
+        self.assertEqual(first["choices"][0]["prompt_token_ids"], prompt)
         _, second = self.server.complete(**request)
         self.assertEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"], len(prompt) - 1)
         self.assertEqual(second["choices"][0]["token_ids"], first["choices"][0]["token_ids"])
@@ -171,6 +172,17 @@ class Completions(unittest.TestCase):
         self.assertEqual(events.pop(), "[DONE]")
         ids = [token for event in events for choice in json.loads(event)["choices"] for token in choice["token_ids"]]
         self.assertEqual(ids, whole["choices"][0]["token_ids"])
+
+    def test_several_prompts_are_answered_as_each_alone(self):
+        request = dict(max_tokens=6, temperature=0, ignore_eos=True, return_token_ids=True)
+        prompts = [[5, 6, 7], [8, 9], [5, 6, 7, 8]]
+        alone = [self.server.complete(prompt=prompt, **request)[1] for prompt in prompts]
+        status, together = self.server.complete(prompt=prompts, **request)
+        self.assertEqual(status, 200, together)
+        self.assertEqual([choice["token_ids"] for choice in together["choices"]],
+                         [answer["choices"][0]["token_ids"] for answer in alone])
+        self.assertEqual([choice["prompt_token_ids"] for choice in together["choices"]], prompts)
+        self.assertEqual(together["usage"]["total_tokens"], sum(map(len, prompts)) + 3 * 6)
 
     def test_refusals(self):
         for body, status, word in [(dict(prompt="text"), 400, "token"),

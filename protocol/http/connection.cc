@@ -94,20 +94,24 @@ Task<bool> Connection::read_request() {
 }
 
 Task<bool> Connection::read_head() {
-  TimePoint deadline = runtime::deadline_after(context_->options.idle_timeout);
+  std::optional<TimePoint> deadline;  // set where there is a wait: a head that came whole needs no clock
   bool begun = false;
   idle_ = true;
   while (true) {
     if (!begun && !wire_.inflow().empty()) {
       begun = true;
-      deadline = runtime::deadline_after(context_->options.header_timeout);
+      deadline.reset();
     }
     wire_.consume(reader_.feed(wire_.inflow()));
     idle_ = reader_.state() == State::kHead;
     if (reader_.state() == State::kFailed) refusal_ = reader_.error();
     if (!idle_) co_return true;
     if (finishing_) co_return false;
-    auto waiting = wire_.more(deadline);
+    if (!deadline) {
+      const HttpOptions& options = context_->options;
+      deadline = runtime::deadline_after(begun ? options.header_timeout : options.idle_timeout);
+    }
+    auto waiting = wire_.more(*deadline);
     const bool came = co_await waiting;
     if (!came) co_return false;
   }
@@ -120,7 +124,7 @@ Task<bool> Connection::read_body() {
     if (!written) co_return false;
   }
   reader_.read_body();
-  const TimePoint begin = Clock::now();
+  std::optional<TimePoint> begin;  // of the first wait
   while (true) {
     wire_.consume(reader_.feed(wire_.inflow()));
     if (reader_.state() == State::kDone) co_return true;
@@ -128,8 +132,9 @@ Task<bool> Connection::read_body() {
       if (!refusal_) refusal_ = reader_.error();
       co_return true;
     }
+    if (!begin) begin = Clock::now();
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);
-    const TimePoint deadline = begin + context_->options.body_timeout + earned;
+    const TimePoint deadline = *begin + context_->options.body_timeout + earned;
     auto waiting = wire_.more(deadline);
     const bool came = co_await waiting;
     if (came) continue;
@@ -169,11 +174,11 @@ std::optional<ApiError> Connection::objection(const HttpRequest& request) const 
 
 Task<bool> Connection::answer(Exchange& exchange) {
   const HttpRequest& request = exchange.request();
-  const std::string methods(allowed_methods(exchange.route()));
   const std::string tenant = tenant_of(request).value_or("");
   exchange.record().tenant = tenant;
   bool goes_on = false;
   if (request.method == "OPTIONS") {
+    const std::string methods(allowed_methods(exchange.route()));
     HttpResponse response = is_preflight(request) ? preflight_response(request, methods)
                                                   : HttpResponse{.status = 204, .content_type = {}};
     response.headers.emplace_back("Allow", methods);

@@ -50,6 +50,7 @@ bool Exchange::keeps_alive() const {
 
 Headers Exchange::common_headers() const {
   Headers headers = cors_headers(request_, context_.options.cors_origins);
+  headers.reserve(headers.size() + 2);
   headers.emplace_back("Server", context_.options.server_name);
   headers.emplace_back("X-Request-Id", record_.id);
   return headers;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "protocol/http/prompt_merge.h"
 #include "protocol/sse.h"
 #include "runtime/wait.h"
 
@@ -22,6 +23,13 @@ std::int64_t seconds_since_1970() {
       .count();
 }
 
+ApiError too_many_requests(std::uint32_t most) {
+  return {.status = 429,
+          .message = "the server is answering as many requests as it may: " + std::to_string(most),
+          .code = "too_many_requests",
+          .retry_after = std::chrono::seconds(1)};
+}
+
 ApiError shutting_down() {
   return {.status = 503,
           .message = "the server is shutting down",
@@ -35,25 +43,22 @@ Generation::Generation(Exchange& exchange, std::string tenant)
     : exchange_(exchange), context_(exchange.context()), tenant_(std::move(tenant)) {}
 
 Generation::~Generation() {
-  if (!counted_) return;
-  --context_.generations;
-  context_.metrics.generations_changed(-1);
+  context_.generations -= counted_;
+  if (counted_ > 0) context_.metrics.generations_changed(-static_cast<int>(counted_));
 }
 
 Task<bool> Generation::run() {
   const ApiKind kind = exchange_.route() == Route::kChat ? ApiKind::kChat : ApiKind::kCompletion;
   std::optional<ApiError> refused;
   if (context_.generations >= context_.options.requests) {
-    refused = ApiError{.status = 429,
-                       .message = "the server is answering as many requests as it may: " +
-                                  std::to_string(context_.options.requests),
-                       .code = "too_many_requests",
-                       .retry_after = std::chrono::seconds(1)};
+    refused = too_many_requests(context_.options.requests);
   } else {
     Outcome<ApiRequest, ApiError> parsed =
         parse_api_request(kind, exchange_.request().body, context_.options.request);
     if (parsed) {
       request_ = std::move(*parsed);
+      const bool room = request_.reply.prompts <= context_.options.requests - context_.generations;
+      if (!room) refused = too_many_requests(context_.options.requests);
     } else {
       refused = parsed.error();
     }
@@ -65,9 +70,9 @@ Task<bool> Generation::run() {
     co_return sent;
   }
 
-  counted_ = true;
-  ++context_.generations;
-  context_.metrics.generations_changed(1);
+  counted_ = request_.reply.prompts;
+  context_.generations += counted_;
+  context_.metrics.generations_changed(static_cast<int>(counted_));
   request_.generate.id = exchange_.id();
   request_.generate.name_space = name_space_of(tenant_, request_.cache_salt);
   exchange_.record().stream = request_.reply.stream;
@@ -90,7 +95,7 @@ Task<bool> Generation::run() {
     }
   }
 
-  events_ = context_.service.generate(std::move(request_.generate));
+  events_ = generate();
   auto answering = request_.reply.stream ? run_stream() : run_whole();
   const bool goes_on = co_await answering;
   events_.cancel();
@@ -118,6 +123,20 @@ Task<std::optional<ApiError>> Generation::force_call() {
   co_return std::nullopt;
 }
 
+runtime::StreamReader<Event> Generation::generate() {
+  if (request_.further_prompts.empty()) return context_.service.generate(std::move(request_.generate));
+  std::vector<runtime::StreamReader<Event>> replies;
+  replies.push_back(context_.service.generate(request_.generate));
+  for (Prompt& prompt : request_.further_prompts) {
+    request_.generate.prompt = std::move(prompt);
+    replies.push_back(context_.service.generate(request_.generate));
+  }
+  auto [writer, reader] = runtime::make_stream<Event>(kEventWindow);
+  context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.home)}, std::move(replies),
+                                     request_.reply.n, std::move(writer));
+  return std::move(reader);
+}
+
 ReplyHead Generation::head(const Admitted& admitted) const {
   const bool chat = request_.reply.kind == ApiKind::kChat;
   return {.id = (chat ? "chatcmpl-" : "cmpl-") + context_.new_id(),
@@ -135,11 +154,11 @@ Task<bool> Generation::run_stream() {
     auto reading = events_.next(keep_alive_at, exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_streamed(std::move(*event));
+      goes_on = take_streamed(*event);
       while (goes_on && out_.size() < context_.options.sse_batch_bytes) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
-        goes_on = take_streamed(std::move(**next));
+        goes_on = take_streamed(**next);
       }
     } else if (event.error().code == ErrorCode::kDeadline) {
       if (!exchange_.stream_open()) exchange_.open_stream();
@@ -172,10 +191,10 @@ Task<bool> Generation::run_stream() {
   co_return true;
 }
 
-bool Generation::take_streamed(Event event) {
+bool Generation::take_streamed(Event& event) {
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
-    streamed_.emplace(head(*admitted), request_.reply, format_, parser_);
+    streamed_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
     if (!exchange_.stream_open()) exchange_.open_stream();
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     fail_stream(to_api_error(failed->error));
@@ -216,7 +235,12 @@ Task<bool> Generation::run_whole() {
     auto reading = events_.next(TimePoint::max(), exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_whole(std::move(*event));
+      goes_on = take_whole(*event);
+      for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {  // what waits already
+        std::optional<Result<Event>> next = events_.try_next();
+        if (!next || !next->ok()) break;  // an error is seen again by next()
+        goes_on = take_whole(**next);
+      }
     } else if (event.error().code == ErrorCode::kCancelled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
@@ -232,10 +256,10 @@ Task<bool> Generation::run_whole() {
   co_return sent;
 }
 
-bool Generation::take_whole(Event event) {
+bool Generation::take_whole(Event& event) {
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
-    whole_.emplace(head(*admitted), request_.reply, format_, parser_);
+    whole_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
   } else if (const auto* failed = std::get_if<Failed>(&event)) {
     failure_ = to_api_error(failed->error);
     return false;

@@ -40,12 +40,13 @@ class Generation {
 
   /// Puts the opening of a call behind the prompt. Returns an error where that cannot be done.
   runtime::Task<std::optional<ApiError>> force_call();
+  runtime::StreamReader<Event> generate();
   runtime::Task<bool> run_stream();
   runtime::Task<bool> run_whole();
 
   /// One event into `out_`, or into the whole reply; false: it was the last.
-  bool take_streamed(Event event);
-  bool take_whole(Event event);
+  bool take_streamed(Event& event);
+  bool take_whole(Event& event);
   /// The stream of events ended without Done or Failed.
   ApiError broken_off(const runtime::Error& error) const;
   /// Nobody to answer, or no time: whether the connection can go on is answered.
@@ -55,7 +56,7 @@ class Generation {
   Exchange& exchange_;
   ServerContext& context_;
   const std::string tenant_;
-  bool counted_ = false;  // among the context's generations
+  std::uint32_t counted_ = 0;  // prompts, among the context's generations
 
   ApiRequest request_{};
   ReplyFormat format_{};

@@ -49,8 +49,8 @@ HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, 
   std::ostringstream url;
   url << "http://" << endpoint << "/";
   url_ = url.str();
-  listening_->context = std::make_shared<ServerContext>(std::move(options), service);
   const runtime::HomePtr home = runtime::adopt_io_context(system, loop.context());
+  listening_->context = std::make_shared<ServerContext>(std::move(options), service, system, home);
   listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(home)},
                                                 std::move(acceptor), listening_->context);
 }

@@ -67,7 +67,10 @@ HttpResponse error_response(const ApiError& error) {
 
 std::string head_text(const HttpResponse& response, const Headers& common, Framing framing,
                       unsigned minor_version, bool keep_alive) {
-  std::string out = minor_version == 0 ? "HTTP/1.0 " : "HTTP/1.1 ";
+  constexpr std::size_t kUsualHead = 320;
+  std::string out;
+  out.reserve(kUsualHead + response.body.size());
+  out += minor_version == 0 ? "HTTP/1.0 " : "HTTP/1.1 ";
   append_integer(out, response.status);
   out += ' ';
   out += reason_of(response.status);

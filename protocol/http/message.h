@@ -30,7 +30,7 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  std::string content_type = "application/json";
+  std::string_view content_type = "application/json";  // a literal; empty: none
   std::string body{};
   Headers headers{};
 };
@@ -46,7 +46,8 @@ enum class Framing : std::uint8_t {
   kClose,    // until the connection is closed
 };
 
-/// Status line and headers of a response, up to the empty line. `common` comes before the response's own.
+/// Status line and headers of a response, up to the empty line, with room for the body behind them. `common`
+/// comes before the response's own.
 std::string head_text(const HttpResponse& response, const Headers& common, Framing framing,
                       unsigned minor_version, bool keep_alive);
 

@@ -103,6 +103,7 @@ class RequestReader::Parser {
     request_.path = path_of(std::string_view(message.target().data(), message.target().size()));
     request_.minor_version = message.version() >= 11 ? 1 : 0;
     request_.keep_alive = parser_->keep_alive();
+    request_.headers.reserve(static_cast<std::size_t>(std::distance(message.begin(), message.end())));
     for (const auto& field : message) {
       request_.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}),
                                     std::string(field.value()));

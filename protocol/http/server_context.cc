@@ -1,8 +1,7 @@
 #include "protocol/http/server_context.h"
 
-#include <array>
-#include <cstdio>
 #include <random>
+#include <string_view>
 
 namespace reprise::protocol {
 
@@ -15,8 +14,9 @@ const ReplyFormat& FormatCache::of(const ModelCard& card) {
   return known.format;
 }
 
-ServerContext::ServerContext(HttpOptions given, Service& engine)
-    : options(std::move(given)), service(engine) {
+ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
+                             runtime::HomePtr loop)
+    : options(std::move(given)), service(engine), system(actors), home(std::move(loop)) {
   std::random_device device;
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }
@@ -29,12 +29,14 @@ ReplyFormat ServerContext::format_of(const std::string& model) {
 }
 
 std::string ServerContext::new_id() {
-  std::array<char, 32> text;
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text(24, '0');
   // The counter makes it unique, the seed unlike that of other servers.
-  const int length = std::snprintf(text.data(), text.size(), "%014llx%010llx",
-                                   static_cast<unsigned long long>(id_seed_ >> 8),
-                                   static_cast<unsigned long long>(++requests_ & 0xFFFFFFFFFF));
-  return std::string(text.data(), static_cast<std::size_t>(length));
+  std::uint64_t seed = id_seed_;
+  std::uint64_t count = ++requests_;
+  for (std::size_t i = 14; i-- > 0; seed >>= 4) text[i] = kHex[seed & 15];
+  for (std::size_t i = 24; i-- > 14; count >>= 4) text[i] = kHex[count & 15];
+  return text;
 }
 
 }  // namespace reprise::protocol

@@ -11,6 +11,7 @@
 #include "protocol/http/metrics.h"
 #include "protocol/reply_format.h"
 #include "protocol/service.h"
+#include "runtime/system.h"
 
 namespace reprise::protocol {
 
@@ -28,7 +29,7 @@ class FormatCache {
 };
 
 struct ServerContext {
-  ServerContext(HttpOptions given, Service& engine);
+  ServerContext(HttpOptions given, Service& engine, runtime::System& actors, runtime::HomePtr loop);
 
   /// The format that the named model (empty: the first) writes its replies in.
   ReplyFormat format_of(const std::string& model);
@@ -37,6 +38,8 @@ struct ServerContext {
 
   const HttpOptions options;
   Service& service;
+  runtime::System& system;
+  const runtime::HomePtr home;  // of connections: the server's loop
   HttpMetrics metrics;
   std::uint32_t generations = 0;  // under way
   bool draining = false;          // no further requests on open connections

@@ -104,8 +104,8 @@ void append_lossy_string(std::string& out, std::string_view bytes) {
   append_json_string(out, text);
 }
 
-std::string open_object(const ReplyHead& head, std::string_view object) {
-  std::string out = "{\"id\":";
+void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {
+  out += "{\"id\":";
   append_json_string(out, head.id);
   out += ",\"object\":\"";
   out += object;
@@ -113,7 +113,6 @@ std::string open_object(const ReplyHead& head, std::string_view object) {
   append_integer(out, head.created);
   out += ",\"model\":";
   append_json_string(out, head.model);
-  return out;
 }
 
 void append_usage(std::string& out, const Usage& usage) {
@@ -201,6 +200,12 @@ void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>&
 
 void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens) {
   append_list(out, tokens, [&](const ReplyToken& token) { append_integer(out, token.id); });
+}
+
+void append_prompt_ids(std::string& out, const SharedTokens& prompt) {
+  if (prompt == nullptr) return;
+  out += ",\"prompt_token_ids\":";
+  append_list(out, *prompt, [&](TokenId id) { append_integer(out, id); });
 }
 
 }  // namespace reprise::protocol

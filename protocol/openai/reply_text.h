@@ -23,7 +23,7 @@ struct ReplyHead {
 };
 
 /// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
-std::string open_object(const ReplyHead& head, std::string_view object);
+void append_opening(std::string& out, const ReplyHead& head, std::string_view object);
 
 /// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens.
 void append_usage(std::string& out, const Usage& usage);
@@ -38,6 +38,8 @@ void append_completion_logprobs(std::string& out, const std::vector<ReplyToken>&
                                 std::uint64_t& offset);
 /// [1,2,3]
 void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens);
+/// ,"prompt_token_ids":[1,2,3]; nothing where there are none.
+void append_prompt_ids(std::string& out, const SharedTokens& prompt);
 
 bool is_utf8(std::string_view bytes);
 /// As JSON; what is not UTF-8 becomes U+FFFD.

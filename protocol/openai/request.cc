@@ -160,16 +160,27 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLim
     return prompt.as_string();
   }
   if (!prompt.is_array()) refuse_kind(path, "a string or an array of token ids", prompt);
-  const Json::Array& items = prompt.as_array();
-  if (items.empty()) refuse_field(path, "invalid_value", "must not be empty");
-  if (items[0].is_string() || items[0].is_array()) {  // a list of prompts
-    if (items.size() > 1) {
-      refuse_unsupported(path, "several prompts in one request are not supported; send one request for each");
-    }
-    if (path != "prompt") refuse_kind(path, "a string or an array of token ids", prompt);
-    return read_prompt(items[0], item_of(path, 0), limits);
+  if (prompt.as_array().empty()) refuse_field(path, "invalid_value", "must not be empty");
+  return read_token_list(prompt.as_array(), path, limits);
+}
+
+/// One prompt, or an array of them.
+std::vector<Prompt> read_prompts(const Json& given, const RequestLimits& limits) {
+  std::vector<Prompt> prompts;
+  const bool several = given.is_array() && given.size() > 0 &&
+                       (given.as_array()[0].is_string() || given.as_array()[0].is_array());
+  if (!several) {
+    prompts.push_back(read_prompt(given, "prompt", limits));
+    return prompts;
   }
-  return read_token_list(items, path, limits);
+  if (given.size() > limits.prompts) {
+    refuse_field("prompt", "too_many",
+                 std::to_string(given.size()) + " prompts, more than " + std::to_string(limits.prompts));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    prompts.push_back(read_prompt(given.as_array()[i], item_of("prompt", i), limits));
+  }
+  return prompts;
 }
 
 }  // namespace
@@ -246,7 +257,11 @@ ApiRequest read_completion_request(const Json& body, const RequestLimits& limits
   if (!request.generate.max_tokens) request.generate.max_tokens = kDefaultCompletionTokens;
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
-  request.generate.prompt = read_prompt(*prompt, "prompt", limits);
+  std::vector<Prompt> prompts = read_prompts(*prompt, limits);
+  request.reply.prompts = static_cast<std::uint32_t>(prompts.size());
+  request.generate.prompt = std::move(prompts.front());
+  prompts.erase(prompts.begin());
+  request.further_prompts = std::move(prompts);
   if (const auto top = fields.integer("logprobs", 0, limits.top_logprobs)) {
     request.reply.logprobs = true;
     request.generate.sampling.logprobs = static_cast<int>(*top);

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "protocol/openai/api_error.h"
 #include "protocol/openai/request_limits.h"
@@ -36,11 +37,13 @@ struct ReplyOptions {
   bool return_token_ids = false;
   bool logprobs = false;
   ToolChoice tool_choice{};
-  std::uint32_t n = 1;
+  std::uint32_t n = 1;  // choices of each prompt
+  std::uint32_t prompts = 1;
 };
 
 struct ApiRequest {
   GenerateRequest generate;
+  std::vector<Prompt> further_prompts{};  // of a completion: each is to be answered as generate.prompt is
   ReplyOptions reply{};
   std::string cache_salt{};
 };

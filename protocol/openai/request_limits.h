@@ -18,7 +18,8 @@ struct RequestLimits {
   std::size_t stop_bytes = 1024;           // of each stop string
   std::size_t prompt_bytes = 16u << 20;    // of a text prompt, or of all messages together
   std::size_t prompt_tokens = 2'000'000;   // of a prompt in token ids
-  std::uint32_t choices = 32;              // n
+  std::size_t prompts = 32;                // of one completion
+  std::uint32_t choices = 32;              // n, of each prompt
   std::uint32_t max_tokens = 100'000'000;  // more is a mistake in any model
   int top_logprobs = 20;
   std::size_t logit_biases = 4096;

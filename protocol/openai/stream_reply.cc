@@ -7,8 +7,10 @@ namespace reprise::protocol {
 namespace {
 
 std::string chunk_prefix(const ReplyHead& head, ApiKind kind) {
-  return "data: " + open_object(head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion") +
-         ",\"choices\":[";
+  std::string prefix = "data: ";
+  append_opening(prefix, head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion");
+  prefix += ",\"choices\":[";
+  return prefix;
 }
 
 /// The delta of a chat chunk.
@@ -46,8 +48,8 @@ StreamReply::StreamReply(ReplyHead head, ReplyOptions options, ReplyFormat forma
       format_(std::move(format)),
       parser_options_(std::move(parser)),
       prefix_(chunk_prefix(head_, options_.kind)),
-      choices_(options_.n),
-      unfinished_(options_.n) {}
+      choices_(options_.n * options_.prompts),
+      unfinished_(options_.n * options_.prompts) {}
 
 StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
   REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
@@ -55,6 +57,12 @@ StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
 }
 
 void StreamReply::started(const Started& event, std::string& out) {
+  if (options_.return_token_ids) {
+    const std::uint32_t tellers = options_.kind == ApiKind::kChat ? 1 : options_.n;
+    for (std::uint32_t i = 0; i < tellers; ++i) {
+      choice(event.prompt_index * options_.n + i).prompt = event.prompt;
+    }
+  }
   if (options_.kind != ApiKind::kChat) return;
   parser_options_.prompt_tail = event.prompt_tail;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
@@ -153,7 +161,11 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
     append_token_ids(out, now.tokens);
   }
   now.tokens.clear();
+  const bool chat = options_.kind == ApiKind::kChat;
+  if (!chat) append_prompt_ids(out, now.prompt);
   out += "}]";
+  if (chat) append_prompt_ids(out, now.prompt);
+  now.prompt.reset();
   if (options_.include_usage) out += ",\"usage\":null";
   if (usage != nullptr) {
     out += ",\"reprise\":";

@@ -3,7 +3,8 @@
 //
 // A choice's chunks carry its tokens' ids and logprobs where they were asked for: those of tokens whose text
 // is held back (the start of a mark, half a character) come with the next chunk of the choice, the last of
-// them with its finish_reason. The last finish_reason waits for the engine's account, so that it can carry
+// them with its finish_reason. The prompt's ids come in the first chunk of a chat, and in the first chunk of
+// each choice of a completion. The last finish_reason waits for the engine's account, so that it can carry
 // it.
 //
 // Each call appends whole events to `out`; what is not asked for now is not kept.
@@ -37,7 +38,7 @@ class StreamReply {
     std::vector<ReplyToken> tokens{};  // not yet in a chunk
     std::uint64_t text_offset = 0;     // of the next token, for completions
     std::optional<FinishReason> finish{};
-    bool begun = false;
+    SharedTokens prompt{};  // to be told with the next chunk
   };
 
   Choice& choice(std::uint32_t index);

@@ -9,7 +9,7 @@ WholeReply::WholeReply(ReplyHead head, ReplyOptions options, ReplyFormat format,
       options_(std::move(options)),
       format_(std::move(format)),
       parser_options_(std::move(parser)),
-      choices_(options_.n) {}
+      choices_(options_.n * options_.prompts) {}
 
 WholeReply::Choice& WholeReply::choice(std::uint32_t index) {
   REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
@@ -17,6 +17,11 @@ WholeReply::Choice& WholeReply::choice(std::uint32_t index) {
 }
 
 void WholeReply::started(const Started& event) {
+  if (options_.return_token_ids) {
+    for (std::uint32_t i = 0; i < options_.n; ++i) {
+      choice(event.prompt_index * options_.n + i).prompt = event.prompt;
+    }
+  }
   if (options_.kind != ApiKind::kChat) return;
   parser_options_.prompt_tail = event.prompt_tail;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
@@ -46,14 +51,18 @@ void WholeReply::finished(const Finished& event) {
 }
 
 std::string WholeReply::done(const Done& event) {
-  std::string out =
-      open_object(head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
+  constexpr std::size_t kUsualBytes = 1024;  // of a short answer
+  std::string out;
+  out.reserve(kUsualBytes);
+  append_opening(out, head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
   out += ",\"choices\":[";
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
     append_choice(i, out);
   }
-  out += "],\"usage\":";
+  out += ']';
+  if (options_.kind == ApiKind::kChat) append_prompt_ids(out, choices_.front().prompt);
+  out += ",\"usage\":";
   append_usage(out, event.usage);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
@@ -91,6 +100,7 @@ void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
   if (options_.return_token_ids) {
     out += ",\"token_ids\":";
     append_token_ids(out, now.tokens);
+    if (options_.kind == ApiKind::kCompletion) append_prompt_ids(out, now.prompt);
   }
   out += '}';
 }

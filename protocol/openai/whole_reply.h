@@ -32,6 +32,7 @@ class WholeReply {
     MessageBuilder message{};
     std::string text{};  // of a completion
     std::vector<ReplyToken> tokens{};
+    SharedTokens prompt{};  // where token ids were asked for
     FinishReason finish = FinishReason::kLength;
   };
 

@@ -45,6 +45,11 @@ std::string last_words(const GenerateRequest& request) {
   return content == nullptr ? std::string() : *content;
 }
 
+SharedTokens tokens_of(const GenerateRequest& request) {
+  if (const auto* tokens = std::get_if<TokenList>(&request.prompt)) return share(*tokens);
+  return share(TokenList(kPromptTokens, 7));
+}
+
 ScriptStep failure(ServiceErrorCode code, std::string message) {
   return Event(Failed{{.code = code, .message = std::move(message)}});
 }
@@ -100,7 +105,7 @@ Script reply_with(const GenerateRequest& request, const std::vector<std::string>
                   FinishReason reason) {
   Script script;
   script.push_back(Event(Admitted{"fake", kPromptTokens}));
-  script.push_back(Event(Started{usage_of(0).cache, "<|im_start|>assistant\n"}));
+  script.push_back(Event(Started{usage_of(0).cache, "<|im_start|>assistant\n", tokens_of(request)}));
   int id = 100;
   for (const std::string& text : texts) {
     for (std::uint32_t choice = 0; choice < request.n; ++choice) {

@@ -245,6 +245,54 @@ TEST(HttpStream, CompletionsStreamTextIdsAndLogprobs) {
   EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 3, 7, 10}));
 }
 
+TEST(HttpStream, SeveralPromptsInterleave) {
+  Served served;
+  served.service.set_script([](const GenerateRequest& request) {
+    const bool first = std::get<TokenList>(request.prompt).size() == 1;
+    Script script = reply_with(request, {first ? "first " : "second ", "reply"});
+    if (first) script.insert(script.begin() + 3, Hold{});  // behind its first word
+    return script;
+  });
+  HttpClient client(served.port());
+  client.send(HttpClient::post_text("/v1/completions",
+                                    R"({"prompt":[[1],[2,3]],"stream":true,"return_token_ids":true,)"
+                                    R"("stream_options":{"include_usage":true}})"));
+  ASSERT_TRUE(client.read_until(R"("index":1,"text":"","logprobs":null,"finish_reason":"stop")"))
+      << "the second is not held up by the first";
+  served.service.release();
+  const ClientResponse response = client.read_response();
+  const Events events(response.body);
+  ASSERT_TRUE(events.done);
+  std::string texts[2], prompts[2];
+  for (const Json& chunk : events.json) {
+    if (chunk.find_array("choices")->empty()) continue;
+    const Json& choice = chunk.find_array("choices")->front();
+    const auto index = static_cast<std::size_t>(choice.find("index")->as_int());
+    ASSERT_LT(index, 2u);
+    texts[index] += *choice.find_string("text");
+    if (const Json* ids = choice.find("prompt_token_ids")) prompts[index] += ids->dump();
+  }
+  EXPECT_EQ(texts[0], "first reply");
+  EXPECT_EQ(texts[1], "second reply");
+  EXPECT_EQ(prompts[0], "[1]") << "told once";
+  EXPECT_EQ(prompts[1], "[2,3]");
+  EXPECT_EQ(events.json.back().find("usage")->find("completion_tokens")->as_int(), 4);
+}
+
+TEST(HttpStream, AClientThatLeavesFreesAllItsPrompts) {
+  Served served;
+  {
+    HttpClient client(served.port());
+    client.send(HttpClient::post_text(
+        "/v1/completions",
+        R"({"prompt":["go on for ever","go on for ever","wait in the queue"],"stream":true})"));
+    ASSERT_TRUE(client.read_until("word"));
+    ASSERT_TRUE(eventually([&] { return served.service.live() == 3; }));
+  }
+  EXPECT_TRUE(eventually([&] { return served.service.live() == 0; }));
+  EXPECT_EQ(served.service.left(), 3);
+}
+
 TEST(HttpStream, ManyClientsThatVanishLeaveNothingBehind) {
   Served served;
   constexpr int kClients = 60;

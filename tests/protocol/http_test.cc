@@ -42,6 +42,7 @@ TEST(Http, AWholeChat) {
   EXPECT_EQ(*choice.find_object("message")->find_string("content"), "Hello, world!");
   EXPECT_EQ(*choice.find_object("message")->find_string("role"), "assistant");
   EXPECT_EQ(choice.find("token_ids")->dump(), "[100,101,102,103]");
+  EXPECT_EQ(json.find("prompt_token_ids")->dump(), "[7,7,7,7,7,7,7,7,7]");
   const Json::Array& logprobs = *choice.find_object("logprobs")->find_array("content");
   ASSERT_EQ(logprobs.size(), 4u);
   EXPECT_EQ(
@@ -70,8 +71,69 @@ TEST(Http, AWholeCompletion) {
             R"({"index":1,"text":"Hello, world!","logprobs":{"tokens":["Hel","lo, ","wor","ld!"],)"
             R"("token_logprobs":[-0.25,-0.25,-0.25,-0.25],"top_logprobs":[{"Hel":-0.25},{"lo, ":-0.25},)"
             R"({"wor":-0.25},{"ld!":-0.25}],"text_offset":[0,3,7,10]},"finish_reason":"stop",)"
-            R"("token_ids":[100,101,102,103]})");
+            R"("token_ids":[100,101,102,103],"prompt_token_ids":[1,2]})");
   EXPECT_EQ(std::get<TokenList>(served.service.requests().at(0).prompt), (TokenList{1, 2}));
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":[1,2]})").body.find("token_ids"), std::string::npos);
+}
+
+TEST(Http, ACompletionOfSeveralPrompts) {
+  Served served;
+  served.service.set_script([](const GenerateRequest& request) {
+    const auto* text = std::get_if<std::string>(&request.prompt);
+    return reply_with(request, {text == nullptr ? "tokens" : *text, "!"});
+  });
+  HttpClient client(served.port());
+  const ClientResponse response =
+      client.post("/v1/completions", R"({"prompt":["a","b",[1,2]],"n":2,"return_token_ids":true,"seed":5})");
+  ASSERT_EQ(response.status, 200);
+  const Json json = parsed(response.body);
+  const Json::Array& choices = *json.find_array("choices");
+  const char* const texts[] = {"a!", "a!", "b!", "b!", "tokens!", "tokens!"};
+  ASSERT_EQ(choices.size(), 6u);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    EXPECT_EQ(choices[i].find("index")->as_int(), static_cast<std::int64_t>(i));
+    EXPECT_EQ(*choices[i].find_string("text"), texts[i]);
+    EXPECT_EQ(choices[i].find("prompt_token_ids")->size(), i < 4 ? 9u : 2u);
+  }
+  EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":27,"completion_tokens":12,"total_tokens":39,)"
+                                        R"("prompt_tokens_details":{"cached_tokens":15}})");
+  ASSERT_EQ(served.service.requests().size(), 3u);
+  for (const GenerateRequest& request : served.service.requests()) {
+    EXPECT_EQ(request.n, 2u);
+    EXPECT_EQ(request.sampling.seed, 5u);
+  }
+}
+
+TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
+  Served served;
+  served.service.set_script([](const GenerateRequest& request) {
+    if (std::get<std::string>(request.prompt) == "a") {
+      Script script = reply_with(request, {});
+      script.insert(script.begin(), Hold{});
+      return script;
+    }
+    return Script{
+        Event(Failed{{.code = ServiceErrorCode::kTooLong, .message = "too long", .field = "prompt"}})};
+  });
+  HttpClient client(served.port());
+  const ClientResponse response = client.post("/v1/completions", R"({"prompt":["a","b"]})");
+  EXPECT_EQ(response.status, 400);
+  const Json json = parsed(response.body);
+  EXPECT_EQ(*json.find_object("error")->find_string("param"), "prompt[1]");
+  EXPECT_TRUE(eventually([&] { return served.service.live() == 0; })) << "the other is let go";
+  EXPECT_EQ(served.service.left(), 1);
+  served.service.set_script([](const GenerateRequest&) { return Script{}; });
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 500) << "broken off";
+}
+
+TEST(Http, PromptsCountAsRequests) {
+  HttpOptions options;
+  options.requests = 2;
+  Served served(options);
+  HttpClient client(served.port());
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 200);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b","c"]})").status, 429);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 200) << "given back";
 }
 
 TEST(Http, ErrorsHaveTheirStatus) {

@@ -49,7 +49,7 @@ Both reply_to(const std::vector<std::string>& texts, ReplyOptions options,
   StreamReply streamed(kHead, options, format, parser);
   WholeReply whole(kHead, options, format, parser);
   std::string out;
-  const Started started{.cache = {}, .prompt_tail = "assistant\n"};
+  const Started started{.cache = {}, .prompt_tail = "assistant\n", .prompt = share({8, 9})};
   streamed.started(started, out);
   whole.started(started);
   TokenId id = 0;
@@ -158,6 +158,32 @@ TEST(OpenAiReply, NoTokenIsLostOrToldTwice) {
                 "[1,2,3,4,5,6,7]");
     }
   }
+}
+
+TEST(OpenAiReply, ThePromptsIdsComeOnceAndFirst) {
+  constexpr const char* kIds = "prompt_token_ids";
+  const Both chat = reply_to({"a", "b"}, {.return_token_ids = true, .n = 2});
+  EXPECT_EQ(chat.whole.find(kIds)->dump(), "[8,9]");
+  EXPECT_EQ(chat.streamed.front().find(kIds)->dump(), "[8,9]");
+  for (std::size_t i = 1; i < chat.streamed.size(); ++i) EXPECT_EQ(chat.streamed[i].find(kIds), nullptr);
+
+  const Both completion =
+      reply_to({"a", "b"}, {.kind = ApiKind::kCompletion, .return_token_ids = true, .n = 2});
+  std::vector<bool> told(2);
+  for (const Json& chunk : completion.streamed) {
+    const auto index = static_cast<std::size_t>(choice_of(chunk).find("index")->as_int());
+    const Json* ids = choice_of(chunk).find(kIds);
+    ASSERT_EQ(ids != nullptr, !told[index]) << "in the first chunk of each choice";
+    if (ids != nullptr) {
+      EXPECT_EQ(ids->dump(), "[8,9]");
+    }
+    told[index] = true;
+  }
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(choice_of(completion.whole, i).find(kIds)->dump(), "[8,9]");
+
+  const Both silent = reply_to({"a"}, {});
+  EXPECT_EQ(silent.whole.find(kIds), nullptr);
+  EXPECT_EQ(silent.streamed.front().find(kIds), nullptr);
 }
 
 TEST(OpenAiReply, TheAccountComesOnceAtTheEnd) {

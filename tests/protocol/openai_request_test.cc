@@ -243,17 +243,26 @@ TEST(OpenAiRequest, CompletionPrompts) {
   EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[1,2,3])")->generate.prompt), (TokenList{1, 2, 3}));
   EXPECT_EQ(std::get<std::string>(completion(R"("prompt":["abc"])")->generate.prompt), "abc");
   EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[[4,5]])")->generate.prompt), (TokenList{4, 5}));
+  const auto several = completion(R"("prompt":["a",[1,2],"c"],"n":4)");
+  EXPECT_EQ(std::get<std::string>(several->generate.prompt), "a");
+  ASSERT_EQ(several->further_prompts.size(), 2u);
+  EXPECT_EQ(std::get<TokenList>(several->further_prompts[0]), (TokenList{1, 2}));
+  EXPECT_EQ(std::get<std::string>(several->further_prompts[1]), "c");
+  EXPECT_EQ(several->reply.prompts, 3u);
+  EXPECT_EQ(several->reply.n, 4u);
   EXPECT_EQ(completion(R"("prompt":"abc")")->generate.max_tokens, 16u);
   EXPECT_EQ(completion(R"("prompt":"abc","logprobs":2)")->generate.sampling.logprobs, 2);
   const Refusal refusals[] = {
       {R"("max_tokens":1)", "prompt", "missing"},
       {R"("prompt":[])", "prompt", "invalid_value"},
       {R"("prompt":{})", "prompt", "invalid_type"},
-      {R"("prompt":["a","b"])", "prompt", "unsupported_parameter"},
+      {R"("prompt":["a",{}])", "prompt[1]", "invalid_type"},
+      {R"("prompt":["a",[]])", "prompt[1]", "invalid_value"},
+      {R"("prompt":[[1],[2,-3]])", "prompt[1][1]", "out_of_range"},
       {R"("prompt":[1,"b"])", "prompt[1]", "invalid_type"},
       {R"("prompt":[1,-2])", "prompt[1]", "out_of_range"},
       {R"("prompt":[1,2.5])", "prompt[1]", "invalid_type"},
-      {R"("prompt":[[["a"]]])", "prompt[0]", "invalid_type"},
+      {R"("prompt":[[["a"]]])", "prompt[0][0]", "invalid_type"},
       {R"("prompt":"a","logprobs":true)", "logprobs", "invalid_type"},
       {R"("prompt":"a","suffix":"b")", "suffix", "unsupported_parameter"},
       {R"("prompt":"a","echo":true)", "echo", "unsupported_parameter"},
@@ -272,6 +281,7 @@ TEST(OpenAiRequest, LimitsHold) {
   limits.messages = 2;
   limits.prompt_bytes = 10;
   limits.prompt_tokens = 3;
+  limits.prompts = 2;
   limits.nesting = 8;
   const auto code = [&](ApiKind kind, const std::string& body) {
     const auto request = parse_api_request(kind, body, limits);
@@ -283,6 +293,8 @@ TEST(OpenAiRequest, LimitsHold) {
   EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "," + one + "," + one + "]}"), "too_many");
   EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"12345678901"})"), "too_long");
   EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":[1,2,3,4]})"), "too_long");
+  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":["a","b"]})"), "accepted");
+  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":["a","b","c"]})"), "too_many");
   EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"a","x":[[[[[[[[[[1]]]]]]]]]]})"), "invalid_json");
   EXPECT_EQ(code(ApiKind::kCompletion, "[]"), "invalid_json");
   EXPECT_EQ(code(ApiKind::kCompletion, "{\"prompt\":"), "invalid_json");

@@ -9,10 +9,11 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/buffers_cat.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <optional>
+#include <sstream>
 #include <thread>
 
 namespace reprise::bench {
@@ -26,36 +27,62 @@ using asio::use_awaitable;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-using Answers = std::vector<BareAnswer>;
+struct Prepared {
+  BareAnswer answer;
+  std::vector<http::field> fields{};  // of the answer's headers, so that none is looked up by its name
+  std::string head{};                 // as text, for a stream
+};
+using Answers = std::vector<Prepared>;
 
-const BareAnswer& answer_to(const Answers& answers, std::string_view path) {
-  for (const BareAnswer& answer : answers) {
-    if (path == answer.path) return answer;
+template <class Body>
+http::response<Body> response_to(const Prepared& prepared) {
+  http::response<Body> response{http::status::ok, 11};
+  for (std::size_t i = 0; i < prepared.fields.size(); ++i) {
+    const auto& [name, value] = prepared.answer.headers[i];
+    response.insert(prepared.fields[i], name, value);
+  }
+  return response;
+}
+
+Prepared prepare(BareAnswer answer) {
+  Prepared prepared{.answer = std::move(answer)};
+  for (const auto& header : prepared.answer.headers) {
+    prepared.fields.push_back(http::string_to_field(header.first));
+  }
+  auto response = response_to<http::empty_body>(prepared);
+  response.chunked(true);
+  std::ostringstream head;
+  head << response.base();
+  prepared.head = head.str();
+  return prepared;
+}
+
+const Prepared& answer_to(const Answers& answers, std::string_view path) {
+  for (const Prepared& prepared : answers) {
+    if (path == prepared.answer.path) return prepared;
   }
   return answers.front();
 }
 
-asio::awaitable<void> write_chunks(beast::tcp_stream& stream, const BareAnswer& answer, error_code& error) {
-  http::response<http::empty_body> response{http::status::ok, 11};
-  response.set(http::field::server, "bare");
-  response.set(http::field::content_type, answer.content_type);
-  response.chunked(true);
-  http::response_serializer<http::empty_body> serializer(response);
-  co_await http::async_write_header(stream, serializer, redirect_error(use_awaitable, error));
-  for (const std::string& chunk : answer.chunks) {
-    if (error) co_return;
-    const auto framed = http::make_chunk(asio::const_buffer(chunk.data(), chunk.size()));
-    co_await asio::async_write(stream, framed, redirect_error(use_awaitable, error));
+asio::awaitable<void> write_chunks(beast::tcp_stream& stream, const Prepared& prepared, error_code& error) {
+  const std::vector<std::string>& chunks = prepared.answer.chunks;
+  for (std::size_t i = 0; i < chunks.size() && !error; ++i) {
+    const auto framed = http::make_chunk(asio::buffer(chunks[i]));
+    if (i == 0) {
+      const auto begin = beast::buffers_cat(asio::buffer(prepared.head), framed);
+      co_await asio::async_write(stream, begin, redirect_error(use_awaitable, error));
+    } else if (i + 1 == chunks.size()) {
+      const auto end = beast::buffers_cat(framed, http::make_chunk_last());
+      co_await asio::async_write(stream, end, redirect_error(use_awaitable, error));
+    } else {
+      co_await asio::async_write(stream, framed, redirect_error(use_awaitable, error));
+    }
   }
-  const auto last = http::make_chunk_last();
-  co_await asio::async_write(stream, last, redirect_error(use_awaitable, error));
 }
 
-asio::awaitable<void> write_whole(beast::tcp_stream& stream, const BareAnswer& answer, error_code& error) {
-  http::response<http::string_body> response{http::status::ok, 11};
-  response.set(http::field::server, "bare");
-  response.set(http::field::content_type, answer.content_type);
-  response.body() = answer.body;
+asio::awaitable<void> write_whole(beast::tcp_stream& stream, const Prepared& prepared, error_code& error) {
+  auto response = response_to<http::string_body>(prepared);
+  response.body() = prepared.answer.body;
   response.prepare_payload();
   co_await http::async_write(stream, response, redirect_error(use_awaitable, error));
 }
@@ -68,11 +95,11 @@ asio::awaitable<void> serve(beast::tcp_stream stream, const Answers& answers) {
     http::request<http::string_body> request;
     co_await http::async_read(stream, buffer, request, redirect_error(use_awaitable, error));
     if (error) break;
-    const BareAnswer& answer = answer_to(answers, {request.target().data(), request.target().size()});
-    if (answer.chunks.empty()) {
-      co_await write_whole(stream, answer, error);
+    const Prepared& prepared = answer_to(answers, {request.target().data(), request.target().size()});
+    if (prepared.answer.chunks.empty()) {
+      co_await write_whole(stream, prepared, error);
     } else {
-      co_await write_chunks(stream, answer, error);
+      co_await write_chunks(stream, prepared, error);
     }
   }
 }
@@ -97,7 +124,7 @@ struct BareServer::Running {
 };
 
 BareServer::BareServer(std::vector<BareAnswer> answers) : running_(std::make_unique<Running>()) {
-  running_->answers = std::move(answers);
+  for (BareAnswer& answer : answers) running_->answers.push_back(prepare(std::move(answer)));
   asio::co_spawn(running_->context, accept(running_->acceptor, running_->answers), asio::detached);
   running_->thread = std::thread([this] { running_->context.run(); });
 }

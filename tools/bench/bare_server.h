@@ -1,12 +1,14 @@
 #pragma once
 // The least that a Beast server does: reads a request, writes bytes that were prepared. The yardstick for
-// ours.
+// ours, so it writes as ours does: a whole answer in one write, the head of a stream with its first chunk,
+// the end of it with its last.
 //
 // Threading: made and destroyed by one thread; serves on one of its own.
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::bench {
@@ -14,7 +16,7 @@ namespace reprise::bench {
 /// What is answered to a path.
 struct BareAnswer {
   std::string path;
-  std::string content_type;
+  std::vector<std::pair<std::string, std::string>> headers;
   std::string body{};                 // with Content-Length, or
   std::vector<std::string> chunks{};  // each written by itself
 };

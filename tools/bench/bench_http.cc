@@ -1,6 +1,6 @@
 // What HTTP costs: our server in front of a null service, beside a bare Beast server that writes the same
-// bytes in the same number of chunks. Rounds of the two take turns, so that a busy machine is unfair to both
-// alike.
+// bytes in as many writes. Each has one thread, the client another. Rounds of the two take turns, so that a
+// busy machine is unfair to both alike.
 //
 // bench_http [--seconds S] [--rounds N] [--connections C] [--events E]      one JSON object on stdout
 
@@ -39,13 +39,32 @@ struct Job {
   std::string request;
 };
 
-/// The chunks of a stream as they came.
-std::vector<std::string> chunks_of(std::uint16_t port, const Job& job) {
+/// The headers of a response but those that say how long its body is.
+std::vector<std::pair<std::string, std::string>> headers_of(std::string_view head) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  head.remove_prefix(head.find("\r\n") + 2);
+  while (!head.starts_with("\r\n")) {
+    const std::string_view line = head.substr(0, head.find("\r\n"));
+    const std::size_t colon = line.find(": ");
+    const std::string_view name = line.substr(0, colon);
+    if (name != "Content-Length" && name != "Transfer-Encoding") {
+      headers.emplace_back(name, line.substr(colon + 2));
+    }
+    head.remove_prefix(line.size() + 2);
+  }
+  return headers;
+}
+
+BareAnswer whole_answer(std::uint16_t port, const Job& job) {
   HttpClient client(port);
   client.send(job.request);
-  if (!client.read_until("\r\n0\r\n\r\n")) throw std::runtime_error("no whole stream came");
-  std::string_view rest = client.unread();
-  rest.remove_prefix(rest.find("\r\n\r\n") + 4);
+  const ClientResponse answer = client.read_response();
+  if (!answer.whole) throw std::runtime_error("no whole response came");
+  return {.path = job.path, .headers = headers_of(answer.head), .body = answer.body};
+}
+
+/// The chunks of a stream as they came.
+std::vector<std::string> chunks_in(std::string_view rest) {
   std::vector<std::string> chunks;
   while (true) {
     const std::size_t length = std::strtoul(rest.data(), nullptr, 16);
@@ -54,6 +73,16 @@ std::vector<std::string> chunks_of(std::uint16_t port, const Job& job) {
     chunks.emplace_back(rest.substr(0, length));
     rest.remove_prefix(length + 2);
   }
+}
+
+BareAnswer stream_answer(std::uint16_t port, const Job& job) {
+  HttpClient client(port);
+  client.send(job.request);
+  if (!client.read_until("\r\n0\r\n\r\n")) throw std::runtime_error("no whole stream came");
+  const std::string_view text = client.unread();
+  const std::size_t body = text.find("\r\n\r\n") + 4;
+  return {
+      .path = job.path, .headers = headers_of(text.substr(0, body)), .chunks = chunks_in(text.substr(body))};
 }
 
 /// Requests answered in a second by C connections, each with one request under way.
@@ -109,12 +138,12 @@ struct Figures {
 };
 
 Figures measure(std::uint16_t ours, std::uint16_t bare, const Job& job, bool stream, const Options& options) {
-  const std::size_t our_bytes = bytes_of(ours, job, stream);
-  const std::size_t bare_bytes = bytes_of(bare, job, stream);
+  const std::size_t bytes = bytes_of(ours, job, stream);
+  if (bytes_of(bare, job, stream) != bytes) throw std::runtime_error("the servers write different bytes");
   std::vector<double> ours_rates, bare_rates, ratios;
   for (int i = 0; i < options.rounds; ++i) {
-    ours_rates.push_back(rate(ours, job, our_bytes, options));
-    bare_rates.push_back(rate(bare, job, bare_bytes, options));
+    ours_rates.push_back(rate(ours, job, bytes, options));
+    bare_rates.push_back(rate(bare, job, bytes, options));
     ratios.push_back(bare_rates.back() / ours_rates.back());
   }
   return {median(ours_rates), median(bare_rates), median(ratios)};
@@ -136,22 +165,19 @@ int run(const Options& options) {
   const Job stream{"stream", "/v1/completions",
                    HttpClient::post_text("/v1/completions", "{\"stream\":true," + prompt + "1000000}")};
 
-  HttpClient client(server.port());
-  client.send(whole.request);
-  const ClientResponse answer = client.read_response();
-  BareServer bare_whole({{.path = whole.path, .content_type = "application/json", .body = answer.body}});
-  const std::vector<std::string> chunks = chunks_of(server.port(), stream);
-  BareServer bare_stream({{.path = stream.path, .content_type = "text/event-stream", .chunks = chunks}});
+  BareServer bare_whole({whole_answer(server.port(), whole)});
+  const BareAnswer streamed = stream_answer(server.port(), stream);
+  BareServer bare_stream({streamed});
 
   const Figures requests = measure(server.port(), bare_whole.port(), whole, false, options);
   const Figures streams = measure(server.port(), bare_stream.port(), stream, true, options);
-  const auto events = static_cast<double>(chunks.size());
+  const auto events = static_cast<double>(streamed.chunks.size());
   std::printf(
       "{\"requests_per_s\": {\"ours\": %.0f, \"bare\": %.0f, \"bare_to_ours\": %.3f}, "
       "\"events_per_s\": {\"ours\": %.0f, \"bare\": %.0f, \"bare_to_ours\": %.3f}, "
       "\"chunks\": %zu, \"connections\": %d, \"rounds\": %d}\n",
       requests.ours, requests.bare, requests.ratio, streams.ours * events, streams.bare * events,
-      streams.ratio, chunks.size(), options.connections, options.rounds);
+      streams.ratio, streamed.chunks.size(), options.connections, options.rounds);
   server.stop(std::chrono::milliseconds(0));
   return 0;
 }
