@@ -124,7 +124,7 @@ std::string directive(char c, char flag, const std::tm& t, std::int64_t seconds)
     case 'c':
       return format_time("%a %b %e %H:%M:%S %Y", seconds);
     default:
-      fail({"strftime_now does not know %", c});
+      fail(std::string("strftime_now does not know %") + c);
   }
 }
 
