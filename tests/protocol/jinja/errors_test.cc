@@ -36,6 +36,7 @@ TEST(JinjaErrors, SayWhatIsWrong) {
             "'else' or 'endif'.");
   EXPECT_EQ(rendered("{% for i in [1] %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}"),
             "error: line 1: 'break' outside loop");
+  EXPECT_EQ(rendered("{{ strftime_now('%Q') }}"), "error: line 1: strftime_now does not know %Q");
   EXPECT_EQ(rendered("\xFF"), "error: the template is not valid UTF-8");
   EXPECT_EQ(rendered_over("[]", "{{ x }}"),
             "error: the context of a template must be an object, not an array");
