@@ -210,9 +210,13 @@ protocol::JobResult<protocol::Restored> DeviceWorker::on(protocol::RestoreKv job
     return drop_damaged("the snapshot is of other tokens");
   }
   run->state.reset();  // its slot is what the restored one needs
-  gpu::Restoration restoration = arch->store().restore(record->state, job.at);
+  gpu::Restoration restoration;
+  const bool survived = survives([&] {
+    restoration = arch->store().restore(record->state, job.at);
+    if (restoration.damaged || !restoration.sequence) run->state = arch->store().open();
+  });
+  if (!survived) return JobError{JobFault::kDeviceFailed, "the device failed in the middle of a restore"};
   if (restoration.damaged || !restoration.sequence) {
-    run->state = arch->store().open();
     if (restoration.damaged) return drop_damaged("the snapshot's checksum is wrong");
     return JobError{JobFault::kNoMemory, "no memory to restore into"};
   }
@@ -244,7 +248,10 @@ protocol::JobResult<protocol::SnapshotTaken> DeviceWorker::on(protocol::Snapshot
   if (raw && (stored != run->prompt_end || run->logits.empty())) {
     return JobError{JobFault::kBadJob, "a raw snapshot is taken behind the prompt"};
   }
-  std::optional<gpu::Snapshot> state = arch->store().capture(*run->state);
+  std::optional<gpu::Snapshot> state;
+  if (!survives([&] { state = arch->store().capture(*run->state); })) {
+    return JobError{JobFault::kDeviceFailed, "the device failed in the middle of a snapshot"};
+  }
   if (!state) return JobError{JobFault::kNoMemory, "no memory for a snapshot"};
   if (!state->finite()) {
     WorkerFigures::add(options_.figures->unhealthy);

@@ -21,6 +21,7 @@
 // Threading: an actor on a thread of its own, which computes in its turns.
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -118,10 +119,12 @@ class DeviceWorker : public runtime::Actor {
   void memory_changed() { nothing_to_reclaim_ = false; }
 
   // -- device_worker_step.cc
+  void run_step();
   std::vector<Runnable> runnable(LoadedArch& arch);
   bool fill_step(LoadedArch& arch, const std::vector<BatchSlice>& batch);
   bool add_slice(LoadedArch& arch, const BatchSlice& slice);
   void finish_step();
+  void clear_step(LoadedArch& arch);
   void finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits);
   void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
   void finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
@@ -134,6 +137,10 @@ class DeviceWorker : public runtime::Actor {
   runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
 
   // -- device_worker_faults.cc
+  // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
+  // step that runs has ended.
+  bool survives(const std::function<void()>& work);
+  void fail_all();
   void end_work(SequenceRun& run, const protocol::JobError& error);
   void fail_arch(LoadedArch& arch, const std::string& why, bool device_lost = false);
   void give_up_if_stuck();
@@ -154,6 +161,7 @@ class DeviceWorker : public runtime::Actor {
   // The step in progress.
   StepWork work_;
   LoadedArch* step_arch_ = nullptr;
+  bool step_runs_ = false;                    // on the runner's thread
   std::vector<std::uint64_t> step_prefills_;  // sequence numbers, as in work_
   std::vector<std::uint64_t> step_decodes_;
   std::vector<std::vector<protocol::TokenId>> step_tokens_;
@@ -168,6 +176,11 @@ class DeviceWorker : public runtime::Actor {
   bool someone_is_short_ = false;  // found in this round
   std::chrono::steady_clock::time_point short_since_{};
   std::optional<protocol::InjectFault> fault_;
+  struct Broken {
+    std::string why;
+    bool device_lost;
+  };
+  std::optional<Broken> broken_;  // the device failed outside of a step
   models::SamplerScratch sampler_scratch_;
 };
 

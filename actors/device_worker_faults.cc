@@ -47,6 +47,34 @@ void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why, bool devi
   }
 }
 
+bool DeviceWorker::survives(const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const gpu::DeviceLost& error) {
+    broken_ = Broken{error.what(), true};
+  } catch (const std::exception& error) {
+    broken_ = Broken{error.what(), false};
+  }
+  if (!step_runs_) fail_all();  // else when it has ended: its sequences are the runner's
+  return false;
+}
+
+void DeviceWorker::fail_all() {
+  const Broken broken = *std::exchange(broken_, std::nullopt);
+  LoadedArch* const in_step = std::exchange(step_arch_, nullptr);
+  options_.figures->step_began_ns.store(0, std::memory_order_relaxed);
+  for (const auto& arch : archs_) {
+    for (auto& [number, run] : arch->sequences()) run.in_step = false;
+    if (!arch->failed) fail_arch(*arch, broken.why, broken.device_lost);
+  }
+  if (in_step != nullptr) {
+    clear_step(*in_step);
+  } else {
+    kick();
+  }
+}
+
 void DeviceWorker::give_up_if_stuck() {
   const auto now = std::chrono::steady_clock::now();
   if (short_since_ == std::chrono::steady_clock::time_point{}) {

@@ -37,6 +37,10 @@ std::int64_t now_ns() {
 }  // namespace
 
 void DeviceWorker::on(RunStep) {
+  survives([this] { run_step(); });
+}
+
+void DeviceWorker::run_step() {
   step_posted_ = false;
   if (step_arch_ != nullptr) return;
   someone_is_short_ = false;
@@ -73,12 +77,15 @@ void DeviceWorker::on(RunStep) {
     step_arch_->runner().start(work_, [] {});
     finish_step();
   } else {
+    step_runs_ = true;
     step_arch_->runner().start(work_, [me = self(*this)] { me.tell(StepDone{}); });
   }
 }
 
 void DeviceWorker::on(StepDone) {
-  finish_step();
+  step_runs_ = false;
+  if (broken_) return fail_all();
+  survives([this] { finish_step(); });
 }
 
 std::vector<Runnable> DeviceWorker::runnable(LoadedArch& arch) {
@@ -205,6 +212,11 @@ void DeviceWorker::finish_step() {
       if (!drawn) row += vocab;
     }
   }
+  clear_step(arch);
+}
+
+// What was put off until the step had ended.
+void DeviceWorker::clear_step(LoadedArch& arch) {
   for (const auto* keys : {&step_prefills_, &step_decodes_}) {
     for (const std::uint64_t key : *keys) {
       const auto found = arch.sequences().find(key);

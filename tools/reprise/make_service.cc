@@ -1,5 +1,7 @@
 #include "tools/reprise/make_service.h"
 
+#include <cstdlib>
+
 #include "actors/engine.h"
 #include "protocol/http/log.h"
 #include "tools/reprise/builtin_model.h"
@@ -32,6 +34,10 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.longest_wait = config.queue.wait;
   options.most_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
+  options.device_lost = [](const std::string& why) {
+    protocol::log_line(protocol::LogLevel::kError, "ending, to be started anew: the device is lost: " + why);
+    std::_Exit(kDeviceLostExit);
+  };
   return std::make_unique<actors::Engine>(system, std::move(options));
 }
 
