@@ -40,9 +40,12 @@ const std::vector<NamedShape>& named_shapes() {
     tiny.tied = false;
     tiny.key_heads = 2;
     tiny.key_head_dim = tiny.value_head_dim = 16;
+    RandomShape nine = qwen3_5(32, 4096, 12288, 16, 4, 32);
+    nine.tied = false;
     return std::vector<NamedShape>{{"qwen3_5-0.8b", qwen3_5(24, 1024, 3584, 8, 2, 16)},
                                    {"qwen3_5-2b", qwen3_5(24, 2048, 6144, 8, 2, 16)},
                                    {"qwen3_5-4b", qwen3_5(32, 2560, 9216, 16, 4, 32)},
+                                   {"qwen3_5-9b", nine},
                                    {"qwen3_5-tiny", tiny},
                                    {"qwen3-0.6b", attention("qwen3", 28, 1024, 3072, 16, 128, 151936)},
                                    {"qwen3-tiny", attention("qwen3", 3, 64, 160, 4, 32, 512)},
