@@ -188,8 +188,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.text("engine.isa", "--isa", config.engine.isa, "Force a set of kernels: plain, neon, avx2, avx512");
   table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
                "Threads to compute with, 0 for one a core");
-  table.number("engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
-               "MiB for sequences and snapshots, 0: half of the memory that is free");
+  table.number(
+      "engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
+      "MiB for sequences and snapshots, 0: half of the memory that is free; on a GPU all that weights leave");
 
   table.toggle("cache.enabled", "--no-cache", "false", config.cache.enabled, "Compute every prompt anew");
   table.number("cache.budget_mb", "--cache-budget-mb", config.cache.budget_mb, 0, kAny,
