@@ -9,6 +9,8 @@
 namespace reprise::models::cuda {
 namespace {
 
+constexpr int kLeastLongest = 1024;
+
 /// Arrays one after another: where each will stand, then its bytes.
 class Packer {
  public:
@@ -71,16 +73,19 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   Packer packer;
   const std::size_t slices_at = packer.place(placed);
   const std::size_t tiles_at = packer.place(tiles);
-  const std::size_t pages_at = packer.place(pages);
   const std::size_t row_slice_at = packer.place(row_slice);
   const std::size_t tokens_at = packer.place(tokens);
   const std::size_t positions_at = packer.place(positions);
   const std::size_t picked_at = packer.place(picked);
+  const std::size_t pages_at = packer.place(pages);  // last: the others' places do not depend on them
   if (packer.bytes() > staging_.size()) {
     const std::size_t size = std::bit_ceil(packer.bytes());
     staging_ = gc::PinnedBytes(size);
     device_ = gc::DeviceBytes(size);
+    ++moves_;
   }
+  if (phase == Phase::kDecode)
+    longest = std::max(kLeastLongest, static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
   std::byte* device = device_.data();
   for (std::size_t i = 0; i < placed.size(); ++i) {
     placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + first_page[i];

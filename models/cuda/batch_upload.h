@@ -23,11 +23,16 @@ class BatchUpload {
     int picked_rows = 0;
   };
 
+  /// For decoding, where everything but the pages lies depends on the number of slices alone, and `longest`
+  /// is rounded up to one of few values: so that one recording of the step serves many.
   Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream);
+  /// Grows when the memory on the GPU has been replaced.
+  std::uint64_t moves() const { return moves_; }
 
  private:
   gc::PinnedBytes staging_;
   gc::DeviceBytes device_;
+  std::uint64_t moves_ = 0;
 };
 
 }  // namespace reprise::models::cuda

@@ -59,6 +59,36 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows) const {
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float));
 }
 
+void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers) {
+  const auto hidden = static_cast<int>(config().hidden);
+  const gc::StreamHandle stream = stream_.handle();
+  const CudaStep step{.phase = phase,
+                      .batch = made.batch,
+                      .gemm = gemm_,
+                      .workspace = workspace_,
+                      .stream = stream,
+                      .size = made.size,
+                      .rope_cos = buffers.cosine,
+                      .rope_sin = buffers.sine};
+  gc::rope_table(made.batch, inv_freq_, static_cast<int>(config().rope.inv_freq.size()),
+                 static_cast<float>(config().rope.attention_factor), buffers.cosine, buffers.sine, stream);
+  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, buffers.x, stream);
+  for (const NormedPart& part : parts_) {
+    gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, part.norm, config().norm_offset,
+                 config().rms_eps, buffers.normed, stream);
+    part.part->apply(step, buffers.normed, buffers.x);
+  }
+  if (made.picked_rows == 0) return;
+  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_, config().norm_offset,
+               config().rms_eps, buffers.chosen, stream);
+  // In both phases: a row's logits do not depend on how many there are.
+  gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
+                  stream);
+  if (head_.bias != nullptr) {
+    gc::add_bias(buffers.logits, made.picked_rows, head_.weight.rows, head_.bias, stream);
+  }
+}
+
 CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
@@ -69,47 +99,30 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   const BatchUpload::Made made = upload_.make(slices, phase, stream_.handle());
   workspace_.reset();
   workspace_.reserve(workspace(made.size, made.picked_rows));
-  const auto hidden = static_cast<int>(config().hidden);
   const std::size_t elements = made.size.padded() * config().hidden;
-  const auto pairs = static_cast<int>(config().rope.inv_freq.size());
   const std::size_t angles = static_cast<std::size_t>(made.size.rows) * config().rope.inv_freq.size();
-  auto* x = workspace_.take<float>(elements);          // [padded rows, hidden]
-  auto* normed = workspace_.take<gc::Bf16>(elements);  // [padded rows, hidden]
-  auto* cosine = workspace_.take<float>(angles);
-  auto* sine = workspace_.take<float>(angles);
-  CudaStep step{.phase = phase,
-                .batch = made.batch,
-                .gemm = gemm_,
-                .workspace = workspace_,
-                .stream = stream_.handle(),
-                .size = made.size,
-                .rope_cos = cosine,
-                .rope_sin = sine};
+  const auto picked = static_cast<std::size_t>(made.picked_rows);
+  const Buffers buffers{
+      .x = workspace_.take<float>(elements),
+      .normed = workspace_.take<gc::Bf16>(elements),
+      .cosine = workspace_.take<float>(angles),
+      .sine = workspace_.take<float>(angles),
+      .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
+      .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows))};
   stopwatch_.start(stream_.handle());
-  gc::rope_table(made.batch, inv_freq_, pairs, static_cast<float>(config().rope.attention_factor), cosine,
-                 sine, stream_.handle());
-  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, x, stream_.handle());
-  for (const NormedPart& part : parts_) {
-    gc::rms_norm(x, nullptr, made.size.rows, hidden, part.norm, config().norm_offset, config().rms_eps,
-                 normed, stream_.handle());
-    part.part->apply(step, normed, x);
+  if (phase == Phase::kDecode && made.picked_rows == made.size.rows) {
+    if (const std::uint64_t moves = upload_.moves() + workspace_.moves(); moves != recorded_at_) {
+      recordings_.clear();
+      recorded_at_ = moves;
+    }
+    const auto key =
+        static_cast<std::uint64_t>(made.size.longest) << 32 | static_cast<std::uint64_t>(made.size.rows);
+    recordings_.run(key, stream_.handle(), [&] { launch(made, phase, buffers); });
+  } else {
+    launch(made, phase, buffers);
   }
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
-
-  Logits logits{.rows = nullptr, .count = made.picked_rows};
-  if (logits.count > 0) {
-    const auto count = static_cast<std::size_t>(logits.count);
-    auto* chosen = workspace_.take<gc::Bf16>(count * config().hidden);
-    logits.rows = workspace_.take<float>(count * static_cast<std::size_t>(head_.weight.rows));
-    gc::rms_norm(x, made.picked, logits.count, hidden, final_norm_, config().norm_offset, config().rms_eps,
-                 chosen, stream_.handle());
-    // In both phases: a row's logits do not depend on how many there are.
-    gc::decode_gemm(chosen, logits.count, head_.weight, logits.rows, gc::GemmOutput::kF32, stream_.handle());
-    if (head_.bias != nullptr) {
-      gc::add_bias(logits.rows, logits.count, head_.weight.rows, head_.bias, stream_.handle());
-    }
-  }
-  return logits;
+  return {.rows = buffers.logits, .count = made.picked_rows};
 }
 
 void CudaModel::bind_thread() {

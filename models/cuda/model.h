@@ -16,6 +16,7 @@
 
 #include "gpu/cuda/arena.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/graph.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
@@ -55,7 +56,17 @@ class CudaModel : public Model {
     int count = 0;
   };
 
+  struct Buffers {
+    float* x;          // [padded rows, hidden]: the residual stream
+    gc::Bf16* normed;  // [padded rows, hidden]
+    float* cosine;     // [rows, rope pairs]
+    float* sine;
+    gc::Bf16* chosen;  // [picked rows, hidden]
+    float* logits;     // [picked rows] rows of head_.weight.rows
+  };
+
   std::size_t workspace(const StepSize& size, int picked_rows) const;
+  void launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
@@ -68,6 +79,8 @@ class CudaModel : public Model {
   BatchUpload upload_;
   DeviceDraw draw_;
   Workspace workspace_;
+  gc::GraphCache recordings_;  // of decode steps, by their sizes
+  std::uint64_t recorded_at_ = 0;
   DeviceLinear embedding_;
   DeviceLinear head_;
   const float* final_norm_ = nullptr;

@@ -25,7 +25,10 @@ class Workspace {
     if (bytes <= memory_.size()) return;
     memory_ = gc::DeviceBytes();  // before more is taken
     memory_ = gc::DeviceBytes(bytes);
+    ++moves_;
   }
+  /// Grows when the memory has been replaced.
+  std::uint64_t moves() const { return moves_; }
 
   std::byte* bytes(std::size_t count);
   template <class T>
@@ -40,6 +43,7 @@ class Workspace {
  private:
   gc::DeviceBytes memory_;
   std::size_t next_ = 0;
+  std::uint64_t moves_ = 0;
 };
 
 /// How large a step is: what the sizes of buffers depend on.

@@ -1,0 +1,56 @@
+#include "gpu/cuda/graph.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "gpu/cuda/error.h"
+
+namespace reprise::gpu::cuda {
+
+void GraphCache::clear() {
+  for (const auto& [key, recording] : recordings_) {
+    if (recording.graph != nullptr) cudaGraphExecDestroy(recording.graph);
+  }
+  recordings_.clear();
+}
+
+void GraphCache::make_room() {
+  if (recordings_.size() < kMost) return;
+  const auto oldest =
+      std::min_element(recordings_.begin(), recordings_.end(),
+                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  if (oldest->second.graph != nullptr) cudaGraphExecDestroy(oldest->second.graph);
+  recordings_.erase(oldest);
+}
+
+void GraphCache::run(std::uint64_t key, StreamHandle stream, const std::function<void()>& enqueue) {
+  const auto found = recordings_.find(key);
+  if (found == recordings_.end()) {
+    enqueue();
+    make_room();
+    recordings_[key].used = ++uses_;
+    return;
+  }
+  Recording& recording = found->second;
+  recording.used = ++uses_;
+  if (recording.graph == nullptr) {
+    // Other threads go on with streams of their own meanwhile.
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning to record");
+    cudaGraph_t graph = nullptr;
+    try {
+      enqueue();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "ending to record");
+    const cudaError_t made = cudaGraphInstantiate(&recording.graph, graph, 0);
+    cudaGraphDestroy(graph);
+    check(made, "making a graph of a recording");
+  }
+  check(cudaGraphLaunch(recording.graph, stream), "launching a recording");
+}
+
+}  // namespace reprise::gpu::cuda
