@@ -128,7 +128,7 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
     dropped.snapshots = static_cast<std::uint32_t>(arch->snapshots().size());
     const std::uint64_t before = budget_.used();
     for (auto& [number, run] : arch->sequences()) {
-      if (run.saved) swapped_bytes_ -= run.saved->contents().size();
+      if (run.saved) swapped_bytes_ -= run.saved->bytes.size();
     }
     std::erase_if(archs_, [arch](const auto& one) { return one.get() == arch; });
     dropped.freed_bytes = before - budget_.used();
@@ -168,7 +168,7 @@ void DeviceWorker::on(protocol::CloseSequence job) {
   SequenceRun* run = arch == nullptr ? nullptr : arch->find_ticket(job.ticket);
   if (run != nullptr) {
     end_work(*run, {JobFault::kCancelled, "the sequence was closed"});
-    if (run->saved) swapped_bytes_ -= run->saved->contents().size();
+    if (run->saved) swapped_bytes_ -= run->saved->bytes.size();
     if (run->in_step) {
       run->closing = true;
     } else {

@@ -133,7 +133,7 @@ void DeviceWorker::preempt(LoadedArch& arch, SequenceRun& run) {
     const std::uint64_t bytes = arch.price(run.stored());
     if (swapped_bytes_ + bytes <= options_.swap_bytes) {
       run.saved = arch.store().save(*run.state);
-      swapped_bytes_ += run.saved->contents().size();
+      swapped_bytes_ += run.saved->bytes.size();
     }
   }
   run.state.reset();
@@ -150,7 +150,7 @@ bool DeviceWorker::bring_back(LoadedArch& arch, SequenceRun& run) {
     return false;
   }
   if (run.saved) {
-    swapped_bytes_ -= run.saved->contents().size();
+    swapped_bytes_ -= run.saved->bytes.size();
     run.saved.reset();
   }
   return true;

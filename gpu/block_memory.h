@@ -9,11 +9,27 @@
 // Threading: one thread at a time. Kernels may work meanwhile on blocks that no call names.
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "gpu/checked_copy.h"
 
 namespace reprise::gpu {
+
+/// Memory of the host, until it is destroyed.
+class HostBytes {
+ public:
+  HostBytes() = default;
+  HostBytes(std::shared_ptr<std::byte> data, std::size_t size) : data_(std::move(data)), size_(size) {}
+
+  std::span<std::byte> span() const { return {data_.get(), size_}; }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::shared_ptr<std::byte> data_;  // with what gives it back
+  std::size_t size_ = 0;
+};
 
 class BlockMemory {
  public:
@@ -31,6 +47,12 @@ class BlockMemory {
   virtual std::byte* take(std::size_t bytes) = 0;
   /// With the size it was taken with.
   virtual void give(std::byte* block, std::size_t bytes) = 0;
+
+  /// Host memory that copies from and to blocks are fast with, uninitialised. Ends before the BlockMemory
+  /// does. Throws std::bad_alloc.
+  virtual HostBytes take_host(std::size_t bytes) {
+    return {std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>()), bytes};
+  }
 
   virtual void fill(std::byte* to, int value, std::size_t bytes) = 0;
 

@@ -184,23 +184,16 @@ Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {
   return {.sequence = std::move(sequence), .damaged = false};
 }
 
-std::size_t StateStore::saved_bytes(const Sequence& sequence) const {
-  return (sequence.stored_ + kPageTokens - 1) / kPageTokens * sizes_.page_bytes + sizes_.slot_bytes;
+std::size_t StateStore::saved_bytes(std::size_t stored) const {
+  return (stored + kPageTokens - 1) / kPageTokens * sizes_.page_bytes + sizes_.slot_bytes;
 }
 
-SavedSequence StateStore::save(const Sequence& sequence, std::span<std::byte> place) const {
-  SavedSequence saved{.bytes = {}, .place = {}, .stored = sequence.stored_, .logical = sequence.logical_};
-  const std::size_t size = saved_bytes(sequence);
-  if (size == 0) return saved;
-  if (place.size() >= size) {
-    place = place.first(size);
-    saved.place = place;
-  } else {
-    saved.bytes.resize(size);
-    place = saved.bytes;
-  }
+SavedSequence StateStore::save(const Sequence& sequence) const {
+  SavedSequence saved{.bytes = memory_.take_host(saved_bytes(sequence.stored_)),
+                      .stored = sequence.stored_,
+                      .logical = sequence.logical_};
   std::vector<BlockMemory::Copy> copies;
-  std::byte* to = place.data();
+  std::byte* to = saved.bytes.span().data();
   for (std::size_t i = 0; i * kPageTokens < sequence.stored_ && sizes_.page_bytes != 0; ++i) {
     copies.push_back({.to = to, .from = sequence.page_data(i), .bytes = sizes_.page_bytes});
     to += sizes_.page_bytes;
@@ -220,9 +213,9 @@ std::optional<Sequence> StateStore::load(const SavedSequence& saved) {
   if (!sequence.reserve(saved.stored)) return std::nullopt;
   sequence.stored_ = saved.stored;
   sequence.logical_ = saved.logical;
-  REPRISE_CHECK(saved.contents().size() == saved_bytes(sequence), "a sequence was loaded that another saved");
+  REPRISE_CHECK(saved.bytes.size() == saved_bytes(saved.stored), "a sequence was loaded that another saved");
   std::vector<BlockMemory::Copy> copies;
-  const std::byte* from = saved.contents().data();
+  const std::byte* from = saved.bytes.span().data();
   for (std::size_t i = 0; i < sequence.pages_.size() && sizes_.page_bytes != 0; ++i) {
     copies.push_back({.to = sequence.page_data(i), .from = from, .bytes = sizes_.page_bytes});
     from += sizes_.page_bytes;

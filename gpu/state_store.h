@@ -109,10 +109,7 @@ struct Restoration {
 
 /// A sequence copied to the host, where it holds neither pages nor a slot.
 struct SavedSequence {
-  std::span<const std::byte> contents() const { return place.empty() ? std::span(bytes) : place; }
-
-  std::vector<std::byte> bytes;
-  std::span<const std::byte> place{};  // of the caller's, instead of `bytes`
+  HostBytes bytes;
   std::size_t stored = 0;
   std::size_t logical = 0;
 };
@@ -132,9 +129,8 @@ class StateStore {
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
   Restoration restore(const Snapshot& snapshot, std::size_t stored);
 
-  /// Into `place` if that is large enough (saved_bytes()), to stay there as long as what is returned.
-  SavedSequence save(const Sequence& sequence, std::span<std::byte> place = {}) const;
-  std::size_t saved_bytes(const Sequence& sequence) const;
+  /// Into host memory of the store's kind. Throws std::bad_alloc.
+  SavedSequence save(const Sequence& sequence) const;
   std::optional<Sequence> load(const SavedSequence& saved);
 
   /// Checksum of a sequence's slot.
@@ -171,6 +167,7 @@ class StateStore {
     const std::uint64_t before_;
   };
 
+  std::size_t saved_bytes(std::size_t stored) const;
   std::optional<BlockId> take(BlockPool& pool);
   void release(BlockPool& pool, BlockId block);
 

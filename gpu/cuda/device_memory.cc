@@ -10,6 +10,24 @@ std::byte* DeviceMemory::take(std::size_t bytes) {
   return block;
 }
 
+HostBytes DeviceMemory::take_host(std::size_t bytes) {
+  const auto fits = std::find_if(spare_.begin(), spare_.end(), [bytes](const PinnedBytes& one) {
+    return one.size() >= bytes && one.size() / 2 <= bytes;
+  });
+  auto pinned = std::make_shared<PinnedBytes>();
+  if (fits != spare_.end()) {
+    *pinned = std::move(*fits);
+    spare_.erase(fits);
+  } else {
+    *pinned = PinnedBytes(bytes);
+  }
+  std::byte* data = pinned->data();
+  const auto give_back = [this, pinned](std::byte*) {
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(*pinned));
+  };
+  return {std::shared_ptr<std::byte>(data, give_back), bytes};
+}
+
 void DeviceMemory::give(std::byte* block, std::size_t bytes) {
   arena_.give(block, bytes);
   used_ -= bytes;

@@ -6,6 +6,8 @@
 //
 // Threading: one thread at a time, with the arena's GPU current.
 
+#include <vector>
+
 #include "gpu/block_memory.h"
 #include "gpu/cuda/arena.h"
 #include "gpu/cuda/checked_copy.h"
@@ -17,6 +19,7 @@ class DeviceMemory : public BlockMemory {
  public:
   /// Blocks of this size and above are taken from the high end: slots, and no pages.
   static constexpr std::size_t kLarge = 8 << 20;
+  static constexpr std::size_t kMostSpare = 4;
 
   /// `arena` must outlive it.
   explicit DeviceMemory(Arena& arena, std::size_t large = kLarge) : arena_(arena), large_(large) {}
@@ -28,6 +31,8 @@ class DeviceMemory : public BlockMemory {
   using BlockMemory::to_host;
 
   std::byte* take(std::size_t bytes) override;
+  /// Pinned. What has been given back is kept for the next, kMostSpare at most: making it takes long.
+  HostBytes take_host(std::size_t bytes) override;
   void give(std::byte* block, std::size_t bytes) override;
   void fill(std::byte* to, int value, std::size_t bytes) override;
   void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) override;
@@ -39,6 +44,7 @@ class DeviceMemory : public BlockMemory {
   Arena& arena_;
   const std::size_t large_;
   std::size_t used_ = 0;
+  std::vector<PinnedBytes> spare_;
   Stream stream_{Stream::Priority::kHigh};
   CheckedCopier copier_;
 };

@@ -5,6 +5,7 @@
 #include "gpu/snapshot_group.h"
 #include "scarce_memory.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -344,7 +345,8 @@ TEST(StateStore, SavesAndLoadsASequence) {
     ASSERT_TRUE(loaded.has_value());
     EXPECT_EQ(loaded->stored(), length);
     EXPECT_EQ(std::memcmp(slot.data(), loaded->slot_data(), slot.size()), 0);
-    EXPECT_EQ(store.save(*loaded).bytes, saved.bytes);
+    const SavedSequence again = store.save(*loaded);
+    EXPECT_TRUE(std::ranges::equal(again.bytes.span(), saved.bytes.span()));
   }
 }
 
@@ -365,18 +367,6 @@ TEST(StateStore, StaysWithinABudgetSharedWithOthers) {
   ASSERT_TRUE(third.has_value());
   EXPECT_TRUE(third->reserve(6 * kPageTokens));
   EXPECT_LE(budget.resident(), budget.limit()) << "the first store gave its free memory back";
-}
-
-TEST(StateStore, SavesWhereTheCallerSays) {
-  StateStore store(kSizes, {.pages = 20, .slots = 4});
-  const Sequence source = filled(store, 100);
-  std::vector<std::byte> place(store.saved_bytes(source) + 8);
-  const SavedSequence saved = store.save(source, place);
-  EXPECT_TRUE(saved.bytes.empty());
-  EXPECT_EQ(saved.contents().data(), place.data());
-  EXPECT_EQ(saved.contents().size(), place.size() - 8);
-  EXPECT_EQ(tokens_of(*store.load(saved)), counting(100));
-  EXPECT_EQ(store.save(source, std::span(place).first(8)).bytes.size(), place.size() - 8) << "too small";
 }
 
 TEST(StateStore, PoisonsASequence) {
