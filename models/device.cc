@@ -1,7 +1,6 @@
 #include "models/device.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 
 #include "gpu/devices.h"
@@ -43,9 +42,8 @@ class CpuDevice : public Device {
   gpu::Threads threads_;
 };
 
-std::string gpus_here() {
+std::string gpus_here([[maybe_unused]] std::size_t count) {
 #if REPRISE_HAS_CUDA
-  const std::size_t count = gpu::list_devices().size();
   if (count == 0) return "there is no GPU here";
   return "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs") + " here";
 #else
@@ -55,27 +53,25 @@ std::string gpus_here() {
 
 }  // namespace
 
-std::unique_ptr<Device> Device::open(const std::string& name, const DeviceOptions& options) {
-  if (name == "cpu") return std::make_unique<CpuDevice>(options.threads);
-#if REPRISE_HAS_CUDA
-  if (name == "auto" && !gpu::list_devices().empty())
-    return cuda::open_device(gpu::list_devices().front().index, options);
-#endif
-  if (name == "auto") return std::make_unique<CpuDevice>(options.threads);
-  constexpr std::string_view kPrefix = "cuda:";
-  int index = 0;
-  const char* const end = name.data() + name.size();
-  const bool numbered = name.starts_with(kPrefix) &&
-                        std::from_chars(name.data() + kPrefix.size(), end, index).ptr == end &&
-                        end != name.data() + kPrefix.size();
-  if (!numbered) throw SettingError("device: '" + name + "' is not one of cpu, cuda:N, auto");
-#if REPRISE_HAS_CUDA
-  const auto gpus = gpu::list_devices();
-  if (std::any_of(gpus.begin(), gpus.end(), [&](const auto& one) { return one.index == index; })) {
-    return cuda::open_device(index, options);
+std::string Device::resolve(const std::string& name) {
+  if (name == "cpu") return name;
+  const std::vector<gpu::DeviceInfo> gpus = gpu::list_devices();
+  const auto name_of = [](const gpu::DeviceInfo& gpu) { return "cuda:" + std::to_string(gpu.index); };
+  if (name == "auto") return gpus.empty() ? "cpu" : name_of(gpus.front());
+  if (std::any_of(gpus.begin(), gpus.end(), [&](const auto& gpu) { return name_of(gpu) == name; }))
+    return name;
+  if (name.starts_with("cuda:")) {
+    throw SettingError("device: '" + name + "' cannot be used: " + gpus_here(gpus.size()));
   }
+  throw SettingError("device: '" + name + "' is not one of cpu, cuda:N, auto");
+}
+
+std::unique_ptr<Device> Device::open(const std::string& name, const DeviceOptions& options) {
+  const std::string device = resolve(name);
+#if REPRISE_HAS_CUDA
+  if (device != "cpu") return cuda::open_device(std::stoi(device.substr(device.find(':') + 1)), options);
 #endif
-  throw SettingError("device: '" + name + "' cannot be used: " + gpus_here());
+  return std::make_unique<CpuDevice>(options.threads);
 }
 
 }  // namespace reprise::models

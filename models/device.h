@@ -22,8 +22,11 @@ struct DeviceOptions {
 
 class Device {
  public:
-  /// "cpu", "cuda:N", or "auto": the first GPU if there is one, else the CPU. Throws SettingError for a name
-  /// that means nothing here, std::bad_alloc.
+  /// What open() would open: "cpu" or "cuda:N" as they are, "auto" as the first GPU if there is one, else the
+  /// CPU. Throws SettingError for a name that means nothing here.
+  static std::string resolve(const std::string& name);
+
+  /// Throws SettingError as resolve() does, std::bad_alloc, gpu::cuda::CudaError.
   static std::unique_ptr<Device> open(const std::string& name, const DeviceOptions& options);
 
   virtual ~Device() = default;

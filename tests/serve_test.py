@@ -288,6 +288,9 @@ class Configuration(unittest.TestCase):
         self.assertIn("--port", self.run_serve("--port", "x").stderr)
         self.assertIn("log.level", self.run_serve("--log-level", "loud").stderr)
         self.assertIn("/nowhere", self.run_serve("--api-key-file", "/nowhere").stderr)
+        self.assertIn("'abacus'", self.run_serve("--device", "abacus").stderr)
+        self.assertIn("'cuda:99'", self.run_serve("--device", "cuda:99").stderr)
+        self.assertIn("'f7'", self.run_serve("--compute", "f7").stderr)
 
     def test_keys_come_from_the_environment_and_are_not_shown(self):
         secret = "a-secret-of-ours"

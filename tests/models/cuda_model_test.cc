@@ -27,7 +27,7 @@ struct Tolerance {
 // transformers 5.17 in bf16 differs from itself in f32 by up to 7.3e-2 on this model's seven cases.
 Tolerance tolerance_for(const std::string& model) {
   if (model.starts_with("qwen3_5")) {
-    return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.05};
+    return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
   }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
 }

@@ -12,6 +12,15 @@ models::ComputeOptions compute_options(const EngineFlags& flags) {
   }
 }
 
+void check_engine_device(const std::string& device) {
+  if (device == "cpu-grid") return;
+  try {
+    static_cast<void>(models::Device::resolve(device));
+  } catch (const models::SettingError& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+}
+
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags) {
   try {
     return models::Device::open(flags.device, {.threads = flags.threads});

@@ -16,6 +16,7 @@ inline constexpr const char* kModelHelp =
 
 /// Where no model is given, `flags` name the built-in one; parsing throws UsageError if there is none.
 /// `flags` must outlive the command. `devices`: what the help says that there is.
-void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& devices = "cpu, cuda:N, or auto: a GPU if there is one");
+void add_engine_flags(CLI::App& command, EngineFlags& flags,
+                      const std::string& devices = "cpu, cuda:N, or auto: a GPU if there is one");
 
 }  // namespace reprise::tools

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "protocol/http/log.h"
+#include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
 
@@ -57,6 +58,8 @@ int ServeCommand::run(const ServiceFactory& make_service) {
     std::fputs(print_config(config_).c_str(), stdout);
     return 0;
   }
+  check_engine_device(config_.engine.device);
+  static_cast<void>(compute_options(config_.engine));
   load_keys(config_, std::getenv("REPRISE_API_KEYS"));
   return serve(config_, make_service);
 }
