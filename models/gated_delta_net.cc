@@ -19,21 +19,11 @@ GatedDeltaNet::GatedDeltaNet(const Checkpoint& checkpoint, const std::string& pr
       b_(checkpoint, prefix + ".in_proj_b"),
       a_(checkpoint, prefix + ".in_proj_a"),
       out_(checkpoint, prefix + ".out_proj"),
-      decay_(load_vector(checkpoint, prefix + ".A_log")),
-      dt_bias_(load_vector(checkpoint, prefix + ".dt_bias")),
-      norm_{load_vector(checkpoint, prefix + ".norm.weight"), 0.0F, checkpoint.config().rms_eps},
+      vectors_(load_delta_net_vectors(checkpoint, prefix)),
+      norm_{vectors_.norm, 0.0F, checkpoint.config().rms_eps},
       places_(declare_delta_net(state, prefix, config_)) {
   if (config_.value_head_dim % gpu::kLanes != 0) {
     throw LoadError(checkpoint.path(), "linear_value_head_dim", "must be a multiple of 8");
-  }
-  for (float& decay : decay_) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
-  const std::vector<float> stored =
-      load_vector(checkpoint, prefix + ".conv1d.weight");  // [channels, 1, taps]
-  conv_.resize(stored.size());
-  for (std::size_t c = 0; c < config_.conv_channels; ++c) {
-    for (std::size_t j = 0; j < config_.conv_kernel; ++j) {
-      conv_[j * config_.conv_channels + c] = stored[c * config_.conv_kernel + j];
-    }
   }
 }
 
@@ -42,7 +32,7 @@ void GatedDeltaNet::convolve(Step& step, const float* inputs, float* outputs) co
   for (const StepSlice& slice : step.slices) {
     const std::size_t first = slice.first_row * config_.conv_channels;
     const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                               .weight = conv_.data(),
+                               .weight = vectors_.conv.data(),
                                .x = inputs + first,
                                .y = outputs + first,
                                .channels = config_.conv_channels,
@@ -113,7 +103,8 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   for (std::size_t row = 0; row < rows; ++row) {
     float* row_a = a + row * heads;
     float* row_b = b + row * heads;
-    step.kernels.delta_gates(row_a, row_b, decay_.data(), dt_bias_.data(), row_a, row_b, heads);
+    step.kernels.delta_gates(row_a, row_b, vectors_.decay.data(), vectors_.dt_bias.data(), row_a, row_b,
+                             heads);
   }
   recur(step, qkv, a, b, mixed);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {

@@ -6,6 +6,7 @@
 // [value_heads, key_head_dim, value_head_dim]; both f32.
 
 #include "models/config.h"
+#include "models/delta_net_vectors.h"
 #include "models/layer_state.h"
 #include "models/layers.h"
 #include "models/linear.h"
@@ -31,10 +32,8 @@ class GatedDeltaNet : public Mixer {
   Linear b_;
   Linear a_;
   Linear out_;
-  std::vector<float> conv_;     // [taps, channels]
-  std::vector<float> decay_;    // [value_heads]: exp(A_log)
-  std::vector<float> dt_bias_;  // [value_heads]
-  RmsNorm norm_;                // over value_head_dim
+  DeltaNetVectors vectors_;
+  RmsNorm norm_;  // over value_head_dim
   DeltaNetPlaces places_;
 };
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
+#include "runtime/outcome.h"
 #include "traces/check.h"
 
 namespace reprise::runtime {
@@ -36,35 +36,13 @@ struct Error {
 };
 
 template <class T>
-class [[nodiscard]] Result {
+class [[nodiscard]] Result : public Outcome<T, Error> {
  public:
   using Value = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
-  Result(ErrorCode code) : state_(std::in_place_index<1>, Error{code}) {}
-
-  bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-
-  T& value() & { return check(), *std::get_if<0>(&state_); }
-  const T& value() const& { return check(), *std::get_if<0>(&state_); }
-  T&& value() && { return check(), std::move(*std::get_if<0>(&state_)); }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
-
-  /// Requires !ok().
-  const Error& error() const {
-    REPRISE_CHECK(!ok(), "error() of a Result that holds a value");
-    return *std::get_if<1>(&state_);
-  }
-
- private:
-  void check() const { REPRISE_CHECK(ok(), "value() of a Result that holds an error"); }
-  std::variant<T, Error> state_;
+  Result(T value) : Outcome<T, Error>(std::move(value)) {}
+  Result(Error error) : Outcome<T, Error>(std::move(error)) {}
+  Result(ErrorCode code) : Outcome<T, Error>(Error{code}) {}
 };
 
 template <>

@@ -53,9 +53,9 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
   for (int i = 0; i < kDim / 16; ++i) {
     std::uint32_t a[4];
     std::uint32_t b[2];
-    tiles::load_matrices(a, q + i * 16 * sizeof(Bf16));
-    tiles::load_two_matrices(b, k + i * 16 * sizeof(Bf16));
-    tiles::multiply(i % 2 == 0 ? s : odd, a, b[0], b[1]);
+    load_matrices(a, q + i * 16 * sizeof(Bf16));
+    load_two_matrices(b, k + i * 16 * sizeof(Bf16));
+    multiply_add(i % 2 == 0 ? s : odd, a, b[0], b[1]);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) s[i] += odd[i];
@@ -90,7 +90,7 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kDim>& shared, const fl
       const float first = tiles::power_of_two((s[page][2 * half] - highest[half]) * scale);
       const float second = tiles::power_of_two((s[page][2 * half + 1] - highest[half]) * scale);
       weight += first + second;
-      *reinterpret_cast<std::uint32_t*>(place + page * kGrid) = tiles::pack(first, second);
+      *reinterpret_cast<std::uint32_t*>(place + page * kGrid) = narrow(first, second);
     }
     weight = tiles::sum_of_four(weight);
     if (lane % 4 == 0) shared.weight[warp][row] = weight;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     shared.pages[threadIdx.x] = slice.pages[split * kPages + static_cast<int>(threadIdx.x)];
   }
   const Bf16* q_rows = q + (static_cast<std::size_t>(slice.first_row) * shape.heads + kv_head * group) * kDim;
-  tiles::copy_rows<kDim, kRows, kThreads>(tiles::shared_address(shared.rows), q_rows, kDim, group);
+  tiles::copy_rows<kDim, kRows, kThreads>(shared_address(shared.rows), q_rows, kDim, group);
   __syncthreads();
 
   const std::size_t head_bytes = static_cast<std::size_t>(kv_head) * kGrid * kDim * sizeof(Bf16);
@@ -130,11 +130,11 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     if (i < 2 * pages) {
       const int page = i < pages ? i : i - pages;
       const std::byte* from = shared.pages[page] + (i < pages ? shape.k_offset : shape.v_offset) + head_bytes;
-      tiles::copy_rows<kDim, kGrid, kThreads>(tiles::shared_address(shared.ring[i % kRing]),
+      tiles::copy_rows<kDim, kGrid, kThreads>(shared_address(shared.ring[i % kRing]),
                                               reinterpret_cast<const Bf16*>(from), kDim,
                                               min(kGrid, count - page * kGrid));
     }
-    tiles::end_copy_group();
+    end_copy_group();
   };
 #pragma unroll
   for (int i = 0; i < kRing; ++i) begin_load(i);  // q belongs to the first
@@ -143,17 +143,17 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   const int k_lane = ((warp * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * static_cast<int>(sizeof(Bf16));
   const int v_lane = (lane % 16 * kStride + lane / 16 * 8) * static_cast<int>(sizeof(Bf16));
   const std::uint32_t q_lane =
-      tiles::shared_address(shared.rows) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
-  const std::uint32_t p_lane = tiles::shared_address(shared.rows) +
+      shared_address(shared.rows) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
+  const std::uint32_t p_lane = shared_address(shared.rows) +
                                (lane % 16 * tiles::kRowStride<kDecodeSplit> + lane / 16 * 8) * sizeof(Bf16);
 
   float s[kPages][4];
 #pragma unroll
   for (int page = 0; page < kPages; ++page) {
     if (page < pages) {
-      tiles::wait_for_copies<kRing - 1>();
+      wait_for_copies<kRing - 1>();
       __syncthreads();
-      score_keys<kDim>(s[page], q_lane, tiles::shared_address(shared.ring[page % kRing]) + k_lane);
+      score_keys<kDim>(s[page], q_lane, shared_address(shared.ring[page % kRing]) + k_lane);
       __syncthreads();  // all have read the tile, and after the last one q
       begin_load(page + kRing);
     }
@@ -168,20 +168,20 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   float out[kWarpPairs][2][4] = {};  // C fragments
   for (int page = 0; page < pages; ++page) {
     const int load = pages + page;
-    tiles::wait_for_copies<kRing - 1>();
+    wait_for_copies<kRing - 1>();
     __syncthreads();
     if (warp < kPairs) {
-      const std::uint32_t v = tiles::shared_address(shared.ring[load % kRing]) + v_lane;
+      const std::uint32_t v = shared_address(shared.ring[load % kRing]) + v_lane;
 #pragma unroll
       for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
         std::uint32_t a[4];
-        tiles::load_matrices(a, p_lane + (page * kGrid + i * 16) * sizeof(Bf16));
+        load_matrices(a, p_lane + (page * kGrid + i * 16) * sizeof(Bf16));
 #pragma unroll
         for (int pair = 0; pair < kWarpPairs; ++pair) {
           std::uint32_t b[4];
-          tiles::load_transposed(b, v + (i * 16 * kStride + (warp * kWarpPairs + pair) * 16) * sizeof(Bf16));
-          tiles::multiply(out[pair][0], a, b[0], b[1]);
-          tiles::multiply(out[pair][1], a, b[2], b[3]);
+          load_transposed(b, v + (i * 16 * kStride + (warp * kWarpPairs + pair) * 16) * sizeof(Bf16));
+          multiply_add(out[pair][0], a, b[0], b[1]);
+          multiply_add(out[pair][1], a, b[2], b[3]);
         }
       }
     }
@@ -265,10 +265,9 @@ __global__ void __launch_bounds__(kCombineThreads)
   float result = total * tiles::inverse(weight);
   const auto row = static_cast<std::size_t>(slice.first_row);
   if (shape.output_gate) {
-    result *=
-        tiles::sigmoid(tiles::widen(pass.projected[row * pass.stride + (2 * head + 1) * kDim + element]));
+    result *= tiles::sigmoid(widen(pass.projected[row * pass.stride + (2 * head + 1) * kDim + element]));
   }
-  pass.out[(row * shape.heads + head) * kDim + element] = tiles::round_to_bf16(result);
+  pass.out[(row * shape.heads + head) * kDim + element] = narrow(result);
 }
 
 int splits_of(int longest) {

@@ -43,13 +43,13 @@ __device__ __forceinline__ void score_page(float (&s)[kKeyBlocks][4], std::uint3
 #pragma unroll
   for (int i = 0; i < kDim / 16; ++i) {  // 16 elements of the head at a time
     std::uint32_t a[4];
-    tiles::load_matrices(a, q + i * 16 * sizeof(Bf16));
+    load_matrices(a, q + i * 16 * sizeof(Bf16));
 #pragma unroll
     for (int pair = 0; pair < kKeyBlocks / 2; ++pair) {
       std::uint32_t b[4];  // b0, b1 of one block of 8 keys, then of the next
-      tiles::load_matrices(b, k + (pair * 16 * tiles::kRowStride<kDim> + i * 16) * sizeof(Bf16));
-      tiles::multiply(s[2 * pair], a, b[0], b[1]);
-      tiles::multiply(s[2 * pair + 1], a, b[2], b[3]);
+      load_matrices(b, k + (pair * 16 * tiles::kRowStride<kDim> + i * 16) * sizeof(Bf16));
+      multiply_add(s[2 * pair], a, b[0], b[1]);
+      multiply_add(s[2 * pair + 1], a, b[2], b[3]);
     }
   }
 }
@@ -102,15 +102,15 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
                                            std::uint32_t v) {
 #pragma unroll
   for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
-    const std::uint32_t a[4] = {tiles::pack(p[2 * i][0], p[2 * i][1]), tiles::pack(p[2 * i][2], p[2 * i][3]),
-                                tiles::pack(p[2 * i + 1][0], p[2 * i + 1][1]),
-                                tiles::pack(p[2 * i + 1][2], p[2 * i + 1][3])};
+    const std::uint32_t a[4] = {narrow(p[2 * i][0], p[2 * i][1]), narrow(p[2 * i][2], p[2 * i][3]),
+                                narrow(p[2 * i + 1][0], p[2 * i + 1][1]),
+                                narrow(p[2 * i + 1][2], p[2 * i + 1][3])};
 #pragma unroll
     for (int pair = 0; pair < kDim / 16; ++pair) {
       std::uint32_t b[4];  // b0, b1 of 8 elements of the head, then of the next 8
-      tiles::load_transposed(b, v + (i * 16 * tiles::kRowStride<kDim> + pair * 16) * sizeof(Bf16));
-      tiles::multiply(rows.out[2 * pair], a, b[0], b[1]);
-      tiles::multiply(rows.out[2 * pair + 1], a, b[2], b[3]);
+      load_transposed(b, v + (i * 16 * tiles::kRowStride<kDim> + pair * 16) * sizeof(Bf16));
+      multiply_add(rows.out[2 * pair], a, b[0], b[1]);
+      multiply_add(rows.out[2 * pair + 1], a, b[2], b[3]);
     }
   }
 }
@@ -146,7 +146,7 @@ __device__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int co
         first *= tiles::sigmoid(tiles::first_of(*place));
         second *= tiles::sigmoid(tiles::second_of(*place));
       }
-      *place = tiles::pack(first, second);
+      *place = narrow(first, second);
     }
   }
   __syncwarp();
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const int row = slice.first_row + tile.first;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
 
-  const std::uint32_t q_tile = tiles::shared_address(shared);
+  const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t k_tile = q_tile + kTileElements<kDim> * sizeof(Bf16);
   const std::uint32_t v_tile = k_tile + kTileElements<kDim> * sizeof(Bf16);
   // Addresses for ldmatrix. A of q: rows 0-7, rows 8-15, then both of the next 8 elements.
@@ -199,9 +199,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const std::byte* page = slice.pages[0];
   tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * out_stride + head * kDim, out_stride, count);
   copy_page(k_tile, page, k_offset, 0);
-  tiles::end_copy_group();
+  end_copy_group();
   copy_page(v_tile, page, v_offset, 0);
-  tiles::end_copy_group();
+  end_copy_group();
 
   RowsInProgress<kDim> rows;
 #pragma unroll
@@ -215,21 +215,21 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   for (int index = 0; index <= last_page; ++index) {
     // Two groups are under way here: the page's keys (with q at first), then its values.
     if (index < last_page) page = slice.pages[index + 1];
-    tiles::wait_for_copies<1>();
+    wait_for_copies<1>();
     __syncthreads();
     float s[kKeyBlocks][4];
     score_page<kDim>(s, q_lane, k_lane);
     __syncthreads();  // all have read the keys
     if (index < last_page) copy_page(k_tile, page, k_offset, index + 1);
-    tiles::end_copy_group();
+    end_copy_group();
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     weigh_page<kDim>(rows, s, scale);
-    tiles::wait_for_copies<1>();
+    wait_for_copies<1>();
     __syncthreads();
     add_values<kDim>(rows, s, v_lane);
     __syncthreads();  // all have read the values
     if (index < last_page) copy_page(v_tile, page, v_offset, index + 1);
-    tiles::end_copy_group();
+    end_copy_group();
   }
 
   const int warp_row = row + warp * 16;

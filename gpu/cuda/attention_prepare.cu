@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(32 * kWarps)
       x[i] = x[i] * cosine[at - pairs] + heads[warp][at - pairs] * sine[at - pairs];
     }
   }
-  *reinterpret_cast<uint4*>(to + first) = make_uint4(tiles::pack(x[0], x[1]), tiles::pack(x[2], x[3]),
-                                                     tiles::pack(x[4], x[5]), tiles::pack(x[6], x[7]));
+  *reinterpret_cast<uint4*>(to + first) =
+      make_uint4(narrow(x[0], x[1]), narrow(x[2], x[3]), narrow(x[4], x[5]), narrow(x[6], x[7]));
 }
 
 __global__ void make_rope_table(const std::int32_t* positions, const float* inv_freq, int rows, int pairs,

@@ -9,10 +9,9 @@
 //   instruction s takes the s-th four of these from each thread.
 // The order does not depend on the template's numbers, hence neither do the bits. Two tiles of outputs share
 // what is read of x, which is what many rows wait for.
-#include <cuda_bf16.h>
-
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -27,19 +26,10 @@ __device__ __forceinline__ uint4 load_or_zero(const Bf16* row, int k, int column
   return __ldg(reinterpret_cast<const uint4*>(row + k));
 }
 
-__device__ __forceinline__ void mma(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                                    unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
 template <GemmOutput kOutput>
 __device__ __forceinline__ void store(void* y, size_t place, float sum) {
   if constexpr (kOutput == GemmOutput::kBf16) {
-    static_cast<__nv_bfloat16*>(y)[place] = __float2bfloat16_rn(sum);
+    static_cast<Bf16*>(y)[place] = narrow(sum);
   } else if constexpr (kOutput == GemmOutput::kF32) {
     static_cast<float*>(y)[place] = sum;
   } else {
@@ -95,10 +85,12 @@ __global__ void __launch_bounds__(kWarps * 32)
       for (int o = 0; o < kOutputTiles; ++o) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const uint4 a = low[o][half];
-          const uint4 c = high[o][half];
-          mma(sums[o][i], a.x, c.x, a.y, c.y, b[half].x, b[half].y);
-          mma(sums[o][i], a.z, c.z, a.w, c.w, b[half].z, b[half].w);
+          const uint4 l = low[o][half];
+          const uint4 h = high[o][half];
+          const std::uint32_t first[4] = {l.x, h.x, l.y, h.y};
+          const std::uint32_t second[4] = {l.z, h.z, l.w, h.w};
+          multiply_add(sums[o][i], first, b[half].x, b[half].y);
+          multiply_add(sums[o][i], second, b[half].z, b[half].w);
         }
       }
     }

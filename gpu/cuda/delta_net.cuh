@@ -1,11 +1,6 @@
 #pragma once
-// What the kernels of Gated DeltaNet share: sizes, the workspace of a prefill, and the instructions of the
-// tensor cores in names. Included by CUDA sources alone, with internal linkage.
-//
-// Fragments of mma m16n8k16, for lane l with r = l / 4 and p = 2 (l % 4); a pair is two bf16 of one register:
-//   A [16, 16]: a0 = (r, p..p+1), a1 = (r+8, p..p+1), a2 = (r, p+8..p+9), a3 = (r+8, p+8..p+9)
-//   B [16, 8]:  b0 = (p..p+1, r), b1 = (p+8..p+9, r)
-//   C [16, 8]:  c0, c1 = (r, p), (r, p+1);  c2, c3 = (r+8, p), (r+8, p+1), in f32
+// What the kernels of Gated DeltaNet share: sizes, the workspace of a prefill, gates and sums. Included by
+// CUDA sources alone, with internal linkage.
 
 #include <cuda_bf16.h>
 
@@ -14,6 +9,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/delta_net.h"
+#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -87,15 +83,6 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
-__device__ inline float2 widen(std::uint32_t pair) {
-  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000U)};
-}
-__device__ inline std::uint32_t narrow(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-  return static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.x)) |
-         static_cast<std::uint32_t>(__bfloat16_as_ushort(pair.y)) << 16;
-}
-
 /// Two f32 as sums of two bf16 each: 16 bits of them are kept.
 struct SplitPair {
   std::uint32_t high;
@@ -103,44 +90,8 @@ struct SplitPair {
 };
 __device__ inline SplitPair split(float first, float second) {
   const std::uint32_t high = narrow(first, second);
-  const float2 kept = widen(high);
+  const float2 kept = widen_pair(high);
   return {high, narrow(first - kept.x, second - kept.y)};
-}
-
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
-__device__ inline void copy16_async(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-__device__ inline void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-__device__ inline void wait_for_copies() {
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
-}
-
-/// Four 8 x 8 matrices of bf16; lanes 8 i ... 8 i + 7 give the addresses of the rows of matrix i.
-__device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], std::uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address)
-               : "memory");
-}
-
-/// c += a b
-__device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace

@@ -123,10 +123,10 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row
   for (int i = thread; i < 64 * kPieces; i += kMatrixThreads) {
     const int to = i / kPieces * kRow + i % kPieces * 16;
-    copy16_async(k_at + to, space.k + keys_at + i * 8);
-    copy16_async(q_at + to, space.q + keys_at + i * 8);
+    copy_chunk(k_at + to, space.k + keys_at + i * 8);
+    copy_chunk(q_at + to, space.q + keys_at + i * 8);
   }
-  commit_copies();
+  end_copy_group();
   if (thread < 64) {
     sums[thread] = space.g[chunk * 64 + thread];
     betas[thread] = space.beta[chunk * 64 + thread];
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
       sums[i] = sum;
     }
   }
-  wait_for_copies();
+  wait_for_copies<0>();
   __syncthreads();
   if (thread < 64) space.g[chunk * 64 + thread] = sums[thread];
 

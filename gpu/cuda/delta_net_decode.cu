@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     if (i >= convolved) {
       const int element = i - convolved;
       const Bf16 z = row[sizes.channels + first_head * dim + element];
-      gates[element] = weights.norm[element % dim] * silu(widen(z).x);
+      gates[element] = weights.norm[element % dim] * silu(widen_pair(z).x);
       continue;
     }
     const int channel = i < kKeyDim       ? key_head * kKeyDim + i
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
       x[j] = place >= 0 ? history[place * sizes.channels + channel] : 0.0F;
       tap[j] = place >= 0 ? weights.conv[place * sizes.channels + channel] : 0.0F;
     }
-    x[kMostTaps - 1] = widen(row[channel]).x;
+    x[kMostTaps - 1] = widen_pair(row[channel]).x;
     tap[kMostTaps - 1] = weights.conv[(sizes.taps - 1) * sizes.channels + channel];
     float sum = 0.0F;
 #pragma unroll
@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   if (thread < sizes.group) {
     const int head = first_head + thread;
     const Bf16* b_and_a = row + sizes.channels + sizes.value_size;
-    const float b = widen(b_and_a[head]).x;
-    const float a = widen(b_and_a[sizes.value_heads + head]).x;
+    const float b = widen_pair(b_and_a[head]).x;
+    const float a = widen_pair(b_and_a[sizes.value_heads + head]).x;
     decays[thread] = expf(log_decay(a, weights.decay[head], weights.dt_bias[head]));
     betas[thread] = sigmoid(b);
   }

@@ -27,7 +27,7 @@ __device__ inline float2 conv_input(const DeltaNetSizes& sizes, const BatchSlice
     return *reinterpret_cast<const float2*>(
         history + static_cast<std::size_t>(sizes.taps - 1 + t) * sizes.channels + channel);
   }
-  return widen(*reinterpret_cast<const std::uint32_t*>(
+  return widen_pair(*reinterpret_cast<const std::uint32_t*>(
       projected + static_cast<std::size_t>(slice.first_row + t) * stride + channel));
 }
 
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kConvThreads)
     if (t < slice.rows) {
       const Bf16* gates = projected + static_cast<std::size_t>(slice.first_row + t) * stride +
                           sizes.channels + sizes.value_size;
-      const float b = widen(gates[head]).x;
-      const float a = widen(gates[sizes.value_heads + head]).x;
+      const float b = widen_pair(gates[head]).x;
+      const float a = widen_pair(gates[sizes.value_heads + head]).x;
       g = log_decay(a, weights.decay[head], weights.dt_bias[head]);
       beta = sigmoid(b);
     }
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kConvThreads)
     float squares = 0.0F;
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      const float2 x = widen(inputs[i][s]);
+      const float2 x = widen_pair(inputs[i][s]);
       float2 sum = {0.0F, 0.0F};
 #pragma unroll
       for (int j = 0; j < kMostTaps - 1; ++j) {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kFinishThreads)
         const bool exists = row < rows && element < dim;
         o[i][s] =
             exists ? *reinterpret_cast<const float2*>(from + row * dim + element) : make_float2(0.0F, 0.0F);
-        z[i][s] = widen(exists ? *reinterpret_cast<const std::uint32_t*>(gate + element) : 0U);
+        z[i][s] = widen_pair(exists ? *reinterpret_cast<const std::uint32_t*>(gate + element) : 0U);
       }
     }
 #pragma unroll

@@ -50,27 +50,27 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
   constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row
   for (int i = thread; i < 64 * kPieces; i += kScanThreads) {
     const int to = i / kPieces * Memory::kKeyRow + i % kPieces * 16;
-    copy16_async(stage + Memory::kK + to, space.k + keys_at + i * 8);
-    copy16_async(stage + Memory::kQ + to, space.q + keys_at + i * 8);
+    copy_chunk(stage + Memory::kK + to, space.k + keys_at + i * 8);
+    copy_chunk(stage + Memory::kQ + to, space.q + keys_at + i * 8);
   }
   constexpr int kValuePieces = kColumns / 8;
   const __nv_bfloat16* values = space.v + chunk * 64 * sizes.value_dim + first_column;
   for (int i = thread; i < 64 * kValuePieces; i += kScanThreads) {
     const int row = i / kValuePieces;
     const int piece = i % kValuePieces;
-    copy16_async(stage + Memory::kV + row * Memory::kRow + piece * 16,
-                 values + row * sizes.value_dim + piece * 8);
+    copy_chunk(stage + Memory::kV + row * Memory::kRow + piece * 16,
+               values + row * sizes.value_dim + piece * 8);
   }
   const std::byte* matrices = space.matrices + chunk * kChunkMatrixBytes;
   for (int i = thread; i < kChunkMatrixBytes / 16; i += kScanThreads) {
-    copy16_async(stage + Memory::kMatrices + i * 16, matrices + i * 16);
+    copy_chunk(stage + Memory::kMatrices + i * 16, matrices + i * 16);
   }
   if (thread < 16) {
-    copy16_async(stage + Memory::kG + thread * 16, space.g + chunk * 64 + thread * 4);
+    copy_chunk(stage + Memory::kG + thread * 16, space.g + chunk * 64 + thread * 4);
   } else if (thread < 32) {
-    copy16_async(stage + Memory::kBeta + (thread - 16) * 16, space.beta + chunk * 64 + (thread - 16) * 4);
+    copy_chunk(stage + Memory::kBeta + (thread - 16) * 16, space.beta + chunk * 64 + (thread - 16) * 4);
   }
-  commit_copies();
+  end_copy_group();
 }
 
 /// Two neighbours of a row into the high and the low half of a split operand.
@@ -98,7 +98,7 @@ __device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byt
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       std::uint32_t b[4];  // high b0, high b1, low b0, low b1
-      load_matrices_transposed(b, operand_at + c * 16 * kRow + t * 16);
+      load_transposed(b, operand_at + c * 16 * kRow + t * 16);
       multiply_add(sum[t], high, b[0], b[1]);
       multiply_add(small[t], high, b[2], b[3]);
       multiply_add(small[t], low, b[0], b[1]);
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const int stage_offset = chunk % 2 * Memory::kStage;
     const std::byte* stage = scan_memory + stage_offset;
     const std::uint32_t stage_at = memory + stage_offset;
-    wait_for_copies();
+    wait_for_copies<0>();
     __syncthreads();  // the stage and S are there, and nobody reads the other stage any more
     if (chunk + 1 < chunks) {
       load_chunk<kKeyDim, kColumns>(sizes, space, tile + 1, head, first_column,
@@ -214,8 +214,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         std::uint32_t b[4];  // high b0, high b1, low b0, low b1
-        load_matrices_transposed(b,
-                                 memory + Memory::kS + state_lane + step * 16 * kRow + (column + 8 * t) * 2);
+        load_transposed(b, memory + Memory::kS + state_lane + step * 16 * kRow + (column + 8 * t) * 2);
         multiply_add(x[t], k, b[0], b[1]);
         multiply_add(o[t], q, b[0], b[1]);
         multiply_add(x[t], k, b[2], b[3]);
@@ -233,8 +232,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int at = row + 8 * half;
-        const float2 v = widen(*reinterpret_cast<const std::uint32_t*>(stage + Memory::kV + at * kRow +
-                                                                       (column + 8 * t + p) * 2));
+        const float2 v = widen_pair(*reinterpret_cast<const std::uint32_t*>(stage + Memory::kV + at * kRow +
+                                                                            (column + 8 * t + p) * 2));
         const float beta = betas[at];
         store_split<kRow>(scan_memory + Memory::kR, 64 * kRow, at, column + 8 * t + p,
                           beta * (v.x - decay[half] * x[t][2 * half]),
@@ -281,11 +280,11 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
         std::uint32_t kt[4];
-        load_matrices_transposed(kt, stage_at + Memory::kK + kt_lane + step * 16 * Memory::kKeyRow);
+        load_transposed(kt, stage_at + Memory::kK + kt_lane + step * 16 * Memory::kKeyRow);
 #pragma unroll
         for (int t = 0; t < kColumns / 8; ++t) {
           std::uint32_t b[4];
-          load_matrices_transposed(b, memory + Memory::kFaded + rows_lane + step * 16 * kRow + t * 16);
+          load_transposed(b, memory + Memory::kFaded + rows_lane + step * 16 * kRow + t * 16);
           multiply_add(s[t], kt, b[0], b[1]);
           multiply_add(s[t], kt, b[2], b[3]);
         }

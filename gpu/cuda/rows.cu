@@ -1,21 +1,12 @@
 #include "gpu/cuda/rows.h"
 
-#include <cuda_bf16.h>
-
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-__device__ __forceinline__ float widen(Bf16 bits) {
-  return __uint_as_float(static_cast<unsigned>(bits) << 16);
-}
-
-__device__ __forceinline__ Bf16 narrow(float value) {
-  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
-}
 
 __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float* y) {
   const Bf16* from = table + (size_t)tokens[blockIdx.x] * size;

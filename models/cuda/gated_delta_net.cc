@@ -1,23 +1,8 @@
-#include <cmath>
-
 #include "models/cuda/layers.h"
-#include "models/linear.h"
+#include "models/delta_net_vectors.h"
 #include "models/load_error.h"
 
 namespace reprise::models::cuda {
-namespace {
-
-/// Stored [channels, 1, taps] -> [taps, channels].
-std::vector<float> taps_first(const std::vector<float>& stored, std::size_t channels, std::size_t taps) {
-  std::vector<float> conv(stored.size());
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t j = 0; j < taps; ++j) conv[j * channels + c] = stored[c * taps + j];
-  }
-  return conv;
-}
-
-}  // namespace
-
 GatedDeltaNet::GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
                              StateLayout& state)
     : in_(weights.linear(
@@ -38,13 +23,11 @@ GatedDeltaNet::GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint,
                         std::to_string(config.value_head_dim) +
                         " are not among those that the GPU kernels know");
   }
-  std::vector<float> decay = load_vector(checkpoint, prefix + ".A_log");
-  for (float& value : decay) value = static_cast<float>(std::exp(static_cast<double>(value)));
-  weights_ = {.conv = weights.vector(taps_first(load_vector(checkpoint, prefix + ".conv1d.weight"),
-                                                config.conv_channels, config.conv_kernel)),
-              .decay = weights.vector(decay),
-              .dt_bias = weights.vector(load_vector(checkpoint, prefix + ".dt_bias")),
-              .norm = weights.vector(load_vector(checkpoint, prefix + ".norm.weight")),
+  const DeltaNetVectors vectors = load_delta_net_vectors(checkpoint, prefix);
+  weights_ = {.conv = weights.vector(vectors.conv),
+              .decay = weights.vector(vectors.decay),
+              .dt_bias = weights.vector(vectors.dt_bias),
+              .norm = weights.vector(vectors.norm),
               .norm_eps = checkpoint.config().rms_eps};
 }
 

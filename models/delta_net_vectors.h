@@ -1,0 +1,23 @@
+#pragma once
+// The small tensors of a Gated DeltaNet layer, as its kernels want them.
+//
+// Threading: plain values.
+
+#include <string>
+#include <vector>
+
+namespace reprise::models {
+
+class Checkpoint;
+
+struct DeltaNetVectors {
+  std::vector<float> conv;     // [taps, channels]
+  std::vector<float> decay;    // [value_heads]: exp(A_log)
+  std::vector<float> dt_bias;  // [value_heads]
+  std::vector<float> norm;     // [value_head_dim]
+};
+
+/// From `prefix`.conv1d, A_log, dt_bias, norm. Throws LoadError.
+DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const std::string& prefix);
+
+}  // namespace reprise::models
