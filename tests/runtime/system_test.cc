@@ -109,17 +109,19 @@ TEST(System, ADrainThatTakesTooLongBouncesTheRest) {
   System system({.workers = 1});
   auto worker = system.spawn<Worker>();
   Result<int> waiting(0);
+  std::atomic<bool> told{false};
   std::thread asks([&] {  // one sender, so the question comes after the work
-    for (int i = 0; i < 100; ++i) worker.tell(Work{5});
+    for (int i = 0; i < 1000; ++i) worker.tell(Work{5});
+    told = true;
     waiting = worker.ask_blocking(Wait1{1}, 10s);
   });
-  std::this_thread::sleep_for(5ms);
+  ASSERT_TRUE(eventually([&] { return told.load(); }));
   const StopReport report = system.stop(20ms);
   asks.join();
   EXPECT_FALSE(report.drained);
   EXPECT_TRUE(report.complete);
   EXPECT_EQ(waiting.error().code, ErrorCode::kStopped);
-  EXPECT_LT(Worker::done, 100);
+  EXPECT_LT(Worker::done, 1000);
 }
 
 TEST(System, ATurnThatHangsIsNamedAndLeftBehind) {
