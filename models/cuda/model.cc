@@ -10,6 +10,12 @@
 #include "traces/check.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+// Larger steps take longer than their launches; and there would be too many sizes to record.
+constexpr int kMostRecordedRows = 16;
+
+}  // namespace
 
 std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, const ComputeOptions& options,
                                            gc::Arena& arena, const Place& place) {
@@ -110,7 +116,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
       .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
       .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows))};
   stopwatch_.start(stream_.handle());
-  if (phase == Phase::kDecode && made.picked_rows == made.size.rows) {
+  if (phase == Phase::kDecode && made.picked_rows == made.size.rows && made.size.rows <= kMostRecordedRows) {
     if (const std::uint64_t moves = upload_.moves() + workspace_.moves(); moves != recorded_at_) {
       recordings_.clear();
       recorded_at_ = moves;
