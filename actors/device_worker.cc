@@ -80,8 +80,7 @@ protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch jo
                                                ? load_grid_model(job.path, options, *device_)
                                                : device_->load(job.path, options);
     model->checkpoint().validate();
-    const std::uint64_t room = device_->state_room();
-    budget_.set_limit(options_.state_bytes == 0 ? room : std::min(options_.state_bytes, room));
+    budget_.set_limit(device_->state_bytes(options_.state_bytes));
     WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
     gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
     archs_.push_back(std::make_unique<LoadedArch>(next_generation_++, StepRunner::make(std::move(model)),

@@ -42,8 +42,8 @@ inline constexpr std::size_t kMostAdjustments = 4096;
 struct WorkerOptions {
   std::string device = "cpu";  // cpu, cuda:N, auto (models/device.h), or cpu-grid for tests
   models::DeviceOptions device_options{};
-  std::uint64_t state_bytes = 1ULL << 30;  // 0: what the device has room for
-  gpu::BlockMemory* memory = nullptr;      // of that state; none: the host's. Must outlive the worker.
+  std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
+  gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
   std::uint32_t max_sequences = 256;
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes

@@ -37,7 +37,7 @@ struct ModelSpec {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerOptions worker{};  // state_bytes 0: what the device has room for
+  WorkerOptions worker{};  // state_bytes 0: what suits the device
   bool cache = true;
   RegistryOptions registry{};  // budget_bytes 0: all of the state memory
   RequestLimits requests{};

@@ -13,6 +13,17 @@
 namespace reprise::models {
 namespace {
 
+std::uint64_t half_of_free_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) break;
+  }
+  constexpr std::uint64_t kLeast = 256ULL << 20;
+  return std::max(kLeast, kib * 1024 / 2);
+}
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(unsigned threads) : threads_(threads) {}
@@ -23,16 +34,11 @@ class CpuDevice : public Device {
   }
   gpu::BlockMemory& memory() override { return gpu::host_memory(); }
 
-  /// Half of the memory that the system has left.
-  std::uint64_t state_room() const override {
-    std::ifstream file("/proc/meminfo");
-    std::string word;
-    std::uint64_t kib = 0;
-    while (file >> word) {
-      if (word == "MemAvailable:" && file >> kib) break;
-    }
-    constexpr std::uint64_t kLeast = 256ULL << 20;
-    return std::max(kLeast, kib * 1024 / 2);
+  /// What was asked for; else half of the memory that the system had left when it was asked first.
+  std::uint64_t state_bytes(std::uint64_t wanted) override {
+    if (wanted != 0) return wanted;
+    if (half_of_free_ == 0) half_of_free_ = half_of_free_memory();
+    return half_of_free_;
   }
   std::uint32_t prefill_rows() const override { return kPrefillRows; }
 
@@ -40,6 +46,7 @@ class CpuDevice : public Device {
   static constexpr std::uint32_t kPrefillRows = 256;  // measured: more is slower
 
   gpu::Threads threads_;
+  std::uint64_t half_of_free_ = 0;  // 0: not asked yet
 };
 
 std::string gpus_here([[maybe_unused]] std::size_t count) {

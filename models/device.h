@@ -36,8 +36,9 @@ class Device {
   virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) = 0;
   /// Where the state of its models' sequences lives.
   virtual gpu::BlockMemory& memory() = 0;
-  /// Bytes that there are for state beside the weights that are loaded now.
-  virtual std::uint64_t state_room() const = 0;
+  /// Bytes for the state of its models' sequences, where `wanted` were asked for; 0: as many as suit it. A
+  /// GPU has no more than its arena beside the weights that are loaded now.
+  virtual std::uint64_t state_bytes(std::uint64_t wanted) = 0;
   /// The most rows that a prefill step should have.
   virtual std::uint32_t prefill_rows() const = 0;
 };

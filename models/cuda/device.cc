@@ -42,10 +42,11 @@ class CudaDevice : public Device {
                            {.device = index_, .most_rows = static_cast<int>(most_rows_)});
   }
   gpu::BlockMemory& memory() override { return memory_; }
-  std::uint64_t state_room() const override {
+  std::uint64_t state_bytes(std::uint64_t wanted) override {
     const std::uint64_t weights = arena_.used() - memory_.used();
     const std::uint64_t room = arena_.size() - std::min<std::uint64_t>(arena_.size(), weights);
-    return room - room / kSlackShare;
+    const std::uint64_t usable = room - room / kSlackShare;
+    return wanted == 0 ? usable : std::min(wanted, usable);
   }
   std::uint32_t prefill_rows() const override { return most_rows_; }
 

@@ -3,6 +3,7 @@
 #include "models/load_error.h"
 
 namespace reprise::models::cuda {
+
 GatedDeltaNet::GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
                              StateLayout& state)
     : in_(weights.linear(

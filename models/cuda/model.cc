@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gpu/cuda/rows.h"
+#include "gpu/cuda/sampling.h"
 #include "models/linear.h"
 #include "models/load_error.h"
 #include "traces/check.h"
@@ -131,6 +132,10 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   return {.rows = buffers.logits, .count = made.picked_rows};
 }
 
+bool CudaModel::draws() const {
+  return config().vocab <= static_cast<std::size_t>(gc::kMostVocab);
+}
+
 void CudaModel::bind_thread() {
   gc::use_device(device_);
 }
@@ -165,7 +170,7 @@ void CudaModel::decode(DecodePass& pass) {
                 "a decoded token without its plan");
   std::vector<int> kept;  // rows whose logits are wanted on the host
   for (int i = 0; i < logits.count; ++i) {
-    if (!pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
+    if (!draws() || !pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
   }
   if (kept.size() < pass.plans.size()) {
     draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), pass.plans,

@@ -44,7 +44,8 @@ class CudaModel : public Model {
   std::uint32_t grid() const override { return gc::kGrid; }
   bool decode_is_prefill() const override { return false; }
   void decode(DecodePass& pass) override;
-  bool draws() const override { return true; }
+  /// Vocabularies beyond the kernel's bound are drawn from on the host.
+  bool draws() const override;
   void bind_thread() override;
 
   /// Milliseconds that the GPU took for the last pass.

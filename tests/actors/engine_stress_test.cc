@@ -321,6 +321,16 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   }
 }
 
+TEST_P(StressTest, TheStateMemoryIsWhatWasAskedFor) {
+  if (GetParam().starts_with("cuda")) GTEST_SKIP() << "a GPU has no more than its arena";
+  EngineOptions wish = options();
+  wish.worker.state_bytes =
+      1ULL << 40;  // more than this machine has free: memory is taken when it is touched
+  EngineHarness harness(wish);
+  EXPECT_EQ(harness.figure("state_limit_bytes"), static_cast<double>(1ULL << 40));
+  EXPECT_FALSE(harness.ask(random_tokens(100, 1)).error.has_value());
+}
+
 TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
   EngineOptions wish = options();
   std::atomic<bool> lost{false};
