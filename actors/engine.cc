@@ -1,5 +1,8 @@
 #include "actors/engine.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace reprise::actors {
 
 using protocol::Event;
@@ -18,15 +21,16 @@ class Engine::Count : public std::enable_shared_from_this<Engine::Count> {
  public:
   explicit Count(std::uint32_t most) : most_(most) {}
 
-  /// Null: there are as many as there may be.
-  std::shared_ptr<void> take() {
+  /// For `weight` of them. Null: there would be more than there may be.
+  std::shared_ptr<void> take(std::uint32_t weight = 1) {
     // relaxed: only the number matters.
-    if (now_.fetch_add(1, std::memory_order_relaxed) >= most_) {
-      now_.fetch_sub(1, std::memory_order_relaxed);
+    if (now_.fetch_add(weight, std::memory_order_relaxed) + weight > most_) {
+      now_.fetch_sub(weight, std::memory_order_relaxed);
       return nullptr;
     }
-    return std::shared_ptr<void>(
-        this, [count = shared_from_this()](void*) { count->now_.fetch_sub(1, std::memory_order_relaxed); });
+    return std::shared_ptr<void>(this, [count = shared_from_this(), weight](void*) {
+      count->now_.fetch_sub(weight, std::memory_order_relaxed);
+    });
   }
   std::uint32_t now() const { return now_.load(std::memory_order_relaxed); }
 
@@ -74,17 +78,23 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     writer.close();
   };
   auto found = find_model(*directory_, request.model);
-  std::shared_ptr<void> slot = running_->take();
+  const std::uint32_t choices = std::clamp(request.n, 1U, options_.requests.most_choices);
+  std::shared_ptr<void> slot = running_->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
     refuse({ServiceErrorCode::kOverloaded, "too many requests at once", "", std::chrono::seconds(1)});
   } else {
     try {
+      const std::hash<std::string> number;
+      const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
+      const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       requests_->add(system_.spawn<RequestActor>(
           {}, RequestJob{.request = std::move(request),
                          .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
                          .out = std::move(writer),
+                         .tenant = tenant,
+                         .group = group,
                          .slot = std::move(slot),
                          .idle_slot = idle_->take()}));
     } catch (const std::exception& error) {

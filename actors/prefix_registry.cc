@@ -173,7 +173,7 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
   const EntryId lease = std::exchange(flight.lease, 0);
   if (lease == 0) return;
   if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(*snapshot);
-  if (failed == MissReason::kNone) return;
+  if (failed == MissReason::kNone || failed == MissReason::kNoMemory) return;
   if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
     if (cache_.remove(entry->id, failed)) drop_later(entry->snapshot);
   }
@@ -251,12 +251,9 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {
-  const Found found = cache_.lookup(dropped.name_space, *dropped.tokens, 0, now());
-  if (!found.restore) return;
-  const std::optional<std::uint64_t> orphan = cache_.release(found.restore->entry);
-  if (orphan) drop_later(*orphan);
-  if (found.restore->at == dropped.length && cache_.remove(found.restore->entry, MissReason::kCorrupt)) {
-    drop_later(found.restore->snapshot);
+  const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
+  for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
+    drop_later(snapshot);
   }
   publish();
 }
