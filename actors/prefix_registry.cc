@@ -15,6 +15,7 @@ namespace {
 // For answers of the worker, which may be in the middle of a long step.
 constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
+constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
 }  // namespace
@@ -89,6 +90,14 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
     flight.wanted.push_back(leader.at);
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
+  // One that is not admitted yet may have to wait longer than this prompt would.
+  if (!flight.sequence) {
+    auto waiting = self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, kUnadmitted);
+    const Result<protocol::Nothing> waited = co_await waiting;
+    if (waited.ok()) co_return true;
+    const auto still = flights_.find(leading);
+    if (still == flights_.end() || !still->second.sequence) co_return false;
+  }
   auto waiting =
       self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, options_.longest_follow);
   const Result<protocol::Nothing> waited = co_await waiting;
