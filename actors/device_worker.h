@@ -201,6 +201,7 @@ class DeviceWorker : public runtime::Actor {
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
 
   bool step_posted_ = false;
+  bool arrivals_taken_ = false;
   bool reclaiming_ = false;
   bool nothing_to_reclaim_ = false;  // the last reclaim freed nothing, and nothing has changed since
   static constexpr std::chrono::milliseconds kFirstLook{1};
