@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -45,7 +46,7 @@ std::string many_keys(std::size_t count) {
 struct Hostile {
   const char* what;
   const char* path;
-  std::string body;
+  std::function<std::string()> body;
   const char* answer;  // a part of it
 };
 
@@ -53,21 +54,31 @@ std::vector<Hostile> hostile_bodies() {
   const char* completions = "/v1/completions";
   const char* chat = "/v1/chat/completions";
   return {
-      {"keys that collide", completions, R"({"prompt":"x",)" + colliding_members(60'000) + '}', "Hello"},
-      {"many keys", completions, many_keys(90'000), "Hello"},
-      {"too many keys", completions, many_keys(1'900'000), "more than 100000 members of objects"},
-      {"arrays in arrays", completions, std::string(kBodyBytes, '['), "nested deeper than 64"},
-      {"objects in objects", chat, filled("", R"({"a":)", ""), "nested deeper than 64"},
-      {"escapes", completions, filled(R"({"prompt":")", R"(\u0061)", "\"}"), "Hello"},
-      {"bad escapes", "/tokenize", filled(R"({"content":")", R"(\u0061)", "\\x\"}"), "an escape that JSON"},
-      {"an open string", "/tokenize", filled(R"({"content":")", "aaaaaaaa", ""), "a string is not closed"},
-      {"numbers", completions, filled(R"({"prompt":[1)", ",1", "]}", 20'000'000), "more than 2250000 values"},
-      {"token ids", completions, filled(R"({"prompt":[1)", ",1", "]}", 4'000'000), "Hello"},
+      {"keys that collide", completions, [] { return R"({"prompt":"x",)" + colliding_members(60'000) + '}'; },
+       "Hello"},
+      {"many keys", completions, [] { return many_keys(90'000); }, "Hello"},
+      {"too many keys", completions, [] { return many_keys(1'900'000); },
+       "more than 100000 members of objects"},
+      {"arrays in arrays", completions, [] { return std::string(kBodyBytes, '['); }, "nested deeper than 64"},
+      {"objects in objects", chat, [] { return filled("", R"({"a":)", ""); }, "nested deeper than 64"},
+      {"escapes", completions, [] { return filled(R"({"prompt":")", R"(\u0061)", "\"}"); }, "Hello"},
+      {"bad escapes", "/tokenize", [] { return filled(R"({"content":")", R"(\u0061)", "\\x\"}"); },
+       "an escape that JSON"},
+      {"an open string", "/tokenize", [] { return filled(R"({"content":")", "aaaaaaaa", ""); },
+       "a string is not closed"},
+      {"numbers", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 20'000'000); },
+       "more than 2250000 values"},
+      {"token ids", completions, [] { return filled(R"({"prompt":[1)", ",1", "]}", 4'000'000); }, "Hello"},
       {"a message with much else", chat,
-       filled(R"({"messages":[{"role":"user","content":"x","else":[[])", ",[]", "]}]}", 740'000), "Hello"},
+       [] {
+         return filled(R"({"messages":[{"role":"user","content":"x","else":[[])", ",[]", "]}]}", 740'000);
+       },
+       "Hello"},
       {"many parts", chat,
-       filled(R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"})",
-              R"(,{"type":"text","text":"a"})", "]}]}", 1'300'000),
+       [] {
+         return filled(R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"})",
+                       R"(,{"type":"text","text":"a"})", "]}]}", 1'300'000);
+       },
        "Hello"},
   };
 }
@@ -101,16 +112,16 @@ class LoopWatch {
 
 TEST(HttpHostile, OthersAreAnsweredMeanwhile) {
   Served served;
-  const std::vector<Hostile> bodies = hostile_bodies();
   LoopWatch watch(served.loop);
-  for (const Hostile& hostile : bodies) {
+  for (const Hostile& hostile : hostile_bodies()) {
+    const std::string body = hostile.body();
     watch.take_longest_ms();
     std::atomic<bool> answered{false};
     double took_ms = 0;
     std::thread attacker([&] {
       HttpClient client(served.port());
       const auto begin = steady_clock::now();
-      const ClientResponse response = client.post(hostile.path, hostile.body);
+      const ClientResponse response = client.post(hostile.path, body);
       took_ms = ms_since(begin);
       EXPECT_TRUE(response.whole) << hostile.what;
       EXPECT_NE(response.body.find(hostile.answer), std::string::npos)
@@ -130,10 +141,36 @@ TEST(HttpHostile, OthersAreAnsweredMeanwhile) {
     } while (!answered);
     attacker.join();
     std::printf("%-26s %5.1f MB: answered after %6.1f ms, others within %5.1f ms, loop paused %5.1f ms\n",
-                hostile.what, static_cast<double>(hostile.body.size()) / 1e6, took_ms, slowest_ms,
+                hostile.what, static_cast<double>(body.size()) / 1e6, took_ms, slowest_ms,
                 watch.take_longest_ms());
     EXPECT_LT(slowest_ms, duration<double>(kPatience).count() * 1000) << hostile.what;
   }
+}
+
+TEST(HttpHostile, LargeBodiesAloneGoToTheParsers) {
+  Served served;
+  const auto parsed_elsewhere = [&] {
+    std::uint64_t turns = 0;
+    for (const runtime::ActorInfo& actor : served.system.actors()) {
+      if (actor.name == BodyParser::kName) turns += actor.turns;
+    }
+    return turns;
+  };
+  HttpClient client(served.port());
+  const std::uint64_t before = parsed_elsewhere();
+  const std::string chat = R"({"messages":[{"role":"user","content":"hi)";
+  EXPECT_EQ(client.post("/v1/chat/completions", chat + "\"}]}").status, 200);
+  EXPECT_EQ(client.post("/apply-template", chat + "\"}]}").status, 200);
+  EXPECT_EQ(parsed_elsewhere(), before);
+  const std::size_t bytes = HttpOptions().inline_body_bytes + 100;
+  EXPECT_EQ(client.post("/v1/chat/completions", filled(chat, " hi", "\"}]}", bytes)).status, 200);
+  EXPECT_EQ(client.post("/v1/completions", filled(R"({"prompt":")", " hi", "\"}", 3u << 20)).status, 200);
+  EXPECT_EQ(client.post("/apply-template", filled(chat, " hi", "\"}]}", bytes)).status, 200);
+  EXPECT_EQ(client.post("/tokenize", filled(R"({"content":")", " hi", "\"}", bytes)).status, 200);
+  EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]}", bytes)).status, 200);
+  EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]", bytes)).status, 400);
+  // A turn is counted when it has ended, and its answer leaves before.
+  EXPECT_TRUE(eventually([&] { return parsed_elsewhere() == before + 6; })) << parsed_elsewhere() - before;
 }
 
 TEST(HttpHostile, ClientsThatLeaveWhileTheirBodyIsParsed) {
