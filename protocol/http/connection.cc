@@ -213,33 +213,28 @@ HttpResponse response_of(const Result<Answer<T>>& answer, Body body) {
 }  // namespace
 
 Task<bool> Connection::answer_tokens(Exchange& exchange) {
-  const std::string body = std::move(exchange.request().body);
-  const RequestLimits& limits = context_->options.request;
-  HttpResponse response;
-  std::optional<ApiError> refused;
-  TokenizeRequest tokenize;
-  DetokenizeRequest detokenize;
-  RenderRequest render;
-  try {
-    if (exchange.route() == Route::kTokenize) tokenize = read_tokenize(body, limits);
-    if (exchange.route() == Route::kDetokenize) detokenize = read_detokenize(body, limits);
-    if (exchange.route() == Route::kApplyTemplate) render = read_apply_template(body, limits);
-  } catch (const BadRequest& bad) {
-    refused = bad.error();
+  auto parsing =
+      context_->bodies.parse(exchange.route(), std::move(exchange.request().body), exchange.wire().gone());
+  std::optional<ParsedBody> parsed = co_await parsing;
+  if (!parsed) {
+    exchange.record().outcome = "client_left";
+    exchange.record().status = kClientLeft;
+    co_return false;
   }
-  if (refused) {
+  HttpResponse response;
+  if (const auto* refused = std::get_if<ApiError>(&*parsed)) {
     response = error_response(*refused);
-  } else if (exchange.route() == Route::kTokenize) {
-    const bool pieces = tokenize.with_pieces;
-    auto asking = context_->service.tokenize(std::move(tokenize));
+  } else if (auto* tokenize = std::get_if<TokenizeRequest>(&*parsed)) {
+    const bool pieces = tokenize->with_pieces;
+    auto asking = context_->service.tokenize(std::move(*tokenize));
     const Result<Answer<Tokenized>> answer = co_await asking;
     response = response_of(answer, [&](const Tokenized& found) { return tokenize_body(found, pieces); });
-  } else if (exchange.route() == Route::kDetokenize) {
-    auto asking = context_->service.detokenize(std::move(detokenize));
+  } else if (auto* detokenize = std::get_if<DetokenizeRequest>(&*parsed)) {
+    auto asking = context_->service.detokenize(std::move(*detokenize));
     const Result<Answer<Detokenized>> answer = co_await asking;
     response = response_of(answer, detokenize_body);
   } else {
-    auto asking = context_->service.render(std::move(render));
+    auto asking = context_->service.render(std::get<RenderRequest>(std::move(*parsed)));
     const Result<Answer<Rendered>> answer = co_await asking;
     response = response_of(answer, apply_template_body);
   }

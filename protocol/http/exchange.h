@@ -18,6 +18,9 @@
 
 namespace reprise::protocol {
 
+/// The status in the log of a request whose client did not wait for one, as nginx has it.
+inline constexpr int kClientLeft = 499;
+
 class Exchange {
  public:
   Exchange(ServerContext& context, Wire& wire, HttpRequest request);

@@ -15,7 +15,6 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr int kClientLeft = 499;         // for the log, as nginx has it
 constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the template has opened
 
 std::int64_t seconds_since_1970() {
@@ -53,14 +52,20 @@ Task<bool> Generation::run() {
   if (context_.generations >= context_.options.requests) {
     refused = too_many_requests(context_.options.requests);
   } else {
-    Outcome<ApiRequest, ApiError> parsed =
-        parse_api_request(kind, exchange_.request().body, context_.options.request);
-    if (parsed) {
-      request_ = std::move(*parsed);
+    auto parsing = context_.bodies.parse(exchange_.route(), std::move(exchange_.request().body),
+                                         exchange_.wire().gone());
+    std::optional<ParsedBody> parsed = co_await parsing;
+    if (!parsed) {
+      auto giving_up = give_up();
+      const bool goes_on = co_await giving_up;
+      co_return goes_on;
+    }
+    if (auto* request = std::get_if<ApiRequest>(&*parsed)) {
+      request_ = std::move(*request);
       const bool room = request_.reply.prompts <= context_.options.requests - context_.generations;
       if (!room) refused = too_many_requests(context_.options.requests);
     } else {
-      refused = parsed.error();
+      refused = std::get<ApiError>(std::move(*parsed));
     }
   }
   std::string().swap(exchange_.request().body);  // may be large, and a reply may take long

@@ -21,9 +21,10 @@ struct HttpOptions {
 
   std::size_t header_bytes = 16u << 10;
   std::size_t body_bytes = 32u << 20;
-  std::size_t pipelined_bytes = 64u << 10;  // of further requests, read while one is being answered
-  std::uint32_t connections = 1024;         // more wait in the system's backlog
-  std::uint32_t requests = 512;             // being generated at once; more are refused with 429
+  std::size_t inline_body_bytes = 64u << 10;  // larger bodies are parsed away from the server's loop
+  std::size_t pipelined_bytes = 64u << 10;    // of further requests, read while one is being answered
+  std::uint32_t connections = 1024;           // more wait in the system's backlog
+  std::uint32_t requests = 512;               // being generated at once; more are refused with 429
 
   std::chrono::milliseconds idle_timeout{75'000};  // between requests
   std::chrono::milliseconds header_timeout{

@@ -16,7 +16,11 @@ const ReplyFormat& FormatCache::of(const ModelCard& card) {
 
 ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
                              runtime::HomePtr loop)
-    : options(std::move(given)), service(engine), system(actors), home(std::move(loop)) {
+    : options(std::move(given)),
+      service(engine),
+      system(actors),
+      home(std::move(loop)),
+      bodies(actors, options.inline_body_bytes, options.request) {
   std::random_device device;
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
 #include "protocol/reply_format.h"
@@ -40,6 +41,7 @@ struct ServerContext {
   Service& service;
   runtime::System& system;
   const runtime::HomePtr home;  // of connections: the server's loop
+  BodyParsers bodies;
   HttpMetrics metrics;
   std::uint32_t generations = 0;  // under way
   bool draining = false;          // no further requests on open connections

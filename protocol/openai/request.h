@@ -57,7 +57,10 @@ ApiRequest read_completion_request(const Json& body, const RequestLimits& limits
 /// A list of token ids. Throws BadRequest.
 TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits);
 
+/// Whether token ids, of which there may be many, come on top of a body's other values.
+enum class BodyHolds : std::uint8_t { kText, kTokenIds };
+
 /// Parses a body that must be an object. Throws BadRequest.
-Json parse_body(std::string_view body, const RequestLimits& limits);
+Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds);
 
 }  // namespace reprise::protocol
