@@ -160,6 +160,10 @@ void FakeService::set_chat_template(std::string source) {
   const std::lock_guard lock(mutex_);
   chat_template_ = std::move(source);
 }
+void FakeService::set_ask_failure(std::optional<runtime::ErrorCode> failure) {
+  const std::lock_guard lock(mutex_);
+  ask_failure_ = failure;
+}
 std::vector<GenerateRequest> FakeService::requests() const {
   const std::lock_guard lock(mutex_);
   return requests_;
@@ -178,13 +182,20 @@ runtime::StreamReader<Event> FakeService::generate(GenerateRequest request) {
   return std::move(reader);
 }
 
+template <class T>
+runtime::Ask<Answer<T>> FakeService::answer(Answer<T> value) const {
+  const std::lock_guard lock(mutex_);
+  return runtime::Ask<Answer<T>>(ask_failure_ ? Result<Answer<T>>(*ask_failure_)
+                                              : Result<Answer<T>>(std::move(value)));
+}
+
 runtime::Ask<Answer<Tokenized>> FakeService::tokenize(TokenizeRequest request) {
   Tokenized answer;  // one token a byte
   for (const char c : request.text) {
     answer.tokens.push_back(static_cast<unsigned char>(c));
     answer.pieces.push_back(std::string(1, c));
   }
-  return runtime::Ask<Answer<Tokenized>>(Result<Answer<Tokenized>>(std::move(answer)));
+  return this->answer<Tokenized>(std::move(answer));
 }
 
 runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest request) {
@@ -196,12 +207,12 @@ runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest requ
     }
     std::get<Detokenized>(answer).text += static_cast<char>(id);
   }
-  return runtime::Ask<Answer<Detokenized>>(Result<Answer<Detokenized>>(std::move(answer)));
+  return this->answer<Detokenized>(std::move(answer));
 }
 
 runtime::Ask<Answer<Rendered>> FakeService::render(RenderRequest request) {
   Answer<Rendered> answer = Rendered{request.chat.messages.dump() + "<|im_start|>assistant\n"};
-  return runtime::Ask<Answer<Rendered>>(Result<Answer<Rendered>>(std::move(answer)));
+  return this->answer<Rendered>(std::move(answer));
 }
 
 std::vector<ModelCard> FakeService::models() const {
