@@ -37,14 +37,6 @@ Usage usage_of(std::uint32_t completion_tokens) {
           .timing = {.queued_ms = 1.5, .prefill_ms = 2.25, .first_token_ms = 4, .decode_ms = 8}};
 }
 
-std::string last_words(const GenerateRequest& request) {
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
-  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
-  if (chat == nullptr || chat->messages.size() == 0) return {};
-  const std::string* content = chat->messages.as_array().back().find_string("content");
-  return content == nullptr ? std::string() : *content;
-}
-
 SharedTokens tokens_of(const GenerateRequest& request) {
   if (const auto* tokens = std::get_if<TokenList>(&request.prompt)) return share(*tokens);
   return share(TokenList(kPromptTokens, 7));
@@ -120,6 +112,14 @@ Script reply_with(const GenerateRequest& request, const std::vector<std::string>
   return script;
 }
 
+std::string last_words(const GenerateRequest& request) {
+  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  if (chat == nullptr || chat->messages.size() == 0) return {};
+  const std::string* content = chat->messages.as_array().back().find_string("content");
+  return content == nullptr ? std::string() : *content;
+}
+
 Script default_script(const GenerateRequest& request) {
   const std::string words = last_words(request);
   const auto asks = [&](std::string_view what) { return words.find(what) != std::string::npos; };
@@ -142,6 +142,7 @@ Script default_script(const GenerateRequest& request) {
     script.resize(4);
     script.push_back(failure(ServiceErrorCode::kInternal, "the device is on fire"));
   }
+  if (asks("wait half way")) script.insert(script.begin() + 3, Hold{});
   if (asks("wait in the queue")) script.insert(script.begin(), Hold{});
   return script;
 }

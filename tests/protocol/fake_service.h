@@ -83,8 +83,11 @@ class FakeService : public Service {
 /// Admitted, Started, one delta for each text, Finished and Done, for each of the request's choices.
 Script reply_with(const GenerateRequest& request, const std::vector<std::string>& texts,
                   FinishReason reason = FinishReason::kStop);
+/// Of the prompt's text, or of the chat's last message.
+std::string last_words(const GenerateRequest& request);
 /// Answers by the last words of the prompt, so that a client in another process can choose: "call a tool",
-/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue"; else "Hello, world!".
+/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue", "wait half way" (behind the
+/// first word); else "Hello, world!".
 Script default_script(const GenerateRequest& request);
 
 }  // namespace reprise::protocol
