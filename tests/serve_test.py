@@ -277,7 +277,16 @@ class Configuration(unittest.TestCase):
                             ("[http]\nport = 'x'\n", ("line 2", "http.port")),
                             ("[http]\nport = 99999\n", ("line 2", "http.port", "65535")),
                             ("[http\n", ("line 1",)),
-                            ("[[models]]\nnmae = 'x'\n", ("line 2", "models.nmae"))]:
+                            ("[[models]]\nnmae = 'x'\n", ("line 2", "models.nmae")),
+                            ("[[keys]]\nrequests = 5\n", ("line 1", "tenant")),
+                            ("[[keys]]\ntenant = 'a'\nrequest = 5\n", ("line 3", "keys.request")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1.5\n", ("line 3", "keys.requests")),
+                            ("[[keys]]\ntenant = 'a'\nstate_share = 1.5\n", ("line 3", "keys.state_share")),
+                            ("[[keys]]\ntenant = 'a'\npriority = 'urgent'\n", ("line 3", "keys.priority")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n", ("line 1", "no key of a tenant 'a'")),
+                            ("[[keys]]\nkey = 'short'\n", ("line 1", "at least 8 bytes")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n[[keys]]\ntenant = 'a'\nrequests = 2\n",
+                             ("line 4", "twice"))]:
             done = self.with_file(text)
             self.assertEqual(done.returncode, 2)
             for word in words:
@@ -306,6 +315,33 @@ class Configuration(unittest.TestCase):
                 logs = server.process.stderr.read()
                 self.assertIn("path=/v1/models status=401", logs)
                 self.assertNotIn(secret, logs)
+
+    def test_tenants_come_from_the_file_and_their_keys_are_not_shown(self):
+        text = ("[[keys]]\nkey = 'a-secret-of-ops'\ntenant = 'ops'\noperator = true\n"
+                "[[keys]]\nkey = 'a-secret-of-acme'\ntenant = 'acme'\nrequests = 3\ntokens_per_minute = 1000\n"
+                "state_share = 0.25\npriority = 'low'\n"
+                "[[keys]]\nkey = 'a-secret-of-nobody'\nrequests = 1\n")
+        shown = self.with_file(text, "--print-config")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertNotIn("a-secret", shown.stdout + shown.stderr)
+        for line in ('tenant = "acme"', "operator = true", "requests = 3", "tokens_per_minute = 1000", "state_share = 0.25",
+                     'priority = "low"'):
+            self.assertIn(line + "\n", shown.stdout)
+        again = self.with_file(shown.stdout, "--print-config")
+        self.assertIn('tenant = "acme"\noperator = false\nrequests = 3\n', again.stdout)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            with Server("--config", file.name) as server:
+                for secret, status in [("ops", 200), ("acme", 403), ("nobody", 403)]:
+                    key = {"Authorization": "Bearer a-secret-of-" + secret}
+                    self.assertEqual(server.request("GET", "/metrics", headers=key)[0].status, status)
+                server.wait_until_ready()
+                body = json.dumps({"prompt": [1, 2], "n": 2, "max_tokens": 1})
+                key = {"Authorization": "Bearer a-secret-of-nobody"}
+                response, answer = server.request("POST", "/v1/completions", body=body, headers=key)
+                self.assertEqual(response.status, 400)
+                self.assertEqual(json.loads(answer)["error"]["code"], "too_many")
 
     def test_unknown_option(self):
         failed = subprocess.run([PROGRAM, "serve", "--no-such-option"], capture_output=True, timeout=10)

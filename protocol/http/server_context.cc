@@ -1,5 +1,6 @@
 #include "protocol/http/server_context.h"
 
+#include <algorithm>
 #include <random>
 #include <string_view>
 
@@ -20,7 +21,8 @@ ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System
       service(engine),
       system(actors),
       home(std::move(loop)),
-      bodies(actors, options.inline_body_bytes, options.request) {
+      bodies(actors, options.inline_body_bytes, options.request),
+      body_budget(std::max(options.bodies_bytes, options.body_bytes)) {
   std::random_device device;
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }
