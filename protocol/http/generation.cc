@@ -1,5 +1,6 @@
 #include "protocol/http/generation.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "protocol/http/prompt_merge.h"
@@ -54,6 +55,13 @@ ApiError shutting_down() {
           .message = "the server is shutting down",
           .code = "shutting_down",
           .retry_after = std::chrono::seconds(5)};
+}
+
+// A key's own is what its requests have where they ask for none, and the highest that they get.
+Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
+  const Priority highest =
+      tenant.priority.value_or(tenant.name.empty() ? Priority::kHigh : Priority::kNormal);
+  return std::min(highest, asked.value_or(tenant.priority.value_or(Priority::kNormal)));
 }
 
 }  // namespace
@@ -116,6 +124,9 @@ Task<bool> Generation::run() {
 
   request_.generate.id = exchange_.id();
   request_.generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
+  request_.generate.tenant = tenant_.name;
+  request_.generate.tenant_share = tenant_.state_share;
+  request_.generate.priority = priority_for(tenant_, request_.priority);
   exchange_.record().stream = request_.reply.stream;
   exchange_.record().model = request_.generate.model;
 

@@ -5,7 +5,10 @@
 // Threading: a plain value.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "protocol/priority.h"
 
 namespace reprise::protocol {
 
@@ -16,8 +19,9 @@ struct Tenant {
   bool is_operator = false;             // may read /metrics
   std::uint32_t requests = 0;           // being generated at once, each choice of each prompt; 0: no limit
   std::uint64_t tokens_per_minute = 0;  // computed of prompts, and generated; 0: no limit
-  double state_share = 0;               // of the memory for sequences and snapshots, up to 1; 0: no limit
-  std::string priority = "normal";      // or "low", "high"
+  double state_share = 0;  // of the memory for states, held by its sequences, up to 1; 0: no limit
+  /// Of its requests, and the highest that one may ask for. Without keys everybody may ask for any.
+  std::optional<Priority> priority{};
 };
 
 }  // namespace reprise::protocol

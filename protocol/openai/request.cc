@@ -102,6 +102,11 @@ ApiRequest read_common(const Fields& fields, const RequestLimits& limits) {
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }
+  if (const std::string* word = fields.string("priority", limits.label_bytes)) {
+    request.priority = priority_of(*word);
+    if (!request.priority)
+      refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
+  }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) request.cache_salt = *salt;
   if (const auto most = fields.integer("max_tokens", 1, limits.max_tokens)) {
     generate.max_tokens = static_cast<std::uint32_t>(*most);

@@ -5,10 +5,12 @@
 // answer and is not supported is refused by its name, never ignored (protocol/openai/unsupported.h). Wrong
 // types and values are refused with the field's name and the reason.
 //
-// What is left to whoever calls: the request's id, its name space, and the opening of a forced tool call.
+// What is left to whoever calls: the request's id, its name space, its tenant and priority, and the opening
+// of a forced tool call.
 //
 // Threading: pure functions.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +48,7 @@ struct ApiRequest {
   std::vector<Prompt> further_prompts{};  // of a completion: each is to be answered as generate.prompt is
   ReplyOptions reply{};
   std::string cache_salt{};
+  std::optional<Priority> priority{};
 };
 
 Outcome<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_view body,

@@ -119,6 +119,33 @@ TEST(HttpTenants, RequestsAtOnceAreLimitedByKey) {
   EXPECT_EQ(code_of(never), "too_many");
 }
 
+TEST(HttpTenants, PrioritiesAndSharesReachTheEngine) {
+  Served served(with_tenants({.name = "a", .state_share = 0.25, .priority = Priority::kLow}));
+  HttpClient client(served.port());
+  const auto ask = [&](const char* key, const std::string& more) {
+    const ClientResponse answer =
+        client.post("/v1/completions", R"({"prompt":"x")" + more + "}", bearer(key));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return served.service.requests().back();
+  };
+  const GenerateRequest own = ask("secret-of-a", "");
+  EXPECT_EQ(own.tenant, "a");
+  EXPECT_EQ(own.tenant_share, 0.25);
+  EXPECT_EQ(own.priority, Priority::kLow);
+  EXPECT_EQ(ask("secret-of-a", R"(,"priority":"high")").priority, Priority::kLow) << "no more than the key's";
+  EXPECT_EQ(ask("secret-of-b", "").priority, Priority::kNormal);
+  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"high")").priority, Priority::kNormal);
+  EXPECT_EQ(ask("secret-of-b", R"(,"priority":"low")").priority, Priority::kLow);
+  const ClientResponse odd =
+      client.post("/v1/completions", R"({"prompt":"x","priority":"urgent"})", bearer("secret-of-b"));
+  EXPECT_EQ(odd.status, 400);
+  EXPECT_NE(odd.body.find("priority: must be"), std::string::npos) << odd.body;
+  Served open_house{HttpOptions{}};
+  HttpClient anybody(open_house.port());
+  EXPECT_EQ(anybody.post("/v1/completions", R"({"prompt":"x","priority":"high"})").status, 200);
+  EXPECT_EQ(open_house.service.requests().back().priority, Priority::kHigh);
+}
+
 TEST(HttpTenants, TokensAMinuteAreLimitedByKey) {
   Served served(with_tenants({.name = "a", .tokens_per_minute = 5}));
   HttpClient client(served.port());
@@ -163,7 +190,7 @@ TEST(HttpTenants, MetricsAreForOperators) {
 TEST(KeyRing, TenantsAreDescribedByName) {
   KeyRing keys;
   ASSERT_EQ(keys.add("secret-one acme\nsecret-two acme\nsecret-three"), "");
-  EXPECT_EQ(keys.describe({.name = "acme", .requests = 3, .priority = "high"}), "");
+  EXPECT_EQ(keys.describe({.name = "acme", .requests = 3, .priority = Priority::kHigh}), "");
   EXPECT_EQ(keys.describe({.name = "nobody"}), "there is no key of a tenant 'nobody'");
   EXPECT_EQ(keys.tenant_of("secret-one"), keys.tenant_of("secret-two"));
   EXPECT_EQ(keys.tenant_of("secret-two")->requests, 3u);

@@ -175,9 +175,8 @@ class FileReader {
     } else if (name == "state_share") {
       key.tenant.state_share = number(0, 1, "must be a number from 0 (no limit) to 1");
     } else if (name == "priority") {
-      key.tenant.priority = text();
-      const std::string& word = key.tenant.priority;
-      if (word != "low" && word != "normal" && word != "high") bad("must be low, normal or high");
+      key.tenant.priority = protocol::priority_of(text());
+      if (!key.tenant.priority) bad("must be low, normal or high");
     } else {
       refuse(value.source(), "unknown key 'keys." + name + "'");
     }

@@ -26,7 +26,8 @@ std::string print_key_tables(const std::vector<KeyTable>& tables) {
     out += "tokens_per_minute = " + std::to_string(tenant.tokens_per_minute) + "\n";
     out += "state_share = ";
     protocol::append_json_double(out, tenant.state_share, false);
-    out += "\npriority = \"" + tenant.priority + "\"\n";
+    out += "\n";
+    if (tenant.priority) out += "priority = \"" + std::string(name_of(*tenant.priority)) + "\"\n";
   }
   return out;
 }
