@@ -13,15 +13,16 @@ class BoundedCount : public std::enable_shared_from_this<BoundedCount> {
  public:
   explicit BoundedCount(std::uint32_t most) : most_(most) {}
 
-  /// Null: there are as many as there may be.
-  std::shared_ptr<void> take() {
+  /// For `weight` of them. Null: there would be more than there may be.
+  std::shared_ptr<void> take(std::uint32_t weight = 1) {
     // relaxed: only the number matters.
-    if (now_.fetch_add(1, std::memory_order_relaxed) >= most_) {
-      now_.fetch_sub(1, std::memory_order_relaxed);
+    if (now_.fetch_add(weight, std::memory_order_relaxed) + weight > most_) {
+      now_.fetch_sub(weight, std::memory_order_relaxed);
       return nullptr;
     }
-    return std::shared_ptr<void>(
-        this, [count = shared_from_this()](void*) { count->now_.fetch_sub(1, std::memory_order_relaxed); });
+    return std::shared_ptr<void>(this, [count = shared_from_this(), weight](void*) {
+      count->now_.fetch_sub(weight, std::memory_order_relaxed);
+    });
   }
   std::uint32_t now() const { return now_.load(std::memory_order_relaxed); }
 

@@ -1,5 +1,8 @@
 #include "actors/engine.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace reprise::actors {
 
 using protocol::Event;
@@ -49,17 +52,23 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     writer.close();
   };
   auto found = find_model(*directory_, request.model);
-  std::shared_ptr<void> slot = running_->take();
+  const std::uint32_t choices = std::clamp(request.n, 1U, options_.requests.most_choices);
+  std::shared_ptr<void> slot = running_->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
     refuse({ServiceErrorCode::kOverloaded, "too many requests at once", "", std::chrono::seconds(1)});
   } else {
     try {
+      const std::hash<std::string> number;
+      const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
+      const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       requests_->add(system_.spawn<RequestActor>(
           {}, RequestJob{.request = std::move(request),
                          .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
                          .out = std::move(writer),
+                         .tenant = tenant,
+                         .group = group,
                          .slot = std::move(slot),
                          .idle_slot = idle_->take()}));
     } catch (const std::exception& error) {

@@ -92,6 +92,8 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
   list.gauge("cache_budget_bytes", "Memory that entries may hold.", read(registry.budget_bytes), of);
   list.counter("cache_verified_total", "Hits recomputed cold.", read(registry.verified), of);
   list.counter("cache_mismatches_total", "Of these, how many differed.", read(registry.mismatches), of);
+  list.counter("cache_unverified_total", "Hits that were to be recomputed and could not be.",
+               read(registry.unverified), of);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 // For answers of the worker, which may be in the middle of a long step.
 constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
+constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
 }  // namespace
@@ -97,6 +98,14 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
     flight.wanted.push_back(leader.at);
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
+  // One that is not admitted yet may have to wait longer than this prompt would.
+  if (!flight.sequence) {
+    auto waiting = self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, kUnadmitted);
+    const Result<protocol::Nothing> waited = co_await waiting;
+    if (waited.ok()) co_return true;
+    const auto still = flights_.find(leading);
+    if (still == flights_.end() || !still->second.sequence) co_return false;
+  }
   auto waiting =
       self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, options_.longest_follow);
   const Result<protocol::Nothing> waited = co_await waiting;
@@ -181,7 +190,7 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
   const EntryId lease = std::exchange(flight.lease, 0);
   if (lease == 0) return;
   if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(*snapshot);
-  if (failed == MissReason::kNone) return;
+  if (failed == MissReason::kNone || failed == MissReason::kNoMemory) return;
   if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
     if (cache_.remove(entry->id, failed)) drop_later(entry->snapshot);
   }
@@ -259,12 +268,9 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {
-  const Found found = cache_.lookup(dropped.name_space, *dropped.tokens, 0, now());
-  if (!found.restore) return;
-  const std::optional<std::uint64_t> orphan = cache_.release(found.restore->entry);
-  if (orphan) drop_later(*orphan);
-  if (found.restore->at == dropped.length && cache_.remove(found.restore->entry, MissReason::kCorrupt)) {
-    drop_later(found.restore->snapshot);
+  const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
+  for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
+    drop_later(snapshot);
   }
   publish();
 }

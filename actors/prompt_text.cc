@@ -128,7 +128,7 @@ protocol::Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::G
   }
   std::uint64_t room = context - tokens->size();
   // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
-  const std::uint64_t most = model.most_tokens();
+  const std::uint64_t most = model.most_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
   prepared.max_tokens =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));

@@ -280,6 +280,50 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
   expect_nothing_held(harness);
 }
 
+// Before the answer ends, even where no idle time is left.
+TEST_P(StressTest, EveryHitIsVerifiedInline) {
+  EngineOptions wish = options();
+  wish.requests.verify_share = 1;
+  wish.requests.verify_inline = true;
+  wish.most_idle = 0;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(300, 6);
+  const Reply good = harness.ask(prompt);
+  EXPECT_EQ(harness.figure("cache_verified_total"), 0);
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) EXPECT_TRUE(harness.ask(prompt).choices == good.choices);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(harness.figure("cache_verified_total"), 20);
+  EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kWrongBits});
+  const Reply wrong = harness.ask(prompt);
+  ASSERT_TRUE(wrong.error.has_value()) << "a wrong state was served and nobody said so";
+  EXPECT_EQ(wrong.error->code, protocol::ServiceErrorCode::kInternal);
+  EXPECT_FALSE(wrong.done);
+  EXPECT_EQ(harness.figure("cache_mismatches_total"), 1);
+  // What is said to be wrong is not used again; the rest of what was damaged goes the same way.
+  Reply again;
+  for (int i = 0; i < 20 && (i == 0 || again.error); ++i) again = harness.ask(prompt);
+  EXPECT_TRUE(again.choices == good.choices);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
+  EngineOptions wish = options();
+  wish.requests.verify_share = 1;
+  wish.most_idle = 0;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(300, 6);
+  harness.ask(prompt);
+  harness.ask(prompt);
+  EXPECT_TRUE(harness.eventually([&] { return harness.figure("cache_unverified_total") == 1; }));
+  EXPECT_EQ(harness.figure("cache_verified_total"), 0);
+}
+
 TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   EngineOptions wish = options();
   wish.longest_step = 1500ms;

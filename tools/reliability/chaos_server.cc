@@ -169,6 +169,7 @@ int run(int argc, char** argv) {
   options.worker.obey_faults = true;
   options.registry.budget_bytes = budget_mb << 20;
   options.requests.verify_share = 1;
+  options.requests.verify_inline = true;
   options.requests.longest_wait = 20s;
   options.most_reloads = 1'000'000;
   options.longest_step = std::chrono::milliseconds(static_cast<std::int64_t>(longest_step * 1000));

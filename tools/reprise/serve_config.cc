@@ -204,6 +204,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru or forks");
   table.number("cache.verify_percent", "--cache-verify-percent", config.cache.verify_percent, 0, 100,
                "Hits that are computed again in idle time and compared");
+  table.toggle("cache.verify_inline", "--cache-verify-inline", "true", config.cache.verify_inline,
+               "Compare before the answer ends; all hits, where no percentage is set");
   table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", config.cache.idle_prefill,
                "Do not prefill the next turn's history in idle time");
   table.number("queue.length", "--queue-length", config.queue.length, 1, 1'000'000,

@@ -31,6 +31,7 @@ struct CacheConfig {
   std::chrono::milliseconds ttl{0};  // 0: for ever
   std::string policy = "forks";
   std::uint32_t verify_percent = 0;
+  bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
 };
 
