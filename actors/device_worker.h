@@ -66,7 +66,7 @@ class DeviceWorker : public runtime::Actor {
       runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                         protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
                         protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::Prefill, protocol::AddCheckpoint,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill, protocol::AddCheckpoint,
                         protocol::Decode, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
@@ -83,6 +83,7 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::SnapshotKv job, runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply);
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);
+  protocol::Dropped on(protocol::DropAdopted job);
   void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);

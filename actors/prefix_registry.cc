@@ -1,6 +1,7 @@
 #include "actors/prefix_registry.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "runtime/wait.h"
 
@@ -27,7 +28,13 @@ PrefixRegistry::PrefixRegistry(RegistryOptions options)
 }
 
 void PrefixRegistry::on_start() {
+  publish();
   launch(expire_now_and_then());
+  if (options_.supervisor) options_.supervisor.tell(RegistryStarted{options_.model});
+}
+
+protocol::Nothing PrefixRegistry::on(protocol::InjectCrash) {
+  throw std::runtime_error("a crash of a registry was injected");
 }
 
 CacheTime PrefixRegistry::now() const {
@@ -36,7 +43,8 @@ CacheTime PrefixRegistry::now() const {
 
 void PrefixRegistry::on(BindRegistry bind) {
   worker_ = std::move(bind.worker);
-  generation_ = bind.generation;
+  generation_ = bind.arch.generation;
+  worker_.tell(protocol::DropAdopted{bind.arch});  // before this one adopts anything
   adopted_bytes_ = 0;
   cache_.clear();
   for (auto& [number, flight] : flights_) {

@@ -8,7 +8,7 @@
 // Lifetimes, without relying on any order between senders
 //   A sequence lives from Opened to CloseSequence.
 //   A snapshot belongs to the sequence it was taken of and goes with it, until AdoptKvSnapshot has answered;
-//   from then on until DropKvSnapshot it belongs to the registry.
+//   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
 //   Drops are idempotent and answer after a fault too.
 //
 // Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
@@ -210,6 +210,12 @@ struct DropKvSnapshot {
   SnapshotId snapshot;
 };
 
+/// From a registry that begins with nothing: all that was adopted of this model goes.
+struct DropAdopted {
+  using Reply = Dropped;
+  ArchId arch;
+};
+
 struct Reclaimed {
   std::uint64_t freed_bytes = 0;
   std::uint32_t entries = 0;
@@ -288,6 +294,13 @@ struct Memory {
 };
 struct QueryMemory {
   using Reply = Memory;
+};
+
+/// For tests: a handler of one of the engine's actors throws. Obeyed where faults are.
+struct InjectCrash {
+  using Reply = Nothing;
+  enum class Where : std::uint8_t { kTexts, kRegistries, kDevice, kSupervisor };
+  Where where = Where::kTexts;
 };
 
 /// For tests of what happens when things break. A worker obeys only if it was made to.

@@ -36,13 +36,6 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
     const auto bytes = static_cast<std::uint64_t>(harness.figure("state_used_bytes") - before);
     return bytes;
   }
-  static void expect_nothing_held(EngineHarness& harness) {
-    for (const char* held :
-         {"sequences", "cache_leases", "cache_flights", "requests_running", "requests_waiting"}) {
-      EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
-          << held << ": " << harness.figure(held);
-    }
-  }
 };
 
 TEST_P(ChoicesTest, InAMemoryThatIsFullOfSnapshots) {

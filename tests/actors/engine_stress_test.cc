@@ -3,7 +3,7 @@
 #include <atomic>
 #include <future>
 
-#include "../gpu/scarce_memory.h"
+#include "gpu/scarce_memory.h"
 #include "engine_harness.h"
 
 namespace reprise::actors {
@@ -16,25 +16,6 @@ class StressTest : public testing::TestWithParam<std::string> {
   }
   bool grid() const { return GetParam() != "cpu"; }
   std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
-
-  /// As a client does that is told to come back later.
-  static Reply ask_until_available(EngineHarness& harness, const TokenList& prompt,
-                                   std::uint32_t max_tokens) {
-    for (int tries = 0;; ++tries) {
-      Reply reply = harness.ask(prompt, max_tokens);
-      const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
-      if (!later || tries == 1000) return reply;
-      std::this_thread::sleep_for(5ms);
-    }
-  }
-
-  static void expect_nothing_held(EngineHarness& harness) {
-    for (const char* held :
-         {"sequences", "cache_leases", "cache_flights", "requests_running", "requests_waiting"}) {
-      EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
-          << held << ": " << harness.figure(held);
-    }
-  }
 };
 
 TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {

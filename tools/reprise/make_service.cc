@@ -23,6 +23,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
+  options.longest_step = config.longest_step;
   options.cache = config.cache.enabled;
   options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;

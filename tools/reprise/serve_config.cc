@@ -196,6 +196,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number(
       "engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
       "MiB for sequences and snapshots, 0: half of the memory that is free; on a GPU all that weights leave");
+  table.seconds("engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
+                "Before a step of the device counts as a hang; large weights and slow devices have longer");
 
   table.toggle("cache.enabled", "--no-cache", "false", config.cache.enabled, "Compute every prompt anew");
   table.number("cache.budget_mb", "--cache-budget-mb", config.cache.budget_mb, 0, kAny,
