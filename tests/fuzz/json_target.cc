@@ -73,7 +73,7 @@ void walk(const models::Json& value) {
 
 void fuzz_json(std::string_view input) {
   const auto value = protocol::Json::parse(input, {.depth = kDepth});
-  const protocol::JsonFault fault = protocol::diagnose_json(input, kDepth);
+  const protocol::JsonFault fault = protocol::diagnose_json(input, {.depth = kDepth});
   REPRISE_CHECK(fault.offset <= input.size(), "a fault behind the text");
   if (!value.ok()) {
     REPRISE_CHECK(!value.error().message.empty(), "a refusal without a reason");
