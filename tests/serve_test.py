@@ -194,19 +194,27 @@ class Completions(unittest.TestCase):
             self.assertIn(word, answer["error"]["message"])
 
     def test_clients_that_leave_free_their_sequences(self):
-        body = json.dumps(dict(prompt=[5, 6, 7], max_tokens=400, ignore_eos=True, stream=True)).encode()
-        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
-        for i in range(20):
+        """In any phase: while they stream, are queued, or wait for several choices of several prompts."""
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        for i in range(24):
+            prompt = [5, 6, 7 + i] if i % 3 else [[5, 6, 7 + i], [8, 9 + i]]
+            body = json.dumps(dict(prompt=prompt, n=1 + 7 * (i % 2), max_tokens=400, ignore_eos=True,
+                                   stream=i % 4 != 0)).encode()
             with self.server.connect() as connection:
-                connection.sendall(head + body)
-                if i % 2:
+                connection.sendall(head % len(body) + body)
+                if i % 4 == 1:
                     connection.recv(100)
+                elif i % 4 == 2:
+                    time.sleep(0.03)
+                elif i % 4 == 3:
+                    connection.sendall(b"junk " * 40_000)
         limit = time.monotonic() + 30
+        held = (b"reprise_sequences", b"reprise_requests_waiting", b"reprise_http_generations")
         while True:
             _, metrics = self.server.request("GET", "/metrics")
-            if b"reprise_http_generations 0\n" in metrics:
+            if all(name + b" 0\n" in metrics for name in held):
                 break
-            self.assertLess(time.monotonic(), limit)
+            self.assertLess(time.monotonic(), limit, metrics.decode())
             time.sleep(0.02)
 
 
