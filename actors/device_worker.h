@@ -62,12 +62,12 @@ class DeviceWorker : public runtime::Actor {
  public:
   struct RunStep {};
   struct StepDone {};
-  using Accepts =
-      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                        protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-                        protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill, protocol::AddCheckpoint,
-                        protocol::Decode, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
+  using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                                    protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
+                                    protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill,
+                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
+                                    protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
