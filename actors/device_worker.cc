@@ -1,6 +1,6 @@
-// Jobs on models, sequences and snapshots. The jobs that give a sequence work are in device_worker_jobs.cc,
-// steps in device_worker_step.cc, ends and faults in device_worker_faults.cc, and how memory is found in
-// device_worker_memory.cc.
+// Jobs on models and sequences. Those on snapshots are in device_worker_snapshots.cc, those that give a
+// sequence work in device_worker_jobs.cc, steps in device_worker_step.cc, ends and faults in
+// device_worker_faults.cc, and how memory is found in device_worker_memory.cc.
 
 #include "actors/device_worker.h"
 
@@ -8,7 +8,6 @@
 
 #include "actors/grid_model.h"
 #include "models/compute_options.h"
-#include "protocol/token_hash.h"
 
 namespace reprise::actors {
 
@@ -146,17 +145,18 @@ void DeviceWorker::on(protocol::OpenSequence job,
   LoadedArch* arch = arch_of(job.arch.generation);
   if (arch == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such model is loaded"}));
   if (arch->failed) return reply.answer(Result(JobError{JobFault::kDeviceFailed, "the model has failed"}));
-  const std::uint64_t price = arch->price(std::uint64_t{job.prompt_tokens} + job.max_tokens);
-  if (price > budget_.limit()) {
-    return reply.answer(Result(JobError{JobFault::kNeverFits,
-                                        "needs " + std::to_string(price) + " bytes of state, and there are " +
-                                            std::to_string(budget_.limit()),
-                                        price}));
+  const std::uint64_t price = price_of(*arch, job, std::uint64_t{job.prompt_tokens} + job.max_tokens, 0);
+  if (const std::uint64_t most = share_of(job); price > most) {
+    return reply.answer(
+        Result(JobError{JobFault::kNeverFits,
+                        "needs " + std::to_string(price) + " bytes of state, and there are " +
+                            std::to_string(most) + (most < budget_.limit() ? " for its tenant" : ""),
+                        price}));
   }
   if (waiting_.size() >= options_.max_waiting) {
     return reply.answer(Result(JobError{JobFault::kBusy, "too many requests wait for the device"}));
   }
-  waiting_.push_back({std::move(job), std::move(reply)});
+  waiting_.push_back({std::move(job), std::move(reply), ++arrivals_, std::chrono::steady_clock::now()});
   kick();
 }
 
@@ -183,127 +183,6 @@ void DeviceWorker::on(protocol::Cancel job) {
   kick();
 }
 
-// -- snapshots
-
-protocol::JobResult<protocol::Restored> DeviceWorker::on(protocol::RestoreKv job) {
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr) return JobError{JobFault::kUnknown, "no such sequence"};
-  SnapshotRecord* record = arch->find(job.snapshot);
-  if (record == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
-  if (run->phase != SequenceRun::Phase::kIdle || run->in_step || !run->state || run->stored() != 0 ||
-      run->prompt) {
-    return JobError{JobFault::kBadJob, "a snapshot can be restored only into an empty sequence"};
-  }
-  const std::size_t length = record->state.stored();
-  if (job.at > length || (job.at < length && !arch->model().state().attention_only())) {
-    return JobError{JobFault::kBadJob, "the snapshot cannot be cut at that place"};
-  }
-  const auto drop_damaged = [&](const char* why) {
-    WorkerFigures::add(options_.figures->damaged);
-    arch->remove(job.snapshot);
-    memory_changed();
-    return JobError{JobFault::kDamaged, why};
-  };
-  if (protocol::token_hash(std::span(*record->tokens).first(job.at)) != job.token_hash) {
-    return drop_damaged("the snapshot is of other tokens");
-  }
-  run->state.reset();  // its slot is what the restored one needs
-  gpu::Restoration restoration;
-  const bool survived = survives([&] {
-    restoration = arch->store().restore(record->state, job.at);
-    if (restoration.damaged || !restoration.sequence) run->state = arch->store().open();
-  });
-  if (!survived) return JobError{JobFault::kDeviceFailed, "the device failed in the middle of a restore"};
-  if (restoration.damaged || !restoration.sequence) {
-    if (restoration.damaged) return drop_damaged("the snapshot's checksum is wrong");
-    return JobError{JobFault::kNoMemory, "no memory to restore into"};
-  }
-  run->state = std::move(*restoration.sequence);
-  if (record->raw) {
-    run->prompt = record->tokens;
-    run->prompt_end = record->prompt_end;
-    run->logits = record->logits;
-  }
-  const std::uint64_t shared = job.at / gpu::kPageTokens * arch->page_bytes();
-  run->shared_pages = 0;
-  kick();
-  return protocol::Restored{.tokens = job.at, .shared_bytes = shared};
-}
-
-protocol::JobResult<protocol::SnapshotTaken> DeviceWorker::on(protocol::SnapshotKv job) {
-  LoadedArch* arch = arch_of(job.sequence.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
-  if (run == nullptr) return JobError{JobFault::kUnknown, "no such sequence"};
-  if (run->phase != SequenceRun::Phase::kIdle || run->in_step || !run->state || !run->prompt) {
-    return JobError{JobFault::kBadJob, "the sequence is not at rest"};
-  }
-  const std::uint32_t stored = run->stored();
-  const bool raw = job.kind == protocol::SnapshotKv::Kind::kRaw;
-  const DeviceRules rules = arch->rules();
-  if (!raw && (stored % rules.grid != 0 || (stored > run->prompt_end && !rules.decode_is_prefill))) {
-    return JobError{JobFault::kBadJob, "no canonical state at this place"};
-  }
-  if (raw && (stored != run->prompt_end || run->logits.empty())) {
-    return JobError{JobFault::kBadJob, "a raw snapshot is taken behind the prompt"};
-  }
-  std::optional<gpu::Snapshot> state;
-  if (!survives([&] { state = arch->store().capture(*run->state); })) {
-    return JobError{JobFault::kDeviceFailed, "the device failed in the middle of a snapshot"};
-  }
-  if (!state) return JobError{JobFault::kNoMemory, "no memory for a snapshot"};
-  if (!state->finite()) {
-    WorkerFigures::add(options_.figures->unhealthy);
-    return JobError{JobFault::kUnhealthy, "the state is not finite"};
-  }
-  const std::uint64_t bytes = state->exclusive_bytes();
-  protocol::SharedTokens tokens = run->prompt;
-  if (!raw) {
-    protocol::TokenList list(stored);
-    for (std::uint32_t i = 0; i < stored; ++i) list[i] = run->token_at(i);
-    tokens = protocol::share(std::move(list));
-  }
-  const protocol::SnapshotId id = arch->add_snapshot({.state = std::move(*state),
-                                                      .tokens = std::move(tokens),
-                                                      .owner = run->id,
-                                                      .adopted = false,
-                                                      .raw = raw,
-                                                      .prompt_end = raw ? run->prompt_end : 0,
-                                                      .logits = raw ? run->logits : std::vector<float>{}});
-  publish();
-  return protocol::SnapshotTaken{.snapshot = id, .tokens = stored, .exclusive_bytes = bytes};
-}
-
-protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
-  LoadedArch* arch = arch_of(job.snapshot.generation);
-  SnapshotRecord* record = arch == nullptr ? nullptr : arch->find(job.snapshot);
-  if (record == nullptr || record->raw) return JobError{JobFault::kUnknown, "no such snapshot"};
-  protocol::Adopted adopted{.done = record->adopted};
-  if (!record->adopted) {
-    const std::uint64_t after = arch->adopted().bytes() + arch->adopted().growth(record->state);
-    if (after <= job.budget_bytes) {
-      arch->adopted().add(record->state);
-      record->adopted = adopted.done = true;
-      memory_changed();
-    } else {
-      adopted.short_bytes = after - job.budget_bytes;
-    }
-  }
-  adopted.adopted_bytes = arch->adopted().bytes();
-  return adopted;
-}
-
-protocol::Dropped DeviceWorker::on(protocol::DropKvSnapshot job) {
-  protocol::Dropped dropped;
-  if (LoadedArch* arch = arch_of(job.snapshot.generation)) {
-    dropped.freed_bytes = arch->remove(job.snapshot);
-    dropped.adopted_bytes = arch->adopted().bytes();
-    memory_changed();
-    kick();
-  }
-  return dropped;
-}
-
 // -- looking at it
 
 protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
@@ -319,9 +198,13 @@ protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
 
 protocol::Nothing DeviceWorker::on(protocol::InjectFault job) {
   if (!options_.obey_faults) return {};
-  if (job.kind == protocol::InjectFault::Kind::kDamage) {
+  using Kind = protocol::InjectFault::Kind;
+  if (job.kind == Kind::kDamage || job.kind == Kind::kWrongBits) {
     for (const auto& arch : archs_) {
-      for (auto& [number, record] : arch->snapshots()) arch->store().damage(record.state);
+      for (auto& [number, record] : arch->snapshots()) {
+        if (job.kind == Kind::kDamage) arch->store().damage(record.state);
+        if (job.kind == Kind::kWrongBits) arch->store().damage_unseen(record.state);
+      }
     }
     return {};
   }

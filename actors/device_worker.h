@@ -7,12 +7,15 @@
 // OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
 //
 // Memory. Sequences and snapshots share one budget of bytes. A sequence is admitted when its price (slot, the
-// pages of its prompt and of some reply) is free beside what is promised to others; a price above the whole
-// budget is refused at once. What is short is reclaimed from the registries, the entry that was used longest
-// ago first, whichever model it belongs to. Where nothing more can be reclaimed, idle work is cancelled, then
-// the youngest sequence is preempted: its state is dropped, or saved to a bounded swap where the device
-// cannot recompute it in the same bits, and comes back when there is room. A checkpoint that finds no memory
-// is skipped: it is worth less than a sequence.
+// pages of its prompt and of some reply, a snapshot behind the prompt where one will be taken) is free beside
+// what is promised to others; a price above the whole budget, or above its tenant's share of it, is refused
+// at once. Who waits is admitted in the order of actors/admission_order.h; one that does not fit yet may be
+// passed by those that do, a bounded number of times. What is short is reclaimed from the registries, the
+// entry that was used longest ago first, whichever model it belongs to. Where nothing more can be reclaimed,
+// idle work is cancelled, then the youngest sequence is preempted: its state is dropped, or saved to a
+// bounded swap where the device cannot recompute it in the same bits, and comes back when there is room.
+// Restores and snapshots look for memory in the same way, and wait with their sequence until it is there. A
+// checkpoint that finds no memory is skipped: it is worth less than a sequence.
 //
 // Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
 // snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
@@ -63,7 +66,7 @@ class DeviceWorker : public runtime::Actor {
       runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                         protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
                         protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::Prefill, protocol::AddCheckpoint,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill, protocol::AddCheckpoint,
                         protocol::Decode, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
@@ -76,10 +79,11 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
   void on(protocol::CloseSequence job);
   void on(protocol::Cancel job);
-  protocol::JobResult<protocol::Restored> on(protocol::RestoreKv job);
-  protocol::JobResult<protocol::SnapshotTaken> on(protocol::SnapshotKv job);
+  void on(protocol::RestoreKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
+  void on(protocol::SnapshotKv job, runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply);
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);
+  protocol::Dropped on(protocol::DropAdopted job);
   void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);
@@ -92,8 +96,20 @@ class DeviceWorker : public runtime::Actor {
   struct Waiting {
     protocol::OpenSequence job;
     runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply;
+    std::uint64_t arrival = 0;
+    std::chrono::steady_clock::time_point since{};
+    std::uint32_t passed = 0;  // by others that were admitted while there was no room for it
   };
   enum class Room : std::uint8_t { kHere, kComing, kNone };
+  struct Need {
+    std::uint64_t bytes = 0;
+    std::uint64_t block = 0;  // the largest
+  };
+  struct Capture {
+    Room room = Room::kNone;
+    bool healthy = true;
+    std::optional<protocol::SnapshotTaken> taken{};
+  };
 
   // -- device_worker.cc
   void open_device();
@@ -105,7 +121,16 @@ class DeviceWorker : public runtime::Actor {
 
   // -- device_worker_memory.cc
   void admit();
+  bool admit_next();
   bool admit_one(Waiting& waiting);
+  bool bring_back_preempted();
+  std::vector<std::size_t> order_of_waiting() const;
+  // Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
+  static std::uint64_t price_of(const LoadedArch& arch, const protocol::OpenSequence& job,
+                                std::uint64_t tokens, std::uint64_t shared);
+  std::uint64_t admission_price(const LoadedArch& arch, const protocol::OpenSequence& job) const;
+  std::uint64_t share_of(const protocol::OpenSequence& job) const;
+  bool within_share(const protocol::OpenSequence& job, std::uint64_t price) const;
   std::uint64_t promised_bytes() const;
   // `block`: the largest that is wanted.
   Room find_room(std::uint64_t bytes, std::uint64_t block, const SequenceRun* needy);
@@ -118,6 +143,16 @@ class DeviceWorker : public runtime::Actor {
   runtime::Task<void> look_again_soon();
   void memory_changed() { nothing_to_reclaim_ = false; }
 
+  // -- device_worker_snapshots.cc
+  static Need need_of_snapshot(const LoadedArch& arch, std::uint32_t tokens);
+  Capture capture(LoadedArch& arch, SequenceRun& run, protocol::SnapshotKv::Kind kind);
+  void take_checkpoint(LoadedArch& arch, SequenceRun& run);
+  void try_snapshot(LoadedArch& arch, SequenceRun& run);
+  void try_restore(LoadedArch& arch, SequenceRun& run);
+  // False: some still wait for memory.
+  bool try_waiting_jobs();
+  void drop_damaged(LoadedArch& arch, protocol::SnapshotId snapshot);
+
   // -- device_worker_step.cc
   void run_step();
   std::vector<Runnable> runnable(LoadedArch& arch);
@@ -128,7 +163,6 @@ class DeviceWorker : public runtime::Actor {
   void finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits);
   void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
   void finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
-  void take_checkpoint(LoadedArch& arch, SequenceRun& run);
   bool checkpoint_is_due(const SequenceRun& run) const;
   void sample(SequenceRun& run);
   void accept(SequenceRun& run, const models::Sampled& sampled);
@@ -154,8 +188,8 @@ class DeviceWorker : public runtime::Actor {
   std::deque<Waiting> waiting_;
   std::uint32_t next_generation_ = 1;
   std::uint32_t turn_ = 0;  // whose model's step is next
-  std::uint64_t steps_ = 0;
   std::uint64_t swapped_bytes_ = 0;
+  std::uint64_t arrivals_ = 0;
   std::uint64_t admissions_ = 0;
 
   // The step in progress.
@@ -168,6 +202,7 @@ class DeviceWorker : public runtime::Actor {
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
 
   bool step_posted_ = false;
+  bool arrivals_taken_ = false;
   bool reclaiming_ = false;
   bool nothing_to_reclaim_ = false;  // the last reclaim freed nothing, and nothing has changed since
   static constexpr std::chrono::milliseconds kFirstLook{1};

@@ -16,7 +16,14 @@ using Phase = SequenceRun::Phase;
 void DeviceWorker::end_work(SequenceRun& run, const JobError& error) {
   const Phase phase = std::exchange(run.phase, Phase::kIdle);
   run.checkpoints.clear();
-  if (phase == Phase::kPrefill) {
+  if (phase == Phase::kRestore) {
+    run.restore.reset();
+    auto reply = std::move(run.restored);
+    reply.answer(protocol::JobResult<protocol::Restored>(error));
+  } else if (phase == Phase::kSnapshot) {
+    auto reply = std::move(run.snapshot_taken);
+    reply.answer(protocol::JobResult<protocol::SnapshotTaken>(error));
+  } else if (phase == Phase::kPrefill) {
     auto reply = std::move(run.prefilled);
     reply.answer(protocol::JobResult<protocol::Prefilled>(error));
   } else if (phase == Phase::kDecode) {
@@ -126,6 +133,7 @@ void DeviceWorker::inject_faults(LoadedArch& arch) {
     case Kind::kDeviceLost:
       throw gpu::DeviceLost("a loss of the device was injected");
     case Kind::kDamage:
+    case Kind::kWrongBits:
       break;
   }
 }

@@ -97,7 +97,7 @@ bool DeviceWorker::on(protocol::AddCheckpoint job) {
     run->checkpoints.insert(std::upper_bound(run->checkpoints.begin(), run->checkpoints.end(), job.at),
                             job.at);
   }
-  run->priority = protocol::Priority::kNormal;
+  run->priority = std::max(run->priority, protocol::Priority::kNormal);
   kick();
   return true;
 }

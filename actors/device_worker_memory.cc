@@ -1,7 +1,9 @@
 // Admission, reclaim and preemption.
 
 #include <algorithm>
+#include <unordered_map>
 
+#include "actors/admission_order.h"
 #include "actors/device_worker.h"
 #include "runtime/wait.h"
 
@@ -15,49 +17,143 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestLook{50};
 constexpr std::chrono::seconds kReclaimDeadline{5};
+constexpr std::uint32_t kMostPasses = 16;
 
 }  // namespace
+
+// -- prices
 
 std::uint64_t DeviceWorker::promised_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& arch : archs_) {
-    for (const auto& [number, run] : arch->sequences()) bytes += run.promised_pages() * arch->page_bytes();
+    for (const auto& [number, run] : arch->sequences()) {
+      bytes += run.promised_pages() * arch->page_bytes();
+      if (run.snapshot_promised) bytes += arch->slot_bytes() + arch->page_bytes();
+    }
   }
   return bytes;
 }
 
-void DeviceWorker::admit() {
+std::uint64_t DeviceWorker::price_of(const LoadedArch& arch, const protocol::OpenSequence& job,
+                                     std::uint64_t tokens, std::uint64_t shared) {
+  const std::uint64_t kept = job.keeps_prompt ? arch.slot_bytes() + arch.page_bytes() : 0;
+  return arch.price(tokens, shared) + kept;
+}
+
+std::uint64_t DeviceWorker::admission_price(const LoadedArch& arch, const protocol::OpenSequence& job) const {
+  const std::uint64_t tokens =
+      std::uint64_t{job.prompt_tokens} + std::min(job.max_tokens, options_.reply_tokens_priced);
+  return price_of(arch, job, tokens, job.shared_tokens);
+}
+
+std::uint64_t DeviceWorker::share_of(const protocol::OpenSequence& job) const {
+  if (job.tenant_share <= 0 || job.tenant_share >= 1) return budget_.limit();
+  return static_cast<std::uint64_t>(static_cast<double>(budget_.limit()) * job.tenant_share);
+}
+
+bool DeviceWorker::within_share(const protocol::OpenSequence& job, std::uint64_t price) const {
+  const std::uint64_t most = share_of(job);
+  if (most == budget_.limit()) return true;
+  std::uint64_t held = 0;
   for (const auto& arch : archs_) {
-    for (auto& [number, run] : arch->sequences()) {
-      const bool preempted = !run.state && run.phase != SequenceRun::Phase::kIdle;
-      if (preempted && !bring_back(*arch, run)) return;  // before anybody new
+    for (const auto& [number, run] : arch->sequences()) {
+      if (run.tenant != job.tenant) continue;
+      const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
+      held += arch->slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * arch->page_bytes();
     }
   }
-  while (!waiting_.empty()) {
-    // Those that nobody waits for any more have gone.
-    std::erase_if(waiting_, [](const Waiting& one) { return !one.reply.wanted(); });
-    auto next = std::find_if(waiting_.begin(), waiting_.end(),
-                             [](const Waiting& one) { return one.job.priority == Priority::kNormal; });
-    if (next == waiting_.end()) next = waiting_.begin();
-    if (next == waiting_.end() || !admit_one(*next)) return;
-    waiting_.erase(next);
+  return held == 0 || held + price <= most;
+}
+
+// -- admission
+
+void DeviceWorker::admit() {
+  if (!bring_back_preempted()) return;  // before anybody new
+  // Those that nobody waits for any more have gone.
+  std::erase_if(waiting_, [](const Waiting& one) { return !one.reply.wanted(); });
+  while (!waiting_.empty() && admit_next()) {
   }
 }
 
+bool DeviceWorker::bring_back_preempted() {
+  std::vector<std::pair<LoadedArch*, SequenceRun*>> away;
+  for (const auto& arch : archs_) {
+    for (auto& [number, run] : arch->sequences()) {
+      const bool computes =
+          run.phase == SequenceRun::Phase::kPrefill || run.phase == SequenceRun::Phase::kDecode;
+      if (!run.state && computes) away.emplace_back(arch.get(), &run);
+    }
+  }
+  std::sort(away.begin(), away.end(),
+            [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
+  return std::all_of(away.begin(), away.end(),
+                     [this](const auto& one) { return bring_back(*one.first, *one.second); });
+}
+
+std::vector<std::size_t> DeviceWorker::order_of_waiting() const {
+  std::unordered_map<std::uint64_t, std::uint32_t> of_tenant;
+  std::unordered_map<std::uint64_t, std::uint32_t> of_group;
+  for (const auto& arch : archs_) {
+    for (const auto& [number, run] : arch->sequences()) {
+      if (run.priority == Priority::kIdle) continue;
+      ++of_tenant[run.tenant];
+      if (run.group != 0) ++of_group[run.group];
+    }
+  }
+  const auto count = [](const auto& counts, std::uint64_t key) {
+    const auto found = counts.find(key);
+    return found == counts.end() ? 0U : found->second;
+  };
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<Applicant> applicants;
+  applicants.reserve(waiting_.size());
+  for (const Waiting& one : waiting_) {
+    applicants.push_back({.priority = one.job.priority,
+                          .tenant_holds = count(of_tenant, one.job.tenant),
+                          .group_holds = count(of_group, one.job.group),
+                          .waited = now - one.since,
+                          .arrival = one.arrival});
+  }
+  return admission_order(applicants);
+}
+
+// One of those that wait; false: there is room for none of them now.
+bool DeviceWorker::admit_next() {
+  Waiting* first = nullptr;  // that there was no room for
+  for (const std::size_t index : order_of_waiting()) {
+    Waiting& waiting = waiting_[index];
+    const LoadedArch* arch = arch_of(waiting.job.arch.generation);
+    if (arch != nullptr && !arch->failed) {
+      const std::uint64_t price = admission_price(*arch, waiting.job);
+      if (!within_share(waiting.job, price)) continue;  // that is its tenant's own affair
+      if (first != nullptr) {
+        if (first->passed >= kMostPasses) return false;
+        if (!budget_.has_room(price + promised_bytes(), arch->slot_bytes())) continue;
+      }
+    }
+    if (admit_one(waiting)) {
+      if (first != nullptr) ++first->passed;
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
+      return true;
+    }
+    if (first == nullptr) first = &waiting;
+  }
+  return false;
+}
+
 bool DeviceWorker::admit_one(Waiting& waiting) {
-  LoadedArch* arch = arch_of(waiting.job.arch.generation);
+  const protocol::OpenSequence& job = waiting.job;
+  LoadedArch* arch = arch_of(job.arch.generation);
   if (arch == nullptr || arch->failed) {
     waiting.reply.answer(
         protocol::JobResult<protocol::Opened>(JobError{JobFault::kDeviceFailed, "the model has failed"}));
     return true;
   }
   if (arch->sequences().size() >= options_.max_sequences) return false;
-  const std::uint64_t tokens = std::uint64_t{waiting.job.prompt_tokens} +
-                               std::min(waiting.job.max_tokens, options_.reply_tokens_priced);
-  const std::uint64_t price = arch->price(tokens, waiting.job.shared_tokens);
+  const std::uint64_t price = admission_price(*arch, job);
   if (find_room(price + promised_bytes(), arch->slot_bytes(), nullptr) != Room::kHere) {
     // Idle work gives way to a request; between requests, who came first stays.
-    if (waiting.job.priority != Priority::kNormal || !preempt_for(nullptr)) return false;
+    if (job.priority == Priority::kIdle || !preempt_for(nullptr)) return false;
     if (find_room(price + promised_bytes(), arch->slot_bytes(), nullptr) != Room::kHere) return false;
   }
   std::optional<gpu::Sequence> state = arch->store().open();
@@ -65,16 +161,23 @@ bool DeviceWorker::admit_one(Waiting& waiting) {
     look_for_block(arch->slot_bytes());
     return false;
   }
-  SequenceRun& run = arch->add_sequence(waiting.job.ticket);
+  const std::uint32_t tokens = job.prompt_tokens + std::min(job.max_tokens, options_.reply_tokens_priced);
+  constexpr auto kPage = static_cast<std::uint32_t>(gpu::kPageTokens);
+  SequenceRun& run = arch->add_sequence(job.ticket);
   run.state = std::move(state);
-  run.priority = waiting.job.priority;
+  run.priority = job.priority;
+  run.tenant = job.tenant;
+  run.group = job.group;
   run.order = ++admissions_;
-  run.priced_pages = static_cast<std::uint32_t>((tokens + gpu::kPageTokens - 1) / gpu::kPageTokens);
-  run.shared_pages = waiting.job.shared_tokens / static_cast<std::uint32_t>(gpu::kPageTokens);
+  run.priced_pages = (tokens + kPage - 1) / kPage;
+  run.shared_pages = job.shared_tokens / kPage;
+  run.snapshot_promised = job.keeps_prompt;
   waiting.reply.answer(
       protocol::JobResult<protocol::Opened>(protocol::Opened{.sequence = run.id, .price_bytes = price}));
   return true;
 }
+
+// -- room
 
 DeviceWorker::Room DeviceWorker::find_room(std::uint64_t bytes, std::uint64_t block,
                                            const SequenceRun* needy) {
@@ -104,7 +207,7 @@ bool DeviceWorker::preempt_for(const SequenceRun* needy) {
   for (const auto& arch : archs_) {
     for (auto& [number, run] : arch->sequences()) {
       if (&run == needy || run.in_step || run.closing || !run.state) continue;
-      if (run.phase == SequenceRun::Phase::kIdle) continue;
+      if (run.phase != SequenceRun::Phase::kPrefill && run.phase != SequenceRun::Phase::kDecode) continue;
       const bool idle = run.priority == Priority::kIdle;
       if (!idle && (needy == nullptr || run.order < needy->order)) continue;
       const auto worth = [](const SequenceRun& one) {

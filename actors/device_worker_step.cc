@@ -37,21 +37,27 @@ std::int64_t now_ns() {
 }  // namespace
 
 void DeviceWorker::on(RunStep) {
+  // What arrived during the last step stands behind this message, and in front of the next.
+  step_posted_ = false;
+  if (!arrivals_taken_) {
+    arrivals_taken_ = true;
+    return kick();
+  }
+  arrivals_taken_ = false;
   survives([this] { run_step(); });
 }
 
 void DeviceWorker::run_step() {
-  step_posted_ = false;
   if (step_arch_ != nullptr) return;
   someone_is_short_ = false;
-  admit();
+  if (try_waiting_jobs()) admit();
   for (std::size_t tries = archs_.size(); tries > 0 && step_arch_ == nullptr; --tries) {
     LoadedArch& arch = *archs_[turn_++ % archs_.size()];
     if (arch.failed) continue;
     BatchLimits limits = limits_;
     limits.grid = arch.rules().grid;
     const std::vector<Runnable> able = runnable(arch);
-    const std::vector<BatchSlice> batch = plan_batch(able, limits);
+    const std::vector<BatchSlice> batch = plan_batch(able, limits, arch.steps + 1);
     if (!batch.empty() && fill_step(arch, batch)) step_arch_ = &arch;
   }
   publish();
@@ -92,7 +98,8 @@ std::vector<Runnable> DeviceWorker::runnable(LoadedArch& arch) {
   std::vector<Runnable> able;
   const DeviceRules rules = arch.rules();
   for (auto& [number, run] : arch.sequences()) {
-    if (!run.state || run.phase == Phase::kIdle || run.closing || run.in_step) continue;
+    if (!run.state || run.closing || run.in_step) continue;
+    if (run.phase != Phase::kPrefill && run.phase != Phase::kDecode) continue;
     if (checkpoint_is_due(run)) {
       take_checkpoint(arch, run);
       if (checkpoint_is_due(run)) continue;  // its memory is on the way
@@ -101,13 +108,14 @@ std::vector<Runnable> DeviceWorker::runnable(LoadedArch& arch) {
                  .decodes = false,
                  .at = run.stored(),
                  .stop_at = run.prompt_end,
+                 .end = run.prompt_end,
                  .priority = run.priority,
                  .order = run.order,
                  .last_step = run.last_step};
     if (run.phase == Phase::kPrefill) {
       if (!run.checkpoints.empty()) one.stop_at = run.checkpoints.front();
     } else if (one.at < run.settled()) {  // catches up
-      if (rules.decode_is_prefill) one.stop_at = run.settled();
+      if (rules.decode_is_prefill) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
     } else {
       if (run.awaits_credit) continue;
@@ -146,7 +154,7 @@ bool DeviceWorker::add_slice(LoadedArch& arch, const BatchSlice& slice) {
   for (std::uint32_t i = 0; i < slice.tokens; ++i) tokens.push_back(run.token_at(at + i));
   run.in_step = true;
   run.step_end = at + slice.tokens;
-  run.last_step = steps_;
+  run.last_step = arch.steps + 1;
   models::Slice part{.sequence = &*run.state, .tokens = tokens, .logits = models::Slice::Logits::kLast};
   if (slice.decodes) {
     work_.decodes.slices.push_back(part);
@@ -169,7 +177,7 @@ bool DeviceWorker::add_slice(LoadedArch& arch, const BatchSlice& slice) {
 void DeviceWorker::finish_step() {
   LoadedArch& arch = *step_arch_;
   step_arch_ = nullptr;
-  ++steps_;
+  ++arch.steps;
   options_.figures->step_began_ns.store(0, std::memory_order_relaxed);
   WorkerFigures::add(options_.figures->steps);
   for (const auto* keys : {&step_prefills_, &step_decodes_}) {
@@ -263,35 +271,6 @@ void DeviceWorker::finish_prefill(LoadedArch& arch, SequenceRun& run, const floa
     done.digest = hash_of(run.logits) ^ arch.store().look_at_slot(*run.state).checksum;
   }
   reply.answer(protocol::JobResult<protocol::Prefilled>(done));
-}
-
-// Leaves the checkpoint due if its memory is on the way.
-void DeviceWorker::take_checkpoint(LoadedArch& arch, SequenceRun& run) {
-  protocol::CheckpointTaken taken{.sequence = run.id, .at = run.stored()};
-  const bool has_tail = run.stored() % gpu::kPageTokens != 0;
-  const bool was_short = someone_is_short_;
-  const std::uint64_t bytes = arch.slot_bytes() + has_tail * arch.page_bytes();
-  const std::uint64_t block = std::max(arch.slot_bytes(), has_tail * arch.page_bytes());
-  Room room = find_room(bytes, block, nullptr);
-  std::optional<gpu::Snapshot> state;
-  if (room == Room::kHere) state = arch.store().capture(*run.state);
-  if (room == Room::kHere && !state) room = find_room(bytes, block, nullptr);  // it knows better now
-  someone_is_short_ = was_short;  // a checkpoint alone is no reason to wait
-  if (room == Room::kComing && run.stored() < run.prompt_end) return;
-  if (!state) {
-    WorkerFigures::add(options_.figures->checkpoints_skipped);
-  } else if (!state->finite()) {
-    WorkerFigures::add(options_.figures->unhealthy);
-    taken.healthy = false;
-  } else {
-    WorkerFigures::add(options_.figures->checkpoints);
-    const std::uint64_t exclusive = state->exclusive_bytes();
-    const protocol::SnapshotId id =
-        arch.add_snapshot({.state = std::move(*state), .tokens = run.prompt, .owner = run.id});
-    taken.snapshot = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = exclusive};
-  }
-  run.checkpoints.pop_front();
-  if (run.report_to) run.report_to.tell(std::move(taken));
 }
 
 void DeviceWorker::finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits) {

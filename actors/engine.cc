@@ -1,39 +1,14 @@
 #include "actors/engine.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace reprise::actors {
 
 using protocol::Event;
 using protocol::Figure;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
-
-namespace {
-
-constexpr std::chrono::seconds kTextDeadline{30};
-
-}  // namespace
-
-/// Counts its holders, up to a bound.
-class Engine::Count : public std::enable_shared_from_this<Engine::Count> {
- public:
-  explicit Count(std::uint32_t most) : most_(most) {}
-
-  /// Null: there are as many as there may be.
-  std::shared_ptr<void> take() {
-    // relaxed: only the number matters.
-    if (now_.fetch_add(1, std::memory_order_relaxed) >= most_) {
-      now_.fetch_sub(1, std::memory_order_relaxed);
-      return nullptr;
-    }
-    return std::shared_ptr<void>(
-        this, [count = shared_from_this()](void*) { count->now_.fetch_sub(1, std::memory_order_relaxed); });
-  }
-  std::uint32_t now() const { return now_.load(std::memory_order_relaxed); }
-
- private:
-  const std::uint32_t most_;
-  std::atomic<std::uint32_t> now_{0};
-};
 
 namespace {
 
@@ -47,22 +22,25 @@ EngineOptions with_figures(EngineOptions options) {
 Engine::Engine(runtime::System& system, EngineOptions options)
     : system_(system),
       options_(with_figures(std::move(options))),
-      running_(std::make_shared<Count>(options_.most_requests)),
-      idle_(std::make_shared<Count>(options_.most_idle)) {
-  supervisor_ = system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread()}, options_,
-                                               directory_, requests_);
-  texts_ = system_.spawn<TextActor>({}, directory_);
+      running_(std::make_shared<BoundedCount>(options_.most_requests)),
+      idle_(std::make_shared<BoundedCount>(options_.most_idle)),
+      restarts_(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
+      texts_(system, TextPool::size_for(system.workers()), directory_, restarts_) {
   for (const ModelSpec& spec : options_.models) {
     protocol::ModelCard card;
     card.id = spec.name;
-    directory_->set({std::move(card), nullptr, "is being loaded"});
-    supervisor_.tell(LoadModel{spec});
+    directory_->set({std::move(card), nullptr, "is being loaded", spec});
   }
+  // It loads what stands in the directory.
+  supervisor_ =
+      system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
+                                      .on_failure = runtime::OnFailure::restart(
+                                          ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                     options_, directory_, requests_, restarts_);
 }
 
 Engine::~Engine() {
   requests_->tell_all({.why = "the engine is shutting down"});
-  texts_.stop();
   supervisor_.stop();  // and with it the device and the registries
 }
 
@@ -74,17 +52,23 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     writer.close();
   };
   auto found = find_model(*directory_, request.model);
-  std::shared_ptr<void> slot = running_->take();
+  const std::uint32_t choices = std::clamp(request.n, 1U, options_.requests.most_choices);
+  std::shared_ptr<void> slot = running_->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
     refuse({ServiceErrorCode::kOverloaded, "too many requests at once", "", std::chrono::seconds(1)});
   } else {
     try {
+      const std::hash<std::string> number;
+      const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
+      const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       requests_->add(system_.spawn<RequestActor>(
           {}, RequestJob{.request = std::move(request),
                          .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
                          .out = std::move(writer),
+                         .tenant = tenant,
+                         .group = group,
                          .slot = std::move(slot),
                          .idle_slot = idle_->take()}));
     } catch (const std::exception& error) {
@@ -95,14 +79,14 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
 }
 
 runtime::Ask<protocol::Answer<protocol::Tokenized>> Engine::tokenize(protocol::TokenizeRequest request) {
-  return texts_.ask(TokenizeJob{std::move(request)}, kTextDeadline);
+  return texts_.ask<TokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Detokenized>> Engine::detokenize(
     protocol::DetokenizeRequest request) {
-  return texts_.ask(DetokenizeJob{std::move(request)}, kTextDeadline);
+  return texts_.ask<DetokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::RenderRequest request) {
-  return texts_.ask(RenderJob{std::move(request)}, kTextDeadline);
+  return texts_.ask<RenderJob>(std::move(request));
 }
 
 // -- looking at it
@@ -114,18 +98,38 @@ std::vector<protocol::ModelCard> Engine::models() const {
 }
 
 protocol::Health Engine::health() const {
-  protocol::Health health{.ready = true, .detail = {}};
-  const auto entries = directory_->all();
-  if (entries.empty()) return {.ready = false, .detail = "no model is loaded"};
-  for (const ModelDirectory::Entry& entry : entries) {
-    if (entry.model) continue;
-    health = {.ready = false, .detail = "model '" + entry.card.id + "' " + entry.detail};
+  std::string problems;
+  const auto problem = [&](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
+  if (supervisor_.stopped()) {
+    problem("the engine has failed too often and serves nothing any more");
+  } else if (supervisor_.cell()->life() == runtime::Cell::Life::kRestarting) {
+    problem("the engine has failed and starts anew");
   }
-  return health;
+  const auto entries = directory_->all();
+  if (entries.empty()) problem("no model is loaded");
+  for (const ModelDirectory::Entry& entry : entries) {
+    if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
+  }
+  if (texts_.failed() || restarts_->texts.too_often()) {
+    problem("what tokenises and renders fails again and again");
+  }
+  return {.ready = problems.empty(), .detail = std::move(problems)};
 }
 
 std::uint32_t Engine::running_count() const {
   return running_->now();
+}
+
+void Engine::inject(protocol::InjectFault fault) {
+  static_cast<void>(supervisor_.ask_blocking(fault, std::chrono::seconds(60)));
+}
+
+void Engine::inject(protocol::InjectCrash crash) {
+  if (crash.where != protocol::InjectCrash::Where::kTexts) {
+    static_cast<void>(supervisor_.ask_blocking(crash, std::chrono::seconds(60)));
+  } else if (options_.worker.obey_faults) {
+    texts_.crash();
+  }
 }
 
 // -- models

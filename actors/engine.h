@@ -14,16 +14,20 @@
 // The system must outlive the engine. Destroying the engine stops its actors; requests that run end with a
 // Failed event or their stream's end.
 //
+// Failure: every actor of the engine has its own rule, in its header; actors/README.md lists them. None of
+// them takes the engine with it: what cannot be mended fails a model, or all, and health() says which and
+// why.
+//
 // Threading: as protocol/service.h says; ask_load() within an actor's turn; load(), unload() and
 // wait_until_ready() block, and are for threads that are no actor's.
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 
+#include "actors/bounded_count.h"
 #include "actors/model_supervisor.h"
-#include "actors/text_actor.h"
+#include "actors/text_pool.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -54,24 +58,24 @@ class Engine : public protocol::Service {
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
   /// For tests, where the worker was made to obey. Returns when the worker knows.
-  void inject(protocol::InjectFault fault) {
-    static_cast<void>(supervisor_.ask_blocking(fault, std::chrono::seconds(60)));
-  }
+  void inject(protocol::InjectFault fault);
+  /// Returns when the crash has happened.
+  void inject(protocol::InjectCrash crash);
   std::size_t running_requests() { return requests_->size(); }
   const WorkerFigures& worker_figures() const { return *options_.worker.figures; }
 
  private:
-  class Count;
   std::uint32_t running_count() const;
 
   runtime::System& system_;
   const EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
   const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
-  const std::shared_ptr<Count> running_;
-  const std::shared_ptr<Count> idle_;
+  const std::shared_ptr<BoundedCount> running_;
+  const std::shared_ptr<BoundedCount> idle_;
+  const std::shared_ptr<Restarts> restarts_;
+  const TextPool texts_;
   runtime::RefOf<ModelSupervisor> supervisor_;
-  runtime::RefOf<TextActor> texts_;
 };
 
 }  // namespace reprise::actors

@@ -92,6 +92,8 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
   list.gauge("cache_budget_bytes", "Memory that entries may hold.", read(registry.budget_bytes), of);
   list.counter("cache_verified_total", "Hits recomputed cold.", read(registry.verified), of);
   list.counter("cache_mismatches_total", "Of these, how many differed.", read(registry.mismatches), of);
+  list.counter("cache_unverified_total", "Hits that were to be recomputed and could not be.",
+               read(registry.unverified), of);
 }
 
 }  // namespace
@@ -100,6 +102,13 @@ std::vector<Figure> Engine::figures() const {
   Listing list;
   list.gauge("requests_running", "Requests that have not had their last event.", running_count());
   list_worker(*options_.worker.figures, list);
+  for (const auto& [actor, log] : {std::pair{"texts", &restarts_->texts},
+                                   {"registry", &restarts_->registries},
+                                   {"device", &restarts_->devices},
+                                   {"supervisor", &restarts_->supervisors}}) {
+    list.counter("actor_restarts_total", "Times that an actor failed and began anew.", log->total(),
+                 {{"actor", actor}});
+  }
   for (const ModelDirectory::Entry& entry : directory_->all()) {
     list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
                {{"model", entry.card.id}});

@@ -65,6 +65,7 @@ class LoadedArch {
   // Whom to ask for bytes.
   runtime::Ref<protocol::Reclaim> registry;
   std::function<std::int64_t()> oldest_use;
+  std::uint64_t steps = 0;
   bool failed = false;  // a step failed: nothing more is computed until it is dropped
 
  private:

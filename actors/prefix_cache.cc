@@ -363,6 +363,35 @@ bool PrefixCache::remove(EntryId id, MissReason why) {
   return true;
 }
 
+std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space, Tokens tokens,
+                                                    MissReason why) {
+  std::vector<std::uint64_t> dropped;
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return dropped;
+  const Place place = impl_->tree.match(space->root, tokens);
+  if (place.depth < tokens.size()) return dropped;
+  std::vector<EntryId> wrong;
+  std::vector<const Node*> below = {place.node};
+  while (!below.empty()) {
+    const Node* node = below.back();
+    below.pop_back();
+    if (node->entry() != 0) wrong.push_back(node->entry());
+    node->for_each_child([&](const Node* child) {
+      if (child->count(PrefixTree::kEntry) > 0) below.push_back(child);
+    });
+  }
+  std::sort(wrong.begin(), wrong.end());  // so that a replay always gives the same
+  for (const EntryId id : wrong) {
+    CacheEntry& entry = impl_->entries.at(id);
+    impl_->detach(entry, why);
+    if (entry.leases > 0) continue;
+    dropped.push_back(entry.snapshot);
+    impl_->entries.erase(id);
+  }
+  impl_->settle(*space);
+  return dropped;
+}
+
 std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {
   std::vector<std::uint64_t> dropped;
   while (const CacheEntry* entry = impl_->queue.expired(now, true)) {

@@ -195,6 +195,10 @@ class PrefixCache {
   /// Takes it out and leaves a tombstone, none for kNone. Its snapshot belongs to the caller. False if
   /// unknown or leased.
   bool remove(EntryId entry, MissReason why);
+  /// The entries at and behind the end of these tokens: what was computed from a state that turned out to be
+  /// wrong is wrong, too. Returns the snapshots to drop; those that are leased come with their last release.
+  std::vector<std::uint64_t> remove_from(std::string_view name_space, std::span<const TokenId> tokens,
+                                         MissReason why);
   /// All that have outlived their time, removed; their snapshots.
   std::vector<std::uint64_t> expire(CacheTime now);
   /// Whether there are more than max_entries.

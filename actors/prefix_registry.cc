@@ -1,6 +1,7 @@
 #include "actors/prefix_registry.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "runtime/wait.h"
 
@@ -15,6 +16,7 @@ namespace {
 // For answers of the worker, which may be in the middle of a long step.
 constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
+constexpr std::chrono::seconds kUnadmitted{1};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
 }  // namespace
@@ -26,7 +28,13 @@ PrefixRegistry::PrefixRegistry(RegistryOptions options)
 }
 
 void PrefixRegistry::on_start() {
+  publish();
   launch(expire_now_and_then());
+  if (options_.supervisor) options_.supervisor.tell(RegistryStarted{options_.model});
+}
+
+protocol::Nothing PrefixRegistry::on(protocol::InjectCrash) {
+  throw std::runtime_error("a crash of a registry was injected");
 }
 
 CacheTime PrefixRegistry::now() const {
@@ -35,7 +43,8 @@ CacheTime PrefixRegistry::now() const {
 
 void PrefixRegistry::on(BindRegistry bind) {
   worker_ = std::move(bind.worker);
-  generation_ = bind.generation;
+  generation_ = bind.arch.generation;
+  worker_.tell(protocol::DropAdopted{bind.arch});  // before this one adopts anything
   adopted_bytes_ = 0;
   cache_.clear();
   for (auto& [number, flight] : flights_) {
@@ -89,6 +98,14 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
     flight.wanted.push_back(leader.at);
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
+  // One that is not admitted yet may have to wait longer than this prompt would.
+  if (!flight.sequence) {
+    auto waiting = self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, kUnadmitted);
+    const Result<protocol::Nothing> waited = co_await waiting;
+    if (waited.ok()) co_return true;
+    const auto still = flights_.find(leading);
+    if (still == flights_.end() || !still->second.sequence) co_return false;
+  }
   auto waiting =
       self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, options_.longest_follow);
   const Result<protocol::Nothing> waited = co_await waiting;
@@ -173,7 +190,7 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
   const EntryId lease = std::exchange(flight.lease, 0);
   if (lease == 0) return;
   if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(*snapshot);
-  if (failed == MissReason::kNone) return;
+  if (failed == MissReason::kNone || failed == MissReason::kNoMemory) return;
   if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
     if (cache_.remove(entry->id, failed)) drop_later(entry->snapshot);
   }
@@ -251,12 +268,9 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
 }
 
 void PrefixRegistry::on(protocol::DropEntry dropped) {
-  const Found found = cache_.lookup(dropped.name_space, *dropped.tokens, 0, now());
-  if (!found.restore) return;
-  const std::optional<std::uint64_t> orphan = cache_.release(found.restore->entry);
-  if (orphan) drop_later(*orphan);
-  if (found.restore->at == dropped.length && cache_.remove(found.restore->entry, MissReason::kCorrupt)) {
-    drop_later(found.restore->snapshot);
+  const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
+  for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
+    drop_later(snapshot);
   }
   publish();
 }

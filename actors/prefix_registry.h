@@ -10,6 +10,12 @@
 // checkpoint where the two part, unless it has passed that place. The wait ends with that checkpoint, with
 // its failure or with the leader's end, whichever comes first.
 //
+// Failure: what leaves a handler makes it start anew, with nothing: the prompts in flight, their leases and
+// all entries are forgotten, whoever was waiting for an answer is told that there is none, and before
+// anything is adopted again the worker drops what the one before had adopted. Until it is bound it knows
+// nothing and keeps nothing. Requests that run go on; what they say of flights that it does not know is
+// ignored. More than kMostRestarts failures within kRestartWindow, and its supervisor fails the model.
+//
 // Threading: an actor on the pool. Re-entrant: the cache may change at every co_await.
 
 #include <chrono>
@@ -27,9 +33,17 @@
 
 namespace reprise::actors {
 
-using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::AddCheckpoint>;
+using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
+                               protocol::AddCheckpoint>;
+
+/// From a registry that has started, anew or for the first time: it wants to be bound.
+struct RegistryStarted {
+  std::string model;
+};
 
 struct RegistryOptions {
+  std::string model{};                          // whose it is, to its supervisor
+  runtime::Ref<RegistryStarted> supervisor{};   // may be nobody
   PrefixCacheOptions cache{.policy = "forks"};  // docs/replay.md says why
   std::uint64_t budget_bytes = 0;
   std::chrono::milliseconds longest_follow{120'000};
@@ -40,7 +54,7 @@ struct RegistryOptions {
 /// The snapshots of one loaded model; after a fault, of its successor.
 struct BindRegistry {
   WorkerRef worker;
-  std::uint32_t generation = 0;
+  protocol::ArchId arch;
 };
 
 class PrefixRegistry : public runtime::Actor {
@@ -50,10 +64,13 @@ class PrefixRegistry : public runtime::Actor {
     protocol::FlightNumber flight;
     std::uint32_t at;
   };
-  using Accepts = runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease,
-                                    protocol::Insert, protocol::CheckpointMissed, protocol::EndFlight,
-                                    protocol::DropEntry, protocol::Reclaim, BindRegistry, AwaitCheckpoint>;
+  using Accepts =
+      runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::Insert,
+                        protocol::CheckpointMissed, protocol::EndFlight, protocol::DropEntry,
+                        protocol::Reclaim, protocol::InjectCrash, BindRegistry, AwaitCheckpoint>;
   static constexpr const char* kName = "registry";
+  static constexpr std::uint32_t kMostRestarts = 3;
+  static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
 
   explicit PrefixRegistry(RegistryOptions options);
@@ -67,6 +84,7 @@ class PrefixRegistry : public runtime::Actor {
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
+  protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);
   void on(AwaitCheckpoint wait, runtime::ReplyTo<protocol::Nothing> reply);
 

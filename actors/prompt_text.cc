@@ -1,7 +1,11 @@
 #include "actors/prompt_text.h"
 
 #include <algorithm>
+#include <new>
 #include <random>
+#include <stdexcept>
+
+#include "models/regex.h"
 
 namespace reprise::actors {
 
@@ -59,6 +63,17 @@ protocol::Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateReq
 
 }  // namespace
 
+ServiceError text_error(const std::exception& error, const std::string& field) {
+  if (dynamic_cast<const models::RegexError*>(&error) != nullptr ||
+      dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return {ServiceErrorCode::kInvalid, error.what(), field};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {ServiceErrorCode::kOverloaded, "no memory for the text", field, std::chrono::seconds(1)};
+  }
+  return {ServiceErrorCode::kInternal, error.what()};
+}
+
 TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text) {
   TokenList tokens = tokenizer.encode(text);
   const std::optional<protocol::TokenId> bos = tokenizer.bos();
@@ -86,7 +101,14 @@ protocol::Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::G
   }
   PreparedPrompt prepared;
   std::string text;
-  auto tokens = tokens_of(request, model, text);
+  const auto tokens_or_error = [&]() -> protocol::Outcome<TokenList, ServiceError> {
+    try {
+      return tokens_of(request, model, text);
+    } catch (const std::exception& error) {
+      return text_error(error, prompt_field);
+    }
+  };
+  auto tokens = tokens_or_error();
   if (!tokens.ok()) return tokens.error();
   if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
   const auto vocab = static_cast<protocol::TokenId>(model.arch.vocab);
@@ -106,7 +128,7 @@ protocol::Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::G
   }
   std::uint64_t room = context - tokens->size();
   // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
-  const std::uint64_t most = model.most_tokens();
+  const std::uint64_t most = model.most_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
   prepared.max_tokens =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));

@@ -3,6 +3,7 @@
 //
 // Threading: pure functions over an immutable model.
 
+#include <exception>
 #include <string>
 
 #include "actors/served_model.h"
@@ -21,6 +22,9 @@ struct PreparedPrompt {
 /// Renders, tokenises, and checks all that can be checked without the device.
 protocol::Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(
     const protocol::GenerateRequest& request, const ServedModel& model);
+
+/// What to tell a client whose text, or whose chat's template, made the tokenizer or the renderer throw.
+protocol::ServiceError text_error(const std::exception& error, const std::string& field);
 
 /// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a
 /// BOS is added where the model was made with one and the text does not begin with it.

@@ -21,7 +21,7 @@ struct RegistryFigures {
   Figure evicted{0}, expired{0}, superseded{0}, self_evicted{0}, followers{0};
   Figure entries{0}, leases{0}, pinned{0}, flights{0}, path_tokens{0}, namespaces{0}, adopted_bytes{0},
       budget_bytes{0};
-  Figure verified{0}, mismatches{0};                   // shadow verification
+  Figure verified{0}, mismatches{0}, unverified{0};    // shadow verification; the last: could not be done
   std::atomic<std::int64_t> oldest_use_ns{INT64_MAX};  // of the entry that would go first
 };
 

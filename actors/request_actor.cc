@@ -35,12 +35,17 @@ Task<void> RequestActor::watch_client() {
   const Result<void> ended = co_await end;
   if (!ended.ok()) co_return;
   client_gone_ = true;
-  lost_.cancel();
+  break_off();
 }
 
 void RequestActor::on(ModelLost lost) {
   lost_why_ = std::move(lost.why);
+  break_off();
+}
+
+void RequestActor::break_off() {
   lost_.cancel();
+  all_begun_.cancel();
 }
 
 Task<void> RequestActor::run() {
@@ -60,15 +65,16 @@ Task<void> RequestActor::run() {
   const bool served = !failure && !client_gone_;
   job_.out.close();
   job_.slot.reset();
-  for (auto& choice : choices_) {
-    choice->own_sequence.reset();
-    choice->sequence = nullptr;
-  }
   if (main_) main_->sequence.reset();
-  if (served && job_.idle_slot && !lost_.cancelled()) {
+  const bool idles = served && job_.idle_slot && !lost_.cancelled();
+  if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
+  if (idles) {
     try {
-      Task<void> verifying = verify();
-      co_await verifying;
+      if (to_verify_) {
+        Task<bool> verifying = verify(protocol::Priority::kIdle);
+        const bool same = co_await verifying;
+        static_cast<void>(same);  // the entry is dropped, the counters and the log tell
+      }
       Task<void> prefilling = prefill_history();
       co_await prefilling;
     } catch (const std::exception& error) {
@@ -96,7 +102,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->report.reason = !job_.model->registry        ? protocol::MissReason::kDisabled
                          : !job_.request.cache_prompt ? protocol::MissReason::kRefused
                                                       : protocol::MissReason::kNone;
-  Task<Failure> entering = enter(*main_, protocol::Priority::kNormal);
+  Task<Failure> entering = enter(*main_, job_.request.priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
   protocol::Event admitted = protocol::Admitted{job_.model->card.id, usage_.prompt_tokens};
@@ -116,6 +122,17 @@ Task<RequestActor::Failure> RequestActor::serve() {
 
   Task<Failure> decoding = decode();
   if (Failure failure = co_await decoding) co_return failure;
+  main_->sequence.reset();
+  if (to_verify_ && job_.model->limits.verify_inline) {
+    to_verify_ = false;
+    Task<bool> verifying = verify(job_.request.priority);
+    const bool same = co_await verifying;
+    if (!same) {
+      co_return ServiceError{ServiceErrorCode::kInternal,
+                             "this answer went on from a stored state that is not what a cold run computes; "
+                             "the state has been dropped"};
+    }
+  }
   Task<bool> sending = send(protocol::Done{usage_});
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;

@@ -6,9 +6,14 @@
 //   open      a sequence, when there is memory for it; then Admitted
 //   restore   the deepest snapshot of its beginning
 //   prefill   the rest, with checkpoints that go to the registry as they are taken; then Started
-//   decode    all choices in step with each other, from one prefill: Delta, ..., Finished
-//   keep      the state behind the reply, where it is canonical; then Done
-// Whatever goes wrong on the way is told by one Failed.
+//   decode    its choices, from one prefill: Delta, ..., Finished
+//   keep      the state behind each reply, where it is canonical
+//   verify    where that was asked for before the answer ends; then Done
+// Whatever goes wrong on the way is told by one Failed. Its client is watched all the while.
+//
+// Several choices (n > 1) go on from a raw snapshot behind the prompt. The request's own sequence decodes one
+// after the other, and others beside it as they get a sequence of their own: so n of them take what memory
+// there is, hold up nobody, and come to their end in the memory for one.
 //
 // Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
 // of restored answers is recomputed cold and compared.
@@ -29,6 +34,7 @@
 #include "protocol/reply_parser.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
+#include "runtime/event.h"
 
 namespace reprise::actors {
 
@@ -41,16 +47,15 @@ struct RequestJob {
   protocol::GenerateRequest request;
   std::shared_ptr<const ServedModel> model;
   runtime::StreamWriter<protocol::Event> out;
+  std::uint64_t tenant = 0;  // as in protocol::OpenSequence
+  std::uint64_t group = 0;
   std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;  // may be null: then no idle work
 };
 
 class RequestActor : public runtime::Actor {
  public:
-  struct AwaitInserts {
-    using Reply = protocol::Nothing;
-  };
-  using Accepts = runtime::Messages<protocol::CheckpointTaken, ModelLost, AwaitInserts>;
+  using Accepts = runtime::Messages<protocol::CheckpointTaken, ModelLost>;
   static constexpr const char* kName = "request";
   static constexpr std::uint32_t kConcurrentHandlers = 64;
 
@@ -60,10 +65,10 @@ class RequestActor : public runtime::Actor {
   void on_start();
   runtime::Task<void> on(protocol::CheckpointTaken taken);
   void on(ModelLost lost);
-  void on(AwaitInserts, runtime::ReplyTo<protocol::Nothing> reply);
 
  private:
   using Failure = std::optional<protocol::ServiceError>;
+  using Restoring = protocol::JobResult<protocol::Restored>;
   struct Choice;
   class OpenedSequence;
   class FlightGuard;
@@ -81,19 +86,26 @@ class RequestActor : public runtime::Actor {
 
   // -- request_decode.cc
   runtime::Task<Failure> decode();
-  runtime::Task<Failure> fork();
-  void start_decoding(Choice& choice);
+  runtime::Task<Failure> keep_prompt();
+  runtime::Task<void> decode_beside();
+  runtime::Task<Failure> decode_on_first();
+  runtime::Task<Failure> decode_next(OpenedSequence& sequence);
+  runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
+  void start_decoding(Choice& choice, OpenedSequence& sequence);
   runtime::Task<Failure> next_token(Choice& choice);
   runtime::Task<bool> send(protocol::Event event);
   runtime::Task<void> keep_turn_end(Choice& choice);
 
   // -- request_after.cc
   runtime::Task<void> prefill_history();
-  runtime::Task<void> verify();
+  /// Whether the restored answer is what a cold run gives; true also where that could not be found out.
+  runtime::Task<bool> verify(protocol::Priority priority);
 
   Failure failure_of(const protocol::JobError& error) const;
   Failure failure_of(const runtime::Error& error) const;
   bool caches() const;
+  /// Everything that waits for this request's sake comes to its end.
+  void break_off();
   double since_arrival_ms() const;
 
   RequestJob job_;
@@ -107,8 +119,18 @@ class RequestActor : public runtime::Actor {
   std::unique_ptr<Computation> main_;
   Computation* computing_ = nullptr;  // whose checkpoints come in
   std::uint32_t pending_inserts_ = 0;
-  std::vector<runtime::ReplyTo<protocol::Nothing>> awaiting_inserts_;
+  runtime::Event inserted_;
+
   std::vector<std::unique_ptr<Choice>> choices_;
+  std::size_t choices_begun_ = 0;
+  protocol::SnapshotId kept_prompt_{};  // n > 1: what choices go on from
+  runtime::CancelSource all_begun_;     // no choice is left for another sequence
+  std::uint32_t beside_ = 0;            // sequences beside the first, and waits for them
+  runtime::Event beside_ended_;
+  Failure beside_failed_;  // the first of them
+  bool writing_ = false;   // an event waits for the client's credit
+  runtime::Event written_;
+
   protocol::Usage usage_;
   std::uint64_t digest_ = 0;
   bool to_verify_ = false;

@@ -50,18 +50,24 @@ Task<void> RequestActor::prefill_history() {
 }
 
 // Cached equals cold: here is the proof, for a share of the hits.
-Task<void> RequestActor::verify() {
-  if (!to_verify_) co_return;
+Task<bool> RequestActor::verify(protocol::Priority priority) {
   const ServedModel& model = *job_.model;
+  RegistryFigures& figures = *model.registry_figures;
   Computation cold;
   cold.tokens = prompt_.tokens;
-  Task<Failure> entering = enter(cold, protocol::Priority::kIdle);
-  if (Failure failure = co_await entering) co_return;
-  Task<Failure> prefilling = prefill(cold, true);
-  if (Failure failure = co_await prefilling) co_return;
-  model.registry_figures->verified.fetch_add(1, std::memory_order_relaxed);
-  if (cold.digest == main_->digest) co_return;
-  model.registry_figures->mismatches.fetch_add(1, std::memory_order_relaxed);
+  Task<Failure> entering = enter(cold, priority);
+  Failure failure = co_await entering;
+  if (!failure) {
+    Task<Failure> prefilling = prefill(cold, true);
+    failure = co_await prefilling;
+  }
+  if (failure) {
+    figures.unverified.fetch_add(1, std::memory_order_relaxed);
+    co_return true;
+  }
+  figures.verified.fetch_add(1, std::memory_order_relaxed);
+  if (cold.digest == main_->digest) co_return true;
+  figures.mismatches.fetch_add(1, std::memory_order_relaxed);
   const protocol::CacheReport& report = main_->report;
   if (model.warn) {
     model.warn("a restored state gave other bits than a cold run: " + std::to_string(report.restored_tokens) +
@@ -72,6 +78,7 @@ Task<void> RequestActor::verify() {
   }
   model.registry.tell(protocol::DropEntry{
       .name_space = job_.request.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
+  co_return false;
 }
 
 }  // namespace reprise::actors

@@ -21,79 +21,130 @@ constexpr std::chrono::minutes kWorkerDeadline{10};
 }  // namespace
 
 Task<RequestActor::Failure> RequestActor::decode() {
-  end_of_watch_.cancel();  // from here on every event tells
-  choices_.push_back(std::make_unique<Choice>());
-  choices_.front()->sequence = main_->sequence.get();
-  if (job_.request.n > 1) {
-    Task<Failure> forking = fork();
-    if (Failure failure = co_await forking) co_return failure;
+  for (std::uint32_t index = 0; index < job_.request.n; ++index) {
+    choices_.push_back(std::make_unique<Choice>());
+    choices_.back()->index = index;
   }
-  for (const auto& choice : choices_) start_decoding(*choice);
-  // All choices decode in the same steps of the device, so taking turns costs none of them anything.
-  std::size_t left = choices_.size();
-  while (left > 0) {
-    for (const auto& choice : choices_) {
-      if (choice->finished) continue;
-      Task<Failure> taking = next_token(*choice);
-      if (Failure failure = co_await taking) co_return failure;
-      if (choice->finished) --left;
-    }
+  if (choices_.size() > 1) {
+    Task<Failure> keeping = keep_prompt();
+    if (Failure failure = co_await keeping) co_return failure;
+    beside_ = static_cast<std::uint32_t>(choices_.size() - 1);
+    for (std::uint32_t i = 0; i < beside_; ++i) launch(decode_beside());
   }
+  Task<Failure> decoding = decode_on_first();
+  Failure failure = co_await decoding;
+  if (failure) break_off();
+  while (beside_ > 0) {
+    auto waiting = beside_ended_.wait();
+    const Result<void> woken = co_await waiting;
+    static_cast<void>(woken);
+  }
+  if (!failure) failure = std::move(beside_failed_);
+  if (failure) co_return failure;
   usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
-  for (const auto& choice : choices_) {
-    Task<void> keeping = keep_turn_end(*choice);
-    co_await keeping;
-  }
   Task<void> inserting = inserts_done();
   co_await inserting;
   co_return std::nullopt;
 }
 
-// n - 1 more sequences from the state behind the prompt.
-Task<RequestActor::Failure> RequestActor::fork() {
-  const ServedModel& model = *job_.model;
-  auto asked = model.worker.ask(
+// What all choices go on from. Its memory was promised when the request was admitted.
+Task<RequestActor::Failure> RequestActor::keep_prompt() {
+  auto asked = job_.model->worker.ask(
       protocol::SnapshotKv{.sequence = main_->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
-      kWorkerDeadline, lost_.token());
+      job_.model->limits.longest_wait, lost_.token());
   const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
   if (!taken.ok()) co_return failure_of(taken.error());
   if (!taken->ok()) co_return failure_of(taken->error());
-  const protocol::SnapshotId snapshot = (*taken)->snapshot;
-  for (std::uint32_t index = 1; index < job_.request.n; ++index) {
-    auto choice = std::make_unique<Choice>();
-    choice->index = index;
-    choice->own_sequence = std::make_unique<OpenedSequence>(model);
-    choice->sequence = choice->own_sequence.get();
-    auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
-                                                           .ticket = choice->sequence->ticket(),
-                                                           .prompt_tokens = usage_.prompt_tokens,
-                                                           .max_tokens = prompt_.max_tokens,
-                                                           .shared_tokens = usage_.prompt_tokens},
-                                    model.limits.longest_wait, lost_.token());
-    const Result<protocol::JobResult<protocol::Opened>> opened = co_await opening;
-    if (!opened.ok()) co_return failure_of(opened.error());
-    if (!opened->ok()) co_return failure_of(opened->error());
-    choice->sequence->id = (*opened)->sequence;
-    auto restoring =
-        model.worker.ask(protocol::RestoreKv{.sequence = choice->sequence->id,
-                                             .snapshot = snapshot,
-                                             .at = usage_.prompt_tokens,
-                                             .token_hash = protocol::token_hash(*prompt_.tokens)},
-                         kWorkerDeadline, lost_.token());
-    const Result<protocol::JobResult<protocol::Restored>> restored = co_await restoring;
-    if (!restored.ok()) co_return failure_of(restored.error());
-    if (!restored->ok()) co_return failure_of(restored->error());
-    choices_.push_back(std::move(choice));
-  }
-  auto dropping =
-      model.worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kWorkerDeadline, lost_.token());
-  const Result<protocol::Dropped> dropped = co_await dropping;
-  static_cast<void>(dropped);
+  kept_prompt_ = (*taken)->snapshot;
   co_return std::nullopt;
 }
 
-void RequestActor::start_decoding(Choice& choice) {
+Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& sequence) {
+  auto asked =
+      job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
+                                                 .snapshot = kept_prompt_,
+                                                 .at = usage_.prompt_tokens,
+                                                 .token_hash = protocol::token_hash(*prompt_.tokens)},
+                             job_.model->limits.longest_wait, lost_.token());
+  Result<Restoring> restored = co_await asked;
+  if (restored.ok()) co_return std::move(*restored);
+  const bool late = restored.error().code == runtime::ErrorCode::kDeadline;
+  co_return protocol::JobError{late ? protocol::JobFault::kNoMemory : protocol::JobFault::kCancelled,
+                               restored.error().describe()};
+}
+
+// With a sequence of its own, when it gets one, and a new one for each choice: between two of them others may
+// have their turn. What it does not get the first sequence does.
+Task<void> RequestActor::decode_beside() {
   const ServedModel& model = *job_.model;
+  bool goes_on = true;
+  while (goes_on && choices_begun_ < choices_.size() && !lost_.cancelled()) {
+    OpenedSequence sequence(model);
+    auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
+                                                           .ticket = sequence.ticket(),
+                                                           .prompt_tokens = usage_.prompt_tokens,
+                                                           .max_tokens = prompt_.max_tokens,
+                                                           .shared_tokens = usage_.prompt_tokens,
+                                                           .priority = job_.request.priority,
+                                                           .tenant = job_.tenant,
+                                                           .group = job_.group,
+                                                           .tenant_share = job_.request.tenant_share},
+                                    model.limits.longest_wait, all_begun_.token());
+    const Result<protocol::JobResult<protocol::Opened>> opened = co_await opening;
+    if (!opened.ok() || !opened->ok() || all_begun_.cancelled()) break;
+    sequence.id = (*opened)->sequence;
+    Task<Restoring> restoring = restore_prompt(sequence);
+    const Restoring restored = co_await restoring;
+    if (!restored.ok() || choices_begun_ == choices_.size()) break;
+    Task<Failure> decoding = decode_next(sequence);
+    Failure failure = co_await decoding;
+    goes_on = !failure;
+    if (failure && !beside_failed_) {
+      beside_failed_ = std::move(failure);
+      break_off();
+    }
+  }
+  --beside_;
+  beside_ended_.signal();
+}
+
+// One choice after the other, until all have begun.
+Task<RequestActor::Failure> RequestActor::decode_on_first() {
+  OpenedSequence& sequence = *main_->sequence;
+  for (bool holds_prompt = true; choices_begun_ < choices_.size(); holds_prompt = false) {
+    if (!holds_prompt) {
+      Task<Restoring> restoring = restore_prompt(sequence);
+      const Restoring restored = co_await restoring;
+      if (choices_begun_ == choices_.size()) break;
+      if (lost_.cancelled()) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+      if (!restored.ok()) co_return failure_of(restored.error());
+    }
+    Task<Failure> decoding = decode_next(sequence);
+    if (Failure failure = co_await decoding) co_return failure;
+  }
+  co_return std::nullopt;
+}
+
+// The next choice that has not begun, on a sequence that holds the prompt, to its end.
+Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) {
+  Choice& choice = *choices_[choices_begun_++];
+  if (choices_begun_ == choices_.size()) {
+    all_begun_.cancel();
+    if (kept_prompt_) job_.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
+  }
+  start_decoding(choice, sequence);
+  while (!choice.finished) {
+    Task<Failure> taking = next_token(choice);
+    if (Failure failure = co_await taking) co_return failure;
+  }
+  Task<void> keeping = keep_turn_end(choice);
+  co_await keeping;
+  co_return std::nullopt;
+}
+
+void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
+  const ServedModel& model = *job_.model;
+  choice.sequence = sequence.id;
   if (model.tokenizer) {
     // In a chat special tokens may be marks of tool calls; those that end a message never become text.
     const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request.prompt);
@@ -102,7 +153,7 @@ void RequestActor::start_decoding(Choice& choice) {
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
-  model.worker.tell(protocol::Decode{.sequence = choice.sequence->id,
+  model.worker.tell(protocol::Decode{.sequence = choice.sequence,
                                      .sampling = prompt_.sampling,
                                      .choice = choice.index,
                                      .max_tokens = prompt_.max_tokens,
@@ -143,7 +194,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
     finished.stop = job_.request.stop[choice.text->stop()->index];
-    model.worker.tell(protocol::Cancel{choice.sequence->id});
+    model.worker.tell(protocol::Cancel{choice.sequence});
     // What the device was ahead by is in its state.
     for (bool more = !event->end; more;) {
       auto draining = choice.in.next(runtime::TimePoint::max(), lost_.token());
@@ -159,12 +210,20 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   co_return std::nullopt;
 }
 
-// False: the client has gone.
+// False: the client has gone. Of several choices one at a time waits for its credit, and the others for it.
 Task<bool> RequestActor::send(protocol::Event event) {
+  while (writing_) {
+    auto waiting = written_.wait(runtime::TimePoint::max(), lost_.token());
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return false;
+  }
   std::optional<Result<void>> written = job_.out.try_write(event);
   if (!written) {
+    writing_ = true;
     auto writing = job_.out.write(std::move(event), runtime::TimePoint::max(), lost_.token());
     written = co_await writing;
+    writing_ = false;
+    written_.signal();
   }
   if (!written->ok() && written->error().code == runtime::ErrorCode::kEnded) client_gone_ = true;
   co_return written->ok();
@@ -175,7 +234,7 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
   const ServedModel& model = *job_.model;
   if (!main_->writes_cache || !model.arch.decode_is_canonical) co_return;
   auto asked = model.worker.ask(
-      protocol::SnapshotKv{.sequence = choice.sequence->id, .kind = protocol::SnapshotKv::Kind::kCanonical},
+      protocol::SnapshotKv{.sequence = choice.sequence, .kind = protocol::SnapshotKv::Kind::kCanonical},
       kWorkerDeadline, lost_.token());
   const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
   if (!taken.ok() || !taken->ok()) co_return;

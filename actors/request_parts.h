@@ -81,8 +81,7 @@ struct RequestActor::Computation {
 /// One of the request's n answers.
 struct RequestActor::Choice {
   std::uint32_t index = 0;
-  OpenedSequence* sequence = nullptr;
-  std::unique_ptr<OpenedSequence> own_sequence{};  // all but the first
+  protocol::SequenceId sequence{};  // that decodes it
   runtime::StreamReader<protocol::DecodeEvent> in{};
   std::optional<models::TextStream> text{};
   protocol::TokenList tokens{};

@@ -53,7 +53,11 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
                               .prompt_tokens = length,
                               .max_tokens = computation.max_tokens,
                               .shared_tokens = computation.announced ? computation.announced->restorable : 0,
-                              .priority = priority};
+                              .keeps_prompt = &computation == main_.get() && job_.request.n > 1,
+                              .priority = priority,
+                              .tenant = job_.tenant,
+                              .group = job_.group,
+                              .tenant_share = job_.request.tenant_share};
   auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, lost_.token());
   const Result<protocol::JobResult<protocol::Opened>> opened = co_await asked;
   if (!opened.ok()) co_return failure_of(opened.error());
@@ -83,12 +87,14 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
                                                           .at = from.at,
                                                           .token_hash = protocol::token_hash(
                                                               std::span(*computation.tokens).first(from.at))},
-                                      kPatience, lost_.token());
+                                      model.limits.longest_wait, lost_.token());
     const Result<protocol::JobResult<protocol::Restored>> restored = co_await restoring;
     MissReason failed = MissReason::kNone;
     if (restored.ok() && !restored->ok()) {
       const protocol::JobFault fault = restored->error().fault;
-      failed = fault == protocol::JobFault::kDamaged ? MissReason::kCorrupt : MissReason::kLost;
+      failed = fault == protocol::JobFault::kDamaged    ? MissReason::kCorrupt
+               : fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory
+                                                        : MissReason::kLost;
     }
     model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
     if (!restored.ok()) co_return failure_of(restored.error());
@@ -99,6 +105,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
                    std::string(protocol::name_of(from.origin)) +
                    ") could not be restored: " + restored->error().message);
       }
+      if (failed == MissReason::kNoMemory) break;  // a smaller one would not fit either
       continue;
     }
     report.restored_tokens = from.at;
@@ -170,22 +177,17 @@ Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
       kPatience);
   const Result<protocol::InsertReply> inserted = co_await asked;
   static_cast<void>(inserted);
-  if (--pending_inserts_ > 0) co_return;
-  for (auto& waiting : awaiting_inserts_) waiting.answer(protocol::Nothing{});
-  awaiting_inserts_.clear();
-}
-
-void RequestActor::on(AwaitInserts, runtime::ReplyTo<protocol::Nothing> reply) {
-  if (pending_inserts_ == 0) return reply.answer(protocol::Nothing{});
-  awaiting_inserts_.push_back(std::move(reply));
+  --pending_inserts_;
+  inserted_.signal();
 }
 
 // A sequence must not be closed before its snapshots are adopted.
 Task<void> RequestActor::inserts_done() {
-  if (pending_inserts_ == 0) co_return;
-  auto asked = self(*this).ask(AwaitInserts{}, kPatience, lost_.token());
-  const Result<protocol::Nothing> done = co_await asked;
-  static_cast<void>(done);
+  while (pending_inserts_ > 0) {
+    auto waiting = inserted_.wait(runtime::TimePoint::max(), lost_.token());
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return;
+  }
 }
 
 }  // namespace reprise::actors

@@ -8,6 +8,7 @@
 // Threading: the worker's. While `in_step` is set, `state` belongs to the step runner.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -22,15 +23,18 @@
 namespace reprise::actors {
 
 struct SequenceRun {
-  enum class Phase : std::uint8_t { kIdle, kPrefill, kDecode };
+  enum class Phase : std::uint8_t { kIdle, kRestore, kSnapshot, kPrefill, kDecode };
 
   protocol::SequenceId id;
   std::uint64_t ticket = 0;
   protocol::Priority priority = protocol::Priority::kNormal;
+  std::uint64_t tenant = 0;
+  std::uint64_t group = 0;
   std::uint64_t order = 0;         // of admission
   std::uint32_t priced_pages = 0;  // promised to it when it was admitted
   std::uint32_t shared_pages = 0;  // of these, expected to come from a snapshot; 0 once that is decided
-  std::uint64_t last_step = 0;
+  bool snapshot_promised = false;  // behind its prompt
+  std::uint64_t last_step = 0;     // of its model
   Phase phase = Phase::kIdle;
   bool in_step = false;
   std::uint32_t step_end = 0;  // tokens that it will hold after the step
@@ -44,6 +48,13 @@ struct SequenceRun {
   std::vector<protocol::TokenId> decoded;
   std::vector<float> logits;                    // after the last token; empty: not known
   std::vector<protocol::SnapshotId> snapshots;  // taken of it, not adopted
+
+  // -- restore and snapshot: jobs that may wait for memory
+  std::optional<protocol::RestoreKv> restore;
+  runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
+  protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
+  runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
+  std::optional<std::chrono::steady_clock::time_point> short_since;
 
   // -- prefill
   std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
@@ -69,6 +80,7 @@ struct SequenceRun {
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
     return priced_pages > held ? priced_pages - held : 0;
   }
+  bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
   /// Tokens that its state should hold before it does anything new.
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);

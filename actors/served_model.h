@@ -26,6 +26,7 @@ struct RequestLimits {
   std::chrono::milliseconds longest_wait{60'000};  // for admission
   std::uint32_t most_choices = 16;
   double verify_share = 0;      // of hits, recomputed cold and compared
+  bool verify_inline = false;   // before the answer ends; else in idle time, if there is any
   bool prefill_history = true;  // of the next turn, in idle time
 };
 
@@ -51,12 +52,13 @@ struct ServedModel {
             .any_token = arch.any_token,
             .most_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
   }
-  /// Tokens of one sequence that the device has memory for.
-  std::uint64_t most_tokens() const {
-    if (arch.state_bytes < arch.slot_bytes) return 0;
-    if (arch.token_bytes == 0) return UINT32_MAX;
-    const std::uint64_t pages = (arch.state_bytes - arch.slot_bytes) / (arch.token_bytes * arch.page_tokens);
-    return pages * arch.page_tokens;
+  /// Tokens of one sequence that the device has memory for, beside a snapshot of its prompt where it is kept.
+  std::uint64_t most_tokens(bool keeps_prompt) const {
+    const std::uint64_t page_bytes = arch.token_bytes * arch.page_tokens;
+    const std::uint64_t fixed = arch.slot_bytes + (keeps_prompt ? arch.slot_bytes + page_bytes : 0);
+    if (arch.state_bytes < fixed) return 0;
+    if (page_bytes == 0) return UINT32_MAX;
+    return (arch.state_bytes - fixed) / page_bytes * arch.page_tokens;
   }
 };
 

@@ -30,27 +30,47 @@ Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const
   return found;
 }
 
-TokenizeJob::Reply TextActor::on(const TokenizeJob& job) {
-  Answer<ModelPtr> found = find(job.request.model, true);
-  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
-  const models::Tokenizer& tokenizer = *std::get<ModelPtr>(found)->tokenizer;
+namespace {
+
+// What `work` answers, or what it threw.
+template <class Reply, class Work>
+Reply guarded(const char* field, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return text_error(error, field);
+  }
+}
+
+protocol::Tokenized tokenize(const models::Tokenizer& tokenizer, const protocol::TokenizeRequest& request) {
   protocol::Tokenized answer;
-  answer.tokens = tokenizer.encode(job.request.text, {.parse_special = job.request.parse_special});
-  if (job.request.add_special) {
+  answer.tokens = tokenizer.encode(request.text, {.parse_special = request.parse_special});
+  if (request.add_special) {
     if (tokenizer.adds_bos() && tokenizer.bos())
       answer.tokens.insert(answer.tokens.begin(), *tokenizer.bos());
     if (tokenizer.adds_eos() && tokenizer.eos()) answer.tokens.push_back(*tokenizer.eos());
   }
-  if (job.request.with_pieces) {
+  if (request.with_pieces) {
     for (const TokenId id : answer.tokens) answer.pieces.emplace_back(tokenizer.token_bytes(id));
   }
   return answer;
 }
 
+}  // namespace
+
+TokenizeJob::Reply TextActor::on(const TokenizeJob& job) {
+  Answer<ModelPtr> found = find(job.request.model, true);
+  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  return guarded<TokenizeJob::Reply>(
+      "content", [&] { return tokenize(*std::get<ModelPtr>(found)->tokenizer, job.request); });
+}
+
 DetokenizeJob::Reply TextActor::on(const DetokenizeJob& job) {
   Answer<ModelPtr> found = find(job.request.model, true);
   if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
-  return protocol::Detokenized{std::get<ModelPtr>(found)->tokenizer->decode(job.request.tokens)};
+  return guarded<DetokenizeJob::Reply>("tokens", [&] {
+    return protocol::Detokenized{std::get<ModelPtr>(found)->tokenizer->decode(job.request.tokens)};
+  });
 }
 
 RenderJob::Reply TextActor::on(const RenderJob& job) {
@@ -61,9 +81,15 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no chat template",
                         "messages"};
   }
-  auto rendered = model.render(job.request.chat);
-  if (!rendered.ok()) return rendered.error();
-  return protocol::Rendered{*rendered + job.request.chat.reply_opening};
+  return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
+    auto rendered = model.render(job.request.chat);
+    if (!rendered.ok()) return rendered.error();
+    return protocol::Rendered{*rendered + job.request.chat.reply_opening};
+  });
+}
+
+protocol::Nothing TextActor::on(const protocol::InjectCrash&) {
+  throw std::runtime_error("a crash of a text actor was injected");
 }
 
 }  // namespace reprise::actors

@@ -245,6 +245,13 @@ void StateStore::damage(const Snapshot& snapshot) {
   memory_.from_host(at, &one, 1);
 }
 
+void StateStore::damage_unseen(Snapshot& snapshot) {
+  if (sizes_.slot_bytes == 0) return;
+  std::byte* slot = slots_.data(snapshot.slot_);
+  memory_.fill(slot, 0, sizes_.slot_bytes);
+  snapshot.slot_figures_ = memory_.look_at(slot, sizes_.slot_bytes);
+}
+
 void StateStore::poison(const Sequence& sequence) {
   constexpr int kNan = 0xff;
   if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), kNan, sizes_.slot_bytes);

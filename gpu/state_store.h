@@ -137,6 +137,8 @@ class StateStore {
   CopyFigures look_at_slot(const Sequence& sequence) const;
   /// Breaks a snapshot, for tests of what follows.
   void damage(const Snapshot& snapshot);
+  /// Breaks it so that its checksum does not tell.
+  void damage_unseen(Snapshot& snapshot);
   /// Makes a sequence's slot and first page NaN, read as f32 or as bf16; for tests of what follows.
   void poison(const Sequence& sequence);
 

@@ -12,8 +12,12 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint32_t kFreeSteps = 2'000'000;
-constexpr std::uint32_t kStepsPerByte = 64;
+// PCRE2 counts its steps anew at every place where a match may start, and does not tell the count. So a place
+// has few of them at first, more when they ran out, and those that ran out are charged to the text's budget.
+constexpr std::uint32_t kFirstSteps = 256;
+constexpr std::uint32_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kFreeSteps = 2'000'000;
+constexpr std::uint64_t kStepsPerByte = 128;
 constexpr std::uint32_t kHeapLimitKiB = 512 * 1024;           // without JIT
 constexpr std::size_t kJitStackBytes = 512ull * 1024 * 1024;  // reserved, used as needed; with JIT
 
@@ -53,7 +57,8 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context.get()));
+                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT, &error,
+                                  &offset, context.get()));
   if (!code_->code) {
     throw RegexError(message_of(error) + " at offset " + std::to_string(offset) + " of " +
                      std::string(pattern));
@@ -89,9 +94,7 @@ void Regex::Matcher::start(std::string_view text) {
   text_ = text;
   from_ = begin_ = end_ = 0;
   has_matched_ = false;
-  const std::uint64_t steps = kFreeSteps + std::uint64_t{kStepsPerByte} * text.size();
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  pcre2_set_match_limit(state_->context.get(), static_cast<std::uint32_t>(steps < kMost ? steps : kMost));
+  steps_left_ = kFreeSteps + kStepsPerByte * text.size();
 }
 
 bool Regex::Matcher::next() {
@@ -112,25 +115,48 @@ bool Regex::Matcher::next() {
   return false;
 }
 
+// From anywhere at first; if that was too much for some place, place by place.
 bool Regex::Matcher::search(std::size_t from) {
+  int found = run(from, PCRE2_UNSET, kFirstSteps);
+  while (found == PCRE2_ERROR_MATCHLIMIT) {
+    for (std::uint32_t steps = kFirstSteps;; steps = steps < kMostSteps / 4 ? steps * 4 : kMostSteps) {
+      found = run(from, from, steps);
+      if (found != PCRE2_ERROR_MATCHLIMIT) break;
+      if (steps > steps_left_) fail(found);
+      steps_left_ -= steps;
+    }
+    if (found != PCRE2_ERROR_NOMATCH) break;
+    if (from == text_.size()) return false;
+    from += read_valid_utf8(text_, from).length;
+    found = PCRE2_ERROR_MATCHLIMIT;
+  }
+  if (found == PCRE2_ERROR_NOMATCH) return false;
+  if (found < 0) fail(found);
+  return true;
+}
+
+// A match that starts in [from, last] and takes at most `steps` from each place.
+int Regex::Matcher::run(std::size_t from, std::size_t last, std::uint32_t steps) {
+  pcre2_set_match_limit(state_->context.get(), steps);
+  pcre2_set_offset_limit(state_->context.get(), last);
   const auto* text = reinterpret_cast<PCRE2_SPTR>(text_.data());
-  const auto run = [&](std::uint32_t options) {
+  const auto match = [&](std::uint32_t options) {
     return pcre2_match(state_->code, text, text_.size(), from, PCRE2_NO_UTF_CHECK | options,
                        state_->data.get(), state_->context.get());
   };
-  int found = run(0);
+  int found = match(0);
   if (found == PCRE2_ERROR_JIT_STACKLIMIT && !state_->stack) {
     state_->stack.reset(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr));
     if (state_->stack) {
       pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
-      found = run(0);
+      found = match(0);
     }
   }
-  if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = run(PCRE2_NO_JIT);
-  if (found == PCRE2_ERROR_NOMATCH) return false;
-  if (found < 0)
-    throw RegexError("the pattern of the pre-tokenizer gave up on the text: " + message_of(found));
-  return true;
+  return found == PCRE2_ERROR_JIT_STACKLIMIT ? match(PCRE2_NO_JIT) : found;
+}
+
+void Regex::Matcher::fail(int code) {
+  throw RegexError("the pattern of the pre-tokenizer gave up on the text: " + message_of(code));
 }
 
 }  // namespace reprise::models

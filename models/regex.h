@@ -4,13 +4,15 @@
 // Patterns are in PCRE2's syntax; regex_syntax.h translates those of tokenizer.json. `^` and `$` match at
 // lines, `.` does not match \n, \n alone ends a line: as in Oniguruma, which the patterns are written for.
 //
-// Work is bounded: a search gives up with a RegexError once it has taken more steps than a fixed number plus
-// a multiple of the text's length, and it never uses the caller's stack for backtracking.
+// Work is bounded: all searches in a text together backtrack no more often than a fixed number plus a
+// multiple of the text's length, beyond a few steps that every place of the text has free; then a RegexError
+// says that it gave up. No search uses the caller's stack for backtracking.
 //
 // Threading: a Regex is immutable and may be shared; a Matcher belongs to one thread and must not outlive its
 // Regex.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -51,6 +53,8 @@ class Regex {
    private:
     struct State;
     bool search(std::size_t from);
+    int run(std::size_t from, std::size_t last, std::uint32_t steps);
+    [[noreturn]] static void fail(int code);
 
     std::unique_ptr<State> state_;
     std::string_view text_;
@@ -58,6 +62,7 @@ class Regex {
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
     bool has_matched_ = false;
+    std::uint64_t steps_left_ = 0;  // of those beyond the free ones
   };
 
  private:

@@ -10,8 +10,8 @@ std::string_view name_of(Origin origin) {
 
 std::string_view name_of(MissReason reason) {
   constexpr std::array<std::string_view, kMissReasons> kNames = {
-      "none",    "never_seen", "no_checkpoint", "evicted", "expired",  "unhealthy",
-      "corrupt", "lost",       "below_minimum", "refused", "disabled", "uncacheable"};
+      "none", "never_seen", "no_checkpoint", "evicted", "expired",  "unhealthy",  "corrupt",
+      "lost", "no_memory",  "below_minimum", "refused", "disabled", "uncacheable"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

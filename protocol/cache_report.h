@@ -34,12 +34,13 @@ enum class MissReason : std::uint8_t {
   kUnhealthy,     // the state there was not finite and was not stored
   kCorrupt,       // the snapshot failed its check on restore and was dropped
   kLost,          // the snapshot went with its model or device before it could be restored
+  kNoMemory,      // there was no memory to restore the snapshot into
   kBelowMinimum,  // fewer tokens than the request's min_cache_tokens would have been restored
   kRefused,       // the request said cache_prompt: false
   kDisabled,      // the server runs without a cache
   kUncacheable,   // this model or request cannot be cached
 };
-inline constexpr std::size_t kMissReasons = 12;
+inline constexpr std::size_t kMissReasons = 13;
 
 /// "system", "last_user", ...
 std::string_view name_of(Origin origin);

@@ -8,7 +8,7 @@
 // Lifetimes, without relying on any order between senders
 //   A sequence lives from Opened to CloseSequence.
 //   A snapshot belongs to the sequence it was taken of and goes with it, until AdoptKvSnapshot has answered;
-//   from then on until DropKvSnapshot it belongs to the registry.
+//   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
 //   Drops are idempotent and answer after a fault too.
 //
 // Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "protocol/outcome.h"
+#include "protocol/priority.h"
 #include "protocol/sampling.h"
 #include "protocol/tokens.h"
 #include "runtime/ref.h"
@@ -47,7 +48,7 @@ enum class JobFault : std::uint8_t {
   kUnknown,       // no such model, sequence or snapshot (any more)
   kBadJob,        // the job makes no sense: a token outside the vocabulary, a place beyond the tokens
   kNeverFits,     // more bytes than the device has for sequences
-  kNoMemory,      // the memory is taken, and nothing more can be freed
+  kNoMemory,      // the memory is taken, and nothing more can be freed now
   kBusy,          // too many wait already
   kDamaged,       // a snapshot failed its check; it has been dropped
   kUnhealthy,     // the state or the logits are not finite
@@ -126,13 +127,12 @@ struct ArchFailed {
 
 // -- sequences
 
-enum class Priority : std::uint8_t { kNormal, kIdle };
-
 struct Opened {
   SequenceId sequence;
   std::uint64_t price_bytes = 0;
 };
-/// Answered when there is memory for it, in the order of arrival; idle ones only while nobody else waits.
+/// Answered when there is memory for it, in the order of actors/admission_order.h; idle ones only while
+/// nobody else waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;
   ArchId arch;
@@ -140,7 +140,11 @@ struct OpenSequence {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded
   std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
+  bool keeps_prompt = false;        // a raw snapshot will be taken behind the prompt: it is priced, too
   Priority priority = Priority::kNormal;
+  std::uint64_t tenant = 0;  // whose it is; 0: nobody's in particular
+  std::uint64_t group = 0;   // the client's request that it belongs to; 0: none
+  double tenant_share = 0;   // of the memory that the tenant's sequences may hold; 0: all
 };
 
 /// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket,
@@ -160,7 +164,9 @@ struct Restored {
   std::uint32_t tokens = 0;
   std::uint64_t shared_bytes = 0;
 };
-/// Into a sequence that is empty. `at`: fewer tokens than the snapshot has, where it can be cut.
+/// Into a sequence that is at rest; what it held goes. `at`: fewer tokens than the snapshot has, where it can
+/// be cut. Where memory is short it is looked for: a raw snapshot waits until there is some, another for a
+/// while only, since what it holds can be computed.
 struct RestoreKv {
   using Reply = JobResult<Restored>;
   SequenceId sequence;
@@ -174,7 +180,8 @@ struct SnapshotTaken {
   std::uint32_t tokens = 0;
   std::uint64_t exclusive_bytes = 0;
 };
-/// Of a sequence that is doing nothing.
+/// Of a sequence that is at rest. Where memory is short a raw one waits until there is some; a canonical one
+/// waits for what the registries give back, and is refused where that is nothing.
 struct SnapshotKv {
   using Reply = JobResult<SnapshotTaken>;
   enum class Kind : std::uint8_t { kCanonical, kRaw };
@@ -201,6 +208,12 @@ struct Dropped {
 struct DropKvSnapshot {
   using Reply = Dropped;
   SnapshotId snapshot;
+};
+
+/// From a registry that begins with nothing: all that was adopted of this model goes.
+struct DropAdopted {
+  using Reply = Dropped;
+  ArchId arch;
 };
 
 struct Reclaimed {
@@ -283,10 +296,25 @@ struct QueryMemory {
   using Reply = Memory;
 };
 
+/// For tests: a handler of one of the engine's actors throws. Obeyed where faults are.
+struct InjectCrash {
+  using Reply = Nothing;
+  enum class Where : std::uint8_t { kTexts, kRegistries, kDevice, kSupervisor };
+  Where where = Where::kTexts;
+};
+
 /// For tests of what happens when things break. A worker obeys only if it was made to.
 struct InjectFault {
   using Reply = Nothing;
-  enum class Kind : std::uint8_t { kOutOfMemory, kFailedStep, kNanState, kHang, kDamage, kDeviceLost };
+  enum class Kind : std::uint8_t {
+    kOutOfMemory,
+    kFailedStep,
+    kNanState,
+    kHang,
+    kDamage,     // of all snapshots, as their checksums tell
+    kWrongBits,  // the same, and they do not
+    kDeviceLost,
+  };
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
   std::uint32_t hang_ms = 0;

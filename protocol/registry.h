@@ -53,7 +53,7 @@ struct Lookup {
 /// RestoreKv has answered.
 struct EndLease {
   FlightNumber flight = 0;
-  MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes
+  MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes; kNoMemory: it stays
 };
 
 struct InsertReply {
@@ -83,7 +83,8 @@ struct EndFlight {
   FlightNumber flight = 0;
 };
 
-/// The entry at this place turned out to be wrong.
+/// The state at this place turned out to be wrong: its entry goes, and all that may have been computed from
+/// it.
 struct DropEntry {
   std::string name_space;
   SharedTokens tokens;

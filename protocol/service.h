@@ -23,6 +23,7 @@
 
 #include "protocol/cache_report.h"
 #include "protocol/json_value.h"
+#include "protocol/priority.h"
 #include "protocol/sampling.h"
 #include "protocol/tokens.h"
 #include "runtime/ask.h"
@@ -69,7 +70,7 @@ struct ChatPrompt {
 using Prompt = std::variant<std::string, TokenList, ChatPrompt>;
 
 struct GenerateRequest {
-  std::string id{};     // for logs
+  std::string id{};     // for logs; prompts of one client's request have it in common
   std::string model{};  // by name; empty: the only one, or the first
   Prompt prompt;
   std::uint32_t n = 1;
@@ -81,6 +82,9 @@ struct GenerateRequest {
   std::string name_space{};
   bool cache_prompt = true;            // false: neither read nor write the cache
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
+  Priority priority = Priority::kNormal;
+  std::string tenant{};        // who asks, where clients are told apart: they get fair shares
+  double tenant_share = 0;     // of the state memory, for all sequences of the tenant; 0: no limit
   std::string conversation{};  // a hint that requests belong together (prompt_cache_key); may be empty
 };
 

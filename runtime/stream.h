@@ -157,7 +157,7 @@ template <class T>
 class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
   StreamReaderEnd(std::shared_ptr<StreamCore<T>> core, CancelToken cancel)
-      : StreamWait(core->writer_side, TimePoint::max(), std::move(cancel)), core_(std::move(core)) {}
+      : StreamWait(core->watch_side, TimePoint::max(), std::move(cancel)), core_(std::move(core)) {}
   ~StreamReaderEnd() { withdraw(); }
 
   Result<void> await_resume() { return std::move(outcome_); }
@@ -239,8 +239,7 @@ class StreamWriter {
     return done ? std::move(*written) : Result<void>(ErrorCode::kDeadline);
   }
 
-  /// Waits for the reader to go; kCancelled if the token is. Ends before the next write(): a side waits for
-  /// one thing at a time.
+  /// Waits for the reader to go, beside writes that may wait for credit; kCancelled if the token is.
   StreamReaderEnd<T> reader_end(CancelToken cancel) { return StreamReaderEnd<T>(core_, std::move(cancel)); }
 
   void close() { core_->end_writer(Error{ErrorCode::kEnded}); }

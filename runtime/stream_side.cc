@@ -69,6 +69,7 @@ void StreamCoreBase::end_reader() {
   if (reader_ended()) return;
   reader_ended_.store(true, std::memory_order_release);
   writer_side.notify();
+  watch_side.notify();
 }
 
 bool StreamWait::await_ready() {

@@ -65,6 +65,7 @@ class StreamCoreBase : public std::enable_shared_from_this<StreamCoreBase> {
 
   StreamSide writer_side{*this};
   StreamSide reader_side{*this};
+  StreamSide watch_side{*this};  // the writer's too: for the reader's end alone
 
  protected:
   /// Requires writer_ended().

@@ -14,49 +14,81 @@ using protocol::Priority;
 
 Runnable prefill(std::uint64_t key, std::uint32_t at, std::uint32_t stop_at, std::uint64_t order,
                  Priority priority = Priority::kNormal) {
-  return {.key = key, .decodes = false, .at = at, .stop_at = stop_at, .priority = priority, .order = order};
+  return {.key = key,
+          .decodes = false,
+          .at = at,
+          .stop_at = stop_at,
+          .end = stop_at,
+          .priority = priority,
+          .order = order};
 }
 Runnable decoder(std::uint64_t key, std::uint64_t last_step = 0) {
   return {.key = key, .decodes = true, .last_step = last_step};
 }
 
+std::vector<BatchSlice> plan(const std::vector<Runnable>& able, const BatchLimits& limits,
+                             std::uint64_t step = 1) {
+  return plan_batch(able, limits, step);
+}
+
 TEST(Batch, DecodersComeFirstAndMakeSlicesShort) {
   const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_beside = 64};
   const std::vector<Runnable> able = {prefill(1, 0, 1000, 1), decoder(2), decoder(3)};
-  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}, {1, false, 64}}));
-  EXPECT_EQ(plan_batch(std::vector{able[0]}, limits), (std::vector<BatchSlice>{{1, false, 512}}));
+  EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}, {1, false, 64}}));
+  EXPECT_EQ(plan(std::vector{able[0]}, limits), (std::vector<BatchSlice>{{1, false, 512}}));
 }
 
 TEST(Batch, AShortPromptDoesNotStandBehindALongOne) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 30, 2)};
-  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{1, false, 70}, {2, false, 30}}));
+  EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{1, false, 70}, {2, false, 30}}));
+}
+
+TEST(Batch, NorBehindManyLongOnes) {
+  const BatchLimits limits{.tokens = 100};
+  const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 9'000, 2),
+                                      prefill(3, 0, 8'000, 3), prefill(4, 0, 30, 4)};
+  EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{1, false, 50}, {4, false, 30}, {3, false, 20}}));
+}
+
+TEST(Batch, TheUrgentGoFirstAndTheOldestKeepsItsHalf) {
+  const BatchLimits limits{.tokens = 100};
+  const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1, Priority::kLow), prefill(2, 0, 30, 2),
+                                      prefill(3, 0, 8'000, 3, Priority::kHigh)};
+  EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{1, false, 50}, {3, false, 50}}));
+}
+
+TEST(Batch, WhereThereIsOneSliceTheyTakeTurns) {
+  const BatchLimits limits{.tokens = 64, .grid = 64};
+  std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 300, 2), prefill(3, 0, 9'000, 3)};
+  EXPECT_EQ(plan(able, limits, 2), (std::vector<BatchSlice>{{1, false, 64}}));
+  able[0].last_step = 2;
+  EXPECT_EQ(plan(able, limits, 3), (std::vector<BatchSlice>{{2, false, 64}}));
+  able[1].last_step = 3;
+  EXPECT_EQ(plan(able, limits, 4), (std::vector<BatchSlice>{{1, false, 64}}));
 }
 
 TEST(Batch, SlicesEndOnTheGridOrWhereTheyMustStop) {
   const BatchLimits limits{.tokens = 200, .grid = 64};
-  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 1000, 1)}, limits),
-            (std::vector<BatchSlice>{{1, false, 192}}));
-  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 130, 1)}, limits),
-            (std::vector<BatchSlice>{{1, false, 66}}));
+  EXPECT_EQ(plan(std::vector{prefill(1, 64, 1000, 1)}, limits), (std::vector<BatchSlice>{{1, false, 192}}));
+  EXPECT_EQ(plan(std::vector{prefill(1, 64, 130, 1)}, limits), (std::vector<BatchSlice>{{1, false, 66}}));
   const BatchLimits narrow{.tokens = 10, .grid = 64};
-  EXPECT_EQ(plan_batch(std::vector{prefill(1, 64, 1000, 1)}, narrow),
-            (std::vector<BatchSlice>{{1, false, 64}}))
+  EXPECT_EQ(plan(std::vector{prefill(1, 64, 1000, 1)}, narrow), (std::vector<BatchSlice>{{1, false, 64}}))
       << "one grid's worth at least";
 }
 
 TEST(Batch, TheLongestUnservedDecodersGoFirst) {
   const BatchLimits limits{.rows = 2};
   const std::vector<Runnable> able = {decoder(1, 9), decoder(2, 3), decoder(3, 7)};
-  EXPECT_EQ(plan_batch(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}}));
+  EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}}));
 }
 
 TEST(Batch, IdleWorkRunsAloneAndInSmallSlices) {
   const BatchLimits limits{.tokens = 512, .idle_tokens = 32};
   const Runnable idle = prefill(1, 0, 1000, 1, Priority::kIdle);
-  EXPECT_EQ(plan_batch(std::vector{idle}, limits), (std::vector<BatchSlice>{{1, false, 32}}));
-  EXPECT_EQ(plan_batch(std::vector{idle, decoder(2)}, limits), (std::vector<BatchSlice>{{2, true, 1}}));
-  EXPECT_TRUE(plan_batch({}, limits).empty());
+  EXPECT_EQ(plan(std::vector{idle}, limits), (std::vector<BatchSlice>{{1, false, 32}}));
+  EXPECT_EQ(plan(std::vector{idle, decoder(2)}, limits), (std::vector<BatchSlice>{{2, true, 1}}));
+  EXPECT_TRUE(plan({}, limits).empty());
 }
 
 // A device simulated by the batches it gets: limits hold in every step, all prompts come to their end, and no
@@ -75,11 +107,12 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
         all[key] = decoder(key);
       } else {
         all[key] = prefill(key, 0, 1 + static_cast<std::uint32_t>(random() % 2000), key,
-                           random() % 5 == 0 ? Priority::kIdle : Priority::kNormal);
+                           static_cast<Priority>(random() % 4));
       }
     }
     std::uint64_t step = 0;
     std::map<std::uint64_t, std::uint64_t> served;
+    bool oldest_was_served = true;
     for (;; ++step) {
       ASSERT_LT(step, 100'000U) << "somebody starves";
       std::vector<Runnable> able;
@@ -88,11 +121,11 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
       for (const auto& [key, one] : all) {
         able.push_back(one);
         decoders += one.decodes;
-        if (!one.decodes && one.priority == Priority::kNormal && (!oldest || one.order < oldest->order))
+        if (!one.decodes && one.priority != Priority::kIdle && (!oldest || one.order < oldest->order))
           oldest = one;
       }
       std::shuffle(able.begin(), able.end(), random);
-      const std::vector<BatchSlice> batch = plan_batch(able, limits);
+      const std::vector<BatchSlice> batch = plan_batch(able, limits, step + 1);
       if (able.empty()) break;
       ASSERT_FALSE(batch.empty());
       std::uint32_t rows = 0;
@@ -103,9 +136,9 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
         ASSERT_EQ(one.decodes, slice.decodes);
         ASSERT_GT(slice.tokens, 0U);
         oldest_served = oldest_served || slice.key == oldest->key;
+        one.last_step = step + 1;
         if (slice.decodes) {
           ++rows;
-          one.last_step = step + 1;
           const std::uint64_t longest = (decoders + limits.rows - 1) / limits.rows;
           ASSERT_LE(step - served[slice.key], longest) << "a decoder waited too long";
           served[slice.key] = step;
@@ -116,7 +149,8 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
           ASSERT_TRUE(one.at == one.stop_at || one.at % limits.grid == 0);
         }
       }
-      ASSERT_TRUE(oldest_served);
+      ASSERT_TRUE(oldest_served || oldest_was_served) << "the oldest stood back twice";
+      oldest_was_served = oldest_served;
       ASSERT_LE(rows, limits.rows);
       const bool idle_alone = rows == 0 && !oldest;
       const std::uint32_t most = idle_alone ? limits.idle_tokens

@@ -116,6 +116,7 @@ class EngineHarness {
   }
 
   Engine& engine() { return *engine_; }
+  runtime::System& system() { return system_; }
 
   static protocol::GenerateRequest request(TokenList prompt, std::uint32_t max_tokens = 6) {
     protocol::GenerateRequest request{.prompt = std::move(prompt)};
@@ -161,6 +162,24 @@ class EngineHarness {
   runtime::System system_{{.workers = 2}};
   std::unique_ptr<Engine> engine_;
 };
+
+/// As a client does that is told to come back later.
+inline Reply ask_until_available(EngineHarness& harness, const TokenList& prompt, std::uint32_t max_tokens) {
+  for (int tries = 0;; ++tries) {
+    Reply reply = harness.ask(prompt, max_tokens);
+    const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
+    if (!later || tries == 1000) return reply;
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+inline void expect_nothing_held(EngineHarness& harness) {
+  for (const char* held :
+       {"sequences", "cache_leases", "cache_flights", "requests_running", "requests_waiting"}) {
+    EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
+        << held << ": " << harness.figure(held);
+  }
+}
 
 /// Tokens that any vocabulary has.
 inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <future>
 
-#include "../gpu/scarce_memory.h"
+#include "gpu/scarce_memory.h"
 #include "engine_harness.h"
 
 namespace reprise::actors {
@@ -16,25 +16,6 @@ class StressTest : public testing::TestWithParam<std::string> {
   }
   bool grid() const { return GetParam() != "cpu"; }
   std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
-
-  /// As a client does that is told to come back later.
-  static Reply ask_until_available(EngineHarness& harness, const TokenList& prompt,
-                                   std::uint32_t max_tokens) {
-    for (int tries = 0;; ++tries) {
-      Reply reply = harness.ask(prompt, max_tokens);
-      const bool later = reply.error && reply.error->code == protocol::ServiceErrorCode::kUnavailable;
-      if (!later || tries == 1000) return reply;
-      std::this_thread::sleep_for(5ms);
-    }
-  }
-
-  static void expect_nothing_held(EngineHarness& harness) {
-    for (const char* held :
-         {"sequences", "cache_leases", "cache_flights", "requests_running", "requests_waiting"}) {
-      EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
-          << held << ": " << harness.figure(held);
-    }
-  }
 };
 
 TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
@@ -297,6 +278,50 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
   EXPECT_GT(harness.figure("damaged_snapshots_total"), 0);
   EXPECT_EQ(harness.ask(prompt).cache.restored_tokens, on_grid(299)) << "and a good one took its place";
   expect_nothing_held(harness);
+}
+
+// Before the answer ends, even where no idle time is left.
+TEST_P(StressTest, EveryHitIsVerifiedInline) {
+  EngineOptions wish = options();
+  wish.requests.verify_share = 1;
+  wish.requests.verify_inline = true;
+  wish.most_idle = 0;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(300, 6);
+  const Reply good = harness.ask(prompt);
+  EXPECT_EQ(harness.figure("cache_verified_total"), 0);
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) EXPECT_TRUE(harness.ask(prompt).choices == good.choices);
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(harness.figure("cache_verified_total"), 20);
+  EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
+  harness.engine().inject({.kind = protocol::InjectFault::Kind::kWrongBits});
+  const Reply wrong = harness.ask(prompt);
+  ASSERT_TRUE(wrong.error.has_value()) << "a wrong state was served and nobody said so";
+  EXPECT_EQ(wrong.error->code, protocol::ServiceErrorCode::kInternal);
+  EXPECT_FALSE(wrong.done);
+  EXPECT_EQ(harness.figure("cache_mismatches_total"), 1);
+  // What is said to be wrong is not used again; the rest of what was damaged goes the same way.
+  Reply again;
+  for (int i = 0; i < 20 && (i == 0 || again.error); ++i) again = harness.ask(prompt);
+  EXPECT_TRUE(again.choices == good.choices);
+  expect_nothing_held(harness);
+}
+
+TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
+  EngineOptions wish = options();
+  wish.requests.verify_share = 1;
+  wish.most_idle = 0;
+  EngineHarness harness(wish);
+  const TokenList prompt = random_tokens(300, 6);
+  harness.ask(prompt);
+  harness.ask(prompt);
+  EXPECT_TRUE(harness.eventually([&] { return harness.figure("cache_unverified_total") == 1; }));
+  EXPECT_EQ(harness.figure("cache_verified_total"), 0);
 }
 
 TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {

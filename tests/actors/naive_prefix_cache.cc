@@ -373,6 +373,28 @@ bool NaivePrefixCache::remove(EntryId id, MissReason why) {
   return true;
 }
 
+std::vector<std::uint64_t> NaivePrefixCache::remove_from(const std::string& name, const List& tokens,
+                                                         MissReason why) {
+  std::vector<EntryId> wrong;
+  for (const Entry& one : entries_) {
+    const bool behind =
+        one.tokens.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), one.tokens.begin());
+    if (!one.superseded && one.name == name && behind) wrong.push_back(one.info.id);
+  }
+  std::sort(wrong.begin(), wrong.end());
+  std::vector<std::uint64_t> dropped;
+  for (const EntryId id : wrong) {
+    Entry& one = *entry(id);
+    take_out(one, why);
+    one.superseded = true;
+    if (one.info.leases > 0) continue;
+    dropped.push_back(one.info.snapshot);
+    forget(id);
+  }
+  enforce_limits();
+  return dropped;
+}
+
 std::vector<std::uint64_t> NaivePrefixCache::expire(CacheTime now) {
   std::vector<std::uint64_t> dropped;
   while (const auto id = least_valuable(now, true)) {

@@ -27,6 +27,7 @@ class NaivePrefixCache {
   void note_unhealthy(const std::string& name, const List& tokens);
   std::optional<EntryId> least_valuable(CacheTime now, bool allow_pinned) const;
   bool remove(EntryId entry, MissReason why);
+  std::vector<std::uint64_t> remove_from(const std::string& name, const List& tokens, MissReason why);
   std::vector<std::uint64_t> expire(CacheTime now);
   bool over_entry_limit() const { return stats().entries > options_.max_entries; }
   void clear();

@@ -44,6 +44,24 @@ TEST_F(PrefixCacheEviction, LeasedOnesStay) {
   EXPECT_FALSE(cache().release(a));  // known no more
 }
 
+TEST_F(PrefixCacheEviction, WhatIsWrongGoesWithAllThatFollowedFromIt) {
+  const EntryId before = put({1, 1});
+  const EntryId wrong = put({1, 1, 2});
+  const EntryId after = put({1, 1, 2, 3, 4});
+  const EntryId other_way = put({1, 1, 2, 7});
+  const EntryId elsewhere = put({1, 1, 5});
+  ASSERT_EQ(cache().lookup("", List{1, 1, 2, 7, 7}, 0, now()).restore->entry, other_way);
+  const std::uint64_t leased = cache().find(other_way)->snapshot;
+  const std::vector<std::uint64_t> expected = {cache().find(wrong)->snapshot, cache().find(after)->snapshot};
+  EXPECT_EQ(cache().remove_from("", List{1, 1, 2}, MissReason::kCorrupt), expected);
+  EXPECT_EQ(look({1, 1, 2, 3, 4, 5}).reason, MissReason::kCorrupt);
+  EXPECT_TRUE(cache().find(before) && cache().find(elsewhere));
+  EXPECT_EQ(cache().release(other_way), leased) << "its snapshot goes with its last lease";
+  EXPECT_TRUE(cache().remove_from("", List{1, 1, 2}, MissReason::kCorrupt).empty());
+  EXPECT_TRUE(cache().remove_from("nobody", List{1}, MissReason::kCorrupt).empty());
+  cache().check();
+}
+
 TEST_F(PrefixCacheEviction, PinnedOnesGoLast) {
   options.max_pinned = 1;
   NewEntry pinned = entry(2);

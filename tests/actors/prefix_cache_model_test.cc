@@ -186,6 +186,12 @@ class Duel {
     if (below(40) == 0) {
       real_.clear();
       naive_.clear();
+    } else if (below(4) == 0) {
+      const std::string in = name();
+      List tokens = prompt();
+      tokens.push_back(below(3));  // never the whole namespace
+      ASSERT_EQ(real_.remove_from(in, tokens, MissReason::kCorrupt),
+                naive_.remove_from(in, tokens, MissReason::kCorrupt));
     } else if (below(2) == 0) {
       ASSERT_EQ(real_.expire(now_), naive_.expire(now_));
     } else if (!ids_.empty()) {

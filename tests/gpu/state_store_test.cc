@@ -3,7 +3,7 @@
 
 #include "gpu/state_store.h"
 #include "gpu/snapshot_group.h"
-#include "scarce_memory.h"
+#include "gpu/scarce_memory.h"
 
 #include <algorithm>
 #include <limits>

@@ -53,6 +53,19 @@ TEST(Regex, CatastrophesEndInAnError) {
   EXPECT_THROW(marked("(a*)*[bc]", text), RegexError);
 }
 
+// Every place of the text costs much, none of them too much: together they would take hours.
+TEST(Regex, ManyExpensivePlacesEndInAnError) {
+  const std::string text(40000, 'a');
+  EXPECT_THROW(marked("a*a*a*[bc]", text), RegexError);
+  EXPECT_THROW(marked("(?:a|a(?=a{0,300}[bc]))*[bc]", text), RegexError);
+}
+
+TEST(Regex, ExpensivePlacesArePassedWhileTheBudgetLasts) {
+  EXPECT_EQ(marked("(?:a?){12}a{12}b|c", std::string(12, 'a') + "dc"), std::string(12, 'a') + "d[c]");
+  const std::string lines = std::string(100, 'a') + "\n" + std::string(100, 'a') + "b";
+  EXPECT_EQ(marked("a*a*b", lines), std::string(100, 'a') + "\n[" + std::string(100, 'a') + "b]");
+}
+
 TEST(Regex, LongRepeatedGroupsNeedNoStack) {
   const std::string text(300000, 'a');
   EXPECT_EQ(marked("(?:a|b)+", text).size(), text.size() + 2);

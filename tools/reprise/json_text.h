@@ -3,6 +3,7 @@
 //
 // Threading: pure functions.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

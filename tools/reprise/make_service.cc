@@ -23,12 +23,15 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
+  options.longest_step = config.longest_step;
   options.cache = config.cache.enabled;
   options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
   options.registry.cache.ttl = config.cache.ttl;
   options.registry.cache.policy = config.cache.policy;
-  options.requests.verify_share = config.cache.verify_percent / 100.0;
+  const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
+  options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
+  options.requests.verify_inline = config.cache.verify_inline;
   options.requests.prefill_history = config.cache.idle_prefill;
   options.requests.most_choices = config.http.request.choices;
   options.requests.longest_wait = config.queue.wait;

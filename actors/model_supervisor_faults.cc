@@ -1,0 +1,195 @@
+// What the supervisor does when something breaks: a step, a device, a registry.
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "actors/model_supervisor.h"
+#include "runtime/wait.h"
+
+namespace reprise::actors {
+
+using protocol::ModelCard;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+constexpr std::chrono::minutes kWorkerDeadline{10};
+constexpr std::chrono::milliseconds kWatchPeriod{50};
+constexpr std::chrono::milliseconds kLastWords{500};  // for answers to reach their clients
+
+// What a worker that is left behind, or has ended, will not publish any more.
+void forget_what_is_held(WorkerFigures& figures) {
+  figures.step_began_ns.store(0, std::memory_order_relaxed);
+  for (auto* held : {&figures.sequences, &figures.snapshots, &figures.waiting, &figures.used_bytes}) {
+    WorkerFigures::set(*held, 0);
+  }
+}
+
+}  // namespace
+
+// -- a model
+
+void ModelSupervisor::on(protocol::ArchFailed failed) {
+  if (failed.device_lost) {
+    launch(lose_device(failed.why));
+    return;
+  }
+  for (auto& [name, managed] : models_) {
+    if (managed.arch == failed.arch && !managed.loading) {
+      managed.loading = true;
+      launch(reload(name, failed.why));
+    }
+  }
+}
+
+Task<void> ModelSupervisor::reload(std::string name, std::string why) {
+  Managed& managed = models_.at(name);
+  Error error;
+  try {
+    Task<Error> reloading = reload_within_limits(managed, why);
+    error = co_await reloading;
+  } catch (const std::exception& failure) {
+    error = ServiceError{ServiceErrorCode::kUnavailable, failure.what()};
+  }
+  if (error) {
+    end_load(managed, error);
+  } else {
+    Task<void> loading = load(name);
+    co_await loading;
+  }
+}
+
+// Clears the way for a load, if there may be one more.
+Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& managed, const std::string& why) {
+  const runtime::TimePoint now = runtime::Clock::now();
+  while (!managed.reloads.empty() && now - managed.reloads.front() > options_.reload_window) {
+    managed.reloads.pop_front();
+  }
+  log("model '" + managed.spec.name + "' has failed: " + why);
+  const bool too_often = managed.reloads.size() >= options_.most_reloads;
+  if (!too_often) {
+    managed.reloads.push_back(now);
+    publish_state(managed, ModelCard::State::kLoading, "is being loaded anew after a fault: " + why);
+  }
+  Task<void> dropping = drop(std::exchange(managed.arch, {}));
+  co_await dropping;
+  if (too_often) co_return ServiceError{ServiceErrorCode::kUnavailable, "failed too often: " + why};
+  co_return std::nullopt;
+}
+
+Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
+  Managed& managed = models_.at(name);
+  publish_state(managed, ModelCard::State::kFailed, why);
+  Task<void> dropping = drop(std::exchange(managed.arch, {}));
+  co_await dropping;
+  end_load(managed, ServiceError{ServiceErrorCode::kUnavailable, why});
+}
+
+// -- a registry
+
+void ModelSupervisor::on(RegistryStarted started) {
+  const auto found = models_.find(started.model);
+  if (found == models_.end()) return;
+  Managed& managed = found->second;
+  if (!std::exchange(managed.registry_was_born, true)) return;  // bound when it was made
+  restarts_->registries.note_restart();
+  log("the cache of model '" + started.model + "' has failed and begins anew, with nothing");
+  if (managed.arch) managed.registry.tell(BindRegistry{.worker = worker_, .arch = managed.arch});
+}
+
+void ModelSupervisor::on(runtime::Down down) {
+  if (down.who == worker_.id()) {
+    if (!device_lost_) replace_worker("the device's worker has ended: " + down.why);
+    return;
+  }
+  for (auto& [name, managed] : models_) {
+    if (!managed.registry || managed.registry.id() != down.who || managed.loading) continue;
+    managed.loading = true;
+    launch(give_up(name, "its cache failed too often: " + down.why));
+  }
+}
+
+// -- the device
+
+void ModelSupervisor::replace_worker(const std::string& why) {
+  log(why);
+  requests_->tell_all({.why = why});
+  restarts_->devices.note_restart();
+  worker_.stop();
+  forget_what_is_held(*options_.worker.figures);
+  steps_.forget();
+  spawn_worker();
+  for (auto& [name, managed] : models_) {
+    if (managed.loading || !managed.arch) continue;
+    managed.loading = true;
+    launch(reload(name, why));
+  }
+}
+
+// A device that hangs answers nothing, so it is watched from here.
+Task<void> ModelSupervisor::watch_worker() {
+  for (;;) {
+    auto pause = runtime::sleep_for(kWatchPeriod);
+    const Result<void> rested = co_await pause;
+    if (!rested.ok()) co_return;
+    steps_.look(options_.worker.figures->step_began_ns.load(std::memory_order_relaxed),
+                runtime::Clock::now().time_since_epoch());
+    StepPatience patience{.floor = options_.longest_step};
+    for (const auto& [name, managed] : models_) {
+      patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
+      patience.on_gpu = patience.on_gpu || managed.device.starts_with("cuda");
+    }
+    if (!steps_.hangs(patience)) continue;
+    const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(steps_.seen());
+    const std::string why = "the device hangs: a step has taken " + std::to_string(seen.count()) + " ms";
+    if (patience.on_gpu) {
+      launch(lose_device(why));
+      co_return;
+    }
+    replace_worker(why);
+  }
+}
+
+Task<void> ModelSupervisor::lose_device(std::string why) {
+  if (std::exchange(device_lost_, true)) co_return;
+  log("the device is lost: " + why);
+  for (auto& [name, managed] : models_) {
+    managed.arch = {};
+    publish_state(managed, ModelCard::State::kFailed, "the device is lost: " + why);
+  }
+  requests_->tell_all({.why = why});
+  auto pause = runtime::sleep_for(kLastWords);
+  const Result<void> rested = co_await pause;
+  static_cast<void>(rested);
+  if (options_.device_lost) options_.device_lost(why);
+}
+
+// -- for tests
+
+Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
+  auto asked = worker_.ask(fault, kWorkerDeadline);
+  const Result<protocol::Nothing> injected = co_await asked;
+  co_return injected.ok() ? *injected : protocol::Nothing{};
+}
+
+Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectCrash crash) {
+  using Where = protocol::InjectCrash::Where;
+  if (!options_.worker.obey_faults) co_return protocol::Nothing{};
+  if (crash.where == Where::kSupervisor) throw std::runtime_error("a crash of the supervisor was injected");
+  if (crash.where == Where::kDevice) worker_.stop();  // nobody asked it to: the same as an exception
+  std::vector<runtime::RefOf<PrefixRegistry>> registries;
+  for (const auto& [name, managed] : models_) {
+    if (crash.where == Where::kRegistries && managed.registry) registries.push_back(managed.registry);
+  }
+  for (const auto& registry : registries) {
+    auto asked = registry.ask(crash, kWorkerDeadline);
+    const Result<protocol::Nothing> failed = co_await asked;
+    static_cast<void>(failed);
+  }
+  co_return protocol::Nothing{};
+}
+
+}  // namespace reprise::actors

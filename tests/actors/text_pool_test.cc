@@ -1,0 +1,165 @@
+// Texts and templates that throw, hang and crowd: nobody but their own job suffers.
+
+#include "actors/text_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <latch>
+
+#include "models/regex.h"
+
+namespace reprise::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+
+/// Asks the pool from an actor's turn, as asks must be.
+class Client : public runtime::Actor {
+ public:
+  struct Render {
+    using Reply = RenderJob::Reply;
+    std::string what;
+  };
+  using Accepts = runtime::Messages<Render>;
+  static constexpr std::uint32_t kConcurrentHandlers = 1024;
+
+  explicit Client(const TextPool* pool) : pool_(pool) {}
+
+  runtime::Task<RenderJob::Reply> on(Render job) {
+    protocol::RenderRequest request;
+    request.chat.reply_opening = job.what;
+    auto asked = pool_->ask<RenderJob>(std::move(request));
+    runtime::Result<RenderJob::Reply> answer = co_await asked;
+    if (answer.ok()) co_return std::move(*answer);
+    co_return RenderJob::Reply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
+  }
+
+ private:
+  const TextPool* pool_;
+};
+
+class TextPoolTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kActors = 2;
+
+  TextPoolTest() {
+    auto model = std::make_shared<ServedModel>();
+    model->render = [this](const protocol::ChatPrompt& chat) -> protocol::Outcome<std::string, ServiceError> {
+      if (chat.reply_opening == "throw") throw std::runtime_error("out of cheese");
+      if (chat.reply_opening == "backtrack") throw models::RegexError("match limit exceeded");
+      if (chat.reply_opening == "no memory") throw std::bad_alloc();
+      if (chat.reply_opening == "wait") {
+        ++waiting_;
+        gate_.wait();
+      }
+      return std::string("rendered ");
+    };
+    model->card.id = "m";
+    directory_->set({model->card, model, "", {}});
+  }
+  ~TextPoolTest() override {
+    if (!gate_.try_wait()) gate_.count_down();
+  }
+
+  RenderJob::Reply render(const std::string& what) {
+    runtime::Result<RenderJob::Reply> answer = client_.ask_blocking(Client::Render{what}, 60s);
+    if (answer.ok()) return std::move(*answer);
+    return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};
+  }
+  std::future<RenderJob::Reply> render_later(const std::string& what) {
+    return std::async(std::launch::async, [this, what] { return render(what); });
+  }
+  static std::optional<ServiceErrorCode> code(const RenderJob::Reply& reply) {
+    const auto* error = std::get_if<ServiceError>(&reply);
+    return error == nullptr ? std::nullopt : std::optional(error->code);
+  }
+  template <class Holds>
+  static bool eventually(const Holds& holds) {
+    for (const auto deadline = std::chrono::steady_clock::now() + 60s; !holds();) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return true;
+  }
+
+  std::latch gate_{1};
+  std::atomic<std::uint32_t> waiting_{0};
+  const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
+  const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(kActors);
+  runtime::System system_{
+      {.workers = 1, .hooks = {.on_failure = [](auto...) {}, .on_escalation = [](auto...) {}}}};
+  TextPool pool_{system_, kActors, directory_, restarts_};
+  runtime::RefOf<Client> client_ = system_.spawn<Client>({}, &pool_);
+};
+
+TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(code(render("throw")), ServiceErrorCode::kInternal);
+    EXPECT_EQ(code(render("backtrack")), ServiceErrorCode::kInvalid);
+    EXPECT_EQ(code(render("no memory")), ServiceErrorCode::kOverloaded);
+    const RenderJob::Reply good = render("well");
+    ASSERT_TRUE(std::holds_alternative<protocol::Rendered>(good)) << std::get<ServiceError>(good).message;
+    EXPECT_EQ(std::get<protocol::Rendered>(good).prompt, "rendered well");
+  }
+  EXPECT_EQ(restarts_->texts.total(), 0U);
+}
+
+TEST_F(TextPoolTest, AnActorThatFailsBeginsAnew) {
+  pool_.crash();
+  for (std::uint32_t i = 0; i < 2 * kActors; ++i) EXPECT_FALSE(code(render("well")).has_value());
+  EXPECT_TRUE(eventually([&] { return restarts_->texts.total() == kActors; }));
+  EXPECT_FALSE(restarts_->texts.too_often());
+  EXPECT_FALSE(pool_.failed());
+  for (int i = 0; i < 5; ++i) pool_.crash();
+  EXPECT_TRUE(eventually([&] { return restarts_->texts.too_often(); }));
+  EXPECT_FALSE(code(render("well")).has_value());
+}
+
+TEST_F(TextPoolTest, ALongTextHoldsUpNobodyElse) {
+  auto slow = render_later("wait");
+  ASSERT_TRUE(eventually([&] { return waiting_ == 1; }));
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(code(render("well")).has_value());
+  gate_.count_down();
+  EXPECT_FALSE(code(slow.get()).has_value());
+}
+
+TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
+  std::vector<std::future<RenderJob::Reply>> jobs;
+  constexpr std::uint32_t kAll = kActors * TextActor::kMostJobs;
+  for (std::uint32_t i = 0; i < kAll + 8; ++i) jobs.push_back(render_later("wait"));
+  std::uint32_t refused = 0;
+  ASSERT_TRUE(eventually([&] {
+    refused = 0;
+    for (auto& job : jobs) refused += job.wait_for(0s) == std::future_status::ready ? 1 : 0;
+    return refused == 8;
+  })) << refused;
+  gate_.count_down();
+  std::uint32_t overloaded = 0;
+  for (auto& job : jobs) {
+    const RenderJob::Reply reply = job.get();
+    if (code(reply) == ServiceErrorCode::kOverloaded) {
+      ++overloaded;
+    } else {
+      EXPECT_FALSE(code(reply).has_value()) << std::get<ServiceError>(reply).message;
+    }
+  }
+  EXPECT_EQ(overloaded, 8U);
+  EXPECT_FALSE(code(render("well")).has_value());
+}
+
+TEST(RestartLog, TellsFailuresFromBirths) {
+  RestartLog log(2);
+  const runtime::TimePoint begin = runtime::Clock::now();
+  for (int i = 0; i < 6; ++i) log.note_start(begin + i * 1s);
+  EXPECT_EQ(log.total(), 4U);
+  EXPECT_FALSE(log.too_often(begin + 6s));
+  log.note_restart(begin + 6s);
+  EXPECT_TRUE(log.too_often(begin + 6s));
+  EXPECT_FALSE(log.too_often(begin + 70s)) << "that was long ago";
+}
+
+}  // namespace
+}  // namespace reprise::actors
