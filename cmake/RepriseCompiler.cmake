@@ -37,7 +37,7 @@ if(REPRISE_SANITIZE)
     message(FATAL_ERROR "REPRISE_SANITIZE is '${REPRISE_SANITIZE}'; it takes address,undefined, address, undefined, thread or "
       "nothing")
   endif()
-  # Lines are all that a report needs of debug information; more of it makes the build half as long again.
+  # Lines are all that a report needs of debug information; more of it doubles the objects.
   set(reprise_debug_lines "$<IF:$<CXX_COMPILER_ID:Clang,AppleClang>,-gline-tables-only,-g1>")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REPRISE_SANITIZE};-fno-sanitize-recover=all>"
     "$<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;${reprise_debug_lines};-O1;-foptimize-sibling-calls>")
