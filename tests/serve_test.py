@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -246,6 +247,15 @@ class Lifetime(unittest.TestCase):
             self.assertIn(f"port {server.port}", second.stderr)
             self.assertIn("in use", second.stderr)
             self.assertEqual(second.stdout, "")
+
+    def test_it_may_open_as_many_files_as_it_has_connections(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        try:
+            with Server("--max-connections", "700", "--reserved-connections", "50") as server:
+                self.assertGreaterEqual(resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0], 750)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
     def test_a_second_signal_ends_it_at_once(self):
         with Server() as server, server.connect() as busy:

@@ -20,10 +20,15 @@ inline Json parsed(const std::string& text) {
   return json.ok() ? *json : Json();
 }
 
-inline std::string code_of(const ClientResponse& response) {
+/// A field of the error, or why there is none.
+inline std::string error_field(const ClientResponse& response, std::string_view name) {
   const Json json = parsed(response.body);
-  const Json* error = json.find_object("error");
-  return error == nullptr ? "no error" : *error->find_string("code");
+  const Json* error = json.is_object() ? json.find_object("error") : nullptr;
+  const std::string* field = error == nullptr ? nullptr : error->find_string(name);
+  return field == nullptr ? "no error" : *field;
+}
+inline std::string code_of(const ClientResponse& response) {
+  return error_field(response, "code");
 }
 
 /// Seconds of Retry-After; 0 where there is none.

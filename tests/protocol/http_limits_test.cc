@@ -119,14 +119,13 @@ TEST(HttpLimits, AnErrorThatQuotesBytesIsValidJson) {
   HttpClient client(served.port());
   const ClientResponse response = client.get("/v1/models/a%ff%c3b%ed%a0%80%f0%9f%98%80");
   EXPECT_EQ(response.status, 404);
-  const Json json = parsed(response.body);  // refuses what is not UTF-8
-  EXPECT_EQ(*json.find_object("error")->find_string("message"),
+  EXPECT_EQ(error_field(response, "message"),
             "there is no model 'a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD\U0001F600'");
   served.service.set_script([](const GenerateRequest&) {
     return Script{Event(Failed{{.code = ServiceErrorCode::kInvalid, .message = "\xff", .field = "\xfe"}})};
   });
   const ClientResponse failed = client.post("/v1/completions", R"({"prompt":"x"})");
-  EXPECT_EQ(*parsed(failed.body).find_object("error")->find_string("param"), "\uFFFD");
+  EXPECT_EQ(error_field(failed, "param"), "\uFFFD");
 }
 
 TEST(HttpLimits, AsksThatFailSayWhetherToTryAgain) {
