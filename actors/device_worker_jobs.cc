@@ -41,7 +41,11 @@ void DeviceWorker::on(protocol::Prefill job,
   const auto refuse = [&](std::string why) {
     reply.answer(Result(JobError{JobFault::kBadJob, std::move(why)}));
   };
-  if (run->phase != Phase::kIdle || run->in_step || !run->state) return refuse("the sequence is not at rest");
+  if (run->phase != Phase::kIdle || run->in_step) return refuse("the sequence is not at rest");
+  if (!run->state && run->priority == protocol::Priority::kIdle) {
+    return reply.answer(Result(JobError{JobFault::kCancelled, "idle work gave way"}));
+  }
+  // A request whose slot was lost to a restore that failed begins as one that was preempted does.
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run->stored()) {
     return refuse("a prefill must go beyond what the sequence holds and not beyond its tokens");
   }

@@ -90,6 +90,7 @@ void DeviceWorker::on(protocol::SnapshotKv job,
   LoadedArch* arch = arch_of(job.sequence.generation);
   SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (arch->failed) return refuse(JobFault::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->in_step || !run->state || !run->prompt) {
     return refuse(JobFault::kBadJob, "the sequence is not at rest");
   }
@@ -134,9 +135,10 @@ void DeviceWorker::on(protocol::RestoreKv job,
   LoadedArch* arch = arch_of(job.sequence.generation);
   SequenceRun* run = arch == nullptr ? nullptr : arch->find(job.sequence);
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (arch->failed) return refuse(JobFault::kDeviceFailed, "the model has failed");
   SnapshotRecord* record = arch->find(job.snapshot);
   if (record == nullptr) return refuse(JobFault::kUnknown, "no such snapshot");
-  if (run->phase != Phase::kIdle || run->in_step || !run->state) {
+  if (run->phase != Phase::kIdle || run->in_step) {
     return refuse(JobFault::kBadJob, "the sequence is not at rest");
   }
   const std::size_t length = record->state.stored();

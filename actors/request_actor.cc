@@ -13,6 +13,12 @@ using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
+namespace {
+
+constexpr std::chrono::seconds kLastWord{10};
+
+}  // namespace
+
 RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {}
 RequestActor::~RequestActor() = default;
 
@@ -57,15 +63,19 @@ Task<void> RequestActor::run() {
     failure = ServiceError{ServiceErrorCode::kInternal, error.what()};
   }
   end_of_watch_.cancel();
-  if (failure) {
-    protocol::Event event = protocol::Failed{std::move(*failure)};
-    // A client without credit does not read anyway; the stream's end tells it.
-    static_cast<void>(job_.out.try_write(event));
-  }
+  if (main_) main_->sequence.reset();
   const bool served = !failure && !client_gone_;
+  if (failure && !client_gone_) {
+    protocol::Event event = protocol::Failed{std::move(*failure)};
+    const auto written = job_.out.try_write(event);
+    if (!written) {  // a client that reads slowly has a while to come to it
+      auto writing = job_.out.write(std::move(event), runtime::deadline_after(kLastWord));
+      const Result<void> told = co_await writing;
+      static_cast<void>(told);  // else the stream's end tells it
+    }
+  }
   job_.out.close();
   job_.slot.reset();
-  if (main_) main_->sequence.reset();
   const bool idles = served && job_.idle_slot && !lost_.cancelled();
   if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {

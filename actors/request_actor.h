@@ -70,7 +70,7 @@ class RequestActor : public runtime::Actor {
 
  private:
   using Failure = std::optional<protocol::ServiceError>;
-  using Restoring = protocol::JobResult<protocol::Restored>;
+  using Restoring = runtime::Result<protocol::JobResult<protocol::Restored>>;
   struct Choice;
   class OpenedSequence;
   class FlightGuard;
@@ -130,7 +130,7 @@ class RequestActor : public runtime::Actor {
   runtime::CancelSource all_begun_;     // no choice is left for another sequence
   std::uint32_t beside_ = 0;            // sequences beside the first, and waits for them
   runtime::Event beside_ended_;
-  Failure beside_failed_;  // the first of them
+  Failure beside_failed_;  // that one of them failed first of all
   bool writing_ = false;   // an event waits for the client's credit
   runtime::Event written_;
 

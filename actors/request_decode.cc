@@ -39,7 +39,7 @@ Task<RequestActor::Failure> RequestActor::decode() {
     const Result<void> woken = co_await waiting;
     static_cast<void>(woken);
   }
-  if (!failure) failure = std::move(beside_failed_);
+  if (beside_failed_) failure = std::move(beside_failed_);
   if (failure) co_return failure;
   usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
   Task<void> inserting = inserts_done();
@@ -60,17 +60,13 @@ Task<RequestActor::Failure> RequestActor::keep_prompt() {
 }
 
 Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& sequence) {
-  auto asked =
-      job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
-                                                 .snapshot = kept_prompt_,
-                                                 .at = usage_.prompt_tokens,
-                                                 .token_hash = protocol::token_hash(*prompt_.tokens)},
-                             job_.model->limits.longest_wait, lost_.token());
-  Result<Restoring> restored = co_await asked;
-  if (restored.ok()) co_return std::move(*restored);
-  const bool late = restored.error().code == runtime::ErrorCode::kDeadline;
-  co_return protocol::JobError{late ? protocol::JobFault::kNoMemory : protocol::JobFault::kCancelled,
-                               restored.error().describe()};
+  auto asked = job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
+                                                          .snapshot = kept_prompt_,
+                                                          .at = usage_.prompt_tokens,
+                                                          .token_hash = protocol::token_hash(*prompt_.tokens)},
+                                      job_.model->limits.longest_wait, lost_.token());
+  Restoring restored = co_await asked;
+  co_return restored;
 }
 
 // With a sequence of its own, when it gets one, and a new one for each choice: between two of them others may
@@ -95,11 +91,11 @@ Task<void> RequestActor::decode_beside() {
     sequence.id = (*opened)->sequence;
     Task<Restoring> restoring = restore_prompt(sequence);
     const Restoring restored = co_await restoring;
-    if (!restored.ok() || choices_begun_ == choices_.size()) break;
+    if (!restored.ok() || !restored->ok() || choices_begun_ == choices_.size()) break;
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
-    if (failure && !beside_failed_) {
+    if (failure && !lost_.cancelled()) {  // else it is a consequence
       beside_failed_ = std::move(failure);
       break_off();
     }
@@ -116,8 +112,8 @@ Task<RequestActor::Failure> RequestActor::decode_on_first() {
       Task<Restoring> restoring = restore_prompt(sequence);
       const Restoring restored = co_await restoring;
       if (choices_begun_ == choices_.size()) break;
-      if (lost_.cancelled()) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
       if (!restored.ok()) co_return failure_of(restored.error());
+      if (!restored->ok()) co_return failure_of(restored->error());
     }
     Task<Failure> decoding = decode_next(sequence);
     if (Failure failure = co_await decoding) co_return failure;

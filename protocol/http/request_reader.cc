@@ -70,6 +70,7 @@ class RequestReader::Parser {
     parser_->on_chunk_header(check_chunk_extension_);
     request_ = {};
     head_check_ = {};
+    head_bytes_ = 0;
     state_ = State::kHead;
   }
 
@@ -81,8 +82,13 @@ class RequestReader::Parser {
       const std::size_t count = parser_->put(asio::const_buffer(rest.data(), rest.size()), error);
       taken += count;
       // The parser takes a head in whole lines, as the check wants them.
-      if (state_ == State::kHead) head_check_.see(rest.substr(0, count));
-      if (!head_check_.problem().empty()) {
+      if (state_ == State::kHead) {
+        head_check_.see(rest.substr(0, count));
+        head_bytes_ += count;
+      }
+      if (head_bytes_ > limits_.header_bytes) {  // Beast lets one through that comes whole
+        fail(to_error(http::error::header_limit));
+      } else if (!head_check_.problem().empty()) {
         fail({.message = "the request is not valid HTTP: " + std::string(head_check_.problem()),
               .code = "invalid_http"});
       } else if (error && error != http::error::need_more) {
