@@ -21,7 +21,7 @@ void refuse_kind(const std::string& field, std::string_view wanted, const Json& 
   refuse_field(field, "invalid_type", "must be " + std::string(wanted) + ", not " + got.kind_name());
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::size_t end = std::min(text.size(), kQuotedBytes);
   if (end < text.size()) {  // not inside a character
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;

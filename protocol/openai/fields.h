@@ -49,7 +49,7 @@ std::string item_of(const std::string& path, std::size_t index);
 [[noreturn]] void refuse_kind(const std::string& field, std::string_view wanted, const Json& got);
 
 /// 'text' in quotes, cut where it is long.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// The number as a client would write it: 2, not 2.000000.
 std::string show_number(double value);

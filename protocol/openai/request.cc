@@ -55,7 +55,7 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, con
     const char* end = member.key.data() + member.key.size();
     const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
     if (error != std::errc() || stopped != end || id < 0) {
-      refuse_field("logit_bias", "invalid_value", quoted(member.key) + " is not a token id");
+      refuse_field("logit_bias", "invalid_value", in_quotes(member.key) + " is not a token id");
     }
     const std::string path = "logit_bias." + std::to_string(id);
     if (!member.value.is_number()) refuse_kind(path, "a number", member.value);
@@ -133,7 +133,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
     if (word == "none") return {};
     if (word == "auto") return choice;
     if (word != "required") {
-      refuse_field("tool_choice", "invalid_value", quoted(word) + " is not one of none, auto, required");
+      refuse_field("tool_choice", "invalid_value", in_quotes(word) + " is not one of none, auto, required");
     }
     if (!have_tools) refuse_field("tool_choice", "invalid_value", "'required' needs tools");
     return {.mode = ToolChoice::Mode::kRequired};
@@ -154,7 +154,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
       return {.mode = ToolChoice::Mode::kNamed, .name = *name};
     }
   }
-  refuse_field("tool_choice.function.name", "invalid_value", quoted(*name) + " is not among the tools");
+  refuse_field("tool_choice.function.name", "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
 Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLimits& limits) {

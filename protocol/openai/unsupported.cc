@@ -111,7 +111,7 @@ bool is_harmless(const Json& value, Harmless harmless) {
 void refuse_response_format(const Json& format) {
   if (const std::string* type = format.find_string("type")) {
     if (*type == "text") return;
-    refuse_unsupported("response_format", "type " + quoted(*type) + " is not supported, only 'text' is");
+    refuse_unsupported("response_format", "type " + in_quotes(*type) + " is not supported, only 'text' is");
   }
   refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
 }
