@@ -68,7 +68,7 @@ class Crowd:
         code, message = error.get("code"), error.get("message", "")
         self.counts[f"refused {status or 'in stream'} {code}"] += 1
         later = code in ("too_many_requests", "overloaded", "unavailable")
-        poisoned = "not finite" in message or "no usable logit" in message
+        poisoned = any(text in message for text in ("not finite", "no usable logit", "checksum is wrong"))
         unloaded = code == "model_not_found"
         expected = later or poisoned or unloaded
         if not expected:
