@@ -15,20 +15,6 @@ using protocol::jinja::Template;
 
 namespace {
 
-// The text parts of a message's content as one text. Other parts stay: the template may know them.
-void join_text_parts(Json& message) {
-  Json* content = message.find("content");
-  if (content == nullptr || !content->is_array()) return;
-  std::string text;
-  for (const Json& part : content->as_array()) {
-    const std::string* type = part.find_string("type");
-    const std::string* piece = part.find_string("text");
-    if (piece == nullptr || (type != nullptr && *type != "text")) return;
-    text += *piece;
-  }
-  *content = Json(std::move(text));
-}
-
 std::string token_text(const models::Tokenizer& tokenizer, std::optional<protocol::TokenId> id) {
   return id ? std::string(tokenizer.token_text(*id)) : std::string();
 }
@@ -46,11 +32,7 @@ protocol::Outcome<ChatRenderer, std::string> make_chat_renderer(const std::strin
   return ChatRenderer([=](const protocol::ChatPrompt& chat) -> protocol::Outcome<std::string, ServiceError> {
     Json context = Json::object();
     if (chat.template_extra.is_object()) context = chat.template_extra;
-    Json messages = chat.messages;
-    if (messages.is_array()) {
-      for (Json& message : messages.as_array()) join_text_parts(message);
-    }
-    context["messages"] = protocol::template_form(std::move(messages), null_content);
+    context["messages"] = protocol::template_form(chat.messages, null_content);
     context["tools"] = chat.tools;
     context["add_generation_prompt"] = chat.add_generation_prompt;
     context["bos_token"] = bos;

@@ -62,12 +62,12 @@ class DeviceWorker : public runtime::Actor {
  public:
   struct RunStep {};
   struct StepDone {};
-  using Accepts =
-      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                        protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-                        protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill, protocol::AddCheckpoint,
-                        protocol::Decode, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
+  using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                                    protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
+                                    protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill,
+                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
+                                    protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -202,6 +202,7 @@ class DeviceWorker : public runtime::Actor {
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
 
   bool step_posted_ = false;
+  bool arrivals_taken_ = false;
   bool reclaiming_ = false;
   bool nothing_to_reclaim_ = false;  // the last reclaim freed nothing, and nothing has changed since
   static constexpr std::chrono::milliseconds kFirstLook{1};

@@ -37,11 +37,17 @@ std::int64_t now_ns() {
 }  // namespace
 
 void DeviceWorker::on(RunStep) {
+  // What arrived during the last step stands behind this message, and in front of the next.
+  step_posted_ = false;
+  if (!arrivals_taken_) {
+    arrivals_taken_ = true;
+    return kick();
+  }
+  arrivals_taken_ = false;
   survives([this] { run_step(); });
 }
 
 void DeviceWorker::run_step() {
-  step_posted_ = false;
   if (step_arch_ != nullptr) return;
   someone_is_short_ = false;
   if (try_waiting_jobs()) admit();

@@ -25,7 +25,8 @@ Engine::Engine(runtime::System& system, EngineOptions options)
       running_(std::make_shared<BoundedCount>(options_.most_requests)),
       idle_(std::make_shared<BoundedCount>(options_.most_idle)),
       restarts_(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
-      texts_(system, TextPool::size_for(system.workers()), directory_, restarts_) {
+      texts_(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()), directory_,
+                                              restarts_)) {
   for (const ModelSpec& spec : options_.models) {
     protocol::ModelCard card;
     card.id = spec.name;
@@ -64,9 +65,10 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       requests_->add(system_.spawn<RequestActor>(
-          {}, RequestJob{.request = std::move(request),
+          {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
                          .out = std::move(writer),
+                         .texts = texts_,
                          .tenant = tenant,
                          .group = group,
                          .slot = std::move(slot),
@@ -79,14 +81,14 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
 }
 
 runtime::Ask<protocol::Answer<protocol::Tokenized>> Engine::tokenize(protocol::TokenizeRequest request) {
-  return texts_.ask<TokenizeJob>(std::move(request));
+  return texts_->ask<TokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Detokenized>> Engine::detokenize(
     protocol::DetokenizeRequest request) {
-  return texts_.ask<DetokenizeJob>(std::move(request));
+  return texts_->ask<DetokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::RenderRequest request) {
-  return texts_.ask<RenderJob>(std::move(request));
+  return texts_->ask<RenderJob>(std::move(request));
 }
 
 // -- looking at it
@@ -110,7 +112,7 @@ protocol::Health Engine::health() const {
   for (const ModelDirectory::Entry& entry : entries) {
     if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
   }
-  if (texts_.failed() || restarts_->texts.too_often()) {
+  if (texts_->failed() || restarts_->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
   }
   return {.ready = problems.empty(), .detail = std::move(problems)};
@@ -128,7 +130,7 @@ void Engine::inject(protocol::InjectCrash crash) {
   if (crash.where != protocol::InjectCrash::Where::kTexts) {
     static_cast<void>(supervisor_.ask_blocking(crash, std::chrono::seconds(60)));
   } else if (options_.worker.obey_faults) {
-    texts_.crash();
+    texts_->crash();
   }
 }
 

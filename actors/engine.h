@@ -74,7 +74,7 @@ class Engine : public protocol::Service {
   const std::shared_ptr<BoundedCount> running_;
   const std::shared_ptr<BoundedCount> idle_;
   const std::shared_ptr<Restarts> restarts_;
-  const TextPool texts_;
+  const std::shared_ptr<const TextPool> texts_;
   runtime::RefOf<ModelSupervisor> supervisor_;
 };
 

@@ -61,7 +61,24 @@ protocol::Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateReq
   return encode_prompt(*model.tokenizer, text);
 }
 
+std::size_t string_bytes(const protocol::Json& value) {
+  std::size_t bytes = 0;
+  if (value.is_string()) bytes = value.as_string().size();
+  if (value.is_array()) {
+    for (const protocol::Json& item : value.as_array()) bytes += string_bytes(item) + 1;
+  } else if (value.is_object()) {
+    for (const auto& member : value.as_object()) bytes += member.key.size() + string_bytes(member.value) + 1;
+  }
+  return bytes;
+}
+
 }  // namespace
+
+std::size_t text_bytes(const protocol::Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
+  return chat == nullptr ? 0 : string_bytes(chat->messages) + string_bytes(chat->tools);
+}
 
 ServiceError text_error(const std::exception& error, const std::string& field) {
   if (dynamic_cast<const models::RegexError*>(&error) != nullptr ||

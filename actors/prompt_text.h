@@ -23,6 +23,9 @@ struct PreparedPrompt {
 protocol::Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(
     const protocol::GenerateRequest& request, const ServedModel& model);
 
+/// Bytes of text that have to be worked through for it, about; none for token ids.
+std::size_t text_bytes(const protocol::Prompt& prompt);
+
 /// What to tell a client whose text, or whose chat's template, made the tokenizer or the renderer throw.
 protocol::ServiceError text_error(const std::exception& error, const std::string& field);
 

@@ -22,7 +22,7 @@ void RequestActor::on_start() {
 }
 
 bool RequestActor::caches() const {
-  return job_.request.cache_prompt && job_.model->registry;
+  return job_.request->cache_prompt && job_.model->registry;
 }
 
 double RequestActor::since_arrival_ms() const {
@@ -85,24 +85,39 @@ Task<void> RequestActor::run() {
   stop();
 }
 
-Task<RequestActor::Failure> RequestActor::serve() {
-  auto prepared = prepare_prompt(job_.request, *job_.model);
+Task<RequestActor::Failure> RequestActor::prepare() {
+  PrepareJob::Reply prepared = ServiceError{};
+  if (text_bytes(job_.request->prompt) <= kShortText) {
+    prepared = prepare_prompt(*job_.request, *job_.model);
+  } else {
+    auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},
+                                             lost_.token());
+    Result<PrepareJob::Reply> answered = co_await asked;
+    if (!answered.ok()) co_return failure_of(answered.error());
+    prepared = std::move(*answered);
+  }
   if (!prepared.ok()) co_return prepared.error();
   prompt_ = std::move(*prepared);
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::serve() {
+  Task<Failure> preparing = prepare();
+  if (Failure failure = co_await preparing) co_return failure;
   usage_.prompt_tokens = static_cast<std::uint32_t>(prompt_.tokens->size());
 
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
   main_->max_tokens = prompt_.max_tokens;
   main_->reads_cache = main_->writes_cache = caches();
-  if (!job_.request.conversation.empty()) {
+  if (!job_.request->conversation.empty()) {
     main_->conversation =
-        std::hash<std::string>{}(job_.request.name_space + '\n' + job_.request.conversation) | 1;
+        std::hash<std::string>{}(job_.request->name_space + '\n' + job_.request->conversation) | 1;
   }
-  main_->report.reason = !job_.model->registry        ? protocol::MissReason::kDisabled
-                         : !job_.request.cache_prompt ? protocol::MissReason::kRefused
-                                                      : protocol::MissReason::kNone;
-  Task<Failure> entering = enter(*main_, job_.request.priority);
+  main_->report.reason = !job_.model->registry         ? protocol::MissReason::kDisabled
+                         : !job_.request->cache_prompt ? protocol::MissReason::kRefused
+                                                       : protocol::MissReason::kNone;
+  Task<Failure> entering = enter(*main_, job_.request->priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
   protocol::Event admitted = protocol::Admitted{job_.model->card.id, usage_.prompt_tokens};
@@ -125,7 +140,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->sequence.reset();
   if (to_verify_ && job_.model->limits.verify_inline) {
     to_verify_ = false;
-    Task<bool> verifying = verify(job_.request.priority);
+    Task<bool> verifying = verify(job_.request->priority);
     const bool same = co_await verifying;
     if (!same) {
       co_return ServiceError{ServiceErrorCode::kInternal,

@@ -30,6 +30,7 @@
 
 #include "actors/prompt_text.h"
 #include "actors/served_model.h"
+#include "actors/text_pool.h"
 #include "models/text_stream.h"
 #include "protocol/reply_parser.h"
 #include "protocol/service.h"
@@ -44,10 +45,11 @@ struct ModelLost {
 };
 
 struct RequestJob {
-  protocol::GenerateRequest request;
+  std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
   runtime::StreamWriter<protocol::Event> out;
-  std::uint64_t tenant = 0;  // as in protocol::OpenSequence
+  std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
+  std::uint64_t tenant = 0;               // as in protocol::OpenSequence
   std::uint64_t group = 0;
   std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;  // may be null: then no idle work
@@ -77,6 +79,7 @@ class RequestActor : public runtime::Actor {
   runtime::Task<void> run();
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
+  runtime::Task<Failure> prepare();
 
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);

@@ -13,17 +13,27 @@ using runtime::Task;
 // thinking, and the reply is tokenised anew. So it is rendered as the next turn will render it.
 Task<void> RequestActor::prefill_history() {
   const ServedModel& model = *job_.model;
-  const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request.prompt);
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request->prompt);
   if (chat == nullptr || !model.limits.prefill_history || !main_->writes_cache || choices_.size() != 1)
     co_return;
   protocol::ReplyParser parser(protocol::detect_reply_format(model.card.chat_template),
                                {.tools = chat->tools,
                                 .prompt_tail = prompt_.tail,
                                 .reply_opening = chat->reply_opening,
-                                .id_seed = job_.request.id});
+                                .id_seed = job_.request->id});
   protocol::ReplyPieces pieces = parser.push(choices_.front()->reply);
   for (protocol::ReplyPiece& piece : parser.finish()) pieces.push_back(std::move(piece));
-  protocol::TokenList history = history_of(*chat, protocol::assistant_message(pieces), model);
+  protocol::Json said = protocol::assistant_message(pieces);
+  protocol::TokenList history;
+  if (text_bytes(job_.request->prompt) <= kShortText) {
+    history = history_of(*chat, said, model);
+  } else {
+    auto asked = job_.texts->ask<HistoryJob>(
+        TextOfRequest{.request = job_.request, .model = job_.model, .reply = std::move(said)}, lost_.token());
+    runtime::Result<HistoryJob::Reply> answered = co_await asked;
+    if (!answered.ok() || !std::holds_alternative<protocol::TokenList>(*answered)) co_return;
+    history = std::get<protocol::TokenList>(std::move(*answered));
+  }
   history.resize(history.size() / model.arch.grid * model.arch.grid);
   if (history.size() < 2) co_return;
 
@@ -77,7 +87,7 @@ Task<bool> RequestActor::verify(protocol::Priority priority) {
                std::to_string(model.arch.fingerprint) + "; the entry is dropped");
   }
   model.registry.tell(protocol::DropEntry{
-      .name_space = job_.request.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
+      .name_space = job_.request->name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
   co_return false;
 }
 

@@ -21,7 +21,7 @@ constexpr std::chrono::minutes kWorkerDeadline{10};
 }  // namespace
 
 Task<RequestActor::Failure> RequestActor::decode() {
-  for (std::uint32_t index = 0; index < job_.request.n; ++index) {
+  for (std::uint32_t index = 0; index < job_.request->n; ++index) {
     choices_.push_back(std::make_unique<Choice>());
     choices_.back()->index = index;
   }
@@ -85,10 +85,10 @@ Task<void> RequestActor::decode_beside() {
                                                            .prompt_tokens = usage_.prompt_tokens,
                                                            .max_tokens = prompt_.max_tokens,
                                                            .shared_tokens = usage_.prompt_tokens,
-                                                           .priority = job_.request.priority,
+                                                           .priority = job_.request->priority,
                                                            .tenant = job_.tenant,
                                                            .group = job_.group,
-                                                           .tenant_share = job_.request.tenant_share},
+                                                           .tenant_share = job_.request->tenant_share},
                                     model.limits.longest_wait, all_begun_.token());
     const Result<protocol::JobResult<protocol::Opened>> opened = co_await opening;
     if (!opened.ok() || !opened->ok() || all_begun_.cancelled()) break;
@@ -147,9 +147,9 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
   choice.sequence = sequence.id;
   if (model.tokenizer) {
     // In a chat special tokens may be marks of tool calls; those that end a message never become text.
-    const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request.prompt);
+    const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request->prompt);
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
-                        job_.request.stop);
+                        job_.request->stop);
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
@@ -193,7 +193,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   choice.finished = true;
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
-    finished.stop = job_.request.stop[choice.text->stop()->index];
+    finished.stop = job_.request->stop[choice.text->stop()->index];
     model.worker.tell(protocol::Cancel{choice.sequence});
     // What the device was ahead by is in its state.
     for (bool more = !event->end; more;) {
@@ -243,7 +243,7 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
   if (tokens.size() < (*taken)->tokens || (*taken)->tokens <= prompt_.tokens->size()) co_return;
   auto inserting = model.registry.ask(protocol::Insert{.flight = 0,
                                                        .request = main_->request,
-                                                       .name_space = job_.request.name_space,
+                                                       .name_space = job_.request->name_space,
                                                        .tokens = protocol::share(std::move(tokens)),
                                                        .snapshot = **taken,
                                                        .origin = protocol::Origin::kTurnEnd,

@@ -14,6 +14,9 @@
 
 namespace reprise::actors {
 
+/// Bytes of text that are rendered and tokenised in the request's own turn.
+inline constexpr std::size_t kShortText = 32u << 10;
+
 /// A sequence, or the wait for one: closed with its end.
 class RequestActor::OpenedSequence {
  public:

@@ -39,7 +39,7 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
     computation.number = computation.flight->number();
     if (computation.request == 0) computation.request = computation.number;
     auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
-                                                       .name_space = job_.request.name_space,
+                                                       .name_space = job_.request->name_space,
                                                        .prompt = computation.tokens},
                                     kPatience, lost_.token());
     const Result<protocol::Announced> announced = co_await asked;
@@ -53,11 +53,11 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
                               .prompt_tokens = length,
                               .max_tokens = computation.max_tokens,
                               .shared_tokens = computation.announced ? computation.announced->restorable : 0,
-                              .keeps_prompt = &computation == main_.get() && job_.request.n > 1,
+                              .keeps_prompt = &computation == main_.get() && job_.request->n > 1,
                               .priority = priority,
                               .tenant = job_.tenant,
                               .group = job_.group,
-                              .tenant_share = job_.request.tenant_share};
+                              .tenant_share = job_.request->tenant_share};
   auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, lost_.token());
   const Result<protocol::JobResult<protocol::Opened>> opened = co_await asked;
   if (!opened.ok()) co_return failure_of(opened.error());
@@ -73,7 +73,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
   for (int i = 0; i < kTries && computation.reads_cache && computation.announced; ++i) {
     auto asked = model.registry.ask(protocol::Lookup{.flight = computation.number,
                                                      .sequence = computation.sequence->id,
-                                                     .min_tokens = job_.request.min_cache_tokens},
+                                                     .min_tokens = job_.request->min_cache_tokens},
                                     kPatience, lost_.token());
     const Result<protocol::LookedUp> found = co_await asked;
     if (!found.ok()) co_return failure_of(found.error());
@@ -168,7 +168,7 @@ Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
   auto asked = model.registry.ask(
       protocol::Insert{.flight = flight,
                        .request = computation.request,
-                       .name_space = job_.request.name_space,
+                       .name_space = job_.request->name_space,
                        .tokens = computation.tokens,
                        .snapshot = *taken.snapshot,
                        .origin = planned == computation.plan.end() ? Origin::kBranch : planned->origin,

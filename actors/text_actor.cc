@@ -88,6 +88,19 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
   });
 }
 
+void TextActor::on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> reply) {
+  if (!reply.wanted()) return;
+  reply.answer(
+      guarded<PrepareJob::Reply>("prompt", [&] { return prepare_prompt(*job.of.request, *job.of.model); }));
+}
+
+void TextActor::on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
+  if (!reply.wanted() || chat == nullptr) return;
+  reply.answer(guarded<HistoryJob::Reply>(
+      "messages", [&]() -> HistoryJob::Reply { return history_of(*chat, job.of.reply, *job.of.model); }));
+}
+
 protocol::Nothing TextActor::on(const protocol::InjectCrash&) {
   throw std::runtime_error("a crash of a text actor was injected");
 }

@@ -1,5 +1,6 @@
 #pragma once
-// TextActor: tokenises, detokenises and renders for those who ask for just that, away from their own threads.
+// TextActor: tokenises, detokenises and renders, for those who ask for just that and for requests with long
+// texts, away from their own threads.
 //
 // Failure: a text or a template that throws is that job's answer, and the actor goes on. Whatever else leaves
 // a handler makes it start anew: it holds nothing, so nothing is lost but the job. Several such failures a
@@ -10,7 +11,8 @@
 
 #include <memory>
 
-#include "actors/model_supervisor.h"
+#include "actors/model_directory.h"
+#include "actors/prompt_text.h"
 #include "actors/restart_log.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
@@ -34,9 +36,27 @@ struct RenderJob {
   std::shared_ptr<void> place{};
 };
 
+struct TextOfRequest {
+  std::shared_ptr<const protocol::GenerateRequest> request;
+  std::shared_ptr<const ServedModel> model;
+  protocol::Json reply{};  // HistoryJob: what the assistant said
+};
+/// prepare_prompt() and history_of() of prompt_text.h. Skipped where nobody waits for it any more.
+struct PrepareJob {
+  using Reply = protocol::Outcome<PreparedPrompt, protocol::ServiceError>;
+  TextOfRequest of;
+  std::shared_ptr<void> place{};
+};
+struct HistoryJob {
+  using Reply = protocol::Answer<protocol::TokenList>;
+  TextOfRequest of;
+  std::shared_ptr<void> place{};
+};
+
 class TextActor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, protocol::InjectCrash>;
+  using Accepts =
+      runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, protocol::InjectCrash>;
   static constexpr const char* kName = "texts";
   static constexpr std::uint32_t kMostJobs = 64;
   static constexpr runtime::MailboxSpec kMailbox{.capacity = 2 * kMostJobs,
@@ -49,6 +69,8 @@ class TextActor : public runtime::Actor {
   TokenizeJob::Reply on(const TokenizeJob& job);
   DetokenizeJob::Reply on(const DetokenizeJob& job);
   RenderJob::Reply on(const RenderJob& job);
+  void on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> reply);
+  void on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply);
   protocol::Nothing on(const protocol::InjectCrash& crash);
 
  private:

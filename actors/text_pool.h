@@ -38,7 +38,7 @@ class TextPool {
   TextPool& operator=(const TextPool&) = delete;
 
   template <class Job, class Request>
-  runtime::Ask<typename Job::Reply> ask(Request request) const {
+  runtime::Ask<typename Job::Reply> ask(Request request, runtime::CancelToken cancel = {}) const {
     using protocol::ServiceError;
     using protocol::ServiceErrorCode;
     using Answered = runtime::Result<typename Job::Reply>;
@@ -56,7 +56,7 @@ class TextPool {
       return runtime::Ask<typename Job::Reply>(Answered(typename Job::Reply(ServiceError{
           ServiceErrorCode::kOverloaded, "too many texts wait already", "", std::chrono::seconds(1)})));
     }
-    return least->actor.ask(Job{std::move(request), std::move(place)}, kDeadline);
+    return least->actor.ask(Job{std::move(request), std::move(place)}, kDeadline, std::move(cancel));
   }
 
   /// Whether one of them has stopped for good.

@@ -6,8 +6,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-set(REPRISE_SANITIZE "" CACHE STRING "Sanitizer to build with: address, undefined, thread or empty")
-set_property(CACHE REPRISE_SANITIZE PROPERTY STRINGS "" address undefined thread)
+set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined together or one of them, thread, or empty")
+set_property(CACHE REPRISE_SANITIZE PROPERTY STRINGS "" address,undefined address undefined thread)
 
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -33,14 +33,14 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANG
 add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Debug>>:-Og;-foptimize-sibling-calls>")
 
 if(REPRISE_SANITIZE)
-  if(NOT REPRISE_SANITIZE MATCHES "^(address|undefined|thread)$")
-    message(FATAL_ERROR "REPRISE_SANITIZE is '${REPRISE_SANITIZE}'; it takes address, undefined, thread or nothing")
+  if(NOT REPRISE_SANITIZE MATCHES "^(address,undefined|address|undefined|thread)$")
+    message(FATAL_ERROR "REPRISE_SANITIZE is '${REPRISE_SANITIZE}'; it takes address,undefined, address, undefined, thread or "
+      "nothing")
   endif()
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REPRISE_SANITIZE};-fno-omit-frame-pointer;-g;-O1>")
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-foptimize-sibling-calls>")
-  if(REPRISE_SANITIZE STREQUAL "undefined")
-    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>")
-  endif()
+  # Lines are all that a report needs of debug information; more of it doubles the objects.
+  set(reprise_debug_lines "$<IF:$<CXX_COMPILER_ID:Clang,AppleClang>,-gline-tables-only,-g1>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${REPRISE_SANITIZE};-fno-sanitize-recover=all>"
+    "$<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;${reprise_debug_lines};-O1;-foptimize-sibling-calls>")
   add_link_options(-fsanitize=${REPRISE_SANITIZE})
   message(STATUS "Sanitizer: ${REPRISE_SANITIZE}")
 endif()

@@ -1,7 +1,7 @@
 # reprise_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
 #
 # One GoogleTest executable whose tests ctest knows one by one, as <name>.<Suite>.<Test>, each with the given
-# labels and five minutes to finish. Tests labelled `runtime` also belong to the target runtime_tests.
+# labels and five minutes to finish. Where there is a target <label>_tests, it builds all tests of that label.
 
 include(GoogleTest)
 
@@ -20,7 +20,9 @@ function(reprise_test)
   set_tests_properties(\${${arg_NAME}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")
 endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
-  if("runtime" IN_LIST arg_LABELS)
-    add_dependencies(runtime_tests ${arg_NAME})
-  endif()
+  foreach(label IN LISTS arg_LABELS)
+    if(TARGET ${label}_tests)
+      add_dependencies(${label}_tests ${arg_NAME})
+    endif()
+  endforeach()
 endfunction()

@@ -18,7 +18,7 @@ inline constexpr std::int64_t kMostHeads = 65536;
 inline constexpr std::int64_t kLargestHeadDim = 65536;
 inline constexpr std::int64_t kLargestSize = 1 << 24;  // hidden, intermediate
 inline constexpr std::int64_t kLargestVocab = 1 << 26;
-inline constexpr std::int64_t kLongestContext = 1ll << 32;
+inline constexpr std::int64_t kLongestContext = (1ll << 31) - 1;  // a position has 31 bits
 inline constexpr std::int64_t kLargestConvKernel = 256;
 
 /// Names of the fields in the source at hand, for errors.

@@ -9,7 +9,7 @@ namespace {
 
 class Reader {
  public:
-  Reader(std::string_view text, std::size_t depth) : text_(text), depth_(depth) {}
+  Reader(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
 
   JsonFault run() {
     if (!read_document() || !fault_.reason.empty()) return fault_;
@@ -38,8 +38,13 @@ class Reader {
     for (bool wants_value = true;;) {
       skip_space();
       if (wants_value) {
+        if (!at_end() && ++values_ > limits_.values) {
+          return fail("more than " + std::to_string(limits_.values) + " values");
+        }
         if (peek() == '[' || peek() == '{') {
-          if (open.size() >= depth_) return fail("nested deeper than " + std::to_string(depth_));
+          if (open.size() >= limits_.depth) {
+            return fail("nested deeper than " + std::to_string(limits_.depth));
+          }
           open.push_back(text_[at_++]);
           skip_space();
           if (peek() == (open.back() == '[' ? ']' : '}') && !at_end()) {
@@ -74,6 +79,9 @@ class Reader {
 
   bool read_key() {
     if (peek() != '"') return fail("expected a key in quotes");
+    if (++members_ > limits_.members) {
+      return fail("more than " + std::to_string(limits_.members) + " members of objects");
+    }
     if (!read_string()) return false;
     skip_space();
     if (peek() != ':') return fail("expected ':' after a key");
@@ -204,16 +212,18 @@ class Reader {
 
  private:
   std::string_view text_;
-  std::size_t depth_;
+  const JsonLimits& limits_;
   std::size_t at_ = 0;
+  std::size_t values_ = 0;
+  std::size_t members_ = 0;
   JsonFault fault_;
   std::optional<std::size_t> suspect_;  // where an integer stands that may not fit 64 bits
 };
 
 }  // namespace
 
-JsonFault diagnose_json(std::string_view text, std::size_t depth) {
-  Reader reader(text, depth);
+JsonFault diagnose_json(std::string_view text, const JsonLimits& limits) {
+  Reader reader(text, limits);
   JsonFault fault = reader.run();
   if (fault.reason.empty() && reader.long_integer()) {
     fault = {*reader.long_integer(), "an integer that does not fit 64 bits"};

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/json_value.h"
+
 namespace reprise::protocol {
 
 struct JsonFault {
@@ -15,7 +17,8 @@ struct JsonFault {
   std::string reason;      // empty: this reader finds no fault
 };
 
-/// The first fault of `text`. Time is linear in the text, memory in `depth`.
-JsonFault diagnose_json(std::string_view text, std::size_t depth);
+/// The first fault of `text`, or place where it passes a limit. Time is linear in the text, memory in
+/// `limits.depth`.
+JsonFault diagnose_json(std::string_view text, const JsonLimits& limits);
 
 }  // namespace reprise::protocol

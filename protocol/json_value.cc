@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "protocol/json_diagnosis.h"
+#include "protocol/json_members.h"
 
 namespace reprise::protocol {
 namespace {
@@ -22,21 +22,17 @@ JsonError error_at(std::string_view text, std::size_t offset, std::string_view r
           offset};
 }
 
-// Copies simdjson's document.
+// Copies simdjson's document, up to the limits.
 class Builder {
  public:
-  explicit Builder(const JsonLimits& limits) : values_left_(limits.values), depth_left_(limits.depth) {}
+  explicit Builder(const JsonLimits& limits)
+      : values_left_(limits.values), members_left_(limits.members), depth_left_(limits.depth) {}
 
-  bool too_many() const { return over_limit_ && values_left_ == 0; }
-  bool too_deep() const { return over_limit_ && values_left_ != 0; }
+  bool over_limit() const { return over_limit_; }
 
   Json build(simdjson::dom::element element) {
     using simdjson::dom::element_type;
-    if (values_left_ == 0) {
-      over_limit_ = true;
-      return {};
-    }
-    --values_left_;
+    if (!take_one(values_left_)) return {};
     switch (element.type()) {
       case element_type::BOOL:
         return bool(element.get_bool().value_unsafe());
@@ -60,7 +56,7 @@ class Builder {
  private:
   Json build_array(simdjson::dom::array array) {
     Json::Array items;
-    if (!enter()) return {};
+    if (!take_one(depth_left_)) return {};
     items.reserve(std::min(array.size(), values_left_));
     for (simdjson::dom::element item : array) {
       items.push_back(build(item));
@@ -71,47 +67,28 @@ class Builder {
   }
 
   Json build_object(simdjson::dom::object object) {
-    constexpr std::size_t kFew = 16;  // up to here a scan beats a hash table
     Json::Object members;
-    if (!enter()) return {};
-    members.reserve(std::min(object.size(), values_left_));
-    std::unordered_map<std::string_view, std::size_t> places;  // keys live in the parser
+    if (!take_one(depth_left_)) return {};
+    members.reserve(std::min(object.size(), members_left_));
     for (const simdjson::dom::key_value_pair& member : object) {
-      Json value = build(member.value);
+      if (!take_one(members_left_)) break;
+      Json& value = members.emplace_back(Json::Member{std::string(member.key), Json()}).value;
+      value = build(member.value);
       if (over_limit_) break;
-      if (members.size() == kFew && places.empty()) {
-        std::size_t place = 0;
-        for (const simdjson::dom::key_value_pair& earlier : object) {
-          if (places.size() == kFew) break;
-          if (places.try_emplace(earlier.key, place).second) ++place;
-        }
-      }
-      Json* known = nullptr;
-      if (!places.empty()) {
-        const auto [place, fresh] = places.try_emplace(member.key, members.size());
-        if (!fresh) known = &members[place->second].value;
-      } else {
-        for (Json::Member& m : members) {
-          if (m.key == member.key) known = &m.value;
-        }
-      }
-      if (known != nullptr) {
-        *known = std::move(value);
-      } else {
-        members.push_back({std::string(member.key), std::move(value)});
-      }
     }
     ++depth_left_;
+    if (!over_limit_) merge_same_keys(members);
     return members;
   }
 
-  bool enter() {
-    if (depth_left_ == 0) return !(over_limit_ = true);
-    --depth_left_;
+  bool take_one(std::size_t& left) {
+    if (left == 0) return !(over_limit_ = true);
+    --left;
     return true;
   }
 
   std::size_t values_left_;
+  std::size_t members_left_;
   std::size_t depth_left_;
   bool over_limit_ = false;
 };
@@ -134,7 +111,7 @@ class DomParser {
   std::string padded_;
 };
 
-constexpr std::size_t kUsualText = 16u << 10;  // a thread keeps the memory for texts up to this size
+constexpr std::size_t kUsualText = 64u << 10;  // a thread keeps the memory for texts up to this size
 
 class Dumper {
  public:
@@ -227,13 +204,10 @@ Outcome<Json, JsonError> Json::parse(std::string_view text, const JsonLimits& li
       parser.parse(text, usual ? kUsualText : text.size(), limits.depth + 1, root);
   Builder builder(limits);
   Json json = error == simdjson::SUCCESS ? builder.build(root) : Json();
-  if (error != simdjson::SUCCESS || builder.too_deep()) {
-    JsonFault fault = diagnose_json(text, limits.depth);
+  if (error != simdjson::SUCCESS || builder.over_limit()) {
+    JsonFault fault = diagnose_json(text, limits);
     if (fault.reason.empty()) fault.reason = simdjson::error_message(error);
     return error_at(text, fault.offset, fault.reason);
-  }
-  if (builder.too_many()) {
-    return JsonError{"the JSON text holds more than " + std::to_string(limits.values) + " values", 0};
   }
   return json;
 }

@@ -6,9 +6,11 @@
 // with sign becomes a double.
 //
 // parse() is for input from outside: it refuses invalid UTF-8, text behind the value, NaN and Infinity, and
-// all that is over the limits, and says what is wrong and where. The as_...() getters are for values whose
-// kind is known: asking for another kind is a bug and ends the program. find() answers nothing where there
-// is nothing, so that looking into optional members needs no checks before it.
+// all that is over the limits, and says what is wrong and where. Its time is linear in the text but for the
+// members of an object, which are sorted (protocol/json_members.h): no text takes longer than that. The
+// as_...() getters are for values whose kind is known: asking for another kind is a bug and ends the program.
+// find() answers nothing where there is nothing, so that looking into optional members needs no checks before
+// it.
 //
 // Threading: a plain value; const access from any thread.
 
@@ -27,9 +29,10 @@
 namespace reprise::protocol {
 
 struct JsonLimits {
-  std::size_t bytes = 64u << 20;   // of text
-  std::size_t depth = 128;         // nested arrays and objects
-  std::size_t values = 4'000'000;  // of all kinds
+  std::size_t bytes = 64u << 20;    // of text
+  std::size_t depth = 128;          // nested arrays and objects
+  std::size_t values = 4'000'000;   // of all kinds
+  std::size_t members = 1'000'000;  // of all objects together
 };
 
 struct JsonError {

@@ -5,6 +5,7 @@
 //
 // Threading: a plain value.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,6 +20,11 @@ inline std::optional<Priority> priority_of(std::string_view name) {
   if (name == "normal") return Priority::kNormal;
   if (name == "high") return Priority::kHigh;
   return std::nullopt;
+}
+
+inline std::string_view name_of(Priority priority) {
+  constexpr std::string_view kNames[] = {"idle", "low", "normal", "high"};
+  return kNames[static_cast<std::size_t>(priority)];
 }
 
 }  // namespace reprise::protocol

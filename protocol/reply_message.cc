@@ -5,6 +5,27 @@
 #include "traces/check.h"
 
 namespace reprise::protocol {
+namespace {
+
+/// The words of a part of a message's content; null where it is a part of another kind.
+const std::string* words_of(const Json& part) {
+  const std::string* type = part.find_string("type");
+  if (type != nullptr && *type == "refusal") return part.find_string("refusal");
+  return type == nullptr || *type == "text" ? part.find_string("text") : nullptr;
+}
+
+void join_parts(Json& content) {
+  std::string text;
+  for (const Json& part : content.as_array()) {
+    const std::string* words = words_of(part);
+    if (words == nullptr) return;
+    if (&part != &content.as_array().front()) text += '\n';
+    text += *words;
+  }
+  content = Json(std::move(text));
+}
+
+}  // namespace
 
 void MessageBuilder::add(const ReplyPiece& piece) {
   if (const auto* content = std::get_if<ReplyContent>(&piece)) {
@@ -52,6 +73,8 @@ Json template_form(Json message_or_messages, bool null_content) {
     return message_or_messages;
   }
   Json& message = message_or_messages;
+  Json* parts = message.find("content");
+  if (parts != nullptr && parts->is_array()) join_parts(*parts);
   Json* calls = message.find("tool_calls");
   if (calls == nullptr || !calls->is_array() || calls->size() == 0) return message_or_messages;
   for (Json& call : calls->as_array()) {

@@ -39,10 +39,11 @@ class MessageBuilder {
 /// All pieces of a reply to its message.
 Json assistant_message(const ReplyPieces& pieces);
 
-/// A message, or an array of messages, for a template: arguments of calls that are text of a JSON object
-/// become that object, and a missing or null content beside calls becomes "", as most templates want them,
-/// unless `null_content` (ReplyFormat) says that this one knows null. All else stays as it is, also arguments
-/// that are no JSON.
+/// A message, or an array of messages, for a template: content that is an array of texts and refusals becomes
+/// one text, with a line break between two of them as other servers have it; arguments of calls that are text
+/// of a JSON object become that object; and a missing or null content beside calls becomes "", as most
+/// templates want them, unless `null_content` (ReplyFormat) says that this one knows null. All else stays as
+/// it is, also arguments that are no JSON, and content with a part of another kind.
 Json template_form(Json message_or_messages, bool null_content = false);
 
 }  // namespace reprise::protocol

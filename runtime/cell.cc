@@ -10,6 +10,9 @@ namespace {
 
 constexpr int kQuantum = 64;           // turns in a row, before the home's other actors get theirs
 constexpr int kTurnsBetweenLooks = 8;  // at the clock, while turns are short
+// After a long turn: an actor that takes long turns among short ones is left after each of them, so that what
+// has arrived from elsewhere does not wait for several.
+constexpr int kWatchfulTurns = 256;
 
 thread_local Cell* current_cell = nullptr;
 
@@ -72,9 +75,12 @@ bool Cell::run() {
     }
     if (stop_requested()) begin_stop(stop_reason_.load(std::memory_order_relaxed), {});
     if (life() == Life::kStopped) return true;
-    if (slow_turns_ || turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1) {
-      slow_turns_ = ticks() - begin > slice;
-      if (slow_turns_) break;
+    if (watchful_ > 0 || turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1) {
+      if (ticks() - begin > slice) {
+        watchful_ = kWatchfulTurns;
+        break;
+      }
+      if (watchful_ > 0) --watchful_;
     }
   }
   scheduled_ = false;

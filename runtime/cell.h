@@ -173,7 +173,7 @@ class Cell {
   std::atomic<StopReason> stop_reason_{StopReason::kStopped};
 
   bool scheduled_ = false;
-  bool slow_turns_ = false;  // its turns are long: look at the clock after each
+  int watchful_ = 0;  // turns for which each is timed: some of the last ones were long
   OnFailure on_failure_;
   Cell* next_ready_ = nullptr;
   Activation* activations_ = nullptr;

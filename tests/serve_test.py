@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -194,19 +195,27 @@ class Completions(unittest.TestCase):
             self.assertIn(word, answer["error"]["message"])
 
     def test_clients_that_leave_free_their_sequences(self):
-        body = json.dumps(dict(prompt=[5, 6, 7], max_tokens=400, ignore_eos=True, stream=True)).encode()
-        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
-        for i in range(20):
+        """In any phase: while they stream, are queued, or wait for several choices of several prompts."""
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        for i in range(24):
+            prompt = [5, 6, 7 + i] if i % 3 else [[5, 6, 7 + i], [8, 9 + i]]
+            body = json.dumps(dict(prompt=prompt, n=1 + 7 * (i % 2), max_tokens=400, ignore_eos=True,
+                                   stream=i % 4 != 0)).encode()
             with self.server.connect() as connection:
-                connection.sendall(head + body)
-                if i % 2:
+                connection.sendall(head % len(body) + body)
+                if i % 4 == 1:
                     connection.recv(100)
+                elif i % 4 == 2:
+                    time.sleep(0.03)
+                elif i % 4 == 3:
+                    connection.sendall(b"junk " * 40_000)
         limit = time.monotonic() + 30
+        held = (b"reprise_sequences", b"reprise_requests_waiting", b"reprise_http_generations")
         while True:
             _, metrics = self.server.request("GET", "/metrics")
-            if b"reprise_http_generations 0\n" in metrics:
+            if all(name + b" 0\n" in metrics for name in held):
                 break
-            self.assertLess(time.monotonic(), limit)
+            self.assertLess(time.monotonic(), limit, metrics.decode())
             time.sleep(0.02)
 
 
@@ -238,6 +247,15 @@ class Lifetime(unittest.TestCase):
             self.assertIn(f"port {server.port}", second.stderr)
             self.assertIn("in use", second.stderr)
             self.assertEqual(second.stdout, "")
+
+    def test_it_may_open_as_many_files_as_it_has_connections(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        try:
+            with Server("--max-connections", "700", "--reserved-connections", "50") as server:
+                self.assertGreaterEqual(resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0], 750)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
     def test_a_second_signal_ends_it_at_once(self):
         with Server() as server, server.connect() as busy:
@@ -277,7 +295,16 @@ class Configuration(unittest.TestCase):
                             ("[http]\nport = 'x'\n", ("line 2", "http.port")),
                             ("[http]\nport = 99999\n", ("line 2", "http.port", "65535")),
                             ("[http\n", ("line 1",)),
-                            ("[[models]]\nnmae = 'x'\n", ("line 2", "models.nmae"))]:
+                            ("[[models]]\nnmae = 'x'\n", ("line 2", "models.nmae")),
+                            ("[[keys]]\nrequests = 5\n", ("line 1", "tenant")),
+                            ("[[keys]]\ntenant = 'a'\nrequest = 5\n", ("line 3", "keys.request")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1.5\n", ("line 3", "keys.requests")),
+                            ("[[keys]]\ntenant = 'a'\nstate_share = 1.5\n", ("line 3", "keys.state_share")),
+                            ("[[keys]]\ntenant = 'a'\npriority = 'urgent'\n", ("line 3", "keys.priority")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n", ("line 1", "no key of a tenant 'a'")),
+                            ("[[keys]]\nkey = 'short'\n", ("line 1", "at least 8 bytes")),
+                            ("[[keys]]\ntenant = 'a'\nrequests = 1\n[[keys]]\ntenant = 'a'\nrequests = 2\n",
+                             ("line 4", "twice"))]:
             done = self.with_file(text)
             self.assertEqual(done.returncode, 2)
             for word in words:
@@ -306,6 +333,33 @@ class Configuration(unittest.TestCase):
                 logs = server.process.stderr.read()
                 self.assertIn("path=/v1/models status=401", logs)
                 self.assertNotIn(secret, logs)
+
+    def test_tenants_come_from_the_file_and_their_keys_are_not_shown(self):
+        text = ("[[keys]]\nkey = 'a-secret-of-ops'\ntenant = 'ops'\noperator = true\n"
+                "[[keys]]\nkey = 'a-secret-of-acme'\ntenant = 'acme'\nrequests = 3\ntokens_per_minute = 1000\n"
+                "state_share = 0.25\npriority = 'low'\n"
+                "[[keys]]\nkey = 'a-secret-of-nobody'\nrequests = 1\n")
+        shown = self.with_file(text, "--print-config")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertNotIn("a-secret", shown.stdout + shown.stderr)
+        for line in ('tenant = "acme"', "operator = true", "requests = 3", "tokens_per_minute = 1000", "state_share = 0.25",
+                     'priority = "low"'):
+            self.assertIn(line + "\n", shown.stdout)
+        again = self.with_file(shown.stdout, "--print-config")
+        self.assertIn('tenant = "acme"\noperator = false\nrequests = 3\n', again.stdout)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            with Server("--config", file.name) as server:
+                for secret, status in [("ops", 200), ("acme", 403), ("nobody", 403)]:
+                    key = {"Authorization": "Bearer a-secret-of-" + secret}
+                    self.assertEqual(server.request("GET", "/metrics", headers=key)[0].status, status)
+                server.wait_until_ready()
+                body = json.dumps({"prompt": [1, 2], "n": 2, "max_tokens": 1})
+                key = {"Authorization": "Bearer a-secret-of-nobody"}
+                response, answer = server.request("POST", "/v1/completions", body=body, headers=key)
+                self.assertEqual(response.status, 400)
+                self.assertEqual(json.loads(answer)["error"]["code"], "too_many")
 
     def test_unknown_option(self):
         failed = subprocess.run([PROGRAM, "serve", "--no-such-option"], capture_output=True, timeout=10)

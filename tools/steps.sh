@@ -5,13 +5,14 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { echo "== $*" >&2; }
 
-# build PRESET [TARGET]: configures and compiles, everything or one target.
+# build PRESET TARGET [CMAKE ARGUMENT...]: configures with the arguments and compiles a target, which may be all.
 build() {
-  local preset=$1 target=${2:-all}
-  say "build $preset: $target"
+  local preset=$1 target=$2
+  shift 2
+  say "build $preset: $target $*"
   (
     cd "$root"
-    cmake --preset "$preset"
+    cmake --preset "$preset" "$@"
     cmake --build --preset "$preset" --parallel "$(nproc)" --target "$target"
   ) >&2
 }

@@ -6,6 +6,8 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace reprise::gpu {
@@ -29,6 +31,16 @@ bool has_bf16_products() {
   return false;
 #endif
 }
+
+#if defined(__x86_64__)
+/// Conversions of half precision. Asked of the processor, because clang 16 has no
+/// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
+/// tells of AVX2.
+bool has_half_conversions() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 }  // namespace
 
@@ -55,8 +67,7 @@ bool is_available(Isa isa) {
       return true;
 #elif defined(__x86_64__)
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_conversions();
     case Isa::kAvx512:
       return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");

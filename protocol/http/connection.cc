@@ -1,5 +1,7 @@
 #include "protocol/http/connection.h"
 
+#include <algorithm>
+
 #include "protocol/http/cors.h"
 #include "protocol/http/generation.h"
 #include "protocol/http/plain_answers.h"
@@ -16,24 +18,28 @@ using State = RequestReader::State;
 namespace {
 
 constexpr std::chrono::milliseconds kGentleClose{2000};
-constexpr std::chrono::milliseconds kHastyClose{100};  // when the server stops
-constexpr std::size_t kBytesPerSecond = 64u << 10;     // that a body has to come with, after its grace
+constexpr std::chrono::milliseconds kHastyClose{100};    // when the server stops
+constexpr std::size_t kBytesPerSecond = 64u << 10;       // that a body has to come with, after its grace
+constexpr std::chrono::milliseconds kReserveTime{2000};  // for anything in the reserve
 
-bool names_same(std::string_view a, std::string_view lower) {
-  if (a.size() != lower.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
-    if (c != lower[i]) return false;
-  }
-  return true;
+std::chrono::milliseconds time_in(Seat seat, std::chrono::milliseconds usual) {
+  return seat == Seat::kReserve ? std::min(usual, kReserveTime) : usual;
+}
+
+WireLimits wire_limits(const HttpOptions& options, Seat seat) {
+  const std::size_t inflow = options.header_bytes + options.pipelined_bytes;
+  // As much again as the largest request has is thrown away before its sender counts as gone.
+  return {.inflow = inflow,
+          .flood = inflow + options.body_bytes,
+          .write_timeout = time_in(seat, options.write_timeout)};
 }
 
 }  // namespace
 
-Connection::Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServerContext> context)
+Connection::Connection(boost::asio::ip::tcp::socket socket, Seat seat, std::shared_ptr<ServerContext> context)
     : context_(std::move(context)),
-      wire_(std::move(socket), context_->options.header_bytes + context_->options.pipelined_bytes,
-            context_->options.write_timeout),
+      seat_(seat),
+      wire_(std::move(socket), wire_limits(context_->options, seat)),
       reader_({context_->options.header_bytes, context_->options.body_bytes}) {}
 
 void Connection::on_start() {
@@ -44,6 +50,16 @@ void Connection::on_start() {
 void Connection::on(FinishConnection) {
   finishing_ = true;
   if (idle_) wire_.interrupt();
+}
+
+void Connection::give_way() {
+  WaitingList::remove(*this);
+  finishing_ = true;
+  wire_.hurry();
+}
+
+WaitingList& Connection::waiting_list() {
+  return seat_ == Seat::kReserve ? context_->waiting_in_reserve : context_->waiting;
 }
 
 void Connection::on(AbortConnection) {
@@ -60,9 +76,10 @@ Task<void> Connection::serve() {
     if (!open) break;
     // A request that cannot be read whole leaves bytes behind that are no request: nothing more is read then.
     const bool whole = reader_.state() == State::kDone;
-    HttpRequest request = whole ? reader_.take() : reader_.request();
-    Exchange exchange(*context_, wire_, std::move(request));
-    if (!whole) exchange.close_after();
+    HttpRequest request = whole ? reader_.take() : reader_.give_up();
+    Exchange exchange(*context_, wire_, std::move(request), std::move(*lease_));
+    if (!whole || seat_ == Seat::kReserve) exchange.close_after();
+    wire_.begin_answer();
     if (refusal_) {
       auto refusing = exchange.refuse(std::move(*refusal_));
       open = co_await refusing;
@@ -72,22 +89,29 @@ Task<void> Connection::serve() {
       open = co_await answering;
     }
     exchange.finish();
-    open = open && exchange.keep_alive() && !finishing_;
+    wire_.end_answer();
+    open = open && exchange.keep_alive() && !finishing_ && !wire_.overrun();
   }
+  waiting_list().add(*this);
   auto closing = wire_.close_gently(finishing_ ? kHastyClose : kGentleClose);
   co_await closing;
   stop();
 }
 
 Task<bool> Connection::read_request() {
+  lease_.emplace(context_->body_budget);
   auto reading_head = read_head();
   const bool head = co_await reading_head;
+  WaitingList::remove(*this);
   if (!head || refusal_) co_return head;
-  refusal_ = objection(reader_.request());
-  // Without a body the request is whole, and the connection can go on after the refusal.
+  refusal_ = objection(reader_.request(), seat_, *context_);
+  // Without a body the request is whole, and the connection can go on after the refusal; but there is no time
+  // for that where it is refused because the server is busy.
   const bool short_body = reader_.request().header("transfer-encoding").empty() &&
                           reader_.request().header("content-length").size() <= 5;
-  if (refusal_ && (!short_body || reader_.request().expects_continue)) co_return true;
+  const bool reads_on =
+      !refusal_ || (short_body && !reader_.request().expects_continue && refusal_->status != 503);
+  if (!reads_on) co_return true;
   auto reading_body = read_body();
   const bool body = co_await reading_body;
   co_return body;
@@ -109,7 +133,9 @@ Task<bool> Connection::read_head() {
     if (finishing_) co_return false;
     if (!deadline) {
       const HttpOptions& options = context_->options;
-      deadline = runtime::deadline_after(begun ? options.header_timeout : options.idle_timeout);
+      const auto usual = begun ? options.header_timeout : options.idle_timeout;
+      deadline = runtime::deadline_after(time_in(seat_, usual));
+      waiting_list().add(*this);  // anew when a head begins: one that comes apace is not the first to go
     }
     auto waiting = wire_.more(*deadline);
     const bool came = co_await waiting;
@@ -127,15 +153,21 @@ Task<bool> Connection::read_body() {
   std::optional<TimePoint> begin;  // of the first wait
   while (true) {
     wire_.consume(reader_.feed(wire_.inflow()));
-    if (reader_.state() == State::kDone) co_return true;
     if (reader_.state() == State::kFailed) {
       if (!refusal_) refusal_ = reader_.error();
       co_return true;
     }
+    if (!lease_->grow_to(reader_.body_bytes_read())) {
+      refusal_ = server_busy("the server holds as many bytes of requests as it may");
+      co_return true;
+    }
+    if (reader_.state() == State::kDone) co_return true;
     if (!begin) begin = Clock::now();
+    const HttpOptions& options = context_->options;
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);
-    const TimePoint deadline = *begin + context_->options.body_timeout + earned;
-    auto waiting = wire_.more(deadline);
+    const auto allowed =
+        std::min<runtime::Duration>(options.body_timeout + earned, options.body_total_timeout);
+    auto waiting = wire_.more(*begin + allowed);
     const bool came = co_await waiting;
     if (came) continue;
     if (wire_.client_closed() || finishing_) co_return false;
@@ -144,38 +176,12 @@ Task<bool> Connection::read_body() {
   }
 }
 
-std::optional<std::string> Connection::tenant_of(const HttpRequest& request) const {
-  if (context_->options.keys.empty()) return std::string();
-  constexpr std::string_view kBearer = "bearer ";
-  const std::string_view authorization = request.header("authorization");
-  if (authorization.size() > kBearer.size() && names_same(authorization.substr(0, kBearer.size()), kBearer)) {
-    return context_->options.keys.tenant_of(authorization.substr(kBearer.size()));
-  }
-  const std::string_view key = request.header("x-api-key");
-  return key.empty() ? std::nullopt : context_->options.keys.tenant_of(key);
-}
-
-std::optional<ApiError> Connection::objection(const HttpRequest& request) const {
-  const Route route = route_of(request.path);
-  if (is_preflight(request)) return std::nullopt;
-  if (route == Route::kUnknown) {
-    return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
-  }
-  if (request.method != "OPTIONS" && !allows(route, request.method)) {
-    return ApiError{.status = 405,
-                    .message = "this path takes " + std::string(allowed_methods(route)),
-                    .code = "method_not_allowed"};
-  }
-  if (!is_public(route) && request.method != "OPTIONS" && !tenant_of(request)) {
-    return ApiError{.status = 401, .message = "a valid API key is needed", .code = "invalid_api_key"};
-  }
-  return std::nullopt;
-}
-
 Task<bool> Connection::answer(Exchange& exchange) {
   const HttpRequest& request = exchange.request();
-  const std::string tenant = tenant_of(request).value_or("");
-  exchange.record().tenant = tenant;
+  static const Tenant kNobody;  // who asks for what needs no key
+  const Tenant* known = tenant_of(request, context_->options);
+  const Tenant& tenant = known == nullptr ? kNobody : *known;
+  exchange.record().tenant = tenant.name;
   bool goes_on = false;
   if (request.method == "OPTIONS") {
     const std::string methods(allowed_methods(exchange.route()));
@@ -203,9 +209,7 @@ namespace {
 /// The response to what the engine answered; `body` makes its JSON.
 template <class T, class Body>
 HttpResponse response_of(const Result<Answer<T>>& answer, Body body) {
-  if (!answer.ok()) {
-    return error_response({.status = 500, .message = answer.error().describe(), .code = "internal_error"});
-  }
+  if (!answer.ok()) return error_response(to_api_error(answer.error()));
   if (const auto* error = std::get_if<ServiceError>(&*answer)) return error_response(to_api_error(*error));
   return json_response(body(std::get<T>(*answer)));
 }
@@ -213,33 +217,29 @@ HttpResponse response_of(const Result<Answer<T>>& answer, Body body) {
 }  // namespace
 
 Task<bool> Connection::answer_tokens(Exchange& exchange) {
-  const std::string body = std::move(exchange.request().body);
-  const RequestLimits& limits = context_->options.request;
-  HttpResponse response;
-  std::optional<ApiError> refused;
-  TokenizeRequest tokenize;
-  DetokenizeRequest detokenize;
-  RenderRequest render;
-  try {
-    if (exchange.route() == Route::kTokenize) tokenize = read_tokenize(body, limits);
-    if (exchange.route() == Route::kDetokenize) detokenize = read_detokenize(body, limits);
-    if (exchange.route() == Route::kApplyTemplate) render = read_apply_template(body, limits);
-  } catch (const BadRequest& bad) {
-    refused = bad.error();
+  auto parsing =
+      context_->bodies.parse(exchange.route(), std::move(exchange.request().body), exchange.wire().gone());
+  std::optional<ParsedBody> parsed = co_await parsing;
+  if (!parsed) {
+    exchange.record().outcome = "client_left";
+    exchange.record().status = kClientLeft;
+    co_return false;
   }
-  if (refused) {
+  exchange.drop_body();
+  HttpResponse response;
+  if (const auto* refused = std::get_if<ApiError>(&*parsed)) {
     response = error_response(*refused);
-  } else if (exchange.route() == Route::kTokenize) {
-    const bool pieces = tokenize.with_pieces;
-    auto asking = context_->service.tokenize(std::move(tokenize));
+  } else if (auto* tokenize = std::get_if<TokenizeRequest>(&*parsed)) {
+    const bool pieces = tokenize->with_pieces;
+    auto asking = context_->service.tokenize(std::move(*tokenize));
     const Result<Answer<Tokenized>> answer = co_await asking;
     response = response_of(answer, [&](const Tokenized& found) { return tokenize_body(found, pieces); });
-  } else if (exchange.route() == Route::kDetokenize) {
-    auto asking = context_->service.detokenize(std::move(detokenize));
+  } else if (auto* detokenize = std::get_if<DetokenizeRequest>(&*parsed)) {
+    auto asking = context_->service.detokenize(std::move(*detokenize));
     const Result<Answer<Detokenized>> answer = co_await asking;
     response = response_of(answer, detokenize_body);
   } else {
-    auto asking = context_->service.render(std::move(render));
+    auto asking = context_->service.render(std::get<RenderRequest>(std::move(*parsed)));
     const Result<Answer<Rendered>> answer = co_await asking;
     response = response_of(answer, apply_template_body);
   }

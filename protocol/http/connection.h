@@ -2,6 +2,10 @@
 // One connection: reads requests and answers them, one after the other in the order they came, until the
 // client closes, a limit is passed, or the server stops.
 //
+// Where all seats are taken a newcomer has that of the connection that has waited longest for a request.
+// Where none waits it gets a seat in the reserve, where one request is answered and nothing is waited for
+// long.
+//
 // Threading: an actor on the server's loop.
 
 #include <boost/asio/ip/tcp.hpp>
@@ -10,6 +14,7 @@
 #include <string>
 
 #include "protocol/http/exchange.h"
+#include "protocol/http/gate.h"
 #include "protocol/http/request_reader.h"
 #include "protocol/http/server_context.h"
 #include "protocol/http/wire.h"
@@ -22,12 +27,12 @@ struct FinishConnection {};
 /// Break off what is being answered, with an error.
 struct AbortConnection {};
 
-class Connection : public runtime::Actor {
+class Connection : public runtime::Actor, private Waiting {
  public:
   using Accepts = runtime::Messages<FinishConnection, AbortConnection>;
   static constexpr const char* kName = "http connection";
 
-  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServerContext> context);
+  Connection(boost::asio::ip::tcp::socket socket, Seat seat, std::shared_ptr<ServerContext> context);
 
   void on_start();
   void on(FinishConnection);
@@ -42,13 +47,14 @@ class Connection : public runtime::Actor {
   /// False: the connection is to be closed.
   runtime::Task<bool> answer(Exchange& exchange);
   runtime::Task<bool> answer_tokens(Exchange& exchange);
-  /// Why a request with this head is not let in; judged before its body is read.
-  std::optional<ApiError> objection(const HttpRequest& request) const;
-  std::optional<std::string> tenant_of(const HttpRequest& request) const;
+  void give_way() override;
+  WaitingList& waiting_list();
 
   const std::shared_ptr<ServerContext> context_;
+  const Seat seat_;
   Wire wire_;
   RequestReader reader_;
+  std::optional<BodyLease> lease_;   // of the body being read
   std::optional<ApiError> refusal_;  // of the request at hand
   bool idle_ = true;                 // no request that is to be answered has come
   bool finishing_ = false;

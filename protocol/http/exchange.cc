@@ -31,10 +31,11 @@ std::string plain_method(const std::string& method) {
 
 }  // namespace
 
-Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request)
+Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease)
     : context_(context),
       wire_(wire),
       request_(std::move(request)),
+      lease_(std::move(lease)),
       begin_(runtime::Clock::now()),
       written_before_(wire.bytes_written()),
       keep_alive_(request_.keep_alive) {
@@ -44,8 +45,13 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request)
   record_.route = route_of(request_.path);
 }
 
+void Exchange::drop_body() {
+  std::string().swap(request_.body);
+  lease_.release();
+}
+
 bool Exchange::keeps_alive() const {
-  return keep_alive_ && !context_.draining;
+  return keep_alive_ && !context_.draining && !wire_.overrun();
 }
 
 Headers Exchange::common_headers() const {

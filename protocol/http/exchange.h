@@ -18,12 +18,18 @@
 
 namespace reprise::protocol {
 
+/// The status in the log of a request whose client did not wait for one, as nginx has it.
+inline constexpr int kClientLeft = 499;
+
 class Exchange {
  public:
-  Exchange(ServerContext& context, Wire& wire, HttpRequest request);
+  /// `lease` is for the request's body.
+  Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease);
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
+  /// When the body has been read for what it says: it may be large, and a reply may take long.
+  void drop_body();
   Route route() const { return record_.route; }
   const std::string& id() const { return record_.id; }
   ServerContext& context() { return context_; }
@@ -39,6 +45,8 @@ class Exchange {
   void open_stream();
   bool stream_open() const { return stream_open_; }
   runtime::Task<bool> send(std::string data, Last last = Last::kNo);
+  /// The head has not gone out yet.
+  bool head_unsent() const { return !unsent_.empty(); }
 
   /// After this response no further request is read.
   void close_after() { keep_alive_ = false; }
@@ -55,6 +63,7 @@ class Exchange {
   ServerContext& context_;
   Wire& wire_;
   HttpRequest request_;
+  BodyLease lease_;
   RequestRecord record_;
   const runtime::TimePoint begin_;
   const std::uint64_t written_before_;

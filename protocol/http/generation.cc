@@ -1,5 +1,6 @@
 #include "protocol/http/generation.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "protocol/http/prompt_merge.h"
@@ -15,7 +16,6 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr int kClientLeft = 499;         // for the log, as nginx has it
 constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the template has opened
 
 std::int64_t seconds_since_1970() {
@@ -30,6 +30,26 @@ ApiError too_many_requests(std::uint32_t most) {
           .retry_after = std::chrono::seconds(1)};
 }
 
+/// More at once than there ever can be: trying again would not help.
+ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
+  return {.message = "n: this asks for " + std::to_string(wanted) +
+                     " replies at once, and there may be no more than " + std::to_string(most),
+          .code = "too_many",
+          .param = "n"};
+}
+
+ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
+  ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
+  if (over.of == OverLimit::Of::kRequests) {
+    error.message = "this key may have " + std::to_string(tenant.requests) + " requests answered at once";
+    error.code = "tenant_requests";
+  } else {
+    error.message = "this key may use " + std::to_string(tenant.tokens_per_minute) + " tokens a minute";
+    error.code = "tenant_tokens";
+  }
+  return error;
+}
+
 ApiError shutting_down() {
   return {.status = 503,
           .message = "the server is shutting down",
@@ -37,14 +57,41 @@ ApiError shutting_down() {
           .retry_after = std::chrono::seconds(5)};
 }
 
+// A key's own is what its requests have where they ask for none, and the highest that they get.
+Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
+  const Priority highest =
+      tenant.priority.value_or(tenant.name.empty() ? Priority::kHigh : Priority::kNormal);
+  return std::min(highest, asked.value_or(tenant.priority.value_or(Priority::kNormal)));
+}
+
 }  // namespace
 
-Generation::Generation(Exchange& exchange, std::string tenant)
-    : exchange_(exchange), context_(exchange.context()), tenant_(std::move(tenant)) {}
+Generation::Generation(Exchange& exchange, const Tenant& tenant)
+    : exchange_(exchange), context_(exchange.context()), tenant_(tenant) {}
 
 Generation::~Generation() {
+  if (counted_ == 0) return;
   context_.generations -= counted_;
-  if (counted_ > 0) context_.metrics.generations_changed(-static_cast<int>(counted_));
+  context_.metrics.generations_changed(-static_cast<int>(counted_));
+  context_.meter.leave(tenant_, counted_);
+  context_.meter.pay(tenant_, account_.tokens(), runtime::Clock::now());
+}
+
+std::optional<ApiError> Generation::enter() {
+  const std::uint64_t wanted = std::uint64_t{request_.reply.prompts} * request_.generate.n;
+  const std::uint32_t most = context_.options.requests;
+  if (wanted > most) return never_fits(wanted, most);
+  const auto count = static_cast<std::uint32_t>(wanted);
+  if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
+  if (count > most - context_.generations) return too_many_requests(most);
+  if (const auto over = context_.meter.enter(tenant_, count, runtime::Clock::now())) {
+    return over_limit(*over, tenant_);
+  }
+  counted_ = count;
+  account_.expect_prompts(request_.reply.prompts);
+  context_.generations += counted_;
+  context_.metrics.generations_changed(static_cast<int>(counted_));
+  return std::nullopt;
 }
 
 Task<bool> Generation::run() {
@@ -53,28 +100,33 @@ Task<bool> Generation::run() {
   if (context_.generations >= context_.options.requests) {
     refused = too_many_requests(context_.options.requests);
   } else {
-    Outcome<ApiRequest, ApiError> parsed =
-        parse_api_request(kind, exchange_.request().body, context_.options.request);
-    if (parsed) {
-      request_ = std::move(*parsed);
-      const bool room = request_.reply.prompts <= context_.options.requests - context_.generations;
-      if (!room) refused = too_many_requests(context_.options.requests);
+    auto parsing = context_.bodies.parse(exchange_.route(), std::move(exchange_.request().body),
+                                         exchange_.wire().gone());
+    std::optional<ParsedBody> parsed = co_await parsing;
+    if (!parsed) {
+      auto giving_up = give_up();
+      const bool goes_on = co_await giving_up;
+      co_return goes_on;
+    }
+    if (auto* request = std::get_if<ApiRequest>(&*parsed)) {
+      request_ = std::move(*request);
+      refused = enter();
     } else {
-      refused = parsed.error();
+      refused = std::get<ApiError>(std::move(*parsed));
     }
   }
-  std::string().swap(exchange_.request().body);  // may be large, and a reply may take long
+  exchange_.drop_body();
   if (refused) {
     auto refusing = exchange_.refuse(std::move(*refused));
     const bool sent = co_await refusing;
     co_return sent;
   }
 
-  counted_ = request_.reply.prompts;
-  context_.generations += counted_;
-  context_.metrics.generations_changed(static_cast<int>(counted_));
   request_.generate.id = exchange_.id();
-  request_.generate.name_space = name_space_of(tenant_, request_.cache_salt);
+  request_.generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
+  request_.generate.tenant = tenant_.name;
+  request_.generate.tenant_share = tenant_.state_share;
+  request_.generate.priority = priority_for(tenant_, request_.priority);
   exchange_.record().stream = request_.reply.stream;
   exchange_.record().model = request_.generate.model;
 
@@ -106,9 +158,7 @@ Task<std::optional<ApiError>> Generation::force_call() {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   auto asking = context_.service.render({.model = request_.generate.model, .chat = chat});
   Result<Answer<Rendered>> answer = co_await asking;
-  if (!answer.ok()) {
-    co_return ApiError{.status = 500, .message = answer.error().describe(), .code = "internal_error"};
-  }
+  if (!answer.ok()) co_return to_api_error(answer.error());
   if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
   const std::string& prompt = std::get<Rendered>(*answer).prompt;
   const std::string tail = prompt.size() > kTailBytes ? prompt.substr(prompt.size() - kTailBytes) : prompt;
@@ -155,7 +205,10 @@ Task<bool> Generation::run_stream() {
     Result<Event> event = co_await reading;
     if (event.ok()) {
       goes_on = take_streamed(*event);
-      while (goes_on && out_.size() < context_.options.sse_batch_bytes) {
+      // A window's worth at most: those that make no text would otherwise keep the loop for as long as they
+      // come.
+      for (std::uint32_t i = 1; i < kEventWindow && goes_on && out_.size() < context_.options.sse_batch_bytes;
+           ++i) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
         goes_on = take_streamed(**next);
@@ -176,22 +229,27 @@ Task<bool> Generation::run_stream() {
       const bool sent = co_await refusing;
       co_return sent;
     }
-    if (exchange_.stream_open()) {
-      auto sending = exchange_.send(std::move(out_), goes_on ? Exchange::Last::kNo : Exchange::Last::kYes);
-      out_.clear();
-      const bool sent = co_await sending;
-      if (!sent) {
-        auto giving_up = give_up();
-        goes_on = co_await giving_up;
-        co_return goes_on;
-      }
-      keep_alive_at = runtime::deadline_after(interval);
+    if (!exchange_.stream_open()) continue;
+    if (goes_on && out_.empty() && !exchange_.head_unsent()) {
+      // Events that made no text (a call's arguments, what is held back) are no sign of life to the client.
+      if (runtime::Clock::now() < keep_alive_at) continue;
+      out_ += kSseKeepAlive;
     }
+    auto sending = exchange_.send(std::move(out_), goes_on ? Exchange::Last::kNo : Exchange::Last::kYes);
+    out_.clear();
+    const bool sent = co_await sending;
+    if (!sent) {
+      auto giving_up = give_up();
+      goes_on = co_await giving_up;
+      co_return goes_on;
+    }
+    keep_alive_at = runtime::deadline_after(interval);
   }
   co_return true;
 }
 
 bool Generation::take_streamed(Event& event) {
+  account_.see(event);
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
     streamed_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
@@ -257,6 +315,7 @@ Task<bool> Generation::run_whole() {
 }
 
 bool Generation::take_whole(Event& event) {
+  account_.see(event);
   if (const auto* admitted = std::get_if<Admitted>(&event)) {
     exchange_.record().model = admitted->model;
     whole_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "protocol/http/exchange.h"
+#include "protocol/http/token_account.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/stream_reply.h"
 #include "protocol/openai/whole_reply.h"
@@ -26,7 +27,8 @@ namespace reprise::protocol {
 
 class Generation {
  public:
-  Generation(Exchange& exchange, std::string tenant);
+  /// The tenant must outlive it.
+  Generation(Exchange& exchange, const Tenant& tenant);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -35,6 +37,9 @@ class Generation {
   runtime::Task<bool> run();
 
  private:
+  /// Counts the request among the server's and the tenant's, or says why it is refused.
+  std::optional<ApiError> enter();
+
   /// What is known once the request has been admitted.
   ReplyHead head(const Admitted& admitted) const;
 
@@ -55,8 +60,9 @@ class Generation {
 
   Exchange& exchange_;
   ServerContext& context_;
-  const std::string tenant_;
-  std::uint32_t counted_ = 0;  // prompts, among the context's generations
+  const Tenant& tenant_;
+  std::uint32_t counted_ = 0;  // choices of all prompts, among the context's generations
+  TokenAccount account_{};
 
   ApiRequest request_{};
   ReplyFormat format_{};

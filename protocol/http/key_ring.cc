@@ -1,5 +1,7 @@
 #include "protocol/http/key_ring.h"
 
+#include <algorithm>
+
 namespace reprise::protocol {
 namespace {
 
@@ -29,29 +31,10 @@ std::string KeyRing::add(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find_first_of(",\n");
     const std::string_view entry = trimmed(text.substr(0, end));
-    const std::string where = "line " + std::to_string(line);
     if (!entry.empty() && entry.front() != '#') {
-      const std::size_t gap = entry.find_first_of(kSpace);
-      const std::string_view secret = entry.substr(0, gap);
-      const std::string_view name =
-          gap == std::string_view::npos ? std::string_view() : trimmed(entry.substr(gap));
-      if (secret.size() < kLeastKeyBytes) {
-        return where + ": a key has at least " + std::to_string(kLeastKeyBytes) + " bytes";
-      }
-      if (secret.size() > kMostKeyBytes) {
-        return where + ": a key has at most " + std::to_string(kMostKeyBytes) + " bytes";
-      }
-      if (name.find_first_of(kSpace) != std::string_view::npos) {
-        return where + ": a tenant's name has no spaces";
-      }
-      if (name.starts_with('#')) return where + ": a tenant's name does not begin with #";
-      if (tenant_of(secret)) return where + ": this key was there before";
-      std::string tenant(name);
-      if (tenant.empty()) {  // '#' cannot begin a name that was given, so no name is taken twice by accident
-        tenant += '#';
-        tenant += std::to_string(keys_.size() + 1);
-      }
-      keys_.push_back({std::string(secret), std::move(tenant)});
+      const std::size_t gap = std::min(entry.find_first_of(kSpace), entry.size());
+      const std::string problem = add_key(entry.substr(0, gap), trimmed(entry.substr(gap)));
+      if (!problem.empty()) return "line " + std::to_string(line) + ": " + problem;
     }
     if (end == std::string_view::npos) break;
     if (text[end] == '\n') ++line;
@@ -60,17 +43,49 @@ std::string KeyRing::add(std::string_view text) {
   return {};
 }
 
-void KeyRing::share_tenant() {
-  for (Key& key : keys_) key.tenant.clear();
+std::string KeyRing::add_key(std::string_view secret, std::string_view tenant) {
+  if (secret.size() < kLeastKeyBytes) {
+    return "a key has at least " + std::to_string(kLeastKeyBytes) + " bytes";
+  }
+  if (secret.size() > kMostKeyBytes) {
+    return "a key has at most " + std::to_string(kMostKeyBytes) + " bytes";
+  }
+  if (tenant.find_first_of(kSpace) != std::string_view::npos) return "a tenant's name has no spaces";
+  if (tenant.starts_with('#')) return "a tenant's name does not begin with #";
+  if (tenant_of(secret) != nullptr) return "this key was there before";
+  std::string name(tenant);
+  if (name.empty()) {  // '#' cannot begin a name that was given, so no name is taken twice by accident
+    name += '#';
+    name += std::to_string(keys_.size() + 1);
+  }
+  const auto known =
+      std::find_if(tenants_.begin(), tenants_.end(), [&](const Tenant& one) { return one.name == name; });
+  keys_.push_back({std::string(secret), static_cast<std::size_t>(known - tenants_.begin())});
+  if (known == tenants_.end()) tenants_.push_back({.name = name, .cache_owner = name});
+  return {};
 }
 
-std::optional<std::string> KeyRing::tenant_of(std::string_view given) const {
+std::string KeyRing::describe(const Tenant& tenant) {
+  for (Tenant& known : tenants_) {
+    if (known.name != tenant.name) continue;
+    std::string cache_owner = std::move(known.cache_owner);
+    known = tenant;
+    known.cache_owner = std::move(cache_owner);
+    return {};
+  }
+  return "there is no key of a tenant '" + tenant.name + "'";
+}
+
+void KeyRing::share_cache() {
+  for (Tenant& tenant : tenants_) tenant.cache_owner.clear();
+}
+
+const Tenant* KeyRing::tenant_of(std::string_view given) const {
   const Key* found = nullptr;
   for (const Key& key : keys_) {
     if (same_secret(key.secret, given)) found = &key;
   }
-  if (found == nullptr) return std::nullopt;
-  return found->tenant;
+  return found == nullptr ? nullptr : &tenants_[found->tenant];
 }
 
 std::string name_space_of(std::string_view tenant, std::string_view cache_salt) {

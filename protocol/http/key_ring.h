@@ -8,10 +8,11 @@
 //
 // Threading: const access from any thread.
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "protocol/http/tenant.h"
 
 namespace reprise::protocol {
 
@@ -19,20 +20,26 @@ class KeyRing {
  public:
   /// Adds the keys of a text. Returns an empty string, or what is wrong and in which line.
   std::string add(std::string_view text);
-  /// All keys are one tenant: they share what is cached.
-  void share_tenant();
+  /// Adds one key; the tenant's name may be empty. Returns an empty string, or what is wrong.
+  std::string add_key(std::string_view secret, std::string_view tenant);
+  /// What holds for the tenant of that name, in place of what held before; its `cache_owner` stays. Returns
+  /// an empty string, or that no key has such a tenant.
+  std::string describe(const Tenant& tenant);
+  /// All keys share what is cached. They stay tenants of their own in all else.
+  void share_cache();
 
   bool empty() const { return keys_.empty(); }
   std::size_t size() const { return keys_.size(); }
-  /// The tenant of a key; nothing for one that is not known.
-  std::optional<std::string> tenant_of(std::string_view key) const;
+  /// The tenant of a key, until the ring is changed; null for one that is not known.
+  const Tenant* tenant_of(std::string_view key) const;
 
  private:
   struct Key {
     std::string secret;
-    std::string tenant;
+    std::size_t tenant;  // where it is in tenants_
   };
   std::vector<Key> keys_;
+  std::vector<Tenant> tenants_;
 };
 
 /// Who may share snapshots, as one string. Different pairs give different strings.

@@ -16,6 +16,7 @@ using runtime::use_actor;
 namespace {
 
 constexpr std::chrono::milliseconds kPauseAfterError{100};  // out of file descriptors, most likely
+constexpr std::chrono::milliseconds kSeatCheck{50};  // one that begins to wait for a request tells nobody
 constexpr std::chrono::seconds kAbortTime{1};
 
 }  // namespace
@@ -25,30 +26,52 @@ Listener::Listener(tcp::acceptor acceptor, std::shared_ptr<ServerContext> contex
 
 Task<void> Listener::accept() {
   while (!closing_) {
-    if (open_.size() >= context_->options.connections) {  // newcomers wait in the system's backlog
-      auto waiting = wait_for_closing(TimePoint::max());
-      co_await waiting;
-      continue;
-    }
     auto accepting = acceptor_.async_accept(use_actor);
     Result<tcp::socket> socket = co_await accepting;
     if (closing_) break;
     if (!socket.ok()) {
       log_line(LogLevel::kError, "accept: " + socket.error().describe());
+      context_->waiting.make_room();
       auto pausing = runtime::sleep_for(kPauseAfterError);
       const Result<void> rested = co_await pausing;
       continue;
     }
+    std::optional<Seat> seat = free_seat();
+    while (!seat && !closing_) {
+      auto waiting = wait_for_closing(runtime::deadline_after(kSeatCheck));
+      co_await waiting;
+      seat = free_seat();
+    }
+    if (closing_) break;
     const auto connection =
-        spawn<Connection>({.placement = runtime::Placement::near()}, std::move(*socket), context_);
+        spawn<Connection>({.placement = runtime::Placement::near()}, std::move(*socket), *seat, context_);
     runtime::watch(*this, connection);
-    open_.emplace(connection.id(), connection);
+    open_.emplace(connection.id(), Open{connection, *seat});
+    if (*seat == Seat::kReserve) ++in_reserve_;
     context_->metrics.connections_changed(1);
   }
 }
 
+std::optional<Seat> Listener::free_seat() {
+  const HttpOptions& options = context_->options;
+  if (open_.size() - in_reserve_ < options.connections) return Seat::kRegular;
+  if (context_->waiting.make_room()) {
+    context_->metrics.gave_way();
+    return Seat::kRegular;
+  }
+  if (in_reserve_ < options.reserved_connections) return Seat::kReserve;
+  if (context_->waiting_in_reserve.make_room()) {
+    context_->metrics.gave_way();
+    return Seat::kReserve;
+  }
+  return std::nullopt;
+}
+
 void Listener::on(runtime::Down down) {
-  if (open_.erase(down.who) == 0) return;
+  const auto found = open_.find(down.who);
+  if (found == open_.end()) return;
+  if (found->second.seat == Seat::kReserve) --in_reserve_;
+  open_.erase(found);
   context_->metrics.connections_changed(-1);
   if (down.reason == runtime::StopReason::kFailed) {
     log_line(LogLevel::kError, "a connection failed: " + down.why);
@@ -70,13 +93,13 @@ Task<bool> Listener::on(CloseServer close) {
   if (change_) change_->cancel();
 
   const TimePoint patience_ends = runtime::deadline_after(close.patience);
-  for (const auto& [id, connection] : open_) connection.tell(FinishConnection{});
+  for (const auto& [id, open] : open_) open.connection.tell(FinishConnection{});
   while (!open_.empty() && Clock::now() < patience_ends) {
     auto waiting = wait_for_closing(patience_ends);
     co_await waiting;
   }
   const TimePoint end = runtime::deadline_after(kAbortTime);
-  for (const auto& [id, connection] : open_) connection.tell(AbortConnection{});
+  for (const auto& [id, open] : open_) open.connection.tell(AbortConnection{});
   while (!open_.empty() && Clock::now() < end) {
     auto waiting = wait_for_closing(end);
     co_await waiting;

@@ -1,6 +1,10 @@
 #pragma once
 // Accepts connections and knows those that are open.
 //
+// A newcomer is seated, in this order: on a free regular seat; on that of the connection that has waited
+// longest for a request, which is closed; in the reserve; on the seat of who waits longest there. Only when
+// all are busy it has to wait, and those behind it wait in the system's backlog.
+//
 // Threading: an actor on the server's loop.
 
 #include <boost/asio/ip/tcp.hpp>
@@ -35,13 +39,22 @@ class Listener : public runtime::Actor {
   runtime::Task<bool> on(CloseServer close);
 
  private:
+  struct Open {
+    runtime::RefOf<Connection> connection;
+    Seat seat;
+  };
+
   runtime::Task<void> accept();
+  /// Where a newcomer may sit; nothing while all are busy. One that gives way is gone some turns later, so
+  /// until then there is one more than there may be.
+  std::optional<Seat> free_seat();
   /// Until none is open, or the time is up; or, for accept(), until one has closed.
   runtime::Task<void> wait_for_closing(runtime::TimePoint deadline);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   const std::shared_ptr<ServerContext> context_;
-  std::unordered_map<runtime::ActorId, runtime::RefOf<Connection>> open_;
+  std::unordered_map<runtime::ActorId, Open> open_;
+  std::uint32_t in_reserve_ = 0;  // of open_
   bool closing_ = false;
   std::optional<runtime::CancelSource> change_;  // somebody waits for a connection to close
 };

@@ -53,9 +53,20 @@ struct HttpMetrics::Families {
                                        .Add({});
   prometheus::Gauge& generations = prometheus::BuildGauge()
                                        .Name("reprise_http_generations")
-                                       .Help("Requests being answered by the engine")
+                                       .Help("Requests being answered by the engine, each choice by itself")
                                        .Register(registry)
                                        .Add({});
+  prometheus::Gauge& body_bytes = prometheus::BuildGauge()
+                                      .Name("reprise_http_body_bytes")
+                                      .Help("Bytes of request bodies that are not parsed yet")
+                                      .Register(registry)
+                                      .Add({});
+  prometheus::Counter& gave_way =
+      prometheus::BuildCounter()
+          .Name("reprise_http_gave_way_total")
+          .Help("Connections that waited for a request and were closed for others")
+          .Register(registry)
+          .Add({});
   prometheus::Counter& left = prometheus::BuildCounter()
                                   .Name("reprise_http_clients_left_total")
                                   .Help("Clients that went away before their answer was whole")
@@ -93,6 +104,12 @@ void HttpMetrics::connections_changed(int by) {
 }
 void HttpMetrics::generations_changed(int by) {
   families_->generations.Increment(by);
+}
+void HttpMetrics::gave_way() {
+  families_->gave_way.Increment();
+}
+void HttpMetrics::set_body_bytes(std::size_t bytes) {
+  families_->body_bytes.Set(static_cast<double>(bytes));
 }
 void HttpMetrics::client_left() {
   families_->left.Increment();

@@ -20,6 +20,10 @@ class HttpMetrics {
 
   void connections_changed(int by);
   void generations_changed(int by);
+  /// A connection that waited for a request was closed for a newcomer.
+  void gave_way();
+  /// What all bodies hold now.
+  void set_body_bytes(std::size_t bytes);
   void request_done(Route route, int status, double seconds);
   void reply_done(const Usage& usage);
   /// The client went away before its answer was whole.

@@ -108,6 +108,7 @@ HttpResponse plain_answer(Route route, const HttpRequest& request, ServerContext
     case Route::kLive:
       return json_response("{\"status\":\"alive\"}");
     case Route::kMetrics:
+      context.metrics.set_body_bytes(context.body_budget.held());
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = context.metrics.text(context.service.figures())};
     case Route::kModels:

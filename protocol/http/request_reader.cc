@@ -1,10 +1,13 @@
 // The only file that knows Beast's parser.
 #include "protocol/http/request_reader.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <optional>
+
+#include "protocol/http/head_check.h"
 
 namespace reprise::protocol {
 
@@ -31,6 +34,19 @@ ApiError to_error(const boost::system::error_code& code) {
   return {.message = "the request is not valid HTTP: " + code.message(), .code = "invalid_http"};
 }
 
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < ' ' ? c != '\t' : c == '\x7f';
+}
+
+/// A quoted extension of a chunk may hold what others take for the end of its line.
+struct ChunkExtensionCheck {
+  void operator()(std::uint64_t, boost::beast::string_view extension, boost::system::error_code& error) {
+    if (std::any_of(extension.begin(), extension.end(), is_control)) {
+      error = http::error::bad_chunk_extension;
+    }
+  }
+};
+
 /// "/path?query" and "http://host/path?query" to "/path".
 std::string path_of(std::string_view target) {
   if (target.starts_with("http://")) {
@@ -45,12 +61,15 @@ std::string path_of(std::string_view target) {
 class RequestReader::Parser {
  public:
   explicit Parser(const ReadLimits& limits) : limits_(limits) { reset(); }
+  Parser(const Parser&) = delete;  // the parser keeps a reference to a member
 
   void reset() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(limits_.body_bytes);
+    parser_->on_chunk_header(check_chunk_extension_);
     request_ = {};
+    head_check_ = {};
     state_ = State::kHead;
   }
 
@@ -61,7 +80,12 @@ class RequestReader::Parser {
       const std::string_view rest = bytes.substr(taken);
       const std::size_t count = parser_->put(asio::const_buffer(rest.data(), rest.size()), error);
       taken += count;
-      if (error && error != http::error::need_more) {
+      // The parser takes a head in whole lines, as the check wants them.
+      if (state_ == State::kHead) head_check_.see(rest.substr(0, count));
+      if (!head_check_.problem().empty()) {
+        fail({.message = "the request is not valid HTTP: " + std::string(head_check_.problem()),
+              .code = "invalid_http"});
+      } else if (error && error != http::error::need_more) {
         fail(to_error(error));
       } else if (state_ == State::kHead && parser_->is_header_done()) {
         take_head();
@@ -83,7 +107,14 @@ class RequestReader::Parser {
     if (parser_->is_done()) finish();
   }
 
-  std::size_t body_bytes() const { return parser_->get().body().size(); }
+  std::size_t body_bytes() const {
+    return state_ == State::kDone ? request_.body.size() : parser_->get().body().size();
+  }
+
+  void give_up() {
+    parser_.emplace();
+    state_ = State::kFailed;
+  }
 
   const ReadLimits limits_;
   State state_ = State::kHead;
@@ -119,6 +150,8 @@ class RequestReader::Parser {
   }
 
   std::optional<http::request_parser<http::string_body>> parser_;
+  HeadCheck head_check_;
+  ChunkExtensionCheck check_chunk_extension_;
 };
 
 RequestReader::RequestReader(const ReadLimits& limits) : parser_(std::make_unique<Parser>(limits)) {}
@@ -143,6 +176,11 @@ std::size_t RequestReader::body_bytes_read() const {
 void RequestReader::read_body() {
   REPRISE_CHECK(state() == State::kHeadDone, "read_body() before the head was read");
   parser_->read_body();
+}
+
+HttpRequest RequestReader::give_up() {
+  parser_->give_up();
+  return std::move(parser_->request_);
 }
 
 HttpRequest RequestReader::take() {

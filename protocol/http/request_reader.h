@@ -39,6 +39,8 @@ class RequestReader {
   void read_body();
   /// At kDone: makes room for the next request.
   HttpRequest take();
+  /// Before that: what is known of the request. Lets go of its body; nothing more can be read.
+  HttpRequest give_up();
   /// At kFailed.
   const ApiError& error() const;
   std::size_t body_bytes_read() const;

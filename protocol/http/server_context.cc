@@ -1,5 +1,6 @@
 #include "protocol/http/server_context.h"
 
+#include <algorithm>
 #include <random>
 #include <string_view>
 
@@ -16,7 +17,12 @@ const ReplyFormat& FormatCache::of(const ModelCard& card) {
 
 ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
                              runtime::HomePtr loop)
-    : options(std::move(given)), service(engine), system(actors), home(std::move(loop)) {
+    : options(std::move(given)),
+      service(engine),
+      system(actors),
+      home(std::move(loop)),
+      bodies(actors, options.inline_body_bytes, options.request),
+      body_budget(std::max(options.bodies_bytes, options.body_bytes)) {
   std::random_device device;
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }

@@ -7,8 +7,12 @@
 #include <string>
 #include <unordered_map>
 
+#include "protocol/http/body_budget.h"
+#include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
+#include "protocol/http/tenant_meter.h"
+#include "protocol/http/waiting_list.h"
 #include "protocol/reply_format.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
@@ -40,8 +44,13 @@ struct ServerContext {
   Service& service;
   runtime::System& system;
   const runtime::HomePtr home;  // of connections: the server's loop
+  BodyParsers bodies;
   HttpMetrics metrics;
-  std::uint32_t generations = 0;  // under way
+  BodyBudget body_budget;
+  WaitingList waiting;             // connections without a request
+  WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
+  TenantMeter meter;
+  std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
   bool draining = false;          // no further requests on open connections
 
  private:

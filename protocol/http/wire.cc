@@ -1,5 +1,6 @@
 #include "protocol/http/wire.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 
 #include "runtime/asio.h"
@@ -16,16 +17,16 @@ using runtime::Task;
 using runtime::TimePoint;
 using runtime::use_actor;
 
-Wire::Wire(tcp::socket socket, std::size_t inflow_limit, std::chrono::milliseconds write_timeout)
-    : socket_(std::move(socket)), inflow_limit_(inflow_limit), write_timeout_(write_timeout) {
+Wire::Wire(tcp::socket socket, const WireLimits& limits) : socket_(std::move(socket)), limits_(limits) {
   error_code ignored;  // a socket that cannot do these is broken, and reading will say so
   socket_.non_blocking(true, ignored);
   socket_.set_option(tcp::no_delay(true), ignored);
 }
 
 Task<void> Wire::pump() {
-  while (true) {
-    if (inflow_.size() >= inflow_limit_) {
+  while (discarded_ <= limits_.flood) {
+    const bool may_rest = !answering_ && !closing_;
+    if (may_rest && inflow_.size() >= limits_.inflow) {
       room_wanted_.emplace();
       auto resting = runtime::sleep_until(TimePoint::max(), room_wanted_->token());
       const Result<void> rested = co_await resting;
@@ -34,7 +35,7 @@ Task<void> Wire::pump() {
     auto reading = socket_.async_read_some(asio::buffer(chunk_), use_actor);
     const Result<std::size_t> count = co_await reading;
     if (!count.ok()) break;
-    if (!discarding_) inflow_.append(chunk_.data(), *count);
+    keep_or_discard({chunk_.data(), *count});
     wake();
   }
   ended_ = true;
@@ -46,13 +47,32 @@ void Wire::wake() {
   if (input_wanted_) input_wanted_->cancel();
 }
 
+void Wire::keep_or_discard(std::string_view bytes) {
+  std::size_t kept = bytes.size();
+  if (closing_ || overrun()) {
+    kept = 0;  // behind a gap nothing is kept: the rest of a request would be read as one
+  } else if (answering_) {
+    kept = std::min(kept, limits_.inflow - std::min(inflow_.size(), limits_.inflow));
+  }
+  inflow_.append(bytes.substr(0, kept));
+  discarded_ += bytes.size() - kept;
+}
+
+void Wire::let_pump_go_on() {
+  if (!room_wanted_) return;
+  const runtime::CancelSource resting = *room_wanted_;
+  room_wanted_.reset();
+  runtime::CancelSource(resting).cancel();
+}
+
 void Wire::consume(std::size_t bytes) {
   inflow_.erase(0, bytes);
-  if (room_wanted_ && inflow_.size() < inflow_limit_) {
-    const runtime::CancelSource resting = *room_wanted_;
-    room_wanted_.reset();
-    runtime::CancelSource(resting).cancel();
-  }
+  if (inflow_.size() < limits_.inflow) let_pump_go_on();
+}
+
+void Wire::begin_answer() {
+  answering_ = true;
+  let_pump_go_on();
 }
 
 Task<bool> Wire::more(TimePoint deadline) {
@@ -69,6 +89,11 @@ void Wire::interrupt() {
   wake();
 }
 
+void Wire::hurry() {
+  hurried_ = true;
+  wake();
+}
+
 Task<bool> Wire::write(std::string bytes, CancelToken cancel) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
@@ -79,7 +104,7 @@ Task<bool> Wire::write(std::string bytes, CancelToken cancel) {
     written_ += count;
     if (!error) continue;
     if (error != asio::error::would_block && error != asio::error::try_again) co_return false;
-    const TimePoint deadline = runtime::deadline_after(write_timeout_);
+    const TimePoint deadline = runtime::deadline_after(limits_.write_timeout);
     auto waiting = socket_.async_wait(tcp::socket::wait_write, use_actor.with(deadline, cancel));
     const Result<void> ready = co_await waiting;
     if (!ready.ok()) co_return false;
@@ -91,9 +116,9 @@ Task<void> Wire::close_gently(std::chrono::milliseconds patience) {
   error_code error;
   socket_.shutdown(tcp::socket::shutdown_send, error);
   const TimePoint deadline = runtime::deadline_after(patience);
-  discarding_ = true;
+  closing_ = true;
   consume(inflow_.size());
-  while (!error && !ended_ && runtime::Clock::now() < deadline) {
+  while (!error && !ended_ && !hurried_ && runtime::Clock::now() < deadline) {
     auto waiting = more(deadline);
     const bool came = co_await waiting;
     static_cast<void>(came);

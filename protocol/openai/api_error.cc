@@ -1,10 +1,19 @@
 #include "protocol/openai/api_error.h"
 
+#include "protocol/openai/reply_text.h"
+
 namespace reprise::protocol {
 
+namespace {
+
+constexpr std::chrono::seconds kRetryWhenOverloaded{1};
+constexpr std::chrono::seconds kRetryWhenUnavailable{5};
+
+}  // namespace
+
 Json ApiError::envelope() const {
-  Json error{{"message", message}, {"type", type()}, {"param", nullptr}, {"code", code}};
-  if (!param.empty()) error["param"] = param;
+  Json error{{"message", as_utf8(message)}, {"type", type()}, {"param", nullptr}, {"code", code}};
+  if (!param.empty()) error["param"] = as_utf8(param);
   return Json{{"error", std::move(error)}};
 }
 
@@ -45,17 +54,42 @@ ApiError to_api_error(const ServiceError& error) {
     case ServiceErrorCode::kOverloaded:
       out.status = 429;
       out.code = "overloaded";
-      if (!out.retry_after) out.retry_after = std::chrono::seconds(1);
+      if (!out.retry_after) out.retry_after = kRetryWhenOverloaded;
       break;
     case ServiceErrorCode::kUnavailable:
     case ServiceErrorCode::kCancelled:
       out.status = 503;
       out.code = error.code == ServiceErrorCode::kCancelled ? "cancelled" : "unavailable";
-      if (!out.retry_after) out.retry_after = std::chrono::seconds(5);
+      if (!out.retry_after) out.retry_after = kRetryWhenUnavailable;
       break;
     case ServiceErrorCode::kInternal:
       out.status = 500;
       out.code = "internal_error";
+      break;
+  }
+  return out;
+}
+
+ApiError to_api_error(const runtime::Error& error) {
+  ApiError out{.status = 500, .message = error.describe(), .code = "internal_error"};
+  switch (error.code) {
+    case runtime::ErrorCode::kMailboxFull:
+    case runtime::ErrorCode::kDropped:
+    case runtime::ErrorCode::kDeadline:
+      out.status = 429;
+      out.code = "overloaded";
+      out.retry_after = kRetryWhenOverloaded;
+      break;
+    case runtime::ErrorCode::kStopped:  // on its way back, or the server is on its way out
+    case runtime::ErrorCode::kCancelled:
+      out.status = 503;
+      out.code = "unavailable";
+      out.retry_after = kRetryWhenUnavailable;
+      break;
+    case runtime::ErrorCode::kNoReply:
+    case runtime::ErrorCode::kFailed:
+    case runtime::ErrorCode::kEnded:
+    case runtime::ErrorCode::kIo:
       break;
   }
   return out;

@@ -23,13 +23,16 @@ struct ApiError {
   std::string param{};  // the field of the request, as the client spells it: "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};
 
-  /// {"error":{"message":…,"type":…,"param":…,"code":…}}
+  /// {"error":{"message":…,"type":…,"param":…,"code":…}}. Messages may quote what clients sent: bytes that
+  /// are not UTF-8 are replaced by U+FFFD.
   Json envelope() const;
   /// OpenAI's word for the kind of error; follows from the status.
   std::string_view type() const;
 };
 
 ApiError to_api_error(const ServiceError& error);
+/// Of an ask that the engine did not answer.
+ApiError to_api_error(const runtime::Error& error);
 
 class BadRequest : public std::exception {
  public:

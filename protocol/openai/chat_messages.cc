@@ -20,7 +20,7 @@ class MessageCheck {
     const bool assistant = *role == "assistant";
     if (!assistant && *role != "system" && *role != "developer" && *role != "user" && *role != "tool") {
       refuse_field(fields.path_of("role"), "invalid_value",
-                   "'" + *role + "' is not one of system, developer, user, assistant, tool");
+                   quoted(*role) + " is not one of system, developer, user, assistant, tool");
     }
     check_content(fields, assistant);
     if (assistant) check_calls(fields);
@@ -58,7 +58,7 @@ class MessageCheck {
     if (type == nullptr) refuse_field(fields.path_of("type"), "missing", "is required");
     const char* member = *type == "refusal" ? "refusal" : "text";
     if (*type != "text" && *type != "refusal") {
-      refuse_unsupported(fields.path_of("type"), "'" + *type + "' is not supported, only 'text' is");
+      refuse_unsupported(fields.path_of("type"), quoted(*type) + " is not supported, only 'text' is");
     }
     const std::string* text = fields.string(member, limits_.prompt_bytes);
     if (text == nullptr) refuse_field(fields.path_of(member), "missing", "is required");
@@ -119,7 +119,7 @@ void check_tools(const Json::Array& tools, const RequestLimits& limits) {
     const std::string* type = tool.string("type", kNameBytes);
     if (type == nullptr) refuse_field(tool.path_of("type"), "missing", "is required");
     if (*type != "function") {
-      refuse_unsupported(tool.path_of("type"), "'" + *type + "' is not supported, only 'function' is");
+      refuse_unsupported(tool.path_of("type"), quoted(*type) + " is not supported, only 'function' is");
     }
     const Json* function = tool.object("function");
     if (function == nullptr) refuse_field(tool.path_of("function"), "missing", "is required");

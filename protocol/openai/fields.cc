@@ -1,10 +1,17 @@
 #include "protocol/openai/fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "protocol/openai/api_error.h"
 
 namespace reprise::protocol {
+namespace {
+
+constexpr std::size_t kFewMembers = 32;
+constexpr std::size_t kQuotedBytes = 80;
+
+}  // namespace
 
 std::string item_of(const std::string& path, std::size_t index) {
   return path + "[" + std::to_string(index) + "]";
@@ -12,6 +19,17 @@ std::string item_of(const std::string& path, std::size_t index) {
 
 void refuse_kind(const std::string& field, std::string_view wanted, const Json& got) {
   refuse_field(field, "invalid_type", "must be " + std::string(wanted) + ", not " + got.kind_name());
+}
+
+std::string quoted(std::string_view text) {
+  std::size_t end = std::min(text.size(), kQuotedBytes);
+  if (end < text.size()) {  // not inside a character
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  }
+  std::string out(1, '\'');
+  out += text.substr(0, end);
+  out += end < text.size() ? "…'" : "'";
+  return out;
 }
 
 std::string show_number(double value) {
@@ -24,12 +42,27 @@ std::string show_number(double value) {
   return text;
 }
 
+Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object() || object.size() <= kFewMembers) return;
+  by_name_.reserve(object.size());
+  for (const Json::Member& member : object.as_object()) by_name_.push_back(&member);
+  std::sort(by_name_.begin(), by_name_.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
+}
+
 std::string Fields::path_of(std::string_view name) const {
   return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
 }
 
 const Json* Fields::find(std::string_view name) const {
-  const Json* value = object_.find(name);
+  const Json* value = nullptr;
+  if (by_name_.empty()) {
+    value = object_.find(name);
+  } else {
+    const auto place =
+        std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                         [](const auto* member, std::string_view n) { return member->key < n; });
+    if (place != by_name_.end() && (*place)->key == name) value = &(*place)->value;
+  }
   return value == nullptr || value->is_null() ? nullptr : value;
 }
 

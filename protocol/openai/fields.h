@@ -2,7 +2,10 @@
 // Reading the members of a JSON object that a client sent, with errors that name the member.
 //
 // A member that is null counts as one that is not there, as clients expect. Everything here throws
-// BadRequest.
+// BadRequest. What a client wrote is quoted in part only, so that no error is longer than a few lines.
+//
+// Names of many members are sorted once, so that looking for all the names we know takes no longer than
+// reading the object did.
 //
 // Threading: reads a value that must outlive it.
 
@@ -10,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/json_value.h"
 
@@ -18,7 +22,7 @@ namespace reprise::protocol {
 class Fields {
  public:
   /// `path` stands before the names in messages: "messages[2]"; empty at the top.
-  explicit Fields(const Json& object, std::string path = {}) : object_(object), path_(std::move(path)) {}
+  explicit Fields(const Json& object, std::string path = {});
 
   std::string path_of(std::string_view name) const;
   /// Null where there is none.
@@ -34,7 +38,8 @@ class Fields {
 
  private:
   const Json& object_;
-  std::string path_;
+  const std::string path_;
+  std::vector<const Json::Member*> by_name_;  // empty where a scan of the members does
 };
 
 /// "messages" and 2 give "messages[2]".
@@ -42,6 +47,9 @@ std::string item_of(const std::string& path, std::size_t index);
 
 /// "temperature: must be a number, not a string".
 [[noreturn]] void refuse_kind(const std::string& field, std::string_view wanted, const Json& got);
+
+/// 'text' in quotes, cut where it is long.
+std::string quoted(std::string_view text);
 
 /// The number as a client would write it: 2, not 2.000000.
 std::string show_number(double value);

@@ -88,8 +88,7 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
-void append_lossy_string(std::string& out, std::string_view bytes) {
-  if (is_utf8(bytes)) return append_json_string(out, bytes);
+std::string as_utf8(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {
     const std::size_t length = character_length(bytes);
@@ -101,7 +100,12 @@ void append_lossy_string(std::string& out, std::string_view bytes) {
       bytes.remove_prefix(length);
     }
   }
-  append_json_string(out, text);
+  return text;
+}
+
+void append_lossy_string(std::string& out, std::string_view bytes) {
+  if (is_utf8(bytes)) return append_json_string(out, bytes);
+  append_json_string(out, as_utf8(bytes));
 }
 
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {

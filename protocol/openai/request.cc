@@ -55,9 +55,9 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, con
     const char* end = member.key.data() + member.key.size();
     const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
     if (error != std::errc() || stopped != end || id < 0) {
-      refuse_field("logit_bias", "invalid_value", "'" + member.key + "' is not a token id");
+      refuse_field("logit_bias", "invalid_value", quoted(member.key) + " is not a token id");
     }
-    const std::string path = "logit_bias." + member.key;
+    const std::string path = "logit_bias." + std::to_string(id);
     if (!member.value.is_number()) refuse_kind(path, "a number", member.value);
     const double bias = member.value.as_double();
     if (!(bias >= -100 && bias <= 100)) {
@@ -102,6 +102,11 @@ ApiRequest read_common(const Fields& fields, const RequestLimits& limits) {
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }
+  if (const std::string* word = fields.string("priority", limits.label_bytes)) {
+    request.priority = priority_of(*word);
+    if (!request.priority)
+      refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
+  }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) request.cache_salt = *salt;
   if (const auto most = fields.integer("max_tokens", 1, limits.max_tokens)) {
     generate.max_tokens = static_cast<std::uint32_t>(*most);
@@ -128,7 +133,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
     if (word == "none") return {};
     if (word == "auto") return choice;
     if (word != "required") {
-      refuse_field("tool_choice", "invalid_value", "'" + word + "' is not one of none, auto, required");
+      refuse_field("tool_choice", "invalid_value", quoted(word) + " is not one of none, auto, required");
     }
     if (!have_tools) refuse_field("tool_choice", "invalid_value", "'required' needs tools");
     return {.mode = ToolChoice::Mode::kRequired};
@@ -149,7 +154,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
       return {.mode = ToolChoice::Mode::kNamed, .name = *name};
     }
   }
-  refuse_field("tool_choice.function.name", "invalid_value", "'" + *name + "' is not among the tools");
+  refuse_field("tool_choice.function.name", "invalid_value", quoted(*name) + " is not among the tools");
 }
 
 Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLimits& limits) {
@@ -203,9 +208,12 @@ TokenList read_token_list(const Json::Array& items, const std::string& path, con
   return tokens;
 }
 
-Json parse_body(std::string_view body, const RequestLimits& limits) {
-  Outcome<Json, JsonError> parsed =
-      Json::parse(body, {.bytes = body.size(), .depth = limits.nesting, .values = limits.values});
+Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds) {
+  const std::size_t ids = holds == BodyHolds::kTokenIds ? limits.prompt_tokens : 0;
+  Outcome<Json, JsonError> parsed = Json::parse(body, {.bytes = body.size(),
+                                                       .depth = limits.nesting,
+                                                       .values = limits.values + ids,
+                                                       .members = limits.members});
   if (!parsed) throw BadRequest({.message = parsed.error().message, .code = "invalid_json"});
   if (!parsed->is_object()) {
     throw BadRequest({.message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
@@ -272,8 +280,8 @@ ApiRequest read_completion_request(const Json& body, const RequestLimits& limits
 Outcome<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_view body,
                                                 const RequestLimits& limits) {
   try {
-    const Json json = parse_body(body, limits);
-    return kind == ApiKind::kChat ? read_chat_request(json, limits) : read_completion_request(json, limits);
+    if (kind == ApiKind::kChat) return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits);
+    return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits);
   } catch (const BadRequest& refused) {
     return refused.error();
   }

@@ -5,10 +5,12 @@
 // answer and is not supported is refused by its name, never ignored (protocol/openai/unsupported.h). Wrong
 // types and values are refused with the field's name and the reason.
 //
-// What is left to whoever calls: the request's id, its name space, and the opening of a forced tool call.
+// What is left to whoever calls: the request's id, its name space, its tenant and priority, and the opening
+// of a forced tool call.
 //
 // Threading: pure functions.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +48,7 @@ struct ApiRequest {
   std::vector<Prompt> further_prompts{};  // of a completion: each is to be answered as generate.prompt is
   ReplyOptions reply{};
   std::string cache_salt{};
+  std::optional<Priority> priority{};
 };
 
 Outcome<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_view body,
@@ -57,7 +60,10 @@ ApiRequest read_completion_request(const Json& body, const RequestLimits& limits
 /// A list of token ids. Throws BadRequest.
 TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits);
 
+/// Whether token ids, of which there may be many, come on top of a body's other values.
+enum class BodyHolds : std::uint8_t { kText, kTokenIds };
+
 /// Parses a body that must be an object. Throws BadRequest.
-Json parse_body(std::string_view body, const RequestLimits& limits);
+Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds);
 
 }  // namespace reprise::protocol

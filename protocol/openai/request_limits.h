@@ -10,8 +10,9 @@
 namespace reprise::protocol {
 
 struct RequestLimits {
-  std::size_t nesting = 64;  // of arrays and objects in the body
-  std::size_t values = 2'000'000;
+  std::size_t nesting = 64;       // of arrays and objects in the body
+  std::size_t values = 250'000;   // of all kinds in the body, token ids apart
+  std::size_t members = 100'000;  // of all its objects together
   std::size_t messages = 4096;
   std::size_t tools = 512;
   std::size_t stop_strings = 16;

@@ -27,7 +27,7 @@ void append_piece(std::string& out, std::string_view bytes) {
 }  // namespace
 
 TokenizeRequest read_tokenize(std::string_view body, const RequestLimits& limits) {
-  const Json json = parse_body(body, limits);
+  const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* content = fields.string("content", limits.prompt_bytes);
   if (content == nullptr) refuse_field("content", "missing", "is required");
@@ -57,7 +57,7 @@ std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
 }
 
 DetokenizeRequest read_detokenize(std::string_view body, const RequestLimits& limits) {
-  const Json json = parse_body(body, limits);
+  const Json json = parse_body(body, limits, BodyHolds::kTokenIds);
   const Fields fields(json);
   const Json::Array* tokens = fields.array("tokens");
   if (tokens == nullptr) refuse_field("tokens", "missing", "is required");
@@ -72,7 +72,7 @@ std::string detokenize_body(const Detokenized& answer) {
 }
 
 RenderRequest read_apply_template(std::string_view body, const RequestLimits& limits) {
-  const Json json = parse_body(body, limits);
+  const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");

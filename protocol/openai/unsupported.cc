@@ -1,9 +1,11 @@
 #include "protocol/openai/unsupported.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "protocol/openai/api_error.h"
+#include "protocol/openai/fields.h"
 
 namespace reprise::protocol {
 namespace {
@@ -67,6 +69,20 @@ constexpr std::array kUnsupported = {
     Unsupported{"lora", Harmless::kEmpty},
 };
 
+bool by_name(const Unsupported& a, const Unsupported& b) {
+  return a.name < b.name;
+}
+
+const Unsupported* find_unsupported(std::string_view name) {
+  static const auto sorted = [] {
+    auto fields = kUnsupported;
+    std::sort(fields.begin(), fields.end(), by_name);
+    return fields;
+  }();
+  const auto* place = std::lower_bound(sorted.begin(), sorted.end(), Unsupported{name, {}}, by_name);
+  return place != sorted.end() && place->name == name ? place : nullptr;
+}
+
 bool is_number(const Json& value, double number) {
   return value.is_number() && value.as_double() == number;
 }
@@ -95,7 +111,7 @@ bool is_harmless(const Json& value, Harmless harmless) {
 void refuse_response_format(const Json& format) {
   if (const std::string* type = format.find_string("type")) {
     if (*type == "text") return;
-    refuse_unsupported("response_format", "type '" + *type + "' is not supported, only 'text' is");
+    refuse_unsupported("response_format", "type " + quoted(*type) + " is not supported, only 'text' is");
   }
   refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
 }
@@ -114,10 +130,9 @@ void refuse_unsupported_fields(const Json& body) {
     if (member.value.is_null()) continue;
     if (member.key == "response_format") refuse_response_format(member.value);
     if (member.key == "modalities") refuse_modalities(member.value);
-    for (const Unsupported& field : kUnsupported) {
-      if (member.key == field.name && !is_harmless(member.value, field.harmless)) {
-        refuse_unsupported(member.key, "is not supported by this server");
-      }
+    const Unsupported* field = find_unsupported(member.key);
+    if (field != nullptr && !is_harmless(member.value, field->harmless)) {
+      refuse_unsupported(member.key, "is not supported by this server");
     }
   }
 }

@@ -234,6 +234,24 @@ TEST_P(ChatTest, SaltsShareNothing) {
   EXPECT_EQ(reply.cache.known_tokens, 0U) << "not even that it is known elsewhere";
 }
 
+// A long text in one request's turn would hold up all requests that live on the same thread.
+TEST_P(ChatTest, LongTextsArePreparedElsewhere) {
+  start(true);
+  const std::uint64_t before = harness_->turns_of("texts");
+  EXPECT_FALSE(ask(chat({message("user", "Hello.")})).error.has_value());
+  EXPECT_EQ(harness_->turns_of("texts"), before) << "a short one is not worth the way";
+  // Much that is not rendered, so that it still fits the context.
+  Json padded = message("user", "Hello.");
+  padded["padding"] = std::string(100'000, 'x');
+  const Reply reply = ask(chat({padded}));
+  EXPECT_FALSE(reply.error.has_value());
+  EXPECT_TRUE(reply.choices == ask(chat({message("user", "Hello.")})).choices);
+  EXPECT_GE(harness_->turns_of("texts"), before + 2);
+  const Reply too_long = harness_->ask(request(chat({message("user", words(20'000, "cheese"))})));
+  ASSERT_TRUE(too_long.error.has_value());
+  EXPECT_EQ(too_long.error->code, protocol::ServiceErrorCode::kTooLong) << too_long.error->message;
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ChatTest, testing::ValuesIn(test_devices()),
                          [](const auto& info) { return test_name(info.param); });
 

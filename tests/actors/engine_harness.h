@@ -149,6 +149,13 @@ class EngineHarness {
     return sum;
   }
 
+  /// Of all actors of this name together.
+  std::uint64_t turns_of(const std::string& name) const {
+    std::uint64_t turns = 0;
+    for (const runtime::ActorInfo& actor : system_.actors()) turns += actor.name == name ? actor.turns : 0;
+    return turns;
+  }
+
   bool eventually(const std::function<bool()>& holds, std::chrono::seconds timeout = 20s) const {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     while (!holds()) {

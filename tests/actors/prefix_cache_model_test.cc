@@ -7,18 +7,13 @@
 
 #include "tests/actors/cache_fixture.h"
 #include "tests/actors/naive_prefix_cache.h"
+#include "tests/sanitized.h"
 
 namespace reprise::actors {
 namespace {
 
-#if defined(__has_feature)
-#define REPRISE_SLOW_BUILD (__has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer))
-#else
-#define REPRISE_SLOW_BUILD 0
-#endif
-
-// For each of 16 settings: a million in all, fewer where a sanitizer makes each slow.
-constexpr int kOperations = REPRISE_SLOW_BUILD ? 4'000 : 62'500;
+// For each of 16 settings: a million in all.
+constexpr int kOperations = rounds(62'500);
 
 class Duel {
  public:

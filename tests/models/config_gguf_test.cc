@@ -181,6 +181,10 @@ TEST_F(ConfigGguf, RefusesValuesOutOfRange) {
   };
   refuse("block_count", 0, "m.gguf: qwen35.block_count: 0 is out of range");
   refuse("block_count", 4000000000u, "qwen35.block_count: 4000000000 is out of range");
+  refuse("context_length", 2147483648u, "qwen35.context_length: 2147483648 is out of range: 1 to 2147483647");
+  GgufWriter long_context = base({"context_length"});
+  long_context.key("qwen35.context_length", 10, test::raw<std::uint64_t>(1ull << 32));
+  EXPECT_LOAD_ERROR(read(long_context), "qwen35.context_length: 4294967296 is out of range: 1 to 2147483647");
   refuse("attention.head_count_kv", 3,
          "qwen35.attention.head_count_kv: 3 does not divide attention.head_count");
   refuse("ssm.time_step_rank", 5, "qwen35.ssm.inner_size: 12 does not suit 5 heads");

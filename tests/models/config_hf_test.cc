@@ -173,6 +173,16 @@ TEST(ConfigHf, RefusesValuesOutOfRange) {
          "num_hidden_layers: 1000000000 is out of range");
   refuse("\"num_hidden_layers\":4", "\"num_hidden_layers\":5", "layer_types: has 4 entries for 5 layers");
   refuse("\"vocab_size\":11", "\"vocab_size\":-1", "vocab_size: -1 is out of range");
+  refuse("\"vocab_size\":11", "\"vocab_size\":4294967307", "vocab_size: 4294967307 is out of range");
+  const std::string context = "\"max_position_embeddings\":128";
+  refuse(context, "\"max_position_embeddings\":4294967296",
+         "max_position_embeddings: 4294967296 is out of range: 1 to 2147483647");
+  refuse(context, "\"max_position_embeddings\":2147483648",
+         "max_position_embeddings: 2147483648 is out of range: 1 to 2147483647");
+  refuse(context, "\"max_position_embeddings\":18446744073709551680",
+         "max_position_embeddings: expected an integer");
+  EXPECT_EQ(from_hf(replaced(qwen35(), context, "\"max_position_embeddings\":2147483647")).context_length,
+            2147483647u);
   refuse("\"hidden_size\":8", "\"hidden_size\":8.5", "hidden_size: expected an integer");
   refuse("\"hidden_size\":8,", "", "hidden_size: is missing");
   refuse("\"linear_num_value_heads\":4", "\"linear_num_value_heads\":3",

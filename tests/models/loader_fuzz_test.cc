@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "loader_invariants.h"
 #include "models/checkpoint.h"
 #include "models/json.h"
 #include "models/load_error.h"
@@ -98,53 +99,9 @@ class Target {
   int descriptor_ = -1;
 };
 
-void look_at(const TensorSource& source) {
-  for (const StoredTensor& tensor : source.tensors()) {
-    const auto all = source.files().at(tensor.file).bytes();
-    ASSERT_TRUE(tensor.bytes.empty() ||
-                (tensor.bytes.data() >= all.data() &&
-                 tensor.bytes.data() + tensor.bytes.size() <= all.data() + all.size()));
-    ASSERT_EQ(byte_size(tensor.type, tensor.shape), tensor.bytes.size());
-    ASSERT_EQ(source.find(tensor.name), &tensor);
-  }
-}
-
-void look_at(const Gguf& file) {
-  look_at(file.tensors());
-  const auto all = file.tensors().files().front().bytes();
-  const auto inside = [&](const char* data, std::size_t size) {
-    const auto* first = reinterpret_cast<const std::byte*>(data);
-    return size == 0 || (first >= all.data() && first + size <= all.data() + all.size());
-  };
-  for (const GgufMetadata::Entry& entry : file.metadata().entries()) {
-    ASSERT_TRUE(inside(entry.key.data(), entry.key.size()));
-    for (std::string_view text : entry.value.strings) ASSERT_TRUE(inside(text.data(), text.size()));
-    const auto attempt = [&](auto get) {
-      try {
-        get();
-      } catch (const LoadError&) {
-      }
-    };
-    const GgufMetadata& m = file.metadata();
-    attempt([&] { m.text(entry.key); });
-    attempt([&] { m.integer(entry.key); });
-    attempt([&] { m.number(entry.key); });
-    attempt([&] { m.boolean(entry.key); });
-    attempt([&] { m.strings(entry.key); });
-    attempt([&] { m.integers(entry.key); });
-    attempt([&] { m.numbers(entry.key); });
-    attempt([&] { m.booleans(entry.key); });
-  }
-}
-
-void look_at(const Checkpoint& checkpoint) {
-  for (const std::string& name : checkpoint.names()) {
-    try {
-      const Tensor tensor = checkpoint.tensor(name);
-      ASSERT_EQ(byte_size(tensor.type, tensor.shape), tensor.bytes.size());
-    } catch (const LoadError&) {
-    }
-  }
+template <class Loaded>
+void look_at(const Loaded& loaded) {
+  ASSERT_EQ(test::fault_of(loaded), "");
 }
 
 // Runs every truncation and then the random cases; counts what still loaded.

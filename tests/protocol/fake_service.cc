@@ -37,14 +37,6 @@ Usage usage_of(std::uint32_t completion_tokens) {
           .timing = {.queued_ms = 1.5, .prefill_ms = 2.25, .first_token_ms = 4, .decode_ms = 8}};
 }
 
-std::string last_words(const GenerateRequest& request) {
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
-  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
-  if (chat == nullptr || chat->messages.size() == 0) return {};
-  const std::string* content = chat->messages.as_array().back().find_string("content");
-  return content == nullptr ? std::string() : *content;
-}
-
 SharedTokens tokens_of(const GenerateRequest& request) {
   if (const auto* tokens = std::get_if<TokenList>(&request.prompt)) return share(*tokens);
   return share(TokenList(kPromptTokens, 7));
@@ -120,6 +112,14 @@ Script reply_with(const GenerateRequest& request, const std::vector<std::string>
   return script;
 }
 
+std::string last_words(const GenerateRequest& request) {
+  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
+  const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
+  if (chat == nullptr || chat->messages.size() == 0) return {};
+  const std::string* content = chat->messages.as_array().back().find_string("content");
+  return content == nullptr ? std::string() : *content;
+}
+
 Script default_script(const GenerateRequest& request) {
   const std::string words = last_words(request);
   const auto asks = [&](std::string_view what) { return words.find(what) != std::string::npos; };
@@ -142,6 +142,7 @@ Script default_script(const GenerateRequest& request) {
     script.resize(4);
     script.push_back(failure(ServiceErrorCode::kInternal, "the device is on fire"));
   }
+  if (asks("wait half way")) script.insert(script.begin() + 3, Hold{});
   if (asks("wait in the queue")) script.insert(script.begin(), Hold{});
   return script;
 }
@@ -159,6 +160,10 @@ void FakeService::set_health(Health health) {
 void FakeService::set_chat_template(std::string source) {
   const std::lock_guard lock(mutex_);
   chat_template_ = std::move(source);
+}
+void FakeService::set_ask_failure(std::optional<runtime::ErrorCode> failure) {
+  const std::lock_guard lock(mutex_);
+  ask_failure_ = failure;
 }
 std::vector<GenerateRequest> FakeService::requests() const {
   const std::lock_guard lock(mutex_);
@@ -178,13 +183,20 @@ runtime::StreamReader<Event> FakeService::generate(GenerateRequest request) {
   return std::move(reader);
 }
 
+template <class T>
+runtime::Ask<Answer<T>> FakeService::answer(Answer<T> value) const {
+  const std::lock_guard lock(mutex_);
+  return runtime::Ask<Answer<T>>(ask_failure_ ? Result<Answer<T>>(*ask_failure_)
+                                              : Result<Answer<T>>(std::move(value)));
+}
+
 runtime::Ask<Answer<Tokenized>> FakeService::tokenize(TokenizeRequest request) {
   Tokenized answer;  // one token a byte
   for (const char c : request.text) {
     answer.tokens.push_back(static_cast<unsigned char>(c));
     answer.pieces.push_back(std::string(1, c));
   }
-  return runtime::Ask<Answer<Tokenized>>(Result<Answer<Tokenized>>(std::move(answer)));
+  return this->answer<Tokenized>(std::move(answer));
 }
 
 runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest request) {
@@ -196,12 +208,12 @@ runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest requ
     }
     std::get<Detokenized>(answer).text += static_cast<char>(id);
   }
-  return runtime::Ask<Answer<Detokenized>>(Result<Answer<Detokenized>>(std::move(answer)));
+  return this->answer<Detokenized>(std::move(answer));
 }
 
 runtime::Ask<Answer<Rendered>> FakeService::render(RenderRequest request) {
   Answer<Rendered> answer = Rendered{request.chat.messages.dump() + "<|im_start|>assistant\n"};
-  return runtime::Ask<Answer<Rendered>>(Result<Answer<Rendered>>(std::move(answer)));
+  return this->answer<Rendered>(std::move(answer));
 }
 
 std::vector<ModelCard> FakeService::models() const {

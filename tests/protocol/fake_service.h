@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,6 +43,8 @@ class FakeService : public Service {
   void release() { released_ = true; }
   void set_health(Health health);
   void set_chat_template(std::string source);
+  /// What tokenize(), detokenize() and render() fail with from now on; nothing: they work.
+  void set_ask_failure(std::optional<runtime::ErrorCode> failure);
 
   std::vector<GenerateRequest> requests() const;
   /// Requests being answered.
@@ -61,13 +64,16 @@ class FakeService : public Service {
 
  private:
   friend class FakeRequest;
+  template <class T>
+  runtime::Ask<Answer<T>> answer(Answer<T> value) const;
 
   runtime::System& system_;
   mutable std::mutex mutex_;
-  Writer writer_;                          // guarded by mutex_
-  std::vector<GenerateRequest> requests_;  // guarded by mutex_
-  Health health_{.ready = true};           // guarded by mutex_
-  std::string chat_template_;              // guarded by mutex_
+  Writer writer_;                                  // guarded by mutex_
+  std::vector<GenerateRequest> requests_;          // guarded by mutex_
+  Health health_{.ready = true};                   // guarded by mutex_
+  std::string chat_template_;                      // guarded by mutex_
+  std::optional<runtime::ErrorCode> ask_failure_;  // guarded by mutex_
   std::atomic<bool> released_{false};
   std::atomic<int> live_{0};
   std::atomic<int> left_{0};
@@ -77,8 +83,11 @@ class FakeService : public Service {
 /// Admitted, Started, one delta for each text, Finished and Done, for each of the request's choices.
 Script reply_with(const GenerateRequest& request, const std::vector<std::string>& texts,
                   FinishReason reason = FinishReason::kStop);
+/// Of the prompt's text, or of the chat's last message.
+std::string last_words(const GenerateRequest& request);
 /// Answers by the last words of the prompt, so that a client in another process can choose: "call a tool",
-/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue"; else "Hello, world!".
+/// "think", "fail at once", "fail later", "go on for ever", "wait in the queue", "wait half way" (behind the
+/// first word); else "Hello, world!".
 Script default_script(const GenerateRequest& request);
 
 }  // namespace reprise::protocol

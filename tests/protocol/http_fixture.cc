@@ -1,5 +1,6 @@
-// A server in front of the scripted service, for clients in other processes: tests/openai_client runs against
-// it.
+// A server in front of the scripted service, for clients in other processes: tests/openai_client and
+// tests/proxy run against it. A request whose prompt has the words "release the others" lets all that wait go
+// on.
 //
 // http_fixture [--key KEY]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
 
@@ -25,6 +26,10 @@ int main(int argc, char** argv) {
   Served served(options);
   // Enough of a template for its marks to be found.
   served.service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
+  served.service.set_script([&](const GenerateRequest& request) {
+    if (last_words(request).find("release the others") != std::string::npos) served.service.release();
+    return default_script(request);
+  });
   std::fprintf(stderr, "listening on %s\n", served.server.url().c_str());
   int signal = 0;
   sigwait(&signals, &signal);

@@ -2,28 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "answers.h"
 #include "protocol/http/key_ring.h"
-#include "protocol/json_value.h"
 #include "served.h"
 
 namespace reprise::protocol {
 namespace {
 
 using namespace std::chrono_literals;
-
-const std::string kChat = R"({"messages":[{"role":"user","content":"hi"}]})";
-
-Json parsed(const std::string& text) {
-  auto json = Json::parse(text);
-  EXPECT_TRUE(json.ok()) << text;
-  return json.ok() ? *json : Json();
-}
-
-std::string code_of(const ClientResponse& response) {
-  const Json json = parsed(response.body);
-  const Json* error = json.find_object("error");
-  return error == nullptr ? "no error" : *error->find_string("code");
-}
 
 TEST(Http, AWholeChat) {
   Served served;
@@ -126,14 +112,26 @@ TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 500) << "broken off";
 }
 
-TEST(Http, PromptsCountAsRequests) {
+TEST(Http, ChoicesOfPromptsCountAsRequests) {
   HttpOptions options;
-  options.requests = 2;
+  options.requests = 4;
   Served served(options);
   HttpClient client(served.port());
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"],"n":2})").status, 200);
+  for (const char* body : {R"({"prompt":["a","b","c"],"n":2})", R"({"prompt":"a","n":5})"}) {
+    const ClientResponse never = client.post("/v1/completions", body);
+    EXPECT_EQ(never.status, 400) << "more than there can ever be";
+    EXPECT_EQ(code_of(never), "too_many");
+  }
+  HttpClient busy(served.port());
+  busy.send(HttpClient::post_text("/v1/completions", R"({"prompt":"wait in the queue","n":2})"));
+  ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
+  EXPECT_NE(client.get("/metrics").body.find("reprise_http_generations 2\n"), std::string::npos);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"],"n":2})").status, 429);
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 200);
-  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b","c"]})").status, 429);
-  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"]})").status, 200) << "given back";
+  served.service.release();
+  EXPECT_EQ(busy.read_response().status, 200);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":["a","b"],"n":2})").status, 200) << "given back";
 }
 
 TEST(Http, ErrorsHaveTheirStatus) {
@@ -331,8 +329,7 @@ TEST(Http, ConnectionsAndRequestsAreBounded) {
   options.requests = 1;
   Served served(options);
   HttpClient busy(served.port());
-  const std::string waiting = R"({"messages":[{"role":"user","content":"wait in the queue"}]})";
-  busy.send(HttpClient::post_text("/v1/chat/completions", waiting));
+  busy.send(HttpClient::post_text("/v1/chat/completions", kWaitingChat));
   ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
   HttpClient second(served.port());
   const ClientResponse refused = second.post("/v1/chat/completions", kChat);

@@ -212,6 +212,7 @@ TEST(OpenAiRequest, MessagesThatAreAccepted) {
        R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])",
        R"([{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f",
             "arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}])",
+       R"([{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}]}])",
        R"([{"role":"assistant","reasoning_content":"hm","content":"x"}])"}) {
     const auto request =
         parse_api_request(ApiKind::kChat, R"({"messages":)" + std::string(messages) + "}", {});
@@ -299,6 +300,51 @@ TEST(OpenAiRequest, LimitsHold) {
   EXPECT_EQ(code(ApiKind::kCompletion, "[]"), "invalid_json");
   EXPECT_EQ(code(ApiKind::kCompletion, "{\"prompt\":"), "invalid_json");
   EXPECT_EQ(code(ApiKind::kCompletion, ""), "invalid_json");
+}
+
+TEST(OpenAiRequest, TokenIdsDoNotCountAmongTheValues) {
+  RequestLimits limits;
+  limits.values = 10;
+  limits.members = 4;
+  limits.prompt_tokens = 100;
+  std::string ids = "1";
+  for (int i = 1; i < 100; ++i) ids += ",1";
+  const auto message = [&](ApiKind kind, const std::string& body) {
+    const auto request = parse_api_request(kind, body, limits);
+    return request.ok() ? "accepted" : request.error().message;
+  };
+  EXPECT_EQ(message(ApiKind::kCompletion, R"({"prompt":[)" + ids + "]}"), "accepted");
+  EXPECT_EQ(message(ApiKind::kChat, R"({"messages":[{"role":"user","content":"a"}],"x":[)" + ids + "]}"),
+            "invalid JSON at line 1, column 58: more than 10 values");
+  EXPECT_EQ(message(ApiKind::kCompletion, R"({"prompt":"a","b":1,"c":1,"d":1,"e":1})"),
+            "invalid JSON at line 1, column 33: more than 4 members of objects");
+}
+
+TEST(OpenAiRequest, FieldsAreFoundAmongManyMembers) {
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "\"x" + std::to_string(i * 7919 % 1000) + "\":1,";
+  const auto request = chat(many + R"("temperature":0.5,"n":null,"best_of":1)");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->generate.sampling.temperature, 0.5);
+  EXPECT_EQ(request->generate.n, 1u);
+  EXPECT_EQ(chat(many + R"("temperature":"hot")").error().param, "temperature");
+  EXPECT_EQ(chat(many + R"("best_of":2)").error().param, "best_of");
+}
+
+TEST(OpenAiRequest, ErrorsQuoteNoMoreThanAFewWords) {
+  const std::string text = "é" + std::string(100'000, 'x');
+  const std::string zeros(100'000, '0');
+  for (const std::string& fields :
+       {R"("response_format":{"type":")" + text + "\"}", R"("logit_bias":{")" + text + "\":1}",
+        R"("logit_bias":{")" + zeros + "\":\"much\"}", R"("tool_choice":")" + text + "\"",
+        "\"" + text + "\":1,\"model\":\"" + text + "\""}) {
+    const auto request = chat(fields);
+    ASSERT_FALSE(request.ok());
+    EXPECT_LT(request.error().message.size() + request.error().param.size(), 300u);
+  }
+  const auto cut = chat(R"("tool_choice":")" + std::string(79, 'x') + "é\"");
+  EXPECT_EQ(cut.error().message,
+            "tool_choice: '" + std::string(79, 'x') + "…' is not one of none, auto, required");
 }
 
 TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {

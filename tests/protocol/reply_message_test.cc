@@ -38,5 +38,21 @@ TEST(ReplyMessage, TakesTheFormTemplatesWant) {
   EXPECT_EQ(template_form(list).as_array()[0], template_form(message));
 }
 
+TEST(ReplyMessage, PartsBecomeOneTextForTemplates) {
+  const auto content = [](const std::string& parts) {
+    const Json message = *Json::parse(R"({"role":"assistant","content":)" + parts + "}");
+    return template_form(message).find("content")->dump();
+  };
+  EXPECT_EQ(content(R"([{"type":"text","text":"a"},{"type":"text","text":"b"},{"text":"c"}])"),
+            R"("a\nb\nc")");
+  EXPECT_EQ(content(R"([{"type":"text","text":""},{"type":"text","text":"b\n"}])"), R"("\nb\n")");
+  EXPECT_EQ(content(R"([{"type":"text","text":"a"}])"), R"("a")");
+  EXPECT_EQ(content("[]"), R"("")");
+  EXPECT_EQ(content(R"([{"type":"text","text":"Well."},{"type":"refusal","refusal":"No."}])"),
+            R"("Well.\nNo.")");
+  const std::string image = R"([{"type":"text","text":"a"},{"type":"image","text":"b"},7])";
+  EXPECT_EQ(content(image), image);
+}
+
 }  // namespace
 }  // namespace reprise::protocol

@@ -297,5 +297,45 @@ TEST(Actor, RefsCompareAndHashByIdentity) {
   EXPECT_FALSE(RefOf<Counter>());
 }
 
+// An actor that keeps itself busy with long turns, and hears from another thread in the middle of each.
+struct LongTurn {};
+struct Heard {
+  int during;
+};
+struct WorstDelay {
+  using Reply = int;
+};
+class Busy : public Actor {
+ public:
+  using Accepts = Messages<LongTurn, Heard, WorstDelay>;
+
+  void on(LongTurn) {
+    ++turns_;
+    std::thread([me = self(*this), turn = turns_] { me.tell(Heard{turn}); }).join();
+    std::this_thread::sleep_for(5ms);  // longer than any time slice
+    if (turns_ < 60) self(*this).tell(LongTurn{});
+  }
+  void on(Heard heard) {
+    if (heard.during > 10) worst_ = std::max(worst_, turns_ - heard.during);  // the first come as a surprise
+  }
+  int on(WorstDelay) { return turns_ == 60 ? worst_ : -1; }
+
+ private:
+  int turns_ = 0;
+  int worst_ = 0;
+};
+
+TEST(Actor, WhatArrivesWaitsForOneMoreLongTurnAtMost) {
+  System system({.workers = 1});
+  for (const bool own_thread : {true, false}) {
+    const auto busy =
+        own_thread ? system.spawn<Busy>({.placement = Placement::own_thread()}) : system.spawn<Busy>({});
+    busy.tell(LongTurn{});
+    int worst = -1;
+    EXPECT_TRUE(eventually([&] { return (worst = *busy.ask_blocking(WorstDelay{}, 20s)) >= 0; }));
+    EXPECT_LE(worst, 1);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::runtime

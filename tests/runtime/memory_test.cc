@@ -6,6 +6,7 @@
 
 #include "probe.h"
 #include "runtime/pool.h"
+#include "tests/sanitized.h"
 
 namespace reprise::runtime {
 namespace {
@@ -16,17 +17,6 @@ std::size_t resident_bytes() {
   std::size_t resident = 0;
   statm >> total >> resident;
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-bool sanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#endif
-#endif
-  return false;
 }
 
 struct Touch {};
@@ -48,7 +38,7 @@ class Idler : public Actor {
 };
 
 TEST(Memory, AnIdleActorCostsUnderTwoKilobytesBeforeAndAfterTraffic) {
-  if (sanitized()) GTEST_SKIP() << "sanitizers change what memory costs";
+  if (kSanitized) GTEST_SKIP() << "sanitizers change what memory costs";
   constexpr std::size_t kActors = 100'000;  // a million of these must fit in 4 GiB
   System system({.workers = 2});
   std::vector<RefOf<Idler>> actors;
@@ -96,7 +86,7 @@ TEST(Pool, BlocksWanderBetweenThreadsAndAreReused) {
     freer.join();
   }
   // 200 rounds of about 1.2 MB each: far less stays.
-  if (!sanitized()) {
+  if (!kSanitized) {
     EXPECT_LT(resident_bytes(), before + (64U << 20));
   }
 }

@@ -15,6 +15,10 @@ struct Where {
 struct Work {
   int ms;
 };
+struct Hold {  // stays in its turn until it is let go
+  std::atomic<bool>* begun;
+  std::atomic<bool>* let_go;
+};
 struct Wait1 {
   using Reply = int;
   int ms;
@@ -25,11 +29,15 @@ struct SpawnNear {
 
 class Worker : public Actor {
  public:
-  using Accepts = Messages<Where, Work, Wait1, SpawnNear>;
+  using Accepts = Messages<Where, Work, Hold, Wait1, SpawnNear>;
   std::thread::id on(Where) { return std::this_thread::get_id(); }
   void on(Work work) {
     std::this_thread::sleep_for(std::chrono::milliseconds(work.ms));
     ++done;
+  }
+  void on(Hold hold) {
+    *hold.begun = true;
+    while (!*hold.let_go) std::this_thread::sleep_for(100us);
   }
   Task<int> on(Wait1 wait) {
     auto pause = sleep_for(std::chrono::milliseconds(wait.ms));
@@ -71,10 +79,13 @@ TEST(System, OwnThreadsComeAndGo) {
 }
 
 TEST(System, TellsWhatItsActorsDo) {
+  std::atomic<bool> begun{false};
+  std::atomic<bool> let_go{false};
   System system({.workers = 1});
   auto worker = system.spawn<Worker>({.name = "digger", .placement = Placement::own_thread()});
   EXPECT_TRUE(worker.ask_blocking(Where{}, 5s).ok());
-  worker.tell(Work{60});
+  worker.tell(Hold{&begun, &let_go});
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
   for (int i = 0; i < 3; ++i) worker.tell(Work{0});
   ActorInfo seen{};
   EXPECT_TRUE(eventually([&] {
@@ -85,8 +96,9 @@ TEST(System, TellsWhatItsActorsDo) {
   EXPECT_EQ(seen.id, worker.id());
   EXPECT_EQ(seen.life, Cell::Life::kRunning);
   EXPECT_EQ(seen.mailbox_depth, 3U);
+  let_go = true;
   EXPECT_TRUE(eventually([&] { return system.actors().at(0).turns == 5; }));
-  EXPECT_TRUE(eventually([&] { return system.actors().at(0).busy_ns >= 60'000'000; }));
+  EXPECT_TRUE(eventually([&] { return system.actors().at(0).busy_ns >= seen.running_ns; }));
   EXPECT_EQ(system.actors(0).size(), 0U);
 }
 
@@ -126,12 +138,14 @@ TEST(System, ADrainThatTakesTooLongBouncesTheRest) {
 
 TEST(System, ATurnThatHangsIsNamedAndLeftBehind) {
   // Not destroyed: the thread that hangs keeps what it needs; this test lets it go on at the end.
+  static std::atomic<bool> begun{false};
   static std::atomic<bool> let_go{false};
   static std::atomic<bool> over{false};
   class Hanger : public Actor {
    public:
     using Accepts = Messages<Work>;
     void on(Work) {
+      begun = true;
       while (!let_go) std::this_thread::sleep_for(1ms);
     }
     ~Hanger() override { over = true; }
@@ -140,6 +154,7 @@ TEST(System, ATurnThatHangsIsNamedAndLeftBehind) {
     System system({.workers = 1});
     auto hanger = system.spawn<Hanger>({.name = "hanger", .placement = Placement::own_thread()});
     hanger.tell(Work{});
+    ASSERT_TRUE(eventually([] { return begun.load(); }));
     const TimePoint begin = Clock::now();
     const StopReport report = system.stop(20ms, 20ms);
     EXPECT_LT(Clock::now() - begin, 5s);

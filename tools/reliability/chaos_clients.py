@@ -67,10 +67,11 @@ class Crowd:
         """A good request that got an error: only those that say "later" are in order, and what a broken state explains."""
         code, message = error.get("code"), error.get("message", "")
         self.counts[f"refused {status or 'in stream'} {code}"] += 1
-        later = code in ("too_many_requests", "overloaded", "unavailable")
-        poisoned = any(text in message for text in ("not finite", "no usable logit", "checksum is wrong"))
+        later = code in ("too_many_requests", "overloaded", "unavailable", "server_busy")
+        poisoned = "not finite" in message or "no usable logit" in message
         unloaded = code == "model_not_found"
-        expected = later or poisoned or unloaded
+        damaged = "checksum is wrong" in message  # of the state that the choices of one request go on from
+        expected = later or poisoned or unloaded or damaged
         if not expected:
             self.findings.append(f"a good request got {status} {code}: {message[:200]}")
 

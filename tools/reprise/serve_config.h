@@ -24,6 +24,14 @@ struct ServedModel {
   std::string path;  // a Hugging Face folder or a GGUF file; empty: the built-in model
 };
 
+/// A [[keys]] table: a key, or what holds for the tenant of keys that come from elsewhere, or both.
+struct KeyTable {
+  std::string key{};          // the secret; never shown
+  protocol::Tenant tenant{};  // its name may be empty where there is a key
+  bool describes = false;     // says more than whose key it is
+  std::string place{};        // file and line, for messages
+};
+
 struct CacheConfig {
   bool enabled = true;
   std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
@@ -44,6 +52,7 @@ struct ServeConfig {
   protocol::HttpOptions http{};
   std::string key_file{};
   bool share_tenant = false;
+  std::vector<KeyTable> keys{};
   std::vector<ServedModel> models{};  // empty: the built-in model alone
   EngineFlags engine{};               // its `model` is not used here
   std::uint64_t state_mb = 0;         // 0: half of the memory that is free
@@ -84,9 +93,11 @@ ServedModel model_at(const std::string& path);
 
 /// What holds, as a file that load_config_file() takes. Keys are not shown.
 std::string print_config(ServeConfig& config);
+/// The part of it that speaks of tenants.
+std::string print_key_tables(const std::vector<KeyTable>& tables);
 
-/// Reads the key file and `environment` (REPRISE_API_KEYS, may be null) into config.http.keys. Throws
-/// UsageError.
+/// Reads the key file, `environment` (REPRISE_API_KEYS, may be null) and the tables into config.http.keys.
+/// Throws UsageError.
 void load_keys(ServeConfig& config, const char* environment);
 
 }  // namespace reprise::tools

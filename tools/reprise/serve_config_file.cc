@@ -24,12 +24,14 @@ class FileReader {
       const std::string section(name.str());
       if (section == "models") {
         read_models(node);
+      } else if (section == "keys") {
+        read_keys(node);
       } else if (const toml::table* table = node.as_table()) {
         for (const auto& [key, value] : *table) read_setting(section, std::string(key.str()), key, value);
       } else {
         refuse(name.source(), "unknown key '" + section + "'");
       }
-      if (section != "models" && !is_section(section)) {
+      if (section != "models" && section != "keys" && !is_section(section)) {
         refuse(name.source(), "unknown section '" + section + "'");
       }
     }
@@ -118,6 +120,65 @@ class FileReader {
           refuse(item.source(), "models.name: '" + model.name + "' is there twice");
       }
       config_.models.push_back(std::move(model));
+    }
+  }
+
+  void read_keys(const toml::node& node) {
+    const toml::array* tables = node.as_array();
+    if (tables == nullptr) refuse(node.source(), "keys: must be tables, [[keys]]");
+    config_.keys.clear();
+    for (const toml::node& item : *tables) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) refuse(item.source(), "keys: must be tables, [[keys]]");
+      KeyTable key{.place = place(item.source())};
+      for (const auto& [name, value] : *table) read_key_field(key, std::string(name.str()), value);
+      if (key.key.empty() && key.tenant.name.empty()) {
+        refuse(item.source(), "keys: 'key' or 'tenant' is required");
+      }
+      for (const KeyTable& other : config_.keys) {
+        const bool same = !key.tenant.name.empty() && other.tenant.name == key.tenant.name;
+        if (same && other.describes && key.describes) {
+          refuse(item.source(), "keys.tenant: what holds for '" + key.tenant.name + "' is said twice");
+        }
+      }
+      config_.keys.push_back(std::move(key));
+    }
+  }
+
+  void read_key_field(KeyTable& key, const std::string& name, const toml::node& value) const {
+    const auto bad = [&](const std::string& what) { refuse(value.source(), "keys." + name + ": " + what); };
+    const auto text = [&] {
+      if (!value.is_string()) bad("must be a string");
+      return value.as_string()->get();
+    };
+    const auto number = [&](double least, double most, const std::string& what) {
+      const std::optional<double> found = value.value<double>();  // of a whole number, too
+      if (!value.is_number() || !found || !(*found >= least && *found <= most)) bad(what);
+      return *found;
+    };
+    key.describes = key.describes || (name != "key" && name != "tenant");
+    if (name == "key") {
+      key.key = text();
+    } else if (name == "tenant") {
+      key.tenant.name = text();
+    } else if (name == "operator") {
+      if (!value.is_boolean()) bad("must be true or false");
+      key.tenant.is_operator = value.as_boolean()->get();
+    } else if (name == "requests") {
+      if (!value.is_integer()) bad("must be a whole number");
+      key.tenant.requests =
+          static_cast<std::uint32_t>(number(0, 1e6, "must be from 0 (no limit) to 1000000"));
+    } else if (name == "tokens_per_minute") {
+      if (!value.is_integer()) bad("must be a whole number");
+      key.tenant.tokens_per_minute =
+          static_cast<std::uint64_t>(number(0, 1e12, "must be from 0 (no limit) to 1000000000000"));
+    } else if (name == "state_share") {
+      key.tenant.state_share = number(0, 1, "must be a number from 0 (no limit) to 1");
+    } else if (name == "priority") {
+      key.tenant.priority = protocol::priority_of(text());
+      if (!key.tenant.priority) bad("must be low, normal or high");
+    } else {
+      refuse(value.source(), "unknown key 'keys." + name + "'");
     }
   }
 

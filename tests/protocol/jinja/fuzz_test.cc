@@ -70,24 +70,6 @@ TEST(JinjaFuzz, RowsOfPieces) {
   EXPECT_GT(compiled, 500u);  // else this tests the parser alone
 }
 
-constexpr std::string_view kTemplate = R"J({%- macro show(item, depth=0) -%}
-  {%- if item is mapping -%}{%- for k, v in item.items() -%}{{ k }}={{ show(v, depth + 1) }};{%- endfor -%}
-  {%- elif item is iterable and item is not string -%}[{%- for v in item -%}{{ show(v, depth + 1) }},{%- endfor -%}]
-  {%- else -%}{{ item | tojson }}{%- endif -%}
-{%- endmacro -%}
-{%- set ns = namespace(last='', count=0) -%}
-{{ bos_token }}{% if tools %}{{ tools | map(attribute='function') | map(attribute='name') | join(', ') }}{% endif %}
-{%- for message in messages if message.role != 'system' -%}
-  {%- if loop.first and message['role'] != 'user' -%}{{ raise_exception('first must be user') }}{%- endif -%}
-  {%- set content = message.content if message.content is string else '' -%}
-  {{ '<|' ~ message.role ~ '|>' }}{{ (content.split('</think>') | last).lstrip('\n')[:40] }}
-  {%- if message.tool_calls -%}{{ show(message.tool_calls) }}{%- endif -%}
-  {%- set ns.count = ns.count + content | length -%}{%- set ns.last = loop.previtem.role if not loop.first -%}
-  {%- if loop.index > 3 -%}{%- break -%}{%- endif -%}
-{%- endfor -%}
-{{ ns.count // 3 }}{{ '%05d' % ns.count }}{{ people | groupby('city') | length }}{{ s[::-1] }}{{ d | dictsort }}
-{%- filter indent(2) -%}a{{ '\n' }}b{%- endfilter -%}{% call(x) show(d) %}{{ x }}{% endcall %})J";
-
 TEST(JinjaFuzz, DamagedTemplates) {
   const auto context = Json::parse(kContext);
   const std::string original(kTemplate);

@@ -9,6 +9,7 @@
 
 #include "protocol/jinja/template.h"
 #include "protocol/json_value.h"
+#include "tests/protocol/jinja/samples.h"
 
 namespace reprise::protocol::jinja::test {
 
@@ -19,30 +20,6 @@ struct Case {
   std::string_view source;
   std::string_view expected;
 };
-
-// clang-format off
-inline constexpr std::string_view kContext = R"J({
-  "messages": [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Hi <b>there</b>"}, {"role": "assistant", "content": "Hello", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1, "y": [1.0, null, true]}}}]}],
-  "tools": null,
-  "add_generation_prompt": true,
-  "bos_token": "<s>",
-  "n": 7,
-  "neg": -7,
-  "f": 2.5,
-  "s": "héllo wörld",
-  "empty": "",
-  "lst": [3, 1, 2],
-  "words": ["b", "A", "c", "a"],
-  "d": {"a": 1, "b": "two", "items": "shadow"},
-  "nested": {"a": {"b": [{"c": "deep"}]}},
-  "big": 1e+22,
-  "one": 1.0,
-  "t": true,
-  "x": null,
-  "u": "日本語",
-  "people": [{"name": "Bo", "age": 3, "city": "Oslo"}, {"name": "al", "age": 1, "city": "Rome"}, {"name": "Cy", "age": 3, "city": "oslo"}]
-})J";
-// clang-format on
 
 /// The text, or "error: line 1: ...".
 inline std::string rendered(std::string_view source, const Json& context, const RenderOptions& options = {}) {

@@ -1,0 +1,80 @@
+#include "protocol/http/gate.h"
+
+#include <charconv>
+
+#include "protocol/http/cors.h"
+
+namespace reprise::protocol {
+namespace {
+
+constexpr std::chrono::seconds kRetryWhenBusy{1};
+
+bool names_same(std::string_view a, std::string_view lower) {
+  if (a.size() != lower.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
+    if (c != lower[i]) return false;
+  }
+  return true;
+}
+
+/// 0 where the body comes in chunks, or there is none.
+std::size_t declared_length(const HttpRequest& request) {
+  const std::string_view text = request.header("content-length");
+  std::size_t length = 0;
+  std::from_chars(text.data(), text.data() + text.size(), length);
+  return length;
+}
+
+}  // namespace
+
+ApiError server_busy(std::string message) {
+  return {.status = 503, .message = std::move(message), .code = "server_busy", .retry_after = kRetryWhenBusy};
+}
+
+const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
+  static const Tenant kEverybody;
+  if (options.keys.empty()) return &kEverybody;
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string_view authorization = request.header("authorization");
+  if (authorization.size() > kBearer.size() && names_same(authorization.substr(0, kBearer.size()), kBearer)) {
+    return options.keys.tenant_of(authorization.substr(kBearer.size()));
+  }
+  const std::string_view key = request.header("x-api-key");
+  return key.empty() ? nullptr : options.keys.tenant_of(key);
+}
+
+std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context) {
+  const Route route = route_of(request.path);
+  if (seat == Seat::kReserve && !is_public(route) && route != Route::kMetrics) {
+    return server_busy("the server has as many connections as it may");
+  }
+  if (is_preflight(request)) return std::nullopt;
+  if (route == Route::kUnknown) {
+    return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
+  }
+  if (request.method == "OPTIONS") return std::nullopt;
+  if (!allows(route, request.method)) {
+    return ApiError{.status = 405,
+                    .message = "this path takes " + std::string(allowed_methods(route)),
+                    .code = "method_not_allowed"};
+  }
+  if (is_public(route)) return std::nullopt;
+  const Tenant* tenant = tenant_of(request, context.options);
+  if (tenant == nullptr) {
+    return ApiError{.status = 401, .message = "a valid API key is needed", .code = "invalid_api_key"};
+  }
+  if (route == Route::kMetrics && !context.options.keys.empty() && !tenant->is_operator) {
+    return ApiError{.status = 403,
+                    .message =
+                        "only an operator's key may read this: 'operator = true' in a [[keys]] table "
+                        "of the server's configuration makes one",
+                    .code = "operator_only"};
+  }
+  if (!context.body_budget.has_room(declared_length(request))) {
+    return server_busy("the server holds as many bytes of requests as it may");
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,43 @@
+// What the program reads: the configuration of `reprise serve`, and the traces of `reprise replay`.
+#include <string>
+
+#include "models/load_error.h"
+#include "tests/fuzz/scratch.h"
+#include "tests/fuzz/targets.h"
+#include "tools/reprise/serve_config.h"
+#include "tools/reprise/trace_file.h"
+
+namespace reprise::fuzz {
+
+void fuzz_serve_config(std::string_view input) {
+  tools::ServeConfig config;
+  try {
+    tools::load_config_file(config, scratch_file("serve.toml", input).string());
+  } catch (const tools::UsageError& error) {
+    REPRISE_CHECK(error.what()[0] != '\0', "a refusal without a reason");
+    return;
+  }
+  const std::string printed = tools::print_config(config);
+  tools::ServeConfig again;
+  tools::load_config_file(again, scratch_file("printed.toml", printed).string());
+  REPRISE_CHECK(tools::print_config(again) == printed, "what is printed is read as something else");
+}
+
+void fuzz_trace(std::string_view input) {
+  constexpr std::uint32_t kBlock = 16;
+  try {
+    tools::TraceFile trace(scratch_file("trace.jsonl", input), kBlock);
+    std::chrono::nanoseconds last{};
+    protocol::TokenList prompt;
+    while (const auto request = trace.next()) {
+      REPRISE_CHECK(request->time >= last, "a request in the past");
+      last = request->time;
+      request->expand(kBlock, prompt);
+      REPRISE_CHECK(prompt.size() == request->input_tokens, "a prompt of another length");
+    }
+  } catch (const models::LoadError& error) {
+    REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+  }
+}
+
+}  // namespace reprise::fuzz

@@ -1,0 +1,43 @@
+// GGUF: header, metadata and tensors; the checkpoint and the tokenizer that they make.
+#include "models/gguf.h"
+#include "models/load_error.h"
+#include "models/regex.h"
+#include "models/tokenizer.h"
+#include "models/tokenizer_gguf.h"
+#include "tests/fuzz/scratch.h"
+#include "tests/fuzz/targets.h"
+#include "tests/models/loader_invariants.h"
+
+namespace reprise::fuzz {
+
+using models::test::fault_of;
+
+void fuzz_gguf(std::string_view input) {
+  const auto file = scratch_file("model.gguf", input);
+  try {
+    REPRISE_CHECK(fault_of(models::Gguf::open(file)).empty(), "a file that is not what it says");
+    const models::Checkpoint checkpoint = models::Checkpoint::open(file);
+    REPRISE_CHECK(fault_of(checkpoint).empty(), "a checkpoint that is not what it says");
+    checkpoint.validate();
+  } catch (const models::LoadError& error) {
+    REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+  }
+}
+
+void fuzz_gguf_tokenizer(std::string_view input) {
+  const auto file = scratch_file("tokenizer.gguf", input);
+  try {
+    const models::Gguf gguf = models::Gguf::open(file);
+    const models::Tokenizer tokenizer(models::spec_of_gguf(gguf.metadata()));
+    const auto ids = tokenizer.encode(input.substr(0, 256));
+    for (const models::TokenId id : ids) {
+      REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < tokenizer.vocab_size(), "an id that is none");
+    }
+    static_cast<void>(tokenizer.decode(ids));
+  } catch (const models::LoadError& error) {
+    REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+  } catch (const models::RegexError&) {  // a search past its limits
+  }
+}
+
+}  // namespace reprise::fuzz

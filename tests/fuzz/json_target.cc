@@ -1,0 +1,103 @@
+// The two JSON readers: that of requests and that of checkpoints.
+#include <cmath>
+#include <string>
+
+#include "models/json.h"
+#include "models/load_error.h"
+#include "protocol/json_diagnosis.h"
+#include "protocol/json_value.h"
+#include "tests/fuzz/targets.h"
+#include "traces/check.h"
+
+namespace reprise::fuzz {
+namespace {
+
+constexpr std::size_t kDepth = 64;
+
+/// Whether two values are the same, also where they hold what no JSON number can say.
+bool same(const protocol::Json& a, const models::Json& b) {
+  using Kind = models::Json::Kind;
+  switch (b.kind()) {
+    case Kind::kNull:
+      return a.is_null();
+    case Kind::kBoolean:
+      return a.is_bool() && a.as_bool() == b.boolean();
+    case Kind::kInteger:
+      return a.is_int() && a.as_int() == b.integer();
+    case Kind::kNumber:
+      return a.is_double() && a.as_double() == b.number();
+    case Kind::kString:
+      return a.is_string() && a.as_string() == b.text();
+    case Kind::kArray:
+      if (!a.is_array() || a.size() != b.size()) return false;
+      for (std::size_t i = 0; i < b.size(); ++i) {
+        if (!same(a.as_array()[i], b.at(i))) return false;
+      }
+      return true;
+    case Kind::kObject:
+      if (!a.is_object() || a.size() != b.size()) return false;
+      for (std::size_t i = 0; i < b.size(); ++i) {
+        const auto& member = a.as_object()[i];
+        if (member.key != b.key_at(i) || !same(member.value, b.value_at(i))) return false;
+      }
+      return true;
+  }
+  return false;
+}
+
+void expect_read_again(const protocol::Json& value, const protocol::JsonStyle& style) {
+  const std::string text = value.dump(style);
+  const auto again = protocol::Json::parse(text, {.depth = kDepth});
+  REPRISE_CHECK(again.ok(), "what was written cannot be read");
+  REPRISE_CHECK(style.sort_keys || *again == value, "what was written reads as another value");
+  REPRISE_CHECK(again->dump(style) == text, "what was written is written in another way");
+}
+
+void walk(const models::Json& value) {
+  using Kind = models::Json::Kind;
+  REPRISE_CHECK(!value.file().empty(), "a value without its file");
+  if (value.is(Kind::kArray)) {
+    for (std::size_t i = 0; i < value.size(); ++i) walk(value.at(i));
+  } else if (value.is(Kind::kObject)) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const models::Json member = value.value_at(i);
+      const auto found = value.find(value.key_at(i));
+      REPRISE_CHECK(found.has_value() != member.is(Kind::kNull), "a member that cannot be found");
+      REPRISE_CHECK(!found || found->kind() == member.kind(), "a member that is found as another");
+      walk(member);
+    }
+  }
+}
+
+}  // namespace
+
+void fuzz_json(std::string_view input) {
+  const auto value = protocol::Json::parse(input, {.depth = kDepth});
+  const protocol::JsonFault fault = protocol::diagnose_json(input, {.depth = kDepth});
+  REPRISE_CHECK(fault.offset <= input.size(), "a fault behind the text");
+  if (!value.ok()) {
+    REPRISE_CHECK(!value.error().message.empty(), "a refusal without a reason");
+    REPRISE_CHECK(value.error().offset <= input.size(), "an error behind the text");
+    return;
+  }
+  REPRISE_CHECK(fault.reason.empty(), "the reader takes what the diagnosis refuses");
+  expect_read_again(*value, {});
+  expect_read_again(*value, protocol::JsonStyle::python());
+  expect_read_again(*value, {.indent = "  ", .ensure_ascii = true});
+  expect_read_again(*value, {.sort_keys = true});
+  try {
+    const models::Json other = models::Json::parse(input, "fuzz.json", {.depth = kDepth});
+    REPRISE_CHECK(same(*value, other), "the two readers of JSON disagree");
+  } catch (const models::LoadError&) {  // a key that comes twice
+  }
+}
+
+void fuzz_model_json(std::string_view input) {
+  try {
+    walk(models::Json::parse(input, "fuzz.json"));
+  } catch (const models::LoadError& error) {
+    REPRISE_CHECK(!error.reason().empty(), "a refusal without a reason");
+  }
+}
+
+}  // namespace reprise::fuzz
