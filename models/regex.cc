@@ -3,7 +3,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 #include <new>
 
@@ -12,12 +14,17 @@
 namespace reprise::models {
 namespace {
 
-// PCRE2 counts its steps anew at every place where a match may start, and does not tell the count. So a place
-// has few of them at first, more when they ran out, and those that ran out are charged to the text's budget.
-constexpr std::uint32_t kFirstSteps = 256;
-constexpr std::uint32_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint64_t kFreeSteps = 2'000'000;
-constexpr std::uint64_t kStepsPerByte = 128;
+// PCRE2 can be bounded by steps from one place where a match may start, anew for each place, and a step may
+// pass over any number of characters. So a search goes through the text in windows, with few steps for a
+// place; where they run out, place by place with more of them; and in between the time is looked at.
+constexpr std::size_t kFirstWindow = 256;  // bytes; twice as many each time nothing was found
+constexpr std::uint64_t kWindowSteps = 16'384;
+constexpr std::uint64_t kFreeSteps = 2'000'000;  // from one place, and more in long texts
+constexpr std::uint64_t kStepsPerByte = 64;
+constexpr std::uint64_t kMostSteps = std::numeric_limits<std::uint32_t>::max();
+constexpr std::chrono::nanoseconds kFreeTime = std::chrono::seconds(2);  // of the processor, for a text
+constexpr std::chrono::nanoseconds kTimePerByte = std::chrono::microseconds(1);
+constexpr std::uint32_t kSearchesBetweenLooks = 64;
 constexpr std::uint32_t kHeapLimitKiB = 512 * 1024;           // without JIT
 constexpr std::size_t kJitStackBytes = 512ull * 1024 * 1024;  // reserved, used as needed; with JIT
 
@@ -94,7 +101,8 @@ void Regex::Matcher::start(std::string_view text) {
   text_ = text;
   from_ = begin_ = end_ = 0;
   has_matched_ = false;
-  steps_left_ = kFreeSteps + kStepsPerByte * text.size();
+  searches_ = 0;
+  began_ = {};
 }
 
 bool Regex::Matcher::next() {
@@ -115,29 +123,52 @@ bool Regex::Matcher::next() {
   return false;
 }
 
-// From anywhere at first; if that was too much for some place, place by place.
 bool Regex::Matcher::search(std::size_t from) {
-  int found = run(from, PCRE2_UNSET, kFirstSteps);
-  while (found == PCRE2_ERROR_MATCHLIMIT) {
-    for (std::uint32_t steps = kFirstSteps;; steps = steps < kMostSteps / 4 ? steps * 4 : kMostSteps) {
-      found = run(from, from, steps);
-      if (found != PCRE2_ERROR_MATCHLIMIT) break;
-      if (steps > steps_left_) fail(found);
-      steps_left_ -= steps;
-    }
-    if (found != PCRE2_ERROR_NOMATCH) break;
-    if (from == text_.size()) return false;
-    from += read_valid_utf8(text_, from).length;
-    found = PCRE2_ERROR_MATCHLIMIT;
+  if (++searches_ % kSearchesBetweenLooks == 0) look_at_time();
+  for (std::size_t window = kFirstWindow;; window *= 2) {
+    const std::size_t last = std::min(text_.size(), from + window);
+    int found = run(from, last, kWindowSteps);
+    if (found == PCRE2_ERROR_MATCHLIMIT) found = search_slowly(from, last);
+    if (found >= 0) return true;
+    if (found != PCRE2_ERROR_NOMATCH) fail(message_of(found));
+    if (last == text_.size()) return false;
+    from = next_place(last);
+    look_at_time();
   }
-  if (found == PCRE2_ERROR_NOMATCH) return false;
-  if (found < 0) fail(found);
-  return true;
+}
+
+// Place by place, each with as many steps as it needs, within limits.
+int Regex::Matcher::search_slowly(std::size_t from, std::size_t last) {
+  const std::uint64_t most = std::min(kMostSteps, kFreeSteps + kStepsPerByte * text_.size());
+  for (; from <= last; from = next_place(from)) {
+    int found = PCRE2_ERROR_MATCHLIMIT;
+    for (std::uint64_t steps = kWindowSteps; found == PCRE2_ERROR_MATCHLIMIT; steps *= 4) {
+      if (steps > 4 * most) fail(message_of(found));
+      found = run(from, from, std::min(steps, most));
+      look_at_time();
+    }
+    if (found != PCRE2_ERROR_NOMATCH) return found;
+  }
+  return PCRE2_ERROR_NOMATCH;
+}
+
+/// Behind the character at `place`, which may be in the middle of it.
+std::size_t Regex::Matcher::next_place(std::size_t place) const {
+  for (++place; place < text_.size() && (static_cast<unsigned char>(text_[place]) & 0xC0) == 0x80;) ++place;
+  return place;
+}
+
+void Regex::Matcher::look_at_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  const auto now = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  if (began_ == std::chrono::nanoseconds{}) began_ = now;
+  if (now - began_ > kFreeTime + kTimePerByte * text_.size()) fail("it took too long");
 }
 
 // A match that starts in [from, last] and takes at most `steps` from each place.
-int Regex::Matcher::run(std::size_t from, std::size_t last, std::uint32_t steps) {
-  pcre2_set_match_limit(state_->context.get(), steps);
+int Regex::Matcher::run(std::size_t from, std::size_t last, std::uint64_t steps) {
+  pcre2_set_match_limit(state_->context.get(), static_cast<std::uint32_t>(steps));
   pcre2_set_offset_limit(state_->context.get(), last);
   const auto* text = reinterpret_cast<PCRE2_SPTR>(text_.data());
   const auto match = [&](std::uint32_t options) {
@@ -155,8 +186,8 @@ int Regex::Matcher::run(std::size_t from, std::size_t last, std::uint32_t steps)
   return found == PCRE2_ERROR_JIT_STACKLIMIT ? match(PCRE2_NO_JIT) : found;
 }
 
-void Regex::Matcher::fail(int code) {
-  throw RegexError("the pattern of the pre-tokenizer gave up on the text: " + message_of(code));
+void Regex::Matcher::fail(const std::string& why) {
+  throw RegexError("the pattern of the pre-tokenizer gave up on the text: " + why);
 }
 
 }  // namespace reprise::models

@@ -4,13 +4,15 @@
 // Patterns are in PCRE2's syntax; regex_syntax.h translates those of tokenizer.json. `^` and `$` match at
 // lines, `.` does not match \n, \n alone ends a line: as in Oniguruma, which the patterns are written for.
 //
-// Work is bounded: all searches in a text together backtrack no more often than a fixed number plus a
-// multiple of the text's length, beyond a few steps that every place of the text has free; then a RegexError
-// says that it gave up. No search uses the caller's stack for backtracking.
+// Work is bounded: a match gives up with a RegexError once it has taken more steps from one place than a
+// fixed number plus a multiple of the text's length, and so do all searches in a text together once they have
+// taken two seconds of the processor and a microsecond for each byte. No search uses the caller's stack for
+// backtracking.
 //
 // Threading: a Regex is immutable and may be shared; a Matcher belongs to one thread and must not outlive its
 // Regex.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,8 +55,11 @@ class Regex {
    private:
     struct State;
     bool search(std::size_t from);
-    int run(std::size_t from, std::size_t last, std::uint32_t steps);
-    [[noreturn]] static void fail(int code);
+    int search_slowly(std::size_t from, std::size_t last);
+    int run(std::size_t from, std::size_t last, std::uint64_t steps);
+    std::size_t next_place(std::size_t place) const;
+    void look_at_time();
+    [[noreturn]] static void fail(const std::string& why);
 
     std::unique_ptr<State> state_;
     std::string_view text_;
@@ -62,7 +67,8 @@ class Regex {
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
     bool has_matched_ = false;
-    std::uint64_t steps_left_ = 0;  // of those beyond the free ones
+    std::uint32_t searches_ = 0;
+    std::chrono::nanoseconds began_{};  // by the processor's time; 0: no look yet
   };
 
  private:
