@@ -74,8 +74,6 @@ class HttpClient {
     return std::exchange(buffer_, {});
   }
   const std::string& unread() const { return buffer_; }
-  /// What was read and not taken.
-  void forget() { buffer_.clear(); }
 
   ClientResponse read_response(bool has_body = true) {
     ClientResponse response;

@@ -96,7 +96,8 @@ TEST(HttpLimits, ASlowBodyHasAnEndHoweverSteadilyItComes) {
 }
 
 TEST(HttpLimits, EventsWithoutTextDoNotStarveTheKeepAlive) {
-  Served served({.sse_keep_alive = 20ms});
+  // Much longer than there is ever between two of the events.
+  Served served({.sse_keep_alive = 500ms});
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {});
     script.resize(2);
@@ -106,10 +107,7 @@ TEST(HttpLimits, EventsWithoutTextDoNotStarveTheKeepAlive) {
   HttpClient client(served.port());
   client.send(HttpClient::post_text("/v1/chat/completions",
                                     R"({"messages":[{"role":"user","content":"hi"}],"stream":true})"));
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(client.read_until(": keep-alive\n\n"));
-    client.forget();
-  }
+  EXPECT_TRUE(client.read_until(": keep-alive\n\n"));
   HttpClient other(served.port());
   EXPECT_EQ(other.get("/health").status, 200) << "nor anybody else";
 }
