@@ -60,11 +60,12 @@ Task<RequestActor::Failure> RequestActor::keep_prompt() {
 }
 
 Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& sequence) {
-  auto asked = job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
-                                                          .snapshot = kept_prompt_,
-                                                          .at = usage_.prompt_tokens,
-                                                          .token_hash = protocol::token_hash(*prompt_.tokens)},
-                                      job_.model->limits.longest_wait, lost_.token());
+  auto asked =
+      job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
+                                                 .snapshot = kept_prompt_,
+                                                 .at = usage_.prompt_tokens,
+                                                 .token_hash = protocol::token_hash(*prompt_.tokens)},
+                             job_.model->limits.longest_wait, lost_.token());
   Restoring restored = co_await asked;
   co_return restored;
 }

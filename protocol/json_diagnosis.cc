@@ -1,4 +1,5 @@
 #include "protocol/json_diagnosis.h"
+#include <charconv>
 
 #include <cstdint>
 #include <optional>
@@ -109,6 +110,15 @@ class Reader {
     return at_ > start;
   }
 
+  static bool fits_64_bits(std::string_view digits) {
+    const char* end = digits.data() + digits.size();
+    std::uint64_t magnitude = 0;
+    std::int64_t negative = 0;
+    const auto read = digits.front() == '-' ? std::from_chars(digits.data(), end, negative)
+                                            : std::from_chars(digits.data(), end, magnitude);
+    return read.ec == std::errc();
+  }
+
   bool read_number() {
     const std::size_t start = at_;
     if (peek() == '-') ++at_;
@@ -128,7 +138,7 @@ class Reader {
       if (peek() == '+' || peek() == '-') ++at_;
       if (!read_digits()) return fail("a number without digits in its exponent");
     }
-    if (whole && at_ - first > 18) suspect_ = start;
+    if (whole && !fits_64_bits(text_.substr(start, at_ - start))) too_long_ = start;
     return true;
   }
 
@@ -208,7 +218,7 @@ class Reader {
   }
 
  public:
-  std::optional<std::size_t> long_integer() const { return suspect_; }
+  std::optional<std::size_t> long_integer() const { return too_long_; }
 
  private:
   std::string_view text_;
@@ -217,7 +227,7 @@ class Reader {
   std::size_t values_ = 0;
   std::size_t members_ = 0;
   JsonFault fault_;
-  std::optional<std::size_t> suspect_;  // where an integer stands that may not fit 64 bits
+  std::optional<std::size_t> too_long_;  // where an integer stands that does not fit 64 bits
 };
 
 }  // namespace

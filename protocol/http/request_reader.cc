@@ -155,6 +155,7 @@ class RequestReader::Parser {
     state_ = State::kDone;
   }
 
+  std::size_t head_bytes_ = 0;
   std::optional<http::request_parser<http::string_body>> parser_;
   HeadCheck head_check_;
   ChunkExtensionCheck check_chunk_extension_;
