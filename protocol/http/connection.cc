@@ -5,6 +5,7 @@
 #include "protocol/http/cors.h"
 #include "protocol/http/generation.h"
 #include "protocol/http/plain_answers.h"
+#include "protocol/http/refusals.h"
 #include "protocol/openai/token_requests.h"
 
 namespace reprise::protocol {

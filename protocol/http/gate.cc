@@ -3,20 +3,10 @@
 #include <charconv>
 
 #include "protocol/http/cors.h"
+#include "protocol/http/refusals.h"
 
 namespace reprise::protocol {
 namespace {
-
-constexpr std::chrono::seconds kRetryWhenBusy{1};
-
-bool names_same(std::string_view a, std::string_view lower) {
-  if (a.size() != lower.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] - 'A' + 'a') : a[i];
-    if (c != lower[i]) return false;
-  }
-  return true;
-}
 
 /// 0 where the body comes in chunks, or there is none.
 std::size_t declared_length(const HttpRequest& request) {
@@ -28,16 +18,12 @@ std::size_t declared_length(const HttpRequest& request) {
 
 }  // namespace
 
-ApiError server_busy(std::string message) {
-  return {.status = 503, .message = std::move(message), .code = "server_busy", .retry_after = kRetryWhenBusy};
-}
-
 const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) {
   static const Tenant kEverybody;
   if (options.keys.empty()) return &kEverybody;
   constexpr std::string_view kBearer = "bearer ";
   const std::string_view authorization = request.header("authorization");
-  if (authorization.size() > kBearer.size() && names_same(authorization.substr(0, kBearer.size()), kBearer)) {
+  if (authorization.size() > kBearer.size() && same_name(authorization.substr(0, kBearer.size()), kBearer)) {
     return options.keys.tenant_of(authorization.substr(kBearer.size()));
   }
   const std::string_view key = request.header("x-api-key");

@@ -22,7 +22,4 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options);
 /// Why not; nothing where it is let in.
 std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context);
 
-/// No connection, or no memory, is left for what is asked.
-ApiError server_busy(std::string message);
-
 }  // namespace reprise::protocol

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "protocol/http/prompt_merge.h"
+#include "protocol/http/refusals.h"
 #include "protocol/sse.h"
 #include "runtime/wait.h"
 
@@ -21,40 +22,6 @@ constexpr std::size_t kTailBytes = 512;  // of a prompt, to see what the templat
 std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-ApiError too_many_requests(std::uint32_t most) {
-  return {.status = 429,
-          .message = "the server is answering as many requests as it may: " + std::to_string(most),
-          .code = "too_many_requests",
-          .retry_after = std::chrono::seconds(1)};
-}
-
-/// More at once than there ever can be: trying again would not help.
-ApiError never_fits(std::uint64_t wanted, std::uint32_t most) {
-  return {.message = "n: this asks for " + std::to_string(wanted) +
-                     " replies at once, and there may be no more than " + std::to_string(most),
-          .code = "too_many",
-          .param = "n"};
-}
-
-ApiError over_limit(const OverLimit& over, const Tenant& tenant) {
-  ApiError error{.status = 429, .message = {}, .code = {}, .retry_after = over.retry_after};
-  if (over.of == OverLimit::Of::kRequests) {
-    error.message = "this key may have " + std::to_string(tenant.requests) + " requests answered at once";
-    error.code = "tenant_requests";
-  } else {
-    error.message = "this key may use " + std::to_string(tenant.tokens_per_minute) + " tokens a minute";
-    error.code = "tenant_tokens";
-  }
-  return error;
-}
-
-ApiError shutting_down() {
-  return {.status = 503,
-          .message = "the server is shutting down",
-          .code = "shutting_down",
-          .retry_after = std::chrono::seconds(5)};
 }
 
 // A key's own is what its requests have where they ask for none, and the highest that they get.

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
+#include "protocol/http/message.h"
+
 namespace reprise::protocol {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
-
-/// Whether they differ in nothing but the case of letters; `lower` has none in upper case.
-bool same_word(std::string_view text, std::string_view lower) {
-  return text.size() == lower.size() &&
-         std::equal(text.begin(), text.end(), lower.begin(), [](char a, char b) {
-           return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-         });
-}
 
 /// What stands behind the colon, less one space.
 std::string_view strict_value(std::string_view line, std::size_t colon) {
@@ -54,20 +48,20 @@ void HeadCheck::see_field(std::string_view line) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;  // the empty line
   const std::string_view name = line.substr(0, colon);
-  if (same_word(name, "transfer-encoding")) {
+  if (same_name(name, "transfer-encoding")) {
     if (has_coding_) problem_ = "there are several Transfer-Encoding headers";
     if (has_length_) problem_ = "there are both Transfer-Encoding and Content-Length";
     if (one_zero_) problem_ = "HTTP/1.0 has no Transfer-Encoding";
-    if (!same_word(strict_value(line, colon), "chunked")) {
+    if (!same_name(strict_value(line, colon), "chunked")) {
       problem_ = "the only Transfer-Encoding that is understood is 'chunked'";
     }
     has_coding_ = true;
-  } else if (same_word(name, "content-length")) {
+  } else if (same_name(name, "content-length")) {
     if (has_length_) problem_ = "there are several Content-Length headers";
     if (has_coding_) problem_ = "there are both Transfer-Encoding and Content-Length";
     if (!is_number(strict_value(line, colon))) problem_ = "Content-Length is not a number";
     has_length_ = true;
-  } else if (same_word(name, "host")) {
+  } else if (same_name(name, "host")) {
     if (has_host_) problem_ = "there are several Host headers";
     has_host_ = true;
   }

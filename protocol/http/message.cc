@@ -1,5 +1,6 @@
 #include "protocol/http/message.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -44,6 +45,13 @@ std::string_view reason_of(int status) {
 }
 
 }  // namespace
+
+bool same_name(std::string_view text, std::string_view lower) {
+  return text.size() == lower.size() &&
+         std::equal(text.begin(), text.end(), lower.begin(), [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+         });
+}
 
 std::string_view HttpRequest::header(std::string_view name) const {
   for (const auto& [key, value] : headers) {

@@ -15,6 +15,9 @@ namespace reprise::protocol {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+/// Whether they differ in nothing but the case of letters; `lower` has none in upper case.
+bool same_name(std::string_view text, std::string_view lower);
+
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // the target without query
