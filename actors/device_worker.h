@@ -21,6 +21,9 @@
 // snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
 // be used again in this process (gpu::DeviceLost) is told of besides.
 //
+// Failure: whatever else leaves a handler ends the actor. Its supervisor watches it and replaces it, as it does
+// with one that hangs.
+//
 // Threading: an actor on a thread of its own, which computes in its turns.
 
 #include <deque>

@@ -21,6 +21,9 @@
 // Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease
 // and the flight end with the guards that hold them.
 //
+// Failure: what a request throws on its way becomes its Failed. An exception in one of its small handlers ends
+// the actor, and its stream with it; the guards give back what it held either way.
+//
 // Threading: an actor on the pool, one for each request.
 
 #include <memory>
