@@ -85,7 +85,11 @@ Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
   publish_state(managed, ModelCard::State::kFailed, why);
   Task<void> dropping = drop(std::exchange(managed.arch, {}));
   co_await dropping;
+  auto asked_meanwhile = std::exchange(managed.waiting, {});
   end_load(managed, ServiceError{ServiceErrorCode::kUnavailable, why});
+  if (asked_meanwhile.empty()) co_return;
+  managed.waiting = std::move(asked_meanwhile);
+  begin_load(managed, managed.spec);
 }
 
 // -- a registry

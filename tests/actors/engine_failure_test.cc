@@ -75,7 +75,8 @@ TEST_P(FailureTest, ARegistryThatFailsTooOftenFailsItsModel) {
       << harness_.engine().health().detail;
   EXPECT_EQ(harness_.ask(prompt).error->code, ServiceErrorCode::kUnavailable);
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("state_used_bytes") == 0; }));
-  ASSERT_TRUE(harness_.engine().load({.name = "m", .path = model_path("qwen3_5_text")}, 60s).ok());
+  const auto loaded = harness_.engine().load({.name = "m", .path = model_path("qwen3_5_text")}, 60s);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_TRUE(ready());
   EXPECT_TRUE(harness_.ask(prompt).choices == good.choices) << "and can be loaded anew";
   expect_empty_after_unload();
