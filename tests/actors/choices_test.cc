@@ -27,6 +27,7 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
   }
   /// Bytes of a sequence of so many tokens.
   static std::uint64_t price(EngineHarness& harness, std::uint64_t tokens) {
+    EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 0; }));
     const double before = harness.figure("state_used_bytes");
     const double decoded = harness.figure("decode_tokens_total");
     protocol::GenerateRequest wish = EngineHarness::request(random_tokens(tokens, 4321), 4000);
@@ -96,7 +97,7 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   EngineHarness harness(wish);
   std::vector<runtime::StreamReader<protocol::Event>> crowd;
   for (std::uint32_t i = 0; i < 3; ++i) {
-    protocol::GenerateRequest request = several(random_tokens(60, 100 + i), 16, i, 40);
+    protocol::GenerateRequest request = several(random_tokens(60, 100 + i), 16, i, 150);
     request.id = "crowd";
     crowd.push_back(harness.engine().generate(std::move(request)));
   }
@@ -114,14 +115,13 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
   EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 8; }));
   protocol::GenerateRequest stranger = EngineHarness::request(random_tokens(50, 1), 5);
   stranger.id = "stranger";
-  const double before = harness.figure("decode_tokens_total");
   const Reply reply = harness.ask(std::move(stranger));
-  const double meanwhile = harness.figure("decode_tokens_total") - before;
+  // It waited for one choice to end and had its five steps; the crowd has hundreds more to decode.
+  const double crowd_runs = harness.figure("requests_running");
   EXPECT_FALSE(reply.error.has_value()) << reply.error->message;
   for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(crowd_tokens, 3U * 16 * 40);
-  // It waited for one of eight to end and had its five steps; the crowd had 1,920 tokens to decode.
-  EXPECT_LT(meanwhile, 8 * (40 + 10) + 200);
+  EXPECT_EQ(crowd_tokens, 3U * 16 * 150);
+  EXPECT_GT(crowd_runs, 0) << "it stood behind all of them";
   expect_nothing_held(harness);
 }
 
@@ -169,7 +169,7 @@ TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
   for (std::uint32_t i = 0; i < 12; ++i) greedy.push_back(ask_as("greedy", 0.2, i, 1000));
   EXPECT_TRUE(harness.eventually([&] { return harness.figure("requests_waiting") >= 4; }));
   EXPECT_LE(harness.figure("sequences"), 8);
-  EXPECT_GE(harness.figure("sequences"), 2);
+  EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") >= 2; }));
   // Also with the prompt of one that waits.
   const Reply other = read_all(ask_as("other", 0, 11, 5));
   EXPECT_FALSE(other.error.has_value()) << other.error->message;
