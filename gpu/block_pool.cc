@@ -1,15 +1,19 @@
 #include "gpu/block_pool.h"
 
+#include <utility>
+
 #include "traces/check.h"
 
 namespace reprise::gpu {
 
 BlockPool::BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemory& memory)
-    : block_bytes_(block_bytes), most_(most_blocks), memory_(memory) {}
+    : block_bytes_(block_bytes), most_(most_blocks), memory_(memory) {
+  chunks_.reserve(most_ / kChunk + 1);
+}
 
 BlockPool::~BlockPool() {
-  for (std::byte* address : addresses_) {
-    if (address != nullptr) memory_.give(address, block_bytes_);
+  for (BlockId block = 0; block < references_.size(); ++block) {
+    if (std::byte* address = data(block)) memory_.give(address, block_bytes_);
   }
 }
 
@@ -24,14 +28,16 @@ std::optional<BlockId> BlockPool::take() {
   std::byte* address = block_bytes_ == 0 ? nullptr : memory_.take(block_bytes_);
   if (address == nullptr && block_bytes_ != 0) return std::nullopt;
   if (cold_.empty()) {
+    const auto block = static_cast<BlockId>(references_.size());
+    if (block % kChunk == 0) chunks_.push_back(std::make_unique<std::byte*[]>(kChunk));
+    address_of(block) = address;
     references_.push_back(1);
-    addresses_.push_back(address);
-    return static_cast<BlockId>(references_.size() - 1);
+    return block;
   }
   const BlockId block = cold_.back();
   cold_.pop_back();
   references_[block] = 1;
-  addresses_[block] = address;
+  address_of(block) = address;
   return block;
 }
 
@@ -46,8 +52,7 @@ bool BlockPool::release(BlockId block) {
 std::size_t BlockPool::give_back() {
   const std::size_t bytes = free_.size() * block_bytes_;
   for (const BlockId block : free_) {
-    if (addresses_[block] != nullptr) memory_.give(addresses_[block], block_bytes_);
-    addresses_[block] = nullptr;
+    if (std::byte* address = std::exchange(address_of(block), nullptr)) memory_.give(address, block_bytes_);
     cold_.push_back(block);
   }
   free_.clear();

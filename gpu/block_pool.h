@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,19 +41,23 @@ class BlockPool {
   std::uint32_t references(BlockId block) const { return references_[block]; }
 
   /// Null for blocks of no bytes.
-  std::byte* data(BlockId block) const { return addresses_[block]; }
+  std::byte* data(BlockId block) const { return chunks_[block / kChunk][block % kChunk]; }
   std::size_t block_bytes() const { return block_bytes_; }
   std::size_t used() const { return references_.size() - free_.size() - cold_.size(); }
   std::size_t resident_bytes() const { return (references_.size() - cold_.size()) * block_bytes_; }
   std::size_t most() const { return most_; }
 
  private:
+  std::byte*& address_of(BlockId block) { return chunks_[block / kChunk][block % kChunk]; }
+
   const std::size_t block_bytes_;
   const std::size_t most_;
   BlockMemory& memory_;
   // Of blocks that were ever taken.
   std::vector<std::uint32_t> references_;
-  std::vector<std::byte*> addresses_;
+  // Addresses by block. A chunk stays where it is, and so does their table.
+  static constexpr std::size_t kChunk = 1024;
+  std::vector<std::unique_ptr<std::byte*[]>> chunks_;
   std::vector<BlockId> free_;  // with their memory
   std::vector<BlockId> cold_;  // without
 };

@@ -209,8 +209,13 @@ class Chat(unittest.TestCase):
         with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE) as chat:
             os.close(theirs)
             chat.communicate(b"Think.\n", timeout=120)
-        shown = os.read(ours, 65536)
-        os.close(ours)
+        shown = b""
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            try:
+                while piece := terminal.read(65536):
+                    shown += piece
+            except OSError:  # how a terminal ends whose other side is closed
+                pass
         self.assertRegex(shown, rb"(?s)^\x1b\[2m.+\x1b\[0m")
 
 

@@ -204,7 +204,7 @@ class Crowd : public runtime::Actor {
 
  private:
   runtime::Task<void> hand_in() {
-    std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", 200'000);
+    std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", 70'000);
     auto parsing = parsers_.parse(Route::kCompletion, std::move(body), runtime::CancelToken());
     const std::optional<ParsedBody> parsed = co_await parsing;
     const auto* error = parsed ? std::get_if<ApiError>(&*parsed) : nullptr;
