@@ -29,6 +29,11 @@ if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 
+# Sources that are compiled together are one to g++, which takes what stands in them for a header.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
+endif()
+
 # Optimised enough that a coroutine which hands over by tail call needs no stack; the runtime's own do not rely on it.
 add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Debug>>:-Og;-foptimize-sibling-calls>")
 
