@@ -136,8 +136,7 @@ void Engine::inject(protocol::InjectCrash crash) {
 
 // -- models
 
-protocol::Outcome<protocol::ModelCard, ServiceError> Engine::load(ModelSpec spec,
-                                                                  std::chrono::milliseconds timeout) {
+Outcome<protocol::ModelCard, ServiceError> Engine::load(ModelSpec spec, std::chrono::milliseconds timeout) {
   runtime::Result<LoadModel::Reply> loaded = supervisor_.ask_blocking(LoadModel{std::move(spec)}, timeout);
   if (loaded.ok()) return std::move(*loaded);
   return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};

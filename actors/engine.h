@@ -27,7 +27,7 @@
 
 #include "actors/bounded_count.h"
 #include "actors/model_supervisor.h"
-#include "actors/text_pool.h"
+#include "actors/request/text_pool.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -49,8 +49,8 @@ class Engine : public protocol::Service {
   protocol::Health health() const override;
   std::vector<protocol::Figure> figures() const override;
 
-  protocol::Outcome<protocol::ModelCard, protocol::ServiceError> load(ModelSpec spec,
-                                                                      std::chrono::milliseconds timeout);
+  Outcome<protocol::ModelCard, protocol::ServiceError> load(ModelSpec spec,
+                                                            std::chrono::milliseconds timeout);
   /// The same for an actor, which awaits it.
   runtime::Ask<LoadModel::Reply> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
   bool unload(const std::string& name, std::chrono::milliseconds timeout);

@@ -2,10 +2,10 @@
 
 #include "actors/model_supervisor.h"
 
-#include "actors/chat_template.h"
-#include "models/chat_template_source.h"
-#include "models/load_error.h"
-#include "models/tokenizer_load.h"
+#include "actors/request/chat_template.h"
+#include "models/files/load_error.h"
+#include "models/text/chat_template_source.h"
+#include "models/text/tokenizer_load.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {
@@ -178,11 +178,10 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
   if (!renderer.ok()) return log("model '" + managed.spec.name + "' has no chat: " + renderer.error());
   served.card.chat_template = *source;
   served.render = std::move(*renderer);
-  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<protocol::TokenList> {
-    protocol::ChatPrompt chat{.messages = protocol::Json::array(), .add_generation_prompt = false};
+  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
+    protocol::ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      chat.messages.push_back(
-          protocol::Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
+      chat.messages.push_back(Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
     }
     auto rendered = served.render(chat);
     if (!rendered.ok()) return std::nullopt;

@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "actors/model_directory.h"
-#include "actors/request_roll.h"
+#include "actors/request/request_roll.h"
 #include "actors/restart_log.h"
-#include "actors/step_watch.h"
+#include "actors/worker/step_watch.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
@@ -52,7 +52,7 @@ struct EngineOptions {
 };
 
 struct LoadModel {
-  using Reply = protocol::Outcome<protocol::ModelCard, protocol::ServiceError>;
+  using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;
   ModelSpec spec;
 };
 struct UnloadModel {

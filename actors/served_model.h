@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint_plan.h"
-#include "actors/device_worker.h"
-#include "actors/prefix_registry.h"
-#include "actors/prompt_shape.h"
-#include "models/config.h"
-#include "models/tokenizer.h"
-#include "protocol/outcome.h"
+#include "actors/cache/checkpoint_plan.h"
+#include "actors/cache/prefix_registry.h"
+#include "actors/request/prompt_shape.h"
+#include "actors/worker/device_worker.h"
+#include "base/outcome.h"
+#include "models/arch/config.h"
+#include "models/text/tokenizer.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -36,7 +36,7 @@ struct ServedModel {
   models::SamplingDefaults sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
   /// Null: no chat template.
-  std::function<protocol::Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;
+  std::function<Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;
   PromptShape shape;
   protocol::ArchLoaded arch;
   runtime::RefOf<DeviceWorker> worker;

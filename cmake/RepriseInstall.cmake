@@ -1,5 +1,5 @@
 # `cmake --install` gives a relocatable package with two components:
-#   runtime   reprise::runtime and reprise::traces, which need Threads and Boost's headers alone
+#   runtime   reprise::runtime, reprise::traces and reprise::base, which need Threads and Boost's headers alone
 #   engine    reprise::engine and what it is made of, which need what cmake/reprise-config.cmake.in looks for
 # Each is an export of its own, so that a host without the engine's packages can have the runtime.
 
@@ -8,14 +8,14 @@ include(CMakePackageConfigHelpers)
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
 set(include_dir "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
-install(TARGETS reprise_traces reprise_runtime EXPORT reprise-runtime)
-install(TARGETS reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
+install(TARGETS reprise_base reprise_traces reprise_runtime EXPORT reprise-runtime)
+install(TARGETS reprise_json reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
 foreach(component IN ITEMS runtime engine)
   install(EXPORT reprise-${component} FILE reprise-${component}-targets.cmake NAMESPACE reprise::
     DESTINATION "${config_dir}")
 endforeach()
 
-install(DIRECTORY traces runtime DESTINATION "${include_dir}" FILES_MATCHING PATTERN "*.h"
+install(DIRECTORY base traces runtime DESTINATION "${include_dir}" FILES_MATCHING PATTERN "*.h"
   PATTERN "examples" EXCLUDE)
 # Without what no header of the engine includes: the HTTP server, the template interpreter and the kernels.
 install(DIRECTORY gpu models protocol actors DESTINATION "${include_dir}" FILES_MATCHING PATTERN "*.h"

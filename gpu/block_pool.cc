@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::gpu {
 

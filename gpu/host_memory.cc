@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::gpu {
 namespace {

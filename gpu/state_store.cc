@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "base/check.h"
 #include "gpu/host_memory.h"
-#include "traces/check.h"
 
 namespace reprise::gpu {
 

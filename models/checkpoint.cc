@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "models/json.h"
-#include "models/load_error.h"
-#include "models/safetensors.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
+#include "models/files/safetensors.h"
 
 namespace reprise::models {
 namespace {
@@ -104,10 +104,10 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
         text_tensors(out.config_, traits), [](const TensorSpec& spec) { return spec.gguf_names; }, "blk.");
     return out;
   }
-  const Json config = Json::read(path / "config.json");
-  std::optional<Json> generation;
+  const JsonPlace config = JsonPlace::read(path / "config.json");
+  std::optional<JsonPlace> generation;
   if (std::filesystem::exists(path / "generation_config.json", ignored)) {
-    generation = Json::read(path / "generation_config.json");
+    generation = JsonPlace::read(path / "generation_config.json");
   }
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr);
   out.safetensors_ = open_safetensors_folder(path);

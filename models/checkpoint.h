@@ -26,10 +26,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/config.h"
-#include "models/gguf.h"
-#include "models/tensor_source.h"
-#include "models/tensor_table.h"
+#include "models/arch/config.h"
+#include "models/arch/tensor_table.h"
+#include "models/files/gguf.h"
+#include "models/files/tensor_source.h"
 
 namespace reprise::models {
 

@@ -1,12 +1,20 @@
 #pragma once
-// The compute settings as users write them.
+// What a model is computed with, and how users write it.
+//
+// Threading: plain values and pure functions.
 
 #include <stdexcept>
 #include <string>
 
-#include "models/step.h"
+#include "gpu/compute.h"
 
 namespace reprise::models {
+
+struct ComputeOptions {
+  gpu::Compute compute = gpu::Compute::kAuto;
+  gpu::KvType kv = gpu::KvType::kBF16;
+  gpu::Isa isa = gpu::best_isa();
+};
 
 /// what() names the setting and what it may be: "compute: 'f16' is not one of f32, auto".
 class SettingError : public std::runtime_error {

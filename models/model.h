@@ -17,13 +17,13 @@
 #include <span>
 #include <vector>
 
+#include "base/token.h"
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
 #include "models/checkpoint.h"
-#include "models/sampler.h"
-#include "models/state_layout.h"
-#include "models/step.h"
-#include "models/token_id.h"
+#include "models/compute_options.h"
+#include "models/layers/state_layout.h"
+#include "models/sampling/sampler.h"
 
 namespace reprise::models {
 

@@ -23,10 +23,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/outcome.h"
+#include "base/outcome.h"
+#include "base/token.h"
 #include "protocol/priority.h"
 #include "protocol/sampling.h"
-#include "protocol/tokens.h"
 #include "runtime/ref.h"
 #include "runtime/stream.h"
 
@@ -131,7 +131,7 @@ struct Opened {
   SequenceId sequence;
   std::uint64_t price_bytes = 0;
 };
-/// Answered when there is memory for it, in the order of actors/admission_order.h; idle ones only while
+/// Answered when there is memory for it, in the order of actors/worker/admission_order.h; idle ones only while
 /// nobody else waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;

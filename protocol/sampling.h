@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/tokens.h"
+#include "base/token.h"
 
 namespace reprise::protocol {
 

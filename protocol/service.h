@@ -21,11 +21,11 @@
 #include <variant>
 #include <vector>
 
+#include "base/json.h"
+#include "base/token.h"
 #include "protocol/cache_report.h"
-#include "protocol/json_value.h"
 #include "protocol/priority.h"
 #include "protocol/sampling.h"
-#include "protocol/tokens.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "runtime/system_core.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

@@ -2,7 +2,7 @@
 
 #include <concurrentqueue.h>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::runtime {
 

@@ -3,13 +3,13 @@
 #include <deque>
 #include <vector>
 
+#include "base/check.h"
 #include "runtime/actor_factory.h"
 #include "runtime/cell.h"
 #include "runtime/home.h"
 #include "runtime/message.h"
 #include "runtime/pool.h"
 #include "runtime/system_core.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

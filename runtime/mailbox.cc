@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "runtime/parked_send.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

@@ -10,9 +10,9 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "runtime/pool.h"
 #include "runtime/reply.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/outcome.h"
-#include "traces/check.h"
+#include "base/check.h"
+#include "base/outcome.h"
 
 namespace reprise::runtime {
 

@@ -29,9 +29,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "runtime/stream_side.h"
 #include "runtime/wait.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

@@ -1,7 +1,7 @@
 #include "runtime/stream_side.h"
 
+#include "base/check.h"
 #include "runtime/pool.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

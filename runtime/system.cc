@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/check.h"
 #include "runtime/thread_home.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

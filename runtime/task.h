@@ -28,9 +28,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/check.h"
 #include "runtime/activation.h"
 #include "runtime/pool.h"
-#include "traces/check.h"
 
 namespace reprise::runtime {
 

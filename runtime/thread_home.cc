@@ -1,7 +1,7 @@
 #include "runtime/thread_home.h"
 
+#include "base/check.h"
 #include "runtime/system_core.h"
-#include "traces/check.h"
 
 #if defined(__linux__)
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::runtime {
 

@@ -1,8 +1,8 @@
 // Which kernels this processor can run.
 
+#include "base/check.h"
 #include "gpu/compute.h"
 #include "gpu/cpu/tables.h"
-#include "traces/check.h"
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "base/check.h"
 #include "gpu/cuda/attention.h"
-#include "traces/check.h"
 
 namespace reprise::gpu::cuda {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "gpu/cuda/checked_copy.h"
 #include "gpu/cuda/error.h"
-#include "traces/check.h"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -2,9 +2,9 @@
 // the gated norm.
 #include <cmath>
 
+#include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
 #include "gpu/cuda/error.h"
-#include "traces/check.h"
 
 namespace reprise::gpu::cuda {
 namespace {

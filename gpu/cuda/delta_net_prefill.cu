@@ -3,11 +3,11 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
 #include "gpu/cuda/delta_net_chunks.cuh"
 #include "gpu/cuda/delta_net_scan.cuh"
 #include "gpu/cuda/error.h"
-#include "traces/check.h"
 
 namespace reprise::gpu::cuda {
 namespace {

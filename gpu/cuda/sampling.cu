@@ -1,9 +1,9 @@
 #include <cuda_runtime.h>
 
+#include "base/check.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/sampling.h"
 #include "gpu/cuda/sampling_row.cuh"
-#include "traces/check.h"
 
 namespace reprise::gpu::cuda {
 namespace {

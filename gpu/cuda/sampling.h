@@ -1,7 +1,7 @@
 #pragma once
-// The next tokens of a batch, chosen on the GPU: steps 1 to 9 of models/sampler.h for every row.
+// The next tokens of a batch, chosen on the GPU: steps 1 to 9 of models/sampling/sampler.h for every row.
 //
-// Weights have the bits of models/softmax.h. Their sums are integers: a weight w counts floor(w * 2^44), so
+// Weights have the bits of models/sampling/softmax.h. Their sums are integers: a weight w counts floor(w * 2^44), so
 // that the order of the additions does not matter, and a row's token depends on its logits and parameters
 // alone. Weights below 2^-44 of the best are left out; where the draw falls within about 1e-7 of the edge
 // between two tokens, the host's sampler, which adds doubles, may take the other one.
@@ -47,7 +47,7 @@ struct SampledToken {
   std::uint32_t health = 0;  // of the logits as they came, before adjustments
 };
 
-/// Of a number of [0, 1) that is a multiple of 2^-53 (models/noise.h).
+/// Of a number of [0, 1) that is a multiple of 2^-53 (models/sampling/noise.h).
 inline std::uint64_t fixed_uniform(double u) {
   return static_cast<std::uint64_t>(u * 0x1p53) << 11;
 }

@@ -125,7 +125,7 @@ __device__ inline void adjust(float* row, const LogitAdjustment* list, int count
   __syncthreads();
 }
 
-/// What a logit weighs. models/softmax.cc is the specification, to the bit.
+/// What a logit weighs. models/sampling/softmax.cc is the specification, to the bit.
 struct Weights {
   float best;
   float scale;

@@ -1,6 +1,6 @@
+#include "models/cpu/linear.h"
 #include "models/cuda/layers.h"
-#include "models/linear.h"
-#include "models/load_error.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 

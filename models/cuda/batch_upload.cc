@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::models::cuda {
 namespace {

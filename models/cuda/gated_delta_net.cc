@@ -1,6 +1,6 @@
+#include "models/cpu/delta_net_vectors.h"
 #include "models/cuda/layers.h"
-#include "models/delta_net_vectors.h"
-#include "models/load_error.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 

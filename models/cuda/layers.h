@@ -1,5 +1,5 @@
 #pragma once
-// What a decoder layer consists of on the GPU: the same parts as on the CPU (models/layers.h), each adding to
+// What a decoder layer consists of on the GPU: the same parts as on the CPU (models/cpu/layers.h), each adding to
 // the residual stream.
 //
 // A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply).
@@ -13,7 +13,7 @@
 #include "gpu/cuda/delta_net.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
-#include "models/layer_state.h"
+#include "models/layers/layer_state.h"
 
 namespace reprise::models::cuda {
 

@@ -4,11 +4,11 @@
 #include <bit>
 #include <numeric>
 
+#include "base/check.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
-#include "models/linear.h"
-#include "models/load_error.h"
-#include "traces/check.h"
+#include "models/cpu/linear.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include "models/cuda/step.h"
 
+#include "base/check.h"
 #include "gpu/cuda/rows.h"
-#include "traces/check.h"
 
 namespace reprise::models::cuda {
 

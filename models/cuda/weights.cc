@@ -3,8 +3,8 @@
 #include <new>
 
 #include "gpu/kernels.h"
-#include "models/linear.h"
-#include "models/load_error.h"
+#include "models/cpu/linear.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <iterator>
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 
 namespace reprise::protocol {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 
 namespace reprise::protocol {
 namespace {

@@ -13,7 +13,7 @@
 #include "protocol/http/metrics.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/http/waiting_list.h"
-#include "protocol/reply_format.h"
+#include "protocol/reply/reply_format.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "traces/check.h"
+#include "base/check.h"
 
 namespace reprise::protocol {
 

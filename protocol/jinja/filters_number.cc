@@ -1,13 +1,13 @@
 // Filters that make or take numbers.
 #include <cmath>
 
+#include "base/json_text.h"
 #include "protocol/jinja/error.h"
 #include "protocol/jinja/filters.h"
 #include "protocol/jinja/numbers.h"
 #include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"
 #include "protocol/jinja/workspace.h"
-#include "protocol/json_text.h"
 
 namespace reprise::protocol::jinja {
 namespace {

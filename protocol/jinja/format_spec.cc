@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/json_text.h"
 #include "protocol/jinja/error.h"
 #include "protocol/jinja/text.h"
 #include "protocol/jinja/unicode.h"
 #include "protocol/jinja/workspace.h"
-#include "protocol/json_text.h"
 
 namespace reprise::protocol::jinja {
 namespace {

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "protocol/jinja/arguments.h"
 #include "protocol/jinja/ast.h"
 #include "protocol/jinja/scope.h"
 #include "protocol/jinja/value.h"
 #include "protocol/jinja/workspace.h"
-#include "protocol/json_value.h"
 
 namespace reprise::protocol::jinja {
 

@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "base/json.h"
+#include "base/json_text.h"
 #include "protocol/jinja/value.h"
-#include "protocol/json_text.h"
-#include "protocol/json_value.h"
 
 namespace reprise::protocol::jinja {
 

@@ -18,10 +18,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
+#include "base/outcome.h"
 #include "protocol/jinja/error.h"
 #include "protocol/jinja/limits.h"
-#include "protocol/json_value.h"
-#include "protocol/outcome.h"
 
 namespace reprise::protocol::jinja {
 

@@ -1,8 +1,8 @@
 #include "protocol/jinja/text.h"
 
+#include "base/json_text.h"
 #include "protocol/jinja/unicode.h"
 #include "protocol/jinja/workspace.h"
-#include "protocol/json_text.h"
 
 namespace reprise::protocol::jinja {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/json_value.h"
+#include "base/json.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {

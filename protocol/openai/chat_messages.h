@@ -6,7 +6,7 @@
 //
 // Threading: pure functions. Both throw BadRequest.
 
-#include "protocol/json_value.h"
+#include "base/json.h"
 #include "protocol/openai/request_limits.h"
 
 namespace reprise::protocol {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/json_value.h"
+#include "base/json.h"
 
 namespace reprise::protocol {
 

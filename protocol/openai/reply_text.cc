@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 
 namespace reprise::protocol {
 namespace {

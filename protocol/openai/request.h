@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/outcome.h"
 #include "protocol/openai/api_error.h"
 #include "protocol/openai/request_limits.h"
-#include "protocol/outcome.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {

@@ -1,6 +1,6 @@
 #include "protocol/openai/stream_reply.h"
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 #include "protocol/sse.h"
 
 namespace reprise::protocol {

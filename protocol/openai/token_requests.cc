@@ -1,6 +1,6 @@
 #include "protocol/openai/token_requests.h"
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/fields.h"
 #include "protocol/openai/reply_text.h"

@@ -4,7 +4,7 @@
 //
 // Threading: a pure function.
 
-#include "protocol/json_value.h"
+#include "base/json.h"
 
 namespace reprise::protocol {
 

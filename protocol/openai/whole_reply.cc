@@ -1,6 +1,6 @@
 #include "protocol/openai/whole_reply.h"
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 
 namespace reprise::protocol {
 

@@ -10,8 +10,8 @@
 
 #include "protocol/openai/reply_text.h"
 #include "protocol/openai/request.h"
-#include "protocol/reply_message.h"
-#include "protocol/reply_parser.h"
+#include "protocol/reply/reply_message.h"
+#include "protocol/reply/reply_parser.h"
 
 namespace reprise::protocol {
 

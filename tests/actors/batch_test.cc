@@ -1,6 +1,6 @@
 // Batches: every rule by an example, and all of them on random sets.
 
-#include "actors/batch.h"
+#include "actors/worker/batch.h"
 
 #include <gtest/gtest.h>
 

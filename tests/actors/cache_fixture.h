@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "actors/prefix_cache.h"
+#include "actors/cache/prefix_cache.h"
 
 namespace reprise::actors {
 

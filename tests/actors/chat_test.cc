@@ -3,16 +3,15 @@
 
 #include <unistd.h>
 
-#include "actors/chat_template.h"
-#include "chat_model.h"
-#include "engine_harness.h"
-#include "models/tokenizer_load.h"
+#include "actors/request/chat_template.h"
+#include "models/text/tokenizer_load.h"
+#include "tests/actors/chat_model.h"
+#include "tests/actors/engine_harness.h"
 
 namespace reprise::actors {
 namespace {
 
 using protocol::ChatPrompt;
-using protocol::Json;
 
 Json message(const char* role, const std::string& content) {
   return Json{{"role", role}, {"content", content}};

@@ -1,6 +1,6 @@
 // Which places of a prompt are kept, and how message borders are found by tokens.
 
-#include "actors/checkpoint_plan.h"
+#include "actors/cache/checkpoint_plan.h"
 
 #include <gtest/gtest.h>
 

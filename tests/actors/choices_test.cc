@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "engine_harness.h"
+#include "tests/actors/engine_harness.h"
 
 namespace reprise::actors {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <future>
 
-#include "chat_model.h"
-#include "engine_harness.h"
+#include "tests/actors/chat_model.h"
+#include "tests/actors/engine_harness.h"
 
 namespace reprise::actors {
 namespace {

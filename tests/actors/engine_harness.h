@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 using protocol::CacheReport;
 using protocol::MissReason;
 using protocol::Origin;
-using protocol::TokenList;
 
 inline std::string model_path(const std::string& name) {
   return std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/" + name;
@@ -192,7 +191,7 @@ inline void expect_nothing_held(EngineHarness& harness) {
 inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   TokenList tokens(count);
-  for (auto& token : tokens) token = static_cast<protocol::TokenId>(3 + random() % 490);
+  for (auto& token : tokens) token = static_cast<TokenId>(3 + random() % 490);
   return tokens;
 }
 

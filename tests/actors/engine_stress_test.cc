@@ -4,7 +4,7 @@
 #include <future>
 
 #include "gpu/scarce_memory.h"
-#include "engine_harness.h"
+#include "tests/actors/engine_harness.h"
 
 namespace reprise::actors {
 namespace {

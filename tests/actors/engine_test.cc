@@ -1,6 +1,6 @@
 // The engine as its users see it: what is restored, and that it changes nothing.
 
-#include "engine_harness.h"
+#include "tests/actors/engine_harness.h"
 
 namespace reprise::actors {
 namespace {

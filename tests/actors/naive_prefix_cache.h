@@ -1,12 +1,12 @@
 #pragma once
-// The rules of actors/prefix_cache.h as plainly as they can be written: every known prefix is a key of a map,
+// The rules of actors/cache/prefix_cache.h as plainly as they can be written: every known prefix is a key of a map,
 // all questions are answered by looking at everything. Slow, and the judge of the real one.
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "actors/prefix_cache.h"
+#include "actors/cache/prefix_cache.h"
 
 namespace reprise::actors {
 

@@ -1,4 +1,4 @@
-#include "actors/prefix_tree.h"
+#include "actors/cache/prefix_tree.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace reprise::actors {
 namespace {
 
-using List = std::vector<protocol::TokenId>;
+using List = std::vector<TokenId>;
 using Node = PrefixTree::Node;
 using protocol::MissReason;
 

@@ -1,4 +1,4 @@
-#include "actors/step_watch.h"
+#include "actors/worker/step_watch.h"
 
 #include <gtest/gtest.h>
 

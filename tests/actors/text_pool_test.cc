@@ -1,13 +1,13 @@
 // Texts and templates that throw, hang and crowd: nobody but their own job suffers.
 
-#include "actors/text_pool.h"
+#include "actors/request/text_pool.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 #include <latch>
 
-#include "models/regex.h"
+#include "models/text/regex.h"
 
 namespace reprise::actors {
 namespace {
@@ -47,7 +47,7 @@ class TextPoolTest : public testing::Test {
 
   TextPoolTest() {
     auto model = std::make_shared<ServedModel>();
-    model->render = [this](const protocol::ChatPrompt& chat) -> protocol::Outcome<std::string, ServiceError> {
+    model->render = [this](const protocol::ChatPrompt& chat) -> Outcome<std::string, ServiceError> {
       if (chat.reply_opening == "throw") throw std::runtime_error("out of cheese");
       if (chat.reply_opening == "backtrack") throw models::RegexError("match limit exceeded");
       if (chat.reply_opening == "no memory") throw std::bad_alloc();

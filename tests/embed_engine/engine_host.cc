@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct Reply {
-  protocol::TokenList tokens;
+  TokenList tokens;
   protocol::CacheReport cache;
   bool complete = false;
 };
@@ -54,7 +54,7 @@ class Guest : public runtime::Actor {
     }
     std::printf("the model is loaded\n");
 
-    protocol::TokenList conversation;
+    TokenList conversation;
     for (int i = 0; i < 100; ++i) conversation.push_back(3 + i * 7 % 400);
     runtime::Task<Reply> first_turn = answer(conversation, /*cached=*/true);
     const Reply first = co_await first_turn;
@@ -77,7 +77,7 @@ class Guest : public runtime::Actor {
     co_return well;
   }
 
-  runtime::Task<Reply> answer(protocol::TokenList prompt, bool cached) {
+  runtime::Task<Reply> answer(TokenList prompt, bool cached) {
     protocol::GenerateRequest request{.prompt = std::move(prompt)};
     request.max_tokens = kReplyTokens;
     request.ignore_eos = true;
@@ -116,7 +116,8 @@ int main(int argc, char** argv) {
 
   runtime::System system({.workers = 2});
   auto engine = std::make_unique<actors::Engine>(
-      system, actors::EngineOptions{.worker = {.device_options = {.threads = 1}, .state_bytes = 64ULL << 20}});
+      system,
+      actors::EngineOptions{.worker = {.device_options = {.threads = 1}, .state_bytes = 64ULL << 20}});
   const runtime::HomePtr home = runtime::adopt_io_context(system, loop);
   const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(home)}, *engine);
   guest.tell(Talk{argv[1], [&](bool went_well) {

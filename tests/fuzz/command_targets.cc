@@ -1,7 +1,7 @@
 // What the program reads: the configuration of `reprise serve`, and the traces of `reprise replay`.
 #include <string>
 
-#include "models/load_error.h"
+#include "models/files/load_error.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
 #include "tools/reprise/serve_config.h"
@@ -28,7 +28,7 @@ void fuzz_trace(std::string_view input) {
   try {
     tools::TraceFile trace(scratch_file("trace.jsonl", input), kBlock);
     std::chrono::nanoseconds last{};
-    protocol::TokenList prompt;
+    TokenList prompt;
     while (const auto request = trace.next()) {
       REPRISE_CHECK(request->time >= last, "a request in the past");
       last = request->time;

@@ -1,19 +1,19 @@
 // config.json and generation_config.json: a configuration that was read describes a model that can be built.
 #include <cmath>
 
-#include "models/config.h"
-#include "models/config_finish.h"
-#include "models/json.h"
-#include "models/load_error.h"
-#include "models/tensor_table.h"
+#include "base/check.h"
+#include "models/arch/config.h"
+#include "models/arch/config_finish.h"
+#include "models/arch/tensor_table.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
 #include "tests/fuzz/targets.h"
 #include "tests/models/tiny_model.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {
 
-using models::Json;
+using models::JsonPlace;
 using models::ModelConfig;
 
 void check_attention(const models::AttentionConfig& attention) {

@@ -1,12 +1,12 @@
 // GGUF: header, metadata and tensors; the checkpoint and the tokenizer that they make.
-#include "models/gguf.h"
-#include "models/load_error.h"
-#include "models/regex.h"
-#include "models/tokenizer.h"
-#include "models/tokenizer_gguf.h"
+#include "models/files/gguf.h"
+#include "models/files/load_error.h"
+#include "models/text/regex.h"
+#include "models/text/tokenizer.h"
+#include "models/text/tokenizer_gguf.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
-#include "tests/models/loader_invariants.h"
+#include "tests/models/files/loader_invariants.h"
 
 namespace reprise::fuzz {
 
@@ -30,7 +30,7 @@ void fuzz_gguf_tokenizer(std::string_view input) {
     const models::Gguf gguf = models::Gguf::open(file);
     const models::Tokenizer tokenizer(models::spec_of_gguf(gguf.metadata()));
     const auto ids = tokenizer.encode(input.substr(0, 256));
-    for (const models::TokenId id : ids) {
+    for (const TokenId id : ids) {
       REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < tokenizer.vocab_size(), "an id that is none");
     }
     static_cast<void>(tokenizer.decode(ids));

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "protocol/http/key_ring.h"
 #include "protocol/http/request_reader.h"
 #include "protocol/http/routes.h"
 #include "tests/fuzz/cuts.h"
 #include "tests/fuzz/targets.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {

@@ -2,14 +2,14 @@
 // a template.
 #include <string>
 
-#include "models/chat_template_source.h"
-#include "models/load_error.h"
+#include "base/check.h"
+#include "models/files/load_error.h"
+#include "models/text/chat_template_source.h"
 #include "protocol/jinja/template.h"
-#include "protocol/reply_message.h"
+#include "protocol/reply/reply_message.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
 #include "tests/protocol/jinja/samples.h"
-#include "traces/check.h"
 
 // Made from models/builtin/chat_template.jinja.
 extern const std::string_view kBuiltinChatTemplate;
@@ -17,7 +17,6 @@ extern const std::string_view kBuiltinChatTemplate;
 namespace reprise::fuzz {
 namespace {
 
-using protocol::Json;
 using protocol::jinja::RenderOptions;
 using protocol::jinja::Template;
 

@@ -2,12 +2,12 @@
 #include <cmath>
 #include <string>
 
-#include "models/json.h"
-#include "models/load_error.h"
-#include "protocol/json_diagnosis.h"
-#include "protocol/json_value.h"
+#include "base/check.h"
+#include "base/json.h"
+#include "base/json_diagnosis.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
 #include "tests/fuzz/targets.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {
@@ -15,16 +15,16 @@ namespace {
 constexpr std::size_t kDepth = 64;
 
 /// Whether two values are the same, also where they hold what no JSON number can say.
-bool same(const protocol::Json& a, const models::Json& b) {
-  using Kind = models::Json::Kind;
+bool same(const Json& a, const models::JsonPlace& b) {
+  using Kind = models::JsonPlace::Kind;
   switch (b.kind()) {
     case Kind::kNull:
       return a.is_null();
-    case Kind::kBoolean:
+    case Kind::kBool:
       return a.is_bool() && a.as_bool() == b.boolean();
-    case Kind::kInteger:
+    case Kind::kInt:
       return a.is_int() && a.as_int() == b.integer();
-    case Kind::kNumber:
+    case Kind::kDouble:
       return a.is_double() && a.as_double() == b.number();
     case Kind::kString:
       return a.is_string() && a.as_string() == b.text();
@@ -45,22 +45,22 @@ bool same(const protocol::Json& a, const models::Json& b) {
   return false;
 }
 
-void expect_read_again(const protocol::Json& value, const protocol::JsonStyle& style) {
+void expect_read_again(const Json& value, const JsonStyle& style) {
   const std::string text = value.dump(style);
-  const auto again = protocol::Json::parse(text, {.depth = kDepth});
+  const auto again = Json::parse(text, {.depth = kDepth});
   REPRISE_CHECK(again.ok(), "what was written cannot be read");
   REPRISE_CHECK(style.sort_keys || *again == value, "what was written reads as another value");
   REPRISE_CHECK(again->dump(style) == text, "what was written is written in another way");
 }
 
-void walk(const models::Json& value) {
-  using Kind = models::Json::Kind;
+void walk(const models::JsonPlace& value) {
+  using Kind = models::JsonPlace::Kind;
   REPRISE_CHECK(!value.file().empty(), "a value without its file");
   if (value.is(Kind::kArray)) {
     for (std::size_t i = 0; i < value.size(); ++i) walk(value.at(i));
   } else if (value.is(Kind::kObject)) {
     for (std::size_t i = 0; i < value.size(); ++i) {
-      const models::Json member = value.value_at(i);
+      const models::JsonPlace member = value.value_at(i);
       const auto found = value.find(value.key_at(i));
       REPRISE_CHECK(found.has_value() != member.is(Kind::kNull), "a member that cannot be found");
       REPRISE_CHECK(!found || found->kind() == member.kind(), "a member that is found as another");
@@ -72,8 +72,8 @@ void walk(const models::Json& value) {
 }  // namespace
 
 void fuzz_json(std::string_view input) {
-  const auto value = protocol::Json::parse(input, {.depth = kDepth});
-  const protocol::JsonFault fault = protocol::diagnose_json(input, {.depth = kDepth});
+  const auto value = Json::parse(input, {.depth = kDepth});
+  const JsonFault fault = diagnose_json(input, {.depth = kDepth});
   REPRISE_CHECK(fault.offset <= input.size(), "a fault behind the text");
   if (!value.ok()) {
     REPRISE_CHECK(!value.error().message.empty(), "a refusal without a reason");
@@ -82,11 +82,11 @@ void fuzz_json(std::string_view input) {
   }
   REPRISE_CHECK(fault.reason.empty(), "the reader takes what the diagnosis refuses");
   expect_read_again(*value, {});
-  expect_read_again(*value, protocol::JsonStyle::python());
+  expect_read_again(*value, JsonStyle::python());
   expect_read_again(*value, {.indent = "  ", .ensure_ascii = true});
   expect_read_again(*value, {.sort_keys = true});
   try {
-    const models::Json other = models::Json::parse(input, "fuzz.json", {.depth = kDepth});
+    const models::JsonPlace other = models::JsonPlace::parse(input, "fuzz.json", {.depth = kDepth});
     REPRISE_CHECK(same(*value, other), "the two readers of JSON disagree");
   } catch (const models::LoadError&) {  // a key that comes twice
   }
@@ -94,7 +94,7 @@ void fuzz_json(std::string_view input) {
 
 void fuzz_model_json(std::string_view input) {
   try {
-    walk(models::Json::parse(input, "fuzz.json"));
+    walk(models::JsonPlace::parse(input, "fuzz.json"));
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.reason().empty(), "a refusal without a reason");
   }

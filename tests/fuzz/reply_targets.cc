@@ -1,13 +1,13 @@
 // What models write: reasoning and calls in the formats of every family, with the marks cut at every byte.
 #include <string>
 
-#include "protocol/reply_format.h"
-#include "protocol/reply_message.h"
-#include "protocol/reply_parser.h"
+#include "base/check.h"
+#include "protocol/reply/reply_format.h"
+#include "protocol/reply/reply_message.h"
+#include "protocol/reply/reply_parser.h"
 #include "tests/fuzz/cuts.h"
 #include "tests/fuzz/targets.h"
 #include "tests/protocol/reply_samples.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {

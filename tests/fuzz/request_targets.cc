@@ -2,10 +2,10 @@
 #include <cmath>
 #include <string>
 
+#include "base/check.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/token_requests.h"
 #include "tests/fuzz/targets.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {

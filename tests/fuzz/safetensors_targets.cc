@@ -1,10 +1,10 @@
 // Safetensors: one file, and an index over two shards that are always there.
-#include "models/safetensors.h"
+#include "models/files/safetensors.h"
 
-#include "models/load_error.h"
+#include "models/files/load_error.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
-#include "tests/models/loader_invariants.h"
+#include "tests/models/files/loader_invariants.h"
 
 namespace reprise::fuzz {
 namespace {

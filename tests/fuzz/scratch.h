@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "tests/models/checkpoint_files.h"
-#include "traces/check.h"
+#include "base/check.h"
+#include "tests/models/files/checkpoint_files.h"
 
 namespace reprise::fuzz {
 

@@ -1,21 +1,21 @@
 // tokenizer.json, the regular expressions in it, and the patterns that are scanned by hand. An input is a
 // file or a pattern, a zero byte, and the text to encode; without the zero byte it is both.
-#include "models/tokenizer.h"
+#include "models/text/tokenizer.h"
 
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "models/json.h"
-#include "models/load_error.h"
-#include "models/regex.h"
-#include "models/regex_syntax.h"
-#include "models/text_stream.h"
-#include "models/tokenizer_json.h"
-#include "models/utf8.h"
-#include "models/word_scanner.h"
+#include "base/check.h"
+#include "base/utf8.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
+#include "models/text/regex.h"
+#include "models/text/regex_syntax.h"
+#include "models/text/text_stream.h"
+#include "models/text/tokenizer_json.h"
+#include "models/text/word_scanner.h"
 #include "tests/fuzz/targets.h"
-#include "traces/check.h"
 
 namespace reprise::fuzz {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdio>
 
-#include "delta_net_inputs.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
+#include "tests/gpu/delta_net_inputs.h"
 
 namespace reprise::gpu::test {
 namespace {

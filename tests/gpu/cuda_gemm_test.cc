@@ -7,7 +7,7 @@
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
-#include "kernel_inputs.h"
+#include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// Sampling on the GPU against models/sampler.h. Without a GPU all of it is skipped.
+// Sampling on the GPU against models/sampling/sampler.h. Without a GPU all of it is skipped.
 //
 // The two add weights differently, so where the draw or the end of top_p falls within a hair of the edge
 // between two tokens, either may be right.
@@ -15,9 +15,9 @@
 #include <random>
 
 #include "gpu/devices.h"
-#include "models/noise.h"
-#include "models/sampler.h"
-#include "models/softmax.h"
+#include "models/sampling/noise.h"
+#include "models/sampling/sampler.h"
+#include "models/sampling/softmax.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -298,7 +298,7 @@ TEST_F(CudaSamplingTest, AdjustsBeforeItChooses) {
       params.presence_penalty = 0.5;
       params.frequency_penalty = 0.25;
       params.seed = seed;
-      constexpr models::TokenId kBest = 2000;
+      constexpr TokenId kBest = 2000;
       std::vector<float> logits = bell(kVocab, 3, static_cast<std::uint32_t>(seed));
       logits[kBest] = 20;
       std::vector<LogitAdjustment> list = {{.token = 1}};  // another row's
@@ -309,7 +309,7 @@ TEST_F(CudaSamplingTest, AdjustsBeforeItChooses) {
       Sampler sampler(params, kVocab);
       std::vector<int> outputs(kVocab);
       for (int i = 0; i < 50; ++i) {
-        const auto token = static_cast<models::TokenId>(10 + random() % 40);
+        const auto token = static_cast<TokenId>(10 + random() % 40);
         sampler.accept(token, models::TokenOrigin::kOutput);
         ++outputs[static_cast<std::size_t>(token)];
       }

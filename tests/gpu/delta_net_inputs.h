@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/cuda/delta_net.h"
-#include "kernel_inputs.h"
+#include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
 
@@ -104,7 +104,7 @@ struct DeltaNetResult {
   std::vector<float> history;
 };
 
-/// As models/gated_delta_net.cc composes it. `rounded`: q, k and v to bf16 before the delta rule, where the
+/// As models/cpu/gated_delta_net.cc composes it. `rounded`: q, k and v to bf16 before the delta rule, where the
 /// GPU's prefill rounds them.
 inline DeltaNetResult delta_net_on_cpu(const DeltaNetLayer& layer, const DeltaNetRows& input, bool rounded) {
   const auto to_size = [](int n) { return static_cast<std::size_t>(n); };

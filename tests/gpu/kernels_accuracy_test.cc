@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernel_inputs.h"
+#include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
 namespace {

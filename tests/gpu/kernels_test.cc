@@ -3,7 +3,7 @@
 
 #include "gpu/kernels.h"
 
-#include "kernel_inputs.h"
+#include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
 namespace {

@@ -2,8 +2,8 @@
 // random operations against a model that copies everything.
 
 #include "gpu/state_store.h"
-#include "gpu/snapshot_group.h"
 #include "gpu/scarce_memory.h"
+#include "gpu/snapshot_group.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "models/chat_template_source.h"
-#include "models/json.h"
+#include "models/files/json_place.h"
 #include "models/model.h"
-#include "models/tokenizer_load.h"
-#include "oracle.h"
+#include "models/text/chat_template_source.h"
+#include "models/text/tokenizer_load.h"
+#include "tests/models/oracle.h"
 
 namespace reprise::models {
 namespace {
@@ -22,14 +22,14 @@ TEST(BuiltinModel, SaysWhatTheReferenceSays) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       Model::load(kFolder, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads);
-  const Json cases = Json::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
+  const JsonPlace cases = JsonPlace::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
   ASSERT_EQ(cases.size(), 50U);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 1});
   std::size_t steps = 0;
   std::size_t ties = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::vector<TokenId> greedy = token_ids(cases.at(i).at("greedy"));
-    const Json margins = cases.at(i).at("margin");
+    const JsonPlace margins = cases.at(i).at("margin");
     std::vector<TokenId> tokens = token_ids(cases.at(i).at("prompt"));
     std::optional<gpu::Sequence> sequence = store.open();
     ASSERT_TRUE(sequence->reserve(tokens.size() + greedy.size()));

@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "expect_error.h"
 #include "models/checkpoint.h"
-#include "oracle_folder.h"
-#include "tensor_values.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/files/tensor_values.h"
+#include "tests/models/oracle_folder.h"
 
 namespace reprise::models {
 namespace {

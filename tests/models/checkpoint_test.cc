@@ -1,9 +1,9 @@
 #include "models/checkpoint.h"
 
-#include "expect_error.h"
-#include "models/gguf_layout.h"
-#include "tensor_values.h"
-#include "tiny_model.h"
+#include "models/files/gguf_layout.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/files/tensor_values.h"
+#include "tests/models/tiny_model.h"
 
 namespace reprise::models {
 namespace {

@@ -1,8 +1,8 @@
-#include "expect_error.h"
-#include "models/config.h"
-#include "models/gguf.h"
-#include "models/json.h"
-#include "tiny_model.h"
+#include "models/arch/config.h"
+#include "models/files/gguf.h"
+#include "models/files/json_place.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/tiny_model.h"
 
 namespace reprise::models {
 namespace {
@@ -12,7 +12,7 @@ using test::TempDir;
 using test::TinyModel;
 
 ModelConfig from_hf(const std::string& text) {
-  return ModelConfig::from_hf(Json::parse(text, "config.json"));
+  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
 }
 
 class ConfigGguf : public testing::Test {

@@ -1,10 +1,10 @@
-#include "models/config.h"
+#include "models/arch/config.h"
 
 #include <cmath>
 
-#include "expect_error.h"
-#include "models/json.h"
-#include "tiny_model.h"
+#include "models/files/json_place.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/tiny_model.h"
 
 namespace reprise::models {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using test::TinyModel;
 
 ModelConfig from_hf(const std::string& text) {
-  return ModelConfig::from_hf(Json::parse(text, "config.json"));
+  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -201,9 +201,9 @@ TEST(ConfigHf, RefusesValuesOutOfRange) {
 }
 
 TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
-  const Json config =
-      Json::parse(replaced(llama(), "{", "{\"bos_token_id\":1,\"pad_token_id\":-1,"), "config.json");
-  const Json generation = Json::parse(
+  const JsonPlace config =
+      JsonPlace::parse(replaced(llama(), "{", "{\"bos_token_id\":1,\"pad_token_id\":-1,"), "config.json");
+  const JsonPlace generation = JsonPlace::parse(
       R"({"eos_token_id": [5, 6], "do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "pad_token_id": 99})",
       "g.json");
   const ModelConfig c = ModelConfig::from_hf(config, &generation);
@@ -215,9 +215,9 @@ TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
   EXPECT_EQ(c.sampling.top_k, 20);
   EXPECT_EQ(c.sampling.top_p, 0.95);
   EXPECT_FALSE(c.sampling.min_p.has_value());
-  const Json bad = Json::parse(R"({"temperature": -1})", "g.json");
+  const JsonPlace bad = JsonPlace::parse(R"({"temperature": -1})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &bad), "g.json: temperature: is out of range");
-  const Json wrong = Json::parse(R"({"top_k": "many"})", "g.json");
+  const JsonPlace wrong = JsonPlace::parse(R"({"top_k": "many"})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &wrong), "g.json: top_k: expected an integer");
 }
 

@@ -2,7 +2,7 @@
 // for bit. Compared by memcmp with a cold run in one slice. Prefill slices begin on the grid, so what was
 // computed up to a cut goes on from the last place of the grid before it. Without a GPU all of it is skipped.
 
-#include "cuda_fixture.h"
+#include "tests/models/cuda_fixture.h"
 
 namespace reprise::models {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cuda_fixture.h"
-#include "oracle.h"
+#include "tests/models/cuda_fixture.h"
+#include "tests/models/oracle.h"
 
 namespace reprise::models {
 namespace {
@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::Values("qwen3_5", "qwen3
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
   ModelRig rig(model_folder("builtin"), "cuda:0", {});
-  const Json cases = Json::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
+  const JsonPlace cases = JsonPlace::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
   Parity parity{.tolerance = tolerance_for("builtin")};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
@@ -239,7 +239,7 @@ TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
                    .greedy = token_ids(cases.at(i).at("greedy")),
                    .margin = {},
                    .last = {}};
-    const Json margins = cases.at(i).at("margin");
+    const JsonPlace margins = cases.at(i).at("margin");
     for (std::size_t k = 0; k < margins.size(); ++k) one.margin.push_back(margins.at(k).number());
     ASSERT_NO_FATAL_FAILURE(follow(rig, one, parity));
   }

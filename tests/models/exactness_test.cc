@@ -7,7 +7,7 @@
 #include <random>
 
 #include "models/model.h"
-#include "oracle.h"
+#include "tests/models/oracle.h"
 
 namespace reprise::models {
 namespace {

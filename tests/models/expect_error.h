@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/load_error.h"
+#include "models/files/load_error.h"
 
 namespace reprise::models::test {
 

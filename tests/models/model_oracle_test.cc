@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "models/model.h"
-#include "oracle.h"
+#include "tests/models/oracle.h"
 
 namespace reprise::models {
 namespace {
@@ -89,7 +89,7 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       Model::load(folder / "stories260K.gguf", {.compute = Compute::kF32, .kv = KvType::kF32}, threads);
-  const Json cases = Json::read(folder / "cases.json").at("cases");
+  const JsonPlace cases = JsonPlace::read(folder / "cases.json").at("cases");
   std::size_t ties = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::vector<TokenId> greedy = token_ids(cases.at(i).at("greedy"));

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint_files.h"
+#include "tests/models/files/checkpoint_files.h"
 
 namespace reprise::models::test {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "http_client.h"
-#include "protocol/json_value.h"
+#include "base/json.h"
+#include "tests/protocol/http_client.h"
 
 namespace reprise::protocol {
 

@@ -1,4 +1,4 @@
-#include "fake_service.h"
+#include "tests/protocol/fake_service.h"
 
 #include <algorithm>
 
@@ -38,8 +38,8 @@ Usage usage_of(std::uint32_t completion_tokens) {
 }
 
 SharedTokens tokens_of(const GenerateRequest& request) {
-  if (const auto* tokens = std::get_if<TokenList>(&request.prompt)) return share(*tokens);
-  return share(TokenList(kPromptTokens, 7));
+  if (const auto* tokens = std::get_if<TokenList>(&request.prompt)) return share_tokens(*tokens);
+  return share_tokens(TokenList(kPromptTokens, 7));
 }
 
 ScriptStep failure(ServiceErrorCode code, std::string message) {

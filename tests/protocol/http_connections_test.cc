@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "answers.h"
-#include "served.h"
+#include "tests/protocol/answers.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "served.h"
+#include "tests/protocol/served.h"
 
 int main(int argc, char** argv) {
   using namespace reprise::protocol;

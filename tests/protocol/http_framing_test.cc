@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "answers.h"
 #include "protocol/http/head_check.h"
-#include "served.h"
+#include "tests/protocol/answers.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -8,7 +8,7 @@
 #include "protocol/http/request_reader.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/token_requests.h"
-#include "served.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

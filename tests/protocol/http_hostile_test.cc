@@ -11,9 +11,9 @@
 #include <future>
 #include <thread>
 
-#include "colliding_keys.h"
 #include "protocol/http/body_parser.h"
-#include "served.h"
+#include "tests/base/colliding_keys.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/json_value.h"
-#include "served.h"
+#include "base/json.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "answers.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/http/token_account.h"
-#include "served.h"
+#include "tests/protocol/answers.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "answers.h"
 #include "protocol/http/key_ring.h"
-#include "served.h"
+#include "tests/protocol/answers.h"
+#include "tests/protocol/served.h"
 
 namespace reprise::protocol {
 namespace {

@@ -49,7 +49,7 @@ Both reply_to(const std::vector<std::string>& texts, ReplyOptions options,
   StreamReply streamed(kHead, options, format, parser);
   WholeReply whole(kHead, options, format, parser);
   std::string out;
-  const Started started{.cache = {}, .prompt_tail = "assistant\n", .prompt = share({8, 9})};
+  const Started started{.cache = {}, .prompt_tail = "assistant\n", .prompt = share_tokens({8, 9})};
   streamed.started(started, out);
   whole.started(started);
   TokenId id = 0;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "protocol/reply_message.h"
-#include "protocol/reply_parser.h"
-#include "reply_samples.h"
+#include "protocol/reply/reply_message.h"
+#include "protocol/reply/reply_parser.h"
+#include "tests/protocol/reply_samples.h"
 
 namespace reprise::protocol::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "protocol/reply_format.h"
+#include "protocol/reply/reply_format.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <map>
 #include <sstream>
 
-#include "../models/oracle_folder.h"
-#include "protocol/reply_message.h"
-#include "reply_samples.h"
+#include "protocol/reply/reply_message.h"
+#include "tests/models/oracle_folder.h"
+#include "tests/protocol/reply_samples.h"
 
 namespace reprise::protocol::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "protocol/reply_message.h"
+#include "protocol/reply/reply_message.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "protocol/reply_parser.h"
+#include "protocol/reply/reply_parser.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "reply_samples.h"
+#include "tests/protocol/reply_samples.h"
 
 namespace reprise::protocol::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "reply_samples.h"
+#include "tests/protocol/reply_samples.h"
 
 namespace reprise::protocol::test {
 

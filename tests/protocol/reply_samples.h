@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/reply_parser.h"
+#include "protocol/reply/reply_parser.h"
 
 namespace reprise::protocol::test {
 

@@ -5,11 +5,11 @@
 #include <functional>
 #include <thread>
 
-#include "fake_service.h"
-#include "http_client.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
 #include "runtime/system.h"
+#include "tests/protocol/fake_service.h"
+#include "tests/protocol/http_client.h"
 
 namespace reprise::protocol {
 

@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "probe.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

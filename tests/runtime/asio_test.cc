@@ -10,8 +10,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 
-#include "probe.h"
 #include "runtime/asio_home.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "runtime/mailbox.h"
 
-#include "probe.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

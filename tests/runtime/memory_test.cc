@@ -4,8 +4,8 @@
 #include <fstream>
 #include <random>
 
-#include "probe.h"
 #include "runtime/pool.h"
+#include "tests/runtime/probe.h"
 #include "tests/sanitized.h"
 
 namespace reprise::runtime {

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "probe.h"
 #include "runtime/asio_home.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "probe.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "probe.h"
+#include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
 namespace {

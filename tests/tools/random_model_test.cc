@@ -6,8 +6,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "models/json.h"
-#include "models/load_error.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
 #include "models/model.h"
 #include "tools/random_model/write.h"
 
@@ -44,8 +44,8 @@ TEST_P(TinyShape, LoadsAndRuns) {
   gpu::StateStore store(model->state().sizes(), {.pages = 8, .slots = 1});
   std::optional<gpu::Sequence> sequence = store.open();
   ASSERT_TRUE(sequence.has_value() && sequence->reserve(200));
-  std::vector<models::TokenId> tokens(200);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<models::TokenId>(i * 7919 % 512);
+  std::vector<TokenId> tokens(200);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7919 % 512);
   const models::Slice slice{.sequence = &*sequence, .tokens = tokens, .logits = models::Slice::Logits::kAll};
   const std::span<const float> logits = model->forward({&slice, 1});
   ASSERT_EQ(logits.size(), 200U * 512U);
@@ -75,7 +75,7 @@ TEST(RandomModel, IsAFunctionOfTheSeed) {
 TEST(RandomModel, EveryNamedShapeIsAModel) {
   for (const NamedShape& named : named_shapes()) {
     EXPECT_NO_THROW(
-        models::ModelConfig::from_hf(models::Json::parse(config_json(named.shape), "config.json")))
+        models::ModelConfig::from_hf(models::JsonPlace::parse(config_json(named.shape), "config.json")))
         << named.name;
   }
 }

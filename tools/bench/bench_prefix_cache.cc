@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/prefix_cache.h"
+#include "actors/cache/prefix_cache.h"
 
 namespace {
 
 using namespace reprise::actors;
-using reprise::protocol::TokenList;
+using reprise::TokenList;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPerConversation = 10;

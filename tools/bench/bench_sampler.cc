@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "models/sampler.h"
+#include "models/sampling/sampler.h"
 
 namespace {
 

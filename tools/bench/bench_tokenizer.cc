@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "models/text_stream.h"
-#include "models/tokenizer_load.h"
+#include "models/text/text_stream.h"
+#include "models/text/tokenizer_load.h"
 
 namespace {
 
+using reprise::TokenId;
 using reprise::models::TextStream;
-using reprise::models::TokenId;
 using reprise::models::Tokenizer;
 using Clock = std::chrono::steady_clock;
 

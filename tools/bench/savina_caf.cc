@@ -1,5 +1,5 @@
 // CAF: the benchmarks between two actors or around a ring, latency, memory, and the program's entry.
-#include "savina_caf.h"
+#include "tools/bench/savina_caf.h"
 
 #include <chrono>
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <caf/all.hpp>
 #include <utility>
 
-#include "savina.h"
+#include "tools/bench/savina.h"
 
 namespace reprise::bench {
 

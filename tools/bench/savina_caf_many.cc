@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "savina_caf.h"
+#include "tools/bench/savina_caf.h"
 
 namespace reprise::bench {
 namespace {

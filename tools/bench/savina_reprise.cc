@@ -2,8 +2,8 @@
 
 #include <thread>
 
-#include "savina_reprise_few.h"
-#include "savina_reprise_many.h"
+#include "tools/bench/savina_reprise_few.h"
+#include "tools/bench/savina_reprise_many.h"
 
 namespace reprise::bench {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // Benchmarks of two actors, of a ring and of idle ones on the Reprise runtime; see savina_reprise.cc.
 
-#include "savina_reprise_placement.h"
+#include "tools/bench/savina_reprise_placement.h"
 
 namespace reprise::bench {
 

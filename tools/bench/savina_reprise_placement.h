@@ -7,7 +7,7 @@
 // crossing threads.
 
 #include "runtime/system.h"
-#include "savina.h"
+#include "tools/bench/savina.h"
 
 namespace reprise::bench {
 

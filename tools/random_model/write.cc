@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "models/config.h"
-#include "models/json.h"
-#include "models/tensor_table.h"
+#include "models/arch/config.h"
+#include "models/arch/tensor_table.h"
+#include "models/files/json_place.h"
 
 namespace reprise::tools {
 namespace {
@@ -168,7 +168,7 @@ void write_tensor(NewFile& file, const TensorSpec& spec, const ModelConfig& conf
 std::uint64_t write_random_model(const RandomShape& shape, std::uint64_t seed,
                                  const std::filesystem::path& folder) {
   const std::string text = config_json(shape);
-  const ModelConfig config = ModelConfig::from_hf(models::Json::parse(text, "config.json"));
+  const ModelConfig config = ModelConfig::from_hf(models::JsonPlace::parse(text, "config.json"));
   const std::vector<TensorSpec> specs = models::text_tensors(config);
   std::filesystem::create_directories(folder);
 

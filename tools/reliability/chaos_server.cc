@@ -33,7 +33,6 @@ namespace reprise::tools {
 namespace {
 
 using namespace std::chrono_literals;
-using protocol::Json;
 
 std::size_t open_descriptors() {
   std::size_t count = 0;

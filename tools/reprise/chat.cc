@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "actors/engine.h"
-#include "models/utf8.h"
-#include "protocol/reply_message.h"
+#include "base/utf8.h"
+#include "protocol/reply/reply_message.h"
 #include "tools/reprise/chat_history.h"
 #include "tools/reprise/chat_input.h"
 #include "tools/reprise/reply_printer.h"
@@ -116,7 +116,7 @@ int Chat::run() {
       failed_ = true;
       continue;
     }
-    if (const std::size_t valid = models::valid_utf8_prefix(line); valid < line.size()) {
+    if (const std::size_t valid = valid_utf8_prefix(line); valid < line.size()) {
       std::fprintf(stderr, "reprise: byte %zu of the line is no UTF-8; it was ignored\n", valid + 1);
       failed_ = true;
       continue;
@@ -172,7 +172,7 @@ bool Chat::obey(const std::string& command, const std::string& rest) {
 
 protocol::GenerateRequest Chat::request() const {
   protocol::ChatPrompt prompt{.messages = history_.messages()};
-  if (options_.no_think) prompt.template_extra = protocol::Json{{"enable_thinking", false}};
+  if (options_.no_think) prompt.template_extra = Json{{"enable_thinking", false}};
   protocol::GenerateRequest request{.prompt = std::move(prompt)};
   request.max_tokens = options_.max_tokens;
   request.sampling.temperature = options_.temperature;

@@ -9,14 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "protocol/json_value.h"
+#include "base/json.h"
 
 namespace reprise::tools {
 
 class ChatHistory {
  public:
-  using Json = protocol::Json;
-
   /// Empty: none.
   void set_system(std::string text) { system_ = std::move(text); }
   void ask(std::string text) { turns_.push_back(Json{{"role", "user"}, {"content", std::move(text)}}); }

@@ -4,17 +4,15 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "models/sampler.h"
-#include "models/text_stream.h"
-#include "models/tokenizer_load.h"
+#include "models/sampling/sampler.h"
+#include "models/text/text_stream.h"
+#include "models/text/tokenizer_load.h"
 #include "tools/reprise/json_text.h"
 #include "tools/reprise/single_sequence.h"
 
 namespace reprise::tools {
 
 namespace {
-
-using models::TokenId;
 
 /// Whether the model comes with a vocabulary; without one, token ids work all the same.
 std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint,

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "models/sampling_params.h"
+#include "models/sampling/sampling_params.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <map>
 
-#include "models/chat_template_source.h"
 #include "models/model.h"
+#include "models/text/chat_template_source.h"
 
 namespace reprise::tools {
 

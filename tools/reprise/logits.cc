@@ -8,7 +8,7 @@
 namespace reprise::tools {
 
 int print_logits(const LogitsOptions& options) {
-  const std::vector<models::TokenId> tokens = parse_token_ids(options.tokens);
+  const std::vector<TokenId> tokens = parse_token_ids(options.tokens);
   SingleSequence sequence(options.engine);
   sequence.begin(tokens.size());
   bool first = true;

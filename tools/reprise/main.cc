@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "gpu/devices.h"
-#include "tools/reprise/bench_command.h"
+#include "tools/bench_command/bench_command.h"
 #include "tools/reprise/builtin_model.h"
 #include "tools/reprise/chat.h"
 #include "tools/reprise/generate.h"

@@ -7,8 +7,8 @@
 #include <iterator>
 #include <ostream>
 
+#include "base/json.h"
 #include "protocol/jinja/template.h"
-#include "protocol/json_value.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -46,7 +46,7 @@ int render(const RenderOptions& options, std::istream& in, std::ostream& out, st
     return 1;
   }
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  const auto context = protocol::Json::parse(text);
+  const auto context = Json::parse(text);
   if (!context.ok()) {
     log << "reprise: standard input: " << context.error().message << std::endl;
     return 1;

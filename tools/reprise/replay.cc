@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "actors/eviction_policy.h"
+#include "actors/cache/eviction_policy.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/json_text.h"
 #include "tools/reprise/trace_file.h"
@@ -133,7 +133,7 @@ class Replay {
   const ReplayOptions& options_;
   Origins origins_;
   actors::PrefixCache cache_;
-  protocol::TokenList prompt_;
+  TokenList prompt_;
   std::uint64_t snapshot_ = 0;
   ReplayResult result_;
 };

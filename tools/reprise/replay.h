@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <string>
 
-#include "actors/prefix_cache.h"
+#include "actors/cache/prefix_cache.h"
 
 namespace reprise::tools {
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string>
 
-#include "protocol/reply_parser.h"
+#include "protocol/reply/reply_parser.h"
 
 namespace reprise::tools {
 

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/json_text.h"
 #include "protocol/http/log.h"
-#include "protocol/json_text.h"
 
 namespace reprise::tools {
 namespace {
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 std::string in_quotes(std::string_view text) {
   std::string out;  // a JSON string is a TOML string
-  protocol::append_json_string(out, text);
+  append_json_string(out, text);
   return out;
 }
 
@@ -79,7 +79,7 @@ class Table {
          .show =
              [&target] {
                std::string out;
-               protocol::append_json_double(out, static_cast<double>(target.count()) / 1000, false);
+               append_json_double(out, static_cast<double>(target.count()) / 1000, false);
                return out;
              }});
   }

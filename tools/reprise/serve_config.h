@@ -56,7 +56,8 @@ struct ServeConfig {
   std::vector<ServedModel> models{};  // empty: the built-in model alone
   EngineFlags engine{};               // its `model` is not used here
   std::uint64_t state_mb = 0;         // 0: half of the memory that is free
-  std::chrono::milliseconds longest_step{120'000};  // of the device; beyond it hangs (actors/step_watch.h)
+  std::chrono::milliseconds longest_step{
+      120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";

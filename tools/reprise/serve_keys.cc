@@ -2,7 +2,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "protocol/json_text.h"
+#include "base/json_text.h"
 #include "tools/reprise/serve_config.h"
 
 namespace reprise::tools {
@@ -18,14 +18,14 @@ std::string print_key_tables(const std::vector<KeyTable>& tables) {
     out += "\n[[keys]]\n";
     if (!table.key.empty()) out += "# key: not shown\n";
     out += "tenant = ";
-    protocol::append_json_string(out, tenant.name);  // a JSON string is a TOML string
+    append_json_string(out, tenant.name);  // a JSON string is a TOML string
     out += "\n";
     if (!table.describes) continue;
     out += std::string("operator = ") + (tenant.is_operator ? "true" : "false") + "\n";
     out += "requests = " + std::to_string(tenant.requests) + "\n";
     out += "tokens_per_minute = " + std::to_string(tenant.tokens_per_minute) + "\n";
     out += "state_share = ";
-    protocol::append_json_double(out, tenant.state_share, false);
+    append_json_double(out, tenant.state_share, false);
     out += "\n";
     if (tenant.priority) out += "priority = \"" + std::string(name_of(*tenant.priority)) + "\"\n";
   }

@@ -6,14 +6,14 @@
 
 namespace reprise::tools {
 
-std::vector<models::TokenId> parse_token_ids(const std::string& text) {
-  std::vector<models::TokenId> ids;
+std::vector<TokenId> parse_token_ids(const std::string& text) {
+  std::vector<TokenId> ids;
   const char* p = text.data();
   const char* const end = p + text.size();
   while (true) {
     while (p != end && (*p == ' ' || *p == ',' || *p == '\n' || *p == '\t')) ++p;
     if (p == end) break;
-    models::TokenId id = 0;
+    TokenId id = 0;
     const auto [next, error] = std::from_chars(p, end, id);
     if (error != std::errc() ||
         (next != end && *next != ' ' && *next != ',' && *next != '\n' && *next != '\t')) {
@@ -47,8 +47,8 @@ void SingleSequence::begin(std::size_t tokens) {
   if (!sequence_->reserve(tokens)) throw std::bad_alloc();
 }
 
-void SingleSequence::check(std::span<const models::TokenId> tokens) const {
-  for (const models::TokenId token : tokens) {
+void SingleSequence::check(std::span<const TokenId> tokens) const {
+  for (const TokenId token : tokens) {
     if (token < 0 || static_cast<std::size_t>(token) >= model_->config().vocab) {
       throw UsageError("token id " + std::to_string(token) + " is outside the model's vocabulary of " +
                        std::to_string(model_->config().vocab));

@@ -17,7 +17,7 @@
 namespace reprise::tools {
 
 /// "1 2 3", commas allowed. Throws UsageError naming --tokens.
-std::vector<models::TokenId> parse_token_ids(const std::string& text);
+std::vector<TokenId> parse_token_ids(const std::string& text);
 
 class SingleSequence {
  public:
@@ -34,7 +34,7 @@ class SingleSequence {
   /// the prompt; behind it tokens are decoded, one a call. Throws UsageError for an id outside the
   /// vocabulary.
   template <class Row>
-  void append(std::span<const models::TokenId> tokens, bool all, Row row) {
+  void append(std::span<const TokenId> tokens, bool all, Row row) {
     check(tokens);
     const models::Phase phase =
         std::exchange(begun_, true) ? models::Phase::kDecode : models::Phase::kPrefill;
@@ -57,7 +57,7 @@ class SingleSequence {
  private:
   static constexpr std::size_t kSliceTokens = 256;  // bounds the activations; on every grid
 
-  void check(std::span<const models::TokenId> tokens) const;
+  void check(std::span<const TokenId> tokens) const;
 
   std::unique_ptr<models::Device> device_;
   std::unique_ptr<models::Model> model_;

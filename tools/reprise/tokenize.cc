@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "models/json.h"
-#include "models/tokenizer_load.h"
+#include "models/files/json_place.h"
+#include "models/text/tokenizer_load.h"
 
 namespace reprise::tools {
 namespace {
 
-std::string to_json(const std::vector<models::TokenId>& ids) {
+std::string to_json(const std::vector<TokenId>& ids) {
   std::string out = "[";
-  for (const models::TokenId id : ids) {
+  for (const TokenId id : ids) {
     char digits[16];
     const auto end = std::to_chars(digits, digits + sizeof digits, id).ptr;
     if (out.size() > 1) out += ',';
@@ -33,7 +33,7 @@ int tokenize(const TokenizeOptions& options, std::istream& in, std::ostream& out
     std::string line;
     for (std::size_t number = 1; std::getline(in, line); ++number) {
       const std::string place = "line " + std::to_string(number);
-      out << to_json(tokenizer.encode(models::Json::parse(line, place).text()));
+      out << to_json(tokenizer.encode(models::JsonPlace::parse(line, place).text()));
       if (!out) {
         log << "reprise: cannot write the token ids of " << place << std::endl;
         return 1;

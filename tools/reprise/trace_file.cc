@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "models/json.h"
-#include "models/load_error.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
 
 namespace reprise::tools {
 namespace {
 
 constexpr std::size_t kLongestLine = 16u << 20;
-constexpr std::int64_t kLargestId = std::numeric_limits<protocol::TokenId>::max();
+constexpr std::int64_t kLargestId = std::numeric_limits<TokenId>::max();
 
-std::int64_t integer_within(const models::Json& object, std::string_view key, std::int64_t most) {
-  const models::Json value = object.at(key);
+std::int64_t integer_within(const models::JsonPlace& object, std::string_view key, std::int64_t most) {
+  const models::JsonPlace value = object.at(key);
   const std::int64_t integer = value.integer();
   if (integer < 0 || integer > most) value.fail("out of range");
   return integer;
@@ -21,10 +21,10 @@ std::int64_t integer_within(const models::Json& object, std::string_view key, st
 
 }  // namespace
 
-void TraceRequest::expand(std::uint32_t block_tokens, protocol::TokenList& prompt) const {
+void TraceRequest::expand(std::uint32_t block_tokens, TokenList& prompt) const {
   prompt.clear();
   prompt.reserve(input_tokens);
-  for (const protocol::TokenId block : blocks) {
+  for (const TokenId block : blocks) {
     const std::size_t left = input_tokens - prompt.size();
     prompt.insert(prompt.end(), std::min<std::size_t>(block_tokens, left), block);
   }
@@ -39,7 +39,7 @@ std::optional<TraceRequest> TraceFile::next() {
   std::string line;
   if (!std::getline(in_, line)) return std::nullopt;
   const std::string place = name_ + ": line " + std::to_string(++line_);
-  const models::Json object = models::Json::parse(line, place, {.bytes = kLongestLine});
+  const models::JsonPlace object = models::JsonPlace::parse(line, place, {.bytes = kLongestLine});
   TraceRequest request;
   request.time = std::chrono::milliseconds(integer_within(object, "timestamp", std::int64_t{1} << 40));
   if (request.time < last_) object.at("timestamp").fail("earlier than the line before");
@@ -48,7 +48,7 @@ std::optional<TraceRequest> TraceFile::next() {
       static_cast<std::uint32_t>(integer_within(object, "input_length", std::numeric_limits<int>::max()));
   for (const std::int64_t id : object.at("hash_ids").integers()) {
     if (id < 0 || id > kLargestId) object.at("hash_ids").fail("an id is out of range");
-    request.blocks.push_back(static_cast<protocol::TokenId>(id));
+    request.blocks.push_back(static_cast<TokenId>(id));
   }
   const std::uint64_t needed = (std::uint64_t{request.input_tokens} + block_tokens_ - 1) / block_tokens_;
   if (request.blocks.size() != needed) {

@@ -14,17 +14,17 @@
 #include <string>
 #include <vector>
 
-#include "protocol/tokens.h"
+#include "base/token.h"
 
 namespace reprise::tools {
 
 struct TraceRequest {
   std::chrono::nanoseconds time{};
   std::uint32_t input_tokens = 0;
-  std::vector<protocol::TokenId> blocks;
+  std::vector<TokenId> blocks;
 
   /// A prompt that shares with others what the blocks share: each block is one token, repeated.
-  void expand(std::uint32_t block_tokens, protocol::TokenList& prompt) const;
+  void expand(std::uint32_t block_tokens, TokenList& prompt) const;
 };
 
 class TraceFile {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "protocol/jinja/template.h"
-#include "protocol/json_value.h"
 #include "tests/protocol/jinja/samples.h"
 
 namespace reprise::protocol::jinja::test {

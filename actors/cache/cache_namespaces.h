@@ -1,0 +1,50 @@
+#pragma once
+// The namespaces of a prefix cache, by name. Each has a root of its own in the tree.
+//
+// At most `limit` of them, but for those that carry entries or flights, which stay: where there are more, the
+// others go, those that nobody walked for longest first. One with nothing in it is dropped by the cache.
+//
+// Threading: one owner.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "actors/cache/prefix_tree.h"
+
+namespace reprise::actors {
+
+struct CacheNamespace {
+  std::string name;
+  PrefixTree::Node* root = nullptr;
+  std::uint64_t idle_since = 0;  // 0: carries entries or flights
+};
+
+class CacheNamespaces {
+ public:
+  CacheNamespaces(PrefixTree& tree, std::size_t limit) : tree_(tree), limit_(limit) {}
+
+  std::size_t size() const { return by_root_.size(); }
+  /// Null: unknown.
+  CacheNamespace* find(std::string_view name) const;
+  CacheNamespace& find_or_add(std::string_view name);
+  CacheNamespace& of(const PrefixTree::Node* root) const;
+
+  /// To be called after a walk in it, and after it gained or lost an entry or a flight. It goes if nothing is
+  /// left in it; others may go if there are too many.
+  void update(CacheNamespace& space);
+
+ private:
+  void drop(CacheNamespace& space);
+
+  PrefixTree& tree_;
+  std::size_t limit_;
+  std::unordered_map<std::string_view, std::unique_ptr<CacheNamespace>> by_name_;  // keys: the names within
+  std::unordered_map<const PrefixTree::Node*, CacheNamespace*> by_root_;
+  std::map<std::uint64_t, CacheNamespace*> idle_;  // by last walk
+};
+
+}  // namespace reprise::actors

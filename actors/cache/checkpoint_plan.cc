@@ -1,0 +1,54 @@
+#include "actors/cache/checkpoint_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace reprise::actors {
+
+using protocol::Origin;
+
+std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules) {
+  std::vector<std::uint32_t> places;
+  for (std::uint64_t at = rules.spaced_from; at < end; at = (at * 4 + 2) / 3) {
+    places.push_back(static_cast<std::uint32_t>(at));
+  }
+  if (rules.most_spaced == 0) return {};
+  const std::size_t step = (places.size() + rules.most_spaced - 1) / rules.most_spaced;
+  if (step > 1) {
+    std::vector<std::uint32_t> fewer;
+    for (std::size_t i = (places.size() - 1) % step; i < places.size(); i += step) fewer.push_back(places[i]);
+    places = std::move(fewer);
+  }
+  return places;
+}
+
+std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
+                                                const MessageBorders& borders, std::uint32_t restored,
+                                                std::optional<std::uint32_t> branch,
+                                                std::span<const std::uint32_t> wanted,
+                                                const PlanRules& rules) {
+  if (prompt.size() < 2) return {};
+  const auto last = static_cast<std::uint32_t>(prompt.size() - 1);
+  std::map<std::uint32_t, Origin> places;
+  // Of two reasons for one place the first counts, so those that stay longest come first.
+  const auto add = [&](std::optional<std::uint32_t> place, Origin origin) {
+    if (!place) return;
+    const std::uint32_t at = std::min(*place, last) / rules.grid * rules.grid;
+    if (at > restored) places.emplace(at, origin);
+  };
+  if (!rules.any_token) {
+    add(borders.first_user, Origin::kSystem);
+    add(borders.last_user, Origin::kLastUser);
+    add(branch, Origin::kBranch);
+    for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
+    for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
+    add(borders.last_opener, Origin::kHistory);
+    add(borders.after_last_user, Origin::kHistory);
+  }
+  add(last, Origin::kPromptEnd);
+  std::vector<PlannedCheckpoint> plan;
+  for (const auto& [at, origin] : places) plan.push_back({at, origin});
+  return plan;
+}
+
+}  // namespace reprise::actors

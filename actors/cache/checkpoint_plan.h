@@ -1,0 +1,46 @@
+#pragma once
+// Which places of a prompt a prefill keeps snapshots of. Pure; the places and their reasons are the design's
+// seven, less the end of the turn, which is beyond the prompt.
+//
+// A tool loop goes on from its user message for many requests, until the next one strips its thinking: the
+// place where the user message ends outlives the loop (NewEntry::keep).
+//
+// Where states can be cut at any token one place says it all: the end of the prompt.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/request/prompt_shape.h"
+#include "protocol/cache_report.h"
+
+namespace reprise::actors {
+
+struct PlanRules {
+  std::uint32_t grid = 1;
+  bool any_token = false;
+  std::uint32_t spaced_from = 256;
+  std::uint32_t most_spaced = 16;  // of one prompt, from its byte share; more would be spread wider
+};
+
+struct PlannedCheckpoint {
+  std::uint32_t at = 0;
+  protocol::Origin origin = protocol::Origin::kSpaced;
+
+  bool operator==(const PlannedCheckpoint&) const = default;
+};
+
+/// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
+/// took another way; `wanted`: where others wait for one.
+std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
+                                                const MessageBorders& borders, std::uint32_t restored,
+                                                std::optional<std::uint32_t> branch,
+                                                std::span<const std::uint32_t> wanted,
+                                                const PlanRules& rules);
+
+/// The spaced places below `end`: 256, and then each 4/3 of the one before; every n-th of them, the last ones
+/// kept, if there are more than `most`.
+std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules);
+
+}  // namespace reprise::actors

@@ -1,0 +1,69 @@
+#include "actors/cache/eviction_queue.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace reprise::actors {
+
+bool EvictionQueue::LessRecent::operator()(const CacheEntry* a, const CacheEntry* b) const {
+  return std::tie(a->last_use, a->use_order) < std::tie(b->last_use, b->use_order);
+}
+
+void EvictionQueue::add(CacheEntry& entry) {
+  REPRISE_CHECK(!entry.queued, "an entry is queued twice");
+  const bool first = queues_[entry.pinned][entry.patience].insert(&entry).second;
+  REPRISE_CHECK(first, "two uses have one place in the order");
+  entry.queued = true;
+}
+
+void EvictionQueue::remove(CacheEntry& entry) {
+  if (!entry.queued) return;
+  ByPatience& queues = queues_[entry.pinned];
+  const auto queue = queues.find(entry.patience);
+  REPRISE_CHECK(queue != queues.end() && queue->second.erase(&entry) == 1, "a queued entry is in its queue");
+  if (queue->second.empty()) queues.erase(queue);
+  entry.queued = false;
+}
+
+CacheEntry* EvictionQueue::oldest(const ByPatience& queues) {
+  CacheEntry* oldest = nullptr;
+  for (const auto& [patience, queue] : queues) {
+    if (oldest == nullptr || LessRecent{}(*queue.begin(), oldest)) oldest = *queue.begin();
+  }
+  return oldest;
+}
+
+CacheEntry* EvictionQueue::least_valuable(const ByPatience& queues, Time now) {
+  const auto age = [now](const CacheEntry* entry) {
+    return std::max(now - entry->last_use, Time::zero()) / entry->patience;
+  };
+  CacheEntry* least = nullptr;
+  for (const auto& [patience, queue] : queues) {
+    CacheEntry* entry = *queue.begin();
+    const bool goes_before = least == nullptr || age(entry) > age(least) ||
+                             (age(entry) == age(least) && LessRecent{}(entry, least));
+    if (goes_before) least = entry;
+  }
+  return least;
+}
+
+CacheEntry* EvictionQueue::expired(Time now, bool allow_pinned) const {
+  if (ttl_ == Time::zero()) return nullptr;
+  CacheEntry* first = nullptr;
+  for (const bool pinned : {false, true}) {
+    CacheEntry* entry = pinned && !allow_pinned ? nullptr : oldest(queues_[pinned]);
+    if (entry == nullptr || now - entry->last_use <= ttl_) continue;
+    if (first == nullptr || LessRecent{}(entry, first)) first = entry;
+  }
+  return first;
+}
+
+CacheEntry* EvictionQueue::first(Time now, bool allow_pinned) const {
+  if (CacheEntry* entry = expired(now, allow_pinned)) return entry;
+  CacheEntry* entry = least_valuable(queues_[false], now);
+  return entry == nullptr && allow_pinned ? least_valuable(queues_[true], now) : entry;
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,47 @@
+#pragma once
+// The entries that may be evicted, in the order in which they should go. Leased ones are not in it.
+//
+// Order: expired ones; then by the time since the last use over the entry's patience, longest first; pinned
+// ones behind all others.
+// Costs: log of the number of entries, for each patience there is.
+// Threading: one owner.
+
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "actors/cache/cache_entry.h"
+
+namespace reprise::actors {
+
+class EvictionQueue {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  /// `ttl`: time to live since the last use; 0: for ever.
+  explicit EvictionQueue(Time ttl) : ttl_(ttl) {}
+
+  /// Its last use, patience and pin must not change while it is in the queue.
+  void add(CacheEntry& entry);
+  void remove(CacheEntry& entry);  // does nothing if it is not in the queue
+
+  /// Null: there is none.
+  CacheEntry* first(Time now, bool allow_pinned) const;
+  /// The one that has been expired for longest; null: none has.
+  CacheEntry* expired(Time now, bool allow_pinned) const;
+
+ private:
+  struct LessRecent {
+    bool operator()(const CacheEntry* a, const CacheEntry* b) const;
+  };
+  using ByAge = std::set<CacheEntry*, LessRecent>;
+  using ByPatience = std::map<std::uint32_t, ByAge>;  // none of them empty
+
+  static CacheEntry* oldest(const ByPatience& queues);
+  static CacheEntry* least_valuable(const ByPatience& queues, Time now);
+
+  Time ttl_;
+  ByPatience queues_[2];  // [pinned]
+};
+
+}  // namespace reprise::actors

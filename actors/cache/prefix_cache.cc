@@ -1,0 +1,461 @@
+#include "actors/cache/prefix_cache.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "actors/cache/cache_entry.h"
+#include "actors/cache/cache_namespaces.h"
+#include "actors/cache/eviction_policy.h"
+#include "actors/cache/eviction_queue.h"
+#include "actors/cache/prefix_tree.h"
+#include "base/check.h"
+
+namespace reprise::actors {
+namespace {
+
+using Node = PrefixTree::Node;
+using Place = PrefixTree::Place;
+using Tokens = std::span<const TokenId>;
+
+// Those that stand for a conversation as it is now: the next one makes them useless.
+bool moves_on(Origin origin) {
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd;
+}
+
+EntryInfo info_of(const CacheEntry& entry) {
+  return {entry.id,       entry.snapshot, entry.length, entry.origin, entry.conversation,
+          entry.last_use, entry.hits,     entry.leases, entry.pinned};
+}
+
+}  // namespace
+
+struct PrefixCache::Impl {
+  struct Flight {
+    CacheNamespace* space;
+    Node* node;
+  };
+  /// What a prompt can be restored from. `entry` null: nothing.
+  struct Best {
+    CacheEntry* entry = nullptr;
+    std::uint32_t at = 0;
+  };
+
+  explicit Impl(PrefixCacheOptions given)
+      : options(std::move(given)),
+        policy(find_eviction_policy(options.policy)),
+        queue(options.ttl),
+        namespaces(tree, options.max_namespaces) {
+    if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + options.policy);
+    if (options.grid == 0) throw std::invalid_argument("the grid of a prefix cache cannot be 0");
+  }
+
+  CacheEntry& entry_at(const Node* node) { return entries.at(node->entry()); }
+
+  // The deepest place on the grid that can be restored if `known` of `length` tokens are: the last token is
+  // always computed, for its logits.
+  std::uint32_t restorable(std::uint32_t known, std::size_t length) const {
+    const auto last = static_cast<std::uint32_t>(length == 0 ? 0 : length - 1);
+    const std::uint32_t most = std::min(known, last);
+    return most - most % options.grid;
+  }
+
+  Best best_for(Place place, std::size_t length) {
+    if (options.any_token) {
+      const Place covered = PrefixTree::deepest_with(place, PrefixTree::kEntry);
+      const std::uint32_t at = restorable(covered.depth, length);
+      if (at == 0) return {};
+      const Place cut = PrefixTree::above(covered, at);
+      return {&entry_at(PrefixTree::find_below(cut.node, PrefixTree::kEntry)), at};
+    }
+    const std::uint32_t most = restorable(place.depth, length);
+    for (const Node* node = place.node; node != nullptr; node = node->parent()) {
+      if (node->entry() != 0 && node->depth() <= most) return {&entry_at(node), node->depth()};
+    }
+    return {};
+  }
+
+  MissReason explain(Place place, std::size_t length, std::uint32_t restored) const {
+    const std::uint32_t possible = restorable(place.depth, length);
+    if (restored == possible && restored > 0) return MissReason::kNone;
+    if (place.depth < options.grid) return MissReason::kNeverSeen;
+    if (options.any_token) {  // one that went could have been cut
+      const Place buried = PrefixTree::deepest_with(place, PrefixTree::kTombstone);
+      if (restorable(buried.depth, length) <= restored) return MissReason::kNoCheckpoint;
+      return PrefixTree::find_below(buried.node, PrefixTree::kTombstone)->tombstone();
+    }
+    for (const Node* node = place.node; node->depth() > restored; node = node->parent()) {
+      if (node->depth() <= possible && node->tombstone() != MissReason::kNone) return node->tombstone();
+    }
+    return MissReason::kNoCheckpoint;
+  }
+
+  void enqueue(CacheEntry& entry) {
+    entry.patience = policy(entry);
+    queue.add(entry);
+  }
+
+  // The oldest flight at or below the node that began before `self` and is none of `passed`, as far as a
+  // short search finds it; 0: none.
+  static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed) {
+    constexpr int kMostNodes = 256;
+    FlightId oldest = self;
+    std::vector<const Node*> open = {node};
+    for (int looked = 0; !open.empty() && looked < kMostNodes; ++looked) {
+      const Node* next = open.back();
+      open.pop_back();
+      for (const FlightId flight : next->flights()) {
+        const bool known = std::find(passed.begin(), passed.end(), flight) != passed.end();
+        if (!known && flight < oldest) oldest = flight;
+      }
+      next->for_each_child([&](const Node* child) {
+        if (child->count(PrefixTree::kFlight) > 0) open.push_back(child);
+      });
+    }
+    return oldest == self ? 0 : oldest;
+  }
+
+  void refresh(CacheEntry& entry, CacheTime now) {
+    queue.remove(entry);
+    entry.last_use = now;
+    entry.use_order = ++clock;
+    if (entry.leases == 0) enqueue(entry);
+    tree.use_entry(entry.node);
+  }
+
+  void use(CacheEntry& entry, CacheTime now) {
+    ++entry.hits;
+    ++entry.leases;
+    ++counted.leases;
+    refresh(entry, now);
+  }
+
+  void pin(CacheEntry& entry) {
+    if (entry.pinned || counted.pinned >= options.max_pinned) return;
+    REPRISE_CHECK(!entry.queued, "a queued entry cannot be pinned");
+    entry.pinned = true;
+    ++counted.pinned;
+  }
+
+  // Out of the tree and the queue. What is left is a name, for those who hold a lease.
+  void detach(CacheEntry& entry, MissReason tombstone) {
+    queue.remove(entry);
+    tree.clear_entry(entry.node, tombstone);
+    entry.node = nullptr;
+    counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
+    --counted.entries;
+  }
+
+  void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped) {
+    if (by.conversation == 0 || !(options.any_token || moves_on(by.origin))) return;
+    for (const Node *node = by.node->parent(), *next; node != nullptr; node = next) {
+      next = node->parent();
+      if (node->entry() == 0) continue;
+      CacheEntry& old = entry_at(node);
+      if (old.conversation != by.conversation || old.request == by.request || old.pinned) continue;
+      if (old.length == keep) continue;
+      if (!options.any_token && !moves_on(old.origin)) continue;
+      detach(old, MissReason::kNone);
+      ++counted.superseded;
+      if (old.leases > 0) continue;
+      dropped.push_back(old.snapshot);
+      entries.erase(old.id);
+    }
+  }
+
+  // After anything that walked in a namespace or took something out of it.
+  void settle(CacheNamespace& space) {
+    namespaces.update(space);
+    trim_paths();
+  }
+
+  void trim_paths() {
+    while (tree.tokens() > options.max_path_tokens && tree.has_idle_leaf()) {
+      if (const Node* bare = tree.trim()) namespaces.update(namespaces.of(bare));
+    }
+  }
+
+  PrefixCacheOptions options;
+  EvictionPolicy policy;
+  PrefixTree tree;
+  EvictionQueue queue;
+  CacheNamespaces namespaces;
+  std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
+  std::unordered_map<FlightId, Flight> flights;
+  std::uint64_t clock = 0;  // of walks and uses
+  std::uint64_t last_id = 0;
+  PrefixCacheStats counted;
+};
+
+PrefixCache::PrefixCache(PrefixCacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+PrefixCache::~PrefixCache() = default;
+
+// -- flights
+
+FlightId PrefixCache::begin_flight(std::string_view name_space, Tokens prompt, CacheTime) {
+  CacheNamespace& space = impl_->namespaces.find_or_add(name_space);
+  Node* node = impl_->tree.walk(space.root, prompt, ++impl_->clock);
+  const FlightId flight = ++impl_->last_id;
+  impl_->tree.add_flight(node, flight);
+  impl_->flights.emplace(flight, Impl::Flight{&space, node});
+  impl_->settle(space);
+  return flight;
+}
+
+void PrefixCache::end_flight(FlightId flight) {
+  const auto at = impl_->flights.find(flight);
+  REPRISE_CHECK(at != impl_->flights.end(), "a flight ends that is not under way");
+  const Impl::Flight ended = at->second;
+  impl_->flights.erase(at);
+  impl_->tree.remove_flight(ended.node, flight);
+  impl_->settle(*ended.space);
+}
+
+std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt) const {
+  return lead(name_space, prompt, 0, {});
+}
+
+std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prompt, FlightId self,
+                                        std::span<const FlightId> passed) const {
+  const CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return std::nullopt;
+  Place place = impl_->tree.match(space->root, prompt);
+  const std::uint32_t have = impl_->best_for(place, prompt.size()).at;
+  for (;;) {
+    const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
+    const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
+    if (at <= have || at - have < impl_->options.worth_waiting) return std::nullopt;
+    if (self == 0) {
+      return Leader{PrefixTree::find_below(shared.node, PrefixTree::kFlight)->flights().front(), at};
+    }
+    if (const FlightId flight = Impl::older_flight(shared.node, self, passed)) return Leader{flight, at};
+    const Node* parent = shared.node->parent();
+    if (parent == nullptr) return std::nullopt;
+    place = PrefixTree::above(shared, parent->depth());
+  }
+}
+
+// -- lookup
+
+Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
+  const CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return {};
+  const Place place = impl_->tree.match(space->root, prompt);
+  Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
+  const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
+  if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
+  return seen;
+}
+
+Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint32_t min_tokens, CacheTime now,
+                          std::uint32_t known, std::uint64_t request) {
+  PrefixCacheStats& counted = impl_->counted;
+  Found found;
+  found.reason = MissReason::kNeverSeen;
+  if (CacheNamespace* space = impl_->namespaces.find(name_space)) {
+    Place place = impl_->tree.match(space->root, prompt);
+    impl_->tree.touch(place, ++impl_->clock);
+    const Impl::Best best = impl_->best_for(place, prompt.size());
+    const bool in_flight = known != UINT32_MAX;
+    known = std::max(known, best.at);  // a flight that led may have gone further since
+    if (known < place.depth) place = PrefixTree::above(place, known);
+    found.known = place.depth;
+    const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
+    if (!in_flight && PrefixTree::goes_on(place) && branch > best.at) found.branch = branch;
+    if (best.entry != nullptr && best.at < min_tokens) {
+      found.reason = MissReason::kBelowMinimum;
+    } else {
+      found.reason = impl_->explain(place, prompt.size(), best.at);
+      if (best.entry != nullptr) {
+        CacheEntry& entry = *best.entry;
+        found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
+        impl_->use(entry, now);
+        const auto length = static_cast<std::uint32_t>(prompt.size());
+        if (request != 0 && entry.length == impl_->restorable(length, length)) entry.request = request;
+        counted.restored_tokens += best.at;
+        ++counted.hits_by_origin[static_cast<std::size_t>(entry.origin)];
+      }
+    }
+    impl_->settle(*space);
+  }
+  ++counted.lookups;
+  counted.prompt_tokens += prompt.size();
+  ++counted.by_reason[static_cast<std::size_t>(found.reason)];
+  return found;
+}
+
+std::optional<std::uint64_t> PrefixCache::release(EntryId id) {
+  const auto at = impl_->entries.find(id);
+  if (at == impl_->entries.end()) return std::nullopt;  // clear() ended the lease
+  CacheEntry& entry = at->second;
+  REPRISE_CHECK(entry.leases > 0, "a lease is released that nobody holds");
+  --impl_->counted.leases;
+  if (--entry.leases > 0) return std::nullopt;
+  if (entry.node != nullptr) {
+    impl_->enqueue(entry);
+    return std::nullopt;
+  }
+  const std::uint64_t snapshot = entry.snapshot;
+  impl_->entries.erase(at);
+  return snapshot;
+}
+
+// -- entries
+
+Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const NewEntry& made,
+                             CacheTime now) {
+  REPRISE_CHECK(made.length > 0 && made.length <= tokens.size(), "an entry has some of the prompt's tokens");
+  REPRISE_CHECK(made.length % impl_->options.grid == 0, "an entry stands on the grid");
+  CacheNamespace& space = impl_->namespaces.find_or_add(name_space);
+  Node* node = impl_->tree.walk(space.root, tokens.first(made.length), ++impl_->clock);
+  Inserted inserted;
+  inserted.already_there = node->entry() != 0;
+  inserted.entry = inserted.already_there ? node->entry() : ++impl_->last_id;
+  CacheEntry& entry = impl_->entries[inserted.entry];
+  if (!inserted.already_there) {
+    entry.id = inserted.entry;
+    entry.snapshot = made.snapshot;
+    entry.length = made.length;
+    entry.origin = made.origin;
+    entry.conversation = made.conversation;
+    entry.request = made.request;
+    entry.home = &space;
+    entry.node = node;
+    impl_->tree.set_entry(node, entry.id);
+    ++impl_->counted.entries;
+    ++impl_->counted.inserts_by_origin[static_cast<std::size_t>(made.origin)];
+    impl_->supersede(entry, made.keep, inserted.superseded);
+  }
+  impl_->queue.remove(entry);
+  if (made.pinned) impl_->pin(entry);
+  impl_->refresh(entry, now);
+  impl_->settle(space);
+  return inserted;
+}
+
+void PrefixCache::note_unhealthy(std::string_view name_space, Tokens tokens) {
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr || tokens.empty()) return;
+  const Place place = impl_->tree.match(space->root, tokens);
+  if (place.depth < tokens.size()) return;
+  if (place.depth == place.node->depth() && place.node->entry() != 0) return;
+  impl_->tree.bury(place, MissReason::kUnhealthy, ++impl_->clock);
+  impl_->settle(*space);
+}
+
+std::optional<EntryInfo> PrefixCache::least_valuable(CacheTime now, bool allow_pinned) const {
+  const CacheEntry* entry = impl_->queue.first(now, allow_pinned);
+  if (entry == nullptr) return std::nullopt;
+  return info_of(*entry);
+}
+
+bool PrefixCache::remove(EntryId id, MissReason why) {
+  const auto at = impl_->entries.find(id);
+  if (at == impl_->entries.end() || at->second.leases > 0) return false;
+  if (why == MissReason::kEvicted) ++impl_->counted.evicted;
+  if (why == MissReason::kExpired) ++impl_->counted.expired;
+  CacheNamespace& space = *at->second.home;
+  impl_->detach(at->second, why);
+  impl_->entries.erase(at);
+  impl_->settle(space);
+  return true;
+}
+
+std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space, Tokens tokens,
+                                                    MissReason why) {
+  std::vector<std::uint64_t> dropped;
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return dropped;
+  const Place place = impl_->tree.match(space->root, tokens);
+  if (place.depth < tokens.size()) return dropped;
+  std::vector<EntryId> wrong;
+  std::vector<const Node*> below = {place.node};
+  while (!below.empty()) {
+    const Node* node = below.back();
+    below.pop_back();
+    if (node->entry() != 0) wrong.push_back(node->entry());
+    node->for_each_child([&](const Node* child) {
+      if (child->count(PrefixTree::kEntry) > 0) below.push_back(child);
+    });
+  }
+  std::sort(wrong.begin(), wrong.end());  // so that a replay always gives the same
+  for (const EntryId id : wrong) {
+    CacheEntry& entry = impl_->entries.at(id);
+    impl_->detach(entry, why);
+    if (entry.leases > 0) continue;
+    dropped.push_back(entry.snapshot);
+    impl_->entries.erase(id);
+  }
+  impl_->settle(*space);
+  return dropped;
+}
+
+std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {
+  std::vector<std::uint64_t> dropped;
+  while (const CacheEntry* entry = impl_->queue.expired(now, true)) {
+    dropped.push_back(entry->snapshot);
+    remove(entry->id, MissReason::kExpired);
+  }
+  return dropped;
+}
+
+bool PrefixCache::over_entry_limit() const {
+  return impl_->counted.entries > impl_->options.max_entries;
+}
+
+void PrefixCache::clear() {
+  std::map<EntryId, CacheEntry*> in_order;  // so that a replay always gives the same
+  for (auto& [id, entry] : impl_->entries) {
+    if (entry.node != nullptr) in_order.emplace(id, &entry);
+  }
+  std::map<std::uint64_t, CacheNamespace*> touched;  // by last walk, for the oldest may have to go
+  for (const auto& [id, entry] : in_order) {
+    impl_->detach(*entry, MissReason::kLost);
+    touched.emplace(entry->home->root->last_walk(), entry->home);
+  }
+  impl_->entries.clear();
+  impl_->counted.leases = 0;
+  for (const auto& [walk, space] : touched) impl_->namespaces.update(*space);
+  impl_->trim_paths();
+}
+
+// -- looking at it
+
+std::optional<EntryInfo> PrefixCache::find(EntryId id) const {
+  const auto at = impl_->entries.find(id);
+  if (at == impl_->entries.end()) return std::nullopt;
+  return info_of(at->second);
+}
+
+PrefixCacheStats PrefixCache::stats() const {
+  PrefixCacheStats stats = impl_->counted;
+  stats.flights = impl_->flights.size();
+  stats.path_tokens = impl_->tree.tokens();
+  stats.namespaces = impl_->namespaces.size();
+  return stats;
+}
+
+std::uint64_t PrefixCache::covered_tokens() const {
+  return impl_->tree.covered_tokens();
+}
+
+void PrefixCache::check() const {
+  impl_->tree.check();
+  std::uint64_t in_tree = 0, leases = 0, pinned = 0;
+  for (const auto& [id, entry] : impl_->entries) {
+    leases += entry.leases;
+    pinned += entry.pinned;
+    REPRISE_CHECK(entry.queued == (entry.leases == 0), "what is not leased is in the queue");
+    if (entry.node == nullptr) continue;
+    ++in_tree;
+    REPRISE_CHECK(entry.node->entry() == id && entry.node->depth() == entry.length, "an entry at its node");
+  }
+  REPRISE_CHECK(in_tree == impl_->counted.entries && leases == impl_->counted.leases, "counts of entries");
+  REPRISE_CHECK(pinned == impl_->counted.pinned && pinned <= impl_->options.max_pinned, "counts of pins");
+  REPRISE_CHECK(impl_->tree.tokens() <= impl_->options.max_path_tokens || !impl_->tree.has_idle_leaf(),
+                "paths above the limit");
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,132 @@
+#pragma once
+// PrefixRegistry: the actor around a model's PrefixCache. It decides which snapshots are kept; the device
+// worker holds them.
+//
+// Every snapshot in the cache was adopted from the worker within `budget_bytes`, counted by the worker, who
+// knows which pages are shared; what stands in the way is evicted first. An entry that does not fit even when
+// all others are gone goes again at once, with a warning.
+//
+// A prompt that shares more with one in flight than with any entry waits: the leader is asked for a
+// checkpoint where the two part, unless it has passed that place. The wait ends with that checkpoint, with
+// its failure or with the leader's end, whichever comes first.
+//
+// Failure: what leaves a handler makes it start anew, with nothing: the prompts in flight, their leases and
+// all entries are forgotten, whoever was waiting for an answer is told that there is none, and before
+// anything is adopted again the worker drops what the one before had adopted. Until it is bound it knows
+// nothing and keeps nothing. Requests that run go on; what they say of flights that it does not know is
+// ignored. More than kMostRestarts failures within kRestartWindow, and its supervisor fails the model.
+//
+// Threading: an actor on the pool. Re-entrant: the cache may change at every co_await.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/cache/prefix_cache.h"
+#include "actors/cache/registry_figures.h"
+#include "protocol/job.h"
+#include "protocol/registry.h"
+#include "runtime/actor.h"
+
+namespace reprise::actors {
+
+using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
+                               protocol::AddCheckpoint>;
+
+/// From a registry that has started, anew or for the first time: it wants to be bound.
+struct RegistryStarted {
+  std::string model;
+};
+
+struct RegistryOptions {
+  std::string model{};                          // whose it is, to its supervisor
+  runtime::Ref<RegistryStarted> supervisor{};   // may be nobody
+  PrefixCacheOptions cache{.policy = "forks"};  // docs/replay.md says why
+  std::uint64_t budget_bytes = 0;
+  std::chrono::milliseconds longest_follow{120'000};
+  std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
+  std::function<void(const std::string&)> warn{};  // may be empty
+};
+
+/// The snapshots of one loaded model; after a fault, of its successor.
+struct BindRegistry {
+  WorkerRef worker;
+  protocol::ArchId arch;
+};
+
+class PrefixRegistry : public runtime::Actor {
+ public:
+  struct AwaitCheckpoint {
+    using Reply = protocol::Nothing;
+    protocol::FlightNumber flight;
+    std::uint32_t at;
+  };
+  using Accepts =
+      runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::Insert,
+                        protocol::CheckpointMissed, protocol::EndFlight, protocol::DropEntry,
+                        protocol::Reclaim, protocol::InjectCrash, BindRegistry, AwaitCheckpoint>;
+  static constexpr const char* kName = "registry";
+  static constexpr std::uint32_t kMostRestarts = 3;
+  static constexpr std::chrono::minutes kRestartWindow{1};
+  static constexpr std::uint32_t kConcurrentHandlers = 65'536;
+
+  explicit PrefixRegistry(RegistryOptions options);
+
+  void on_start();
+  runtime::Task<protocol::Announced> on(protocol::Announce announce);
+  protocol::LookedUp on(protocol::Lookup lookup);
+  void on(protocol::EndLease lease);
+  runtime::Task<protocol::InsertReply> on(protocol::Insert insert);
+  void on(protocol::CheckpointMissed missed);
+  void on(protocol::EndFlight end);
+  void on(protocol::DropEntry drop);
+  runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
+  protocol::Nothing on(protocol::InjectCrash crash);
+  void on(BindRegistry bind);
+  void on(AwaitCheckpoint wait, runtime::ReplyTo<protocol::Nothing> reply);
+
+ private:
+  struct Flight {
+    FlightId in_cache = 0;
+    EntryId lease = 0;  // 0: none
+    std::string name_space;
+    SharedTokens prompt;
+    std::uint32_t known = 0;
+    protocol::SequenceId sequence{};  // none: not computing yet
+    std::vector<std::uint32_t> wanted;
+    std::uint32_t passed = 0;  // the place of its last checkpoint, taken or missed
+    struct Waiter {
+      std::uint32_t at;
+      runtime::ReplyTo<protocol::Nothing> reply;
+    };
+    std::vector<Waiter> waiters;
+  };
+
+  CacheTime now() const;
+  protocol::SnapshotId id_of(std::uint64_t number) const {
+    return {.generation = generation_, .number = number};
+  }
+  runtime::Task<bool> follow(Leader leader);
+  runtime::Task<protocol::Dropped> drop(std::uint64_t number);
+  void drop_later(std::uint64_t number);
+  runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
+  void wake(Flight& flight, std::uint32_t up_to);
+  void end_lease(Flight& flight, protocol::MissReason failed);
+  runtime::Task<void> expire_now_and_then();
+  void expire();
+  void publish();
+
+  RegistryOptions options_;
+  PrefixCache cache_;
+  WorkerRef worker_;
+  std::uint32_t generation_ = 0;
+  std::uint64_t adopted_bytes_ = 0;
+  std::unordered_map<protocol::FlightNumber, Flight> flights_;
+  std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
+  bool warned_ = false;
+};
+
+}  // namespace reprise::actors

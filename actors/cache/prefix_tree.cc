@@ -1,0 +1,324 @@
+#include "actors/cache/prefix_tree.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace reprise::actors {
+
+using protocol::MissReason;
+
+namespace {
+
+// How many tokens two sequences of `n` have in common. Whole blocks by memcmp, which the library vectorises.
+std::size_t common_prefix(const TokenId* a, const TokenId* b, std::size_t n) {
+  constexpr std::size_t kBlock = 128;
+  std::size_t i = 0;
+  while (n - i >= kBlock && std::memcmp(a + i, b + i, kBlock * sizeof(TokenId)) == 0) i += kBlock;
+  while (i < n && a[i] == b[i]) ++i;
+  return i;
+}
+
+}  // namespace
+
+PrefixTree::~PrefixTree() {
+  for (Node* root : roots_) drop_subtree(root);
+}
+
+PrefixTree::Node* PrefixTree::add_root() {
+  Node* root = new Node;
+  roots_.insert(root);
+  return root;
+}
+
+void PrefixTree::drop_root(Node* root) {
+  REPRISE_CHECK(root->count(kEntry) == 0 && root->count(kFlight) == 0, "a root is dropped that carries");
+  REPRISE_CHECK(roots_.erase(root) == 1, "an unknown root is dropped");
+  drop_subtree(root);
+}
+
+void PrefixTree::drop_subtree(Node* top) {
+  std::vector<Node*> waiting{top};
+  while (!waiting.empty()) {
+    Node* node = waiting.back();
+    waiting.pop_back();
+    node->children_.for_each([&](Node* child) { waiting.push_back(child); });
+    if (idle(node)) idle_.erase(node->stamp_);
+    tokens_ -= node->edge_.size();
+    delete node;
+  }
+}
+
+// -- places
+
+PrefixTree::Place PrefixTree::match(Node* root, Tokens tokens) const {
+  Node* node = root;
+  std::size_t depth = 0;
+  while (depth < tokens.size()) {
+    Node* child = node->children_.find(tokens[depth]);
+    if (child == nullptr) break;
+    const auto& edge = child->edge_;
+    depth += common_prefix(edge.data(), tokens.data() + depth, std::min(edge.size(), tokens.size() - depth));
+    node = child;
+    if (depth < child->depth_) break;
+  }
+  return {node, static_cast<std::uint32_t>(depth)};
+}
+
+PrefixTree::Place PrefixTree::above(Place place, std::uint32_t depth) {
+  REPRISE_CHECK(depth <= place.depth, "a place above lies below");
+  Node* node = place.node;
+  while (node->parent_ != nullptr && node->parent_->depth_ >= depth) node = node->parent_;
+  return {node, depth};
+}
+
+PrefixTree::Place PrefixTree::deepest_with(Place place, Kind kind) {
+  if (place.node->count(kind) > 0) return place;
+  Node* node = place.node;
+  while (node->parent_ != nullptr && node->count(kind) == 0) node = node->parent_;
+  return {node, node->depth_};
+}
+
+PrefixTree::Node* PrefixTree::find_below(Node* node, Kind kind) {
+  REPRISE_CHECK(node->count(kind) > 0, "nothing of the kind is below");
+  const auto carries = [kind](const Node* candidate) {
+    if (kind == kEntry) return candidate->entry_ != 0;
+    if (kind == kFlight) return !candidate->flights_.empty();
+    return candidate->tombstone_ != MissReason::kNone;
+  };
+  while (!carries(node)) node = node->below_[kind].first;
+  return node;
+}
+
+// -- paths
+
+PrefixTree::Node* PrefixTree::walk(Node* root, Tokens tokens, Stamp stamp) {
+  const Place place = match(root, tokens);
+  touch(place, stamp);
+  Node* node = place.node;
+  if (place.depth < node->depth_) node = split(node, place.depth, stamp);
+  const Tokens rest = tokens.subspan(place.depth);
+  if (rest.empty()) return node;
+  if (node->parent_ != nullptr && node->leaf() && carries_nothing(node)) {  // it only grows
+    node->edge_.reserve(node->edge_.size() + rest.size());
+    node->edge_.insert(node->edge_.end(), rest.begin(), rest.end());
+    node->depth_ += static_cast<std::uint32_t>(rest.size());
+    tokens_ += rest.size();
+    return node;
+  }
+  const bool was_idle = idle(node);
+  Node* leaf = add_leaf(node, rest, stamp);
+  if (was_idle) idle_.erase(node->stamp_);
+  add_idle(leaf);
+  return leaf;
+}
+
+void PrefixTree::touch(Place place, Stamp stamp) {
+  Node* node = place.depth == place.node->depth_ ? place.node : place.node->parent_;
+  Node* leaf = idle(node) ? node : nullptr;
+  if (leaf != nullptr) idle_.erase(leaf->stamp_);
+  for (; node != nullptr; node = node->parent_) node->stamp_ = stamp;
+  if (leaf != nullptr) add_idle(leaf);
+}
+
+void PrefixTree::bury(Place place, MissReason tombstone, Stamp stamp) {
+  REPRISE_CHECK(place.depth > 0, "a root cannot have a tombstone");
+  touch(place, stamp);
+  Node* node = place.node;
+  if (place.depth < node->depth_) node = split(node, place.depth, stamp);
+  set_tombstone(node, tombstone);
+}
+
+PrefixTree::Node* PrefixTree::trim() {
+  REPRISE_CHECK(!idle_.empty(), "there is no idle leaf to trim");
+  Node* leaf = idle_.begin()->second;
+  idle_.erase(idle_.begin());
+  if (leaf->tombstone_ != MissReason::kNone) count_down(leaf, kTombstone);
+  Node* parent = leaf->parent_;
+  parent->children_.erase(leaf->edge_.front());
+  tokens_ -= leaf->edge_.size();
+  delete leaf;
+  if (parent->parent_ == nullptr) return parent->leaf() ? parent : nullptr;
+  settle(parent);
+  return nullptr;
+}
+
+// -- what nodes carry
+
+void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
+  REPRISE_CHECK(node->entry_ == 0 && entry != 0, "a node carries one entry");
+  REPRISE_CHECK(node->parent_ != nullptr, "an entry has tokens");
+  if (idle(node)) idle_.erase(node->stamp_);
+  node->entry_ = entry;
+  if (node->tombstone_ != MissReason::kNone) set_tombstone(node, MissReason::kNone);
+  count_up(node, kEntry);
+}
+
+void PrefixTree::clear_entry(Node* node, MissReason tombstone) {
+  REPRISE_CHECK(node->entry_ != 0, "there is no entry to clear");
+  node->entry_ = 0;
+  count_down(node, kEntry);
+  if (tombstone != MissReason::kNone) set_tombstone(node, tombstone);
+  settle(node);
+}
+
+void PrefixTree::use_entry(Node* node) {
+  prefer(node, kEntry);
+}
+
+void PrefixTree::add_flight(Node* node, std::uint64_t flight) {
+  if (idle(node)) idle_.erase(node->stamp_);
+  node->flights_.push_back(flight);
+  count_up(node, kFlight);
+}
+
+void PrefixTree::remove_flight(Node* node, std::uint64_t flight) {
+  const auto at = std::find(node->flights_.begin(), node->flights_.end(), flight);
+  REPRISE_CHECK(at != node->flights_.end(), "there is no such flight to remove");
+  node->flights_.erase(at);
+  count_down(node, kFlight);
+  settle(node);
+}
+
+void PrefixTree::set_tombstone(Node* node, MissReason tombstone) {
+  const MissReason before = std::exchange(node->tombstone_, tombstone);
+  if (before == MissReason::kNone) {
+    count_up(node, kTombstone);
+  } else if (tombstone == MissReason::kNone) {
+    count_down(node, kTombstone);
+  } else {
+    prefer(node, kTombstone);
+  }
+}
+
+// -- counting
+
+void PrefixTree::count_up(Node* node, Kind kind) {
+  for (; node != nullptr; node = node->parent_) {
+    const bool first = node->below_[kind].count++ == 0;
+    if (first && kind == kEntry) covered_ += node->edge_.size();
+    if (node->parent_ == nullptr) return;
+    if (!first && kind == kFlight) continue;  // the oldest keeps its place
+    if (!first) unlink(node, kind);
+    link(node, kind);
+  }
+}
+
+void PrefixTree::count_down(Node* node, Kind kind) {
+  for (; node != nullptr; node = node->parent_) {
+    if (--node->below_[kind].count > 0) continue;
+    if (kind == kEntry) covered_ -= node->edge_.size();
+    if (node->parent_ != nullptr) unlink(node, kind);
+  }
+}
+
+void PrefixTree::prefer(Node* node, Kind kind) {
+  for (; node->parent_ != nullptr; node = node->parent_) {
+    if (node->parent_->below_[kind].first == node) continue;
+    unlink(node, kind);
+    link(node, kind);
+  }
+}
+
+// Into its parent's list: flights behind the others, for the oldest stands first, the rest in front.
+void PrefixTree::link(Node* node, Kind kind) {
+  Node::Below& own = node->below_[kind];
+  Node::Below& list = node->parent_->below_[kind];
+  const bool back = kind == kFlight;
+  own.previous = back ? list.last : nullptr;
+  own.next = back ? nullptr : list.first;
+  (own.previous != nullptr ? own.previous->below_[kind].next : list.first) = node;
+  (own.next != nullptr ? own.next->below_[kind].previous : list.last) = node;
+}
+
+void PrefixTree::unlink(Node* node, Kind kind) {
+  Node::Below& own = node->below_[kind];
+  Node::Below& list = node->parent_->below_[kind];
+  (own.previous != nullptr ? own.previous->below_[kind].next : list.first) = own.next;
+  (own.next != nullptr ? own.next->below_[kind].previous : list.last) = own.previous;
+  own.previous = own.next = nullptr;
+}
+
+// -- shape
+
+bool PrefixTree::carries_nothing(const Node* node) {
+  return node->entry_ == 0 && node->flights_.empty() && node->tombstone_ == MissReason::kNone;
+}
+
+bool PrefixTree::idle(const Node* node) {
+  return node->parent_ != nullptr && node->leaf() && node->entry_ == 0 && node->flights_.empty();
+}
+
+// After a node lost something: it may have no reason to be any more, or have become an idle leaf.
+void PrefixTree::settle(Node* node) {
+  if (node->parent_ == nullptr) return;
+  if (carries_nothing(node) && node->children_.size() == 1) return merge(node);
+  if (idle(node)) add_idle(node);
+}
+
+void PrefixTree::add_idle(Node* leaf) {
+  REPRISE_CHECK(idle_.emplace(leaf->stamp_, leaf).second, "two leaves were walked at once");
+}
+
+// `node`, whose counts are those of `of`, becomes the child of its parent and takes its places in the lists.
+void PrefixTree::take_place(Node* node, Node* of) {
+  Node* parent = of->parent_;
+  node->parent_ = parent;
+  parent->children_.put(node->edge_.front(), node);
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    Node::Below& own = node->below_[kind];
+    Node::Below& other = of->below_[kind];
+    if (own.count == 0) continue;
+    own.previous = std::exchange(other.previous, nullptr);
+    own.next = std::exchange(other.next, nullptr);
+    Node::Below& list = parent->below_[kind];
+    (own.previous != nullptr ? own.previous->below_[kind].next : list.first) = node;
+    (own.next != nullptr ? own.next->below_[kind].previous : list.last) = node;
+  }
+}
+
+// Makes a node on the edge that leads to `node`.
+PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp) {
+  const std::size_t cut = depth - node->parent_->depth_;
+  Node* upper = new Node;
+  upper->edge_.assign(node->edge_.begin(), node->edge_.begin() + cut);
+  upper->depth_ = depth;
+  upper->stamp_ = stamp;
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    Node::Below& list = upper->below_[kind];
+    list.count = node->below_[kind].count;
+    if (list.count > 0) list.first = list.last = node;
+  }
+  take_place(upper, node);
+  node->edge_ = std::vector<TokenId>(node->edge_.begin() + cut, node->edge_.end());
+  node->parent_ = upper;
+  upper->children_.put(node->edge_.front(), node);
+  return upper;
+}
+
+// Gives its tokens to its only child, and goes.
+void PrefixTree::merge(Node* node) {
+  Node* child = node->children_.any();
+  std::vector<TokenId> edge;
+  edge.reserve(node->edge_.size() + child->edge_.size());
+  edge.insert(edge.end(), node->edge_.begin(), node->edge_.end());
+  edge.insert(edge.end(), child->edge_.begin(), child->edge_.end());
+  child->edge_ = std::move(edge);
+  take_place(child, node);
+  delete node;
+}
+
+PrefixTree::Node* PrefixTree::add_leaf(Node* parent, Tokens edge, Stamp stamp) {
+  Node* leaf = new Node;
+  leaf->parent_ = parent;
+  leaf->edge_.assign(edge.begin(), edge.end());
+  leaf->depth_ = parent->depth_ + static_cast<std::uint32_t>(edge.size());
+  leaf->stamp_ = stamp;
+  parent->children_.put(edge.front(), leaf);
+  tokens_ += edge.size();
+  return leaf;
+}
+
+}  // namespace reprise::actors

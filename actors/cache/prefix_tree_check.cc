@@ -1,0 +1,59 @@
+// The invariants of the tree, counted anew.
+#include <vector>
+
+#include "actors/cache/prefix_tree.h"
+#include "base/check.h"
+
+namespace reprise::actors {
+
+using protocol::MissReason;
+
+void PrefixTree::check() const {
+  std::uint64_t tokens = 0, covered = 0;
+  std::size_t idle_leaves = 0;
+  std::vector<const Node*> waiting(roots_.begin(), roots_.end());
+  while (!waiting.empty()) {
+    const Node* node = waiting.back();
+    waiting.pop_back();
+    tokens += node->edge_.size();
+    covered += node->count(kEntry) > 0 ? node->edge_.size() : 0;
+    if (node->parent_ != nullptr) {
+      REPRISE_CHECK(!node->edge_.empty(), "an edge has tokens");
+      REPRISE_CHECK(node->depth_ == node->parent_->depth_ + node->edge_.size(), "depths add up");
+      REPRISE_CHECK(node->stamp_ <= node->parent_->stamp_, "who walks to a node walks past its parent");
+      REPRISE_CHECK(!carries_nothing(node) || node->children_.size() != 1, "a node has a reason to be");
+    }
+    if (idle(node)) {
+      ++idle_leaves;
+      const auto at = idle_.find(node->stamp_);
+      REPRISE_CHECK(at != idle_.end() && at->second == node, "an idle leaf is known as such");
+    }
+    std::array<std::uint64_t, kKinds> counted = {node->entry_ != 0 ? 1u : 0u, node->flights_.size(),
+                                                 node->tombstone_ != MissReason::kNone ? 1u : 0u};
+    std::array<std::size_t, kKinds> listed{};
+    node->children_.for_each([&](const Node* child) {
+      REPRISE_CHECK(child->parent_ == node && node->children_.find(child->edge_.front()) == child,
+                    "a child knows its parent");
+      for (std::size_t kind = 0; kind < kKinds; ++kind) {
+        counted[kind] += child->below_[kind].count;
+        listed[kind] += child->below_[kind].count > 0 ? 1 : 0;
+      }
+      waiting.push_back(child);
+    });
+    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+      REPRISE_CHECK(counted[kind] == node->below_[kind].count, "counters are sums");
+      const Node* previous = nullptr;
+      for (const Node* child = node->below_[kind].first; child; child = child->below_[kind].next) {
+        REPRISE_CHECK(child->below_[kind].count > 0 && listed[kind]-- > 0, "those with something are listed");
+        REPRISE_CHECK(child->below_[kind].previous == previous, "lists go both ways");
+        previous = child;
+      }
+      REPRISE_CHECK(listed[kind] == 0 && node->below_[kind].last == previous, "lists are whole");
+    }
+  }
+  REPRISE_CHECK(tokens == tokens_, "tokens add up");
+  REPRISE_CHECK(covered == covered_, "covered tokens add up");
+  REPRISE_CHECK(idle_leaves == idle_.size(), "idle leaves are leaves");
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,181 @@
+#include "actors/request/prompt_text.h"
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <stdexcept>
+
+#include "models/text/regex.h"
+
+namespace reprise::actors {
+
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+
+namespace {
+
+constexpr std::size_t kTailBytes = 64;
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+protocol::Sampling resolve(protocol::Sampling wish, const models::SamplingDefaults& defaults) {
+  const bool samples = defaults.do_sample.value_or(true);
+  const auto fall_back = [](auto& wished, const auto& fallback) {
+    if (!wished && fallback) wished = fallback;
+  };
+  if (!samples && !wish.temperature) wish.temperature = 0;
+  fall_back(wish.temperature, defaults.temperature);
+  fall_back(wish.top_k, defaults.top_k);
+  fall_back(wish.top_p, defaults.top_p);
+  fall_back(wish.min_p, defaults.min_p);
+  fall_back(wish.repetition_penalty, defaults.repetition_penalty);
+  if (!wish.seed) wish.seed = random_seed();
+  return wish;
+}
+
+// The prompt's tokens, and its text where it has one.
+Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
+                                           std::string& text) {
+  if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
+  if (!model.tokenizer) {
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "model '" + model.card.id + "' has no tokenizer: send the prompt as token ids",
+                        "prompt"};
+  }
+  if (const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt)) {
+    if (!model.render) {
+      return ServiceError{ServiceErrorCode::kUnsupported,
+                          "model '" + model.card.id + "' has no chat template: use completions", "messages"};
+    }
+    auto rendered = model.render(*chat);
+    if (!rendered.ok()) return rendered.error();
+    text = std::move(*rendered) + chat->reply_opening;
+    // A template writes its own BOS.
+    return model.tokenizer->encode(text);
+  }
+  text = std::get<std::string>(request.prompt);
+  return encode_prompt(*model.tokenizer, text);
+}
+
+std::size_t string_bytes(const Json& value) {
+  std::size_t bytes = 0;
+  if (value.is_string()) bytes = value.as_string().size();
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) bytes += string_bytes(item) + 1;
+  } else if (value.is_object()) {
+    for (const auto& member : value.as_object()) bytes += member.key.size() + string_bytes(member.value) + 1;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t text_bytes(const protocol::Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
+  return chat == nullptr ? 0 : string_bytes(chat->messages) + string_bytes(chat->tools);
+}
+
+ServiceError text_error(const std::exception& error, const std::string& field) {
+  if (dynamic_cast<const models::RegexError*>(&error) != nullptr ||
+      dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return {ServiceErrorCode::kInvalid, error.what(), field};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {ServiceErrorCode::kOverloaded, "no memory for the text", field, std::chrono::seconds(1)};
+  }
+  return {ServiceErrorCode::kInternal, error.what()};
+}
+
+TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text) {
+  TokenList tokens = tokenizer.encode(text);
+  const std::optional<TokenId> bos = tokenizer.bos();
+  if (tokenizer.adds_bos() && bos && (tokens.empty() || tokens.front() != *bos)) {
+    tokens.insert(tokens.begin(), *bos);
+  }
+  return tokens;
+}
+
+Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
+                                                     const ServedModel& model) {
+  const auto invalid = [](std::string message, std::string field) {
+    return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
+  };
+  const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
+  const std::string prompt_field = chat ? "messages" : "prompt";
+  if (request.n == 0 || request.n > model.limits.most_choices) {
+    return invalid("n: must be 1 to " + std::to_string(model.limits.most_choices), "n");
+  }
+  if (request.max_tokens && *request.max_tokens == 0)
+    return invalid("max_tokens: must be at least 1", "max_tokens");
+  if (!request.stop.empty() && !model.tokenizer) {
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "stop: model '" + model.card.id + "' has no tokenizer", "stop"};
+  }
+  PreparedPrompt prepared;
+  std::string text;
+  const auto tokens_or_error = [&]() -> Outcome<TokenList, ServiceError> {
+    try {
+      return tokens_of(request, model, text);
+    } catch (const std::exception& error) {
+      return text_error(error, prompt_field);
+    }
+  };
+  auto tokens = tokens_or_error();
+  if (!tokens.ok()) return tokens.error();
+  if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
+  const auto vocab = static_cast<TokenId>(model.arch.vocab);
+  for (const TokenId token : *tokens) {
+    if (token < 0 || token >= vocab) {
+      return invalid(
+          "prompt: token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab),
+          prompt_field);
+    }
+  }
+  const std::uint64_t context = model.arch.context;
+  if (tokens->size() >= context) {
+    return ServiceError{ServiceErrorCode::kTooLong,
+                        "the prompt has " + std::to_string(tokens->size()) +
+                            " tokens and the model's context " + std::to_string(context),
+                        prompt_field};
+  }
+  std::uint64_t room = context - tokens->size();
+  // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
+  const std::uint64_t most = model.most_tokens(request.n > 1);
+  if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
+  prepared.max_tokens =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));
+  prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
+  prepared.tokens = share_tokens(std::move(*tokens));
+  prepared.sampling = resolve(request.sampling, model.sampling);
+  const auto errors = sampling_params(prepared.sampling).validate(model.arch.vocab);
+  if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
+  if (!request.ignore_eos) {
+    prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());
+    if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
+  }
+  return prepared;
+}
+
+TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model) {
+  if (!model.render || !model.tokenizer || !chat.messages.is_array()) return {};
+  const auto continued = [&](const char* next) -> TokenList {
+    protocol::ChatPrompt more = chat;
+    more.reply_opening.clear();
+    more.messages.push_back(reply_message);
+    more.messages.push_back(Json{{"role", "user"}, {"content", next}});
+    auto rendered = model.render(more);
+    return rendered.ok() ? model.tokenizer->encode(*rendered) : TokenList{};
+  };
+  const TokenList one = continued("7");
+  const TokenList other = continued("x");
+  auto common = static_cast<std::size_t>(
+      std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first - one.begin());
+  while (common > 0 && !model.tokenizer->is_special(one[common - 1])) --common;
+  return TokenList(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(common));
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,40 @@
+#pragma once
+// From what a client sent to tokens, and the parameters that its request really means.
+//
+// Threading: pure functions over an immutable model.
+
+#include <exception>
+#include <string>
+
+#include "actors/served_model.h"
+#include "protocol/service.h"
+
+namespace reprise::actors {
+
+struct PreparedPrompt {
+  SharedTokens tokens;
+  std::string tail;              // the last bytes of its text
+  std::uint32_t max_tokens = 0;  // that may be decoded
+  protocol::Sampling sampling;   // every field that has a meaning is set
+  std::vector<TokenId> stop_tokens;
+};
+
+/// Renders, tokenises, and checks all that can be checked without the device.
+Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
+                                                               const ServedModel& model);
+
+/// Bytes of text that have to be worked through for it, about; none for token ids.
+std::size_t text_bytes(const protocol::Prompt& prompt);
+
+/// What to tell a client whose text, or whose chat's template, made the tokenizer or the renderer throw.
+protocol::ServiceError text_error(const std::exception& error, const std::string& field);
+
+/// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a
+/// BOS is added where the model was made with one and the text does not begin with it.
+TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
+
+/// What stands before the next user message if the conversation goes on from this reply, up to the last
+/// stable cut; empty where that cannot be told.
+TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model);
+
+}  // namespace reprise::actors

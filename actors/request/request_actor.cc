@@ -1,0 +1,213 @@
+#include "actors/request/request_actor.h"
+
+#include <exception>
+
+#include "actors/request/request_parts.h"
+#include "runtime/wait.h"
+
+namespace reprise::actors {
+
+using protocol::JobFault;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+constexpr std::chrono::seconds kLastWord{10};
+
+}  // namespace
+
+RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {}
+RequestActor::~RequestActor() = default;
+
+void RequestActor::on_start() {
+  launch(watch_client());
+  launch(run());
+}
+
+bool RequestActor::caches() const {
+  return job_.request->cache_prompt && job_.model->registry;
+}
+
+double RequestActor::since_arrival_ms() const {
+  return std::chrono::duration<double, std::milli>(runtime::Clock::now() - arrival_).count();
+}
+
+// While the request sends nothing, this is how it learns that its client has gone.
+Task<void> RequestActor::watch_client() {
+  auto end = job_.out.reader_end(end_of_watch_.token());
+  const Result<void> ended = co_await end;
+  if (!ended.ok()) co_return;
+  client_gone_ = true;
+  break_off();
+}
+
+void RequestActor::on(ModelLost lost) {
+  lost_why_ = std::move(lost.why);
+  break_off();
+}
+
+void RequestActor::break_off() {
+  lost_.cancel();
+  all_begun_.cancel();
+}
+
+Task<void> RequestActor::run() {
+  Failure failure;
+  try {
+    Task<Failure> serving = serve();
+    failure = co_await serving;
+  } catch (const std::exception& error) {
+    failure = ServiceError{ServiceErrorCode::kInternal, error.what()};
+  }
+  end_of_watch_.cancel();
+  if (main_) main_->sequence.reset();
+  const bool served = !failure && !client_gone_;
+  if (failure && !client_gone_) {
+    protocol::Event event = protocol::Failed{std::move(*failure)};
+    const auto written = job_.out.try_write(event);
+    if (!written) {  // a client that reads slowly has a while to come to it
+      auto writing = job_.out.write(std::move(event), runtime::deadline_after(kLastWord));
+      const Result<void> told = co_await writing;
+      static_cast<void>(told);  // else the stream's end tells it
+    }
+  }
+  job_.out.close();
+  job_.slot.reset();
+  const bool idles = served && job_.idle_slot && !lost_.cancelled();
+  if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
+  if (idles) {
+    try {
+      if (to_verify_) {
+        Task<bool> verifying = verify(protocol::Priority::kIdle);
+        const bool same = co_await verifying;
+        static_cast<void>(same);  // the entry is dropped, the counters and the log tell
+      }
+      Task<void> prefilling = prefill_history();
+      co_await prefilling;
+    } catch (const std::exception& error) {
+      if (job_.model->warn) job_.model->warn(std::string("idle work failed: ") + error.what());
+    }
+  }
+  main_.reset();
+  stop();
+}
+
+Task<RequestActor::Failure> RequestActor::prepare() {
+  PrepareJob::Reply prepared = ServiceError{};
+  if (text_bytes(job_.request->prompt) <= kShortText) {
+    prepared = prepare_prompt(*job_.request, *job_.model);
+  } else {
+    auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},
+                                             lost_.token());
+    Result<PrepareJob::Reply> answered = co_await asked;
+    if (!answered.ok()) co_return failure_of(answered.error());
+    prepared = std::move(*answered);
+  }
+  if (!prepared.ok()) co_return prepared.error();
+  prompt_ = std::move(*prepared);
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::serve() {
+  Task<Failure> preparing = prepare();
+  if (Failure failure = co_await preparing) co_return failure;
+  usage_.prompt_tokens = static_cast<std::uint32_t>(prompt_.tokens->size());
+
+  main_ = std::make_unique<Computation>();
+  main_->tokens = prompt_.tokens;
+  main_->max_tokens = prompt_.max_tokens;
+  main_->reads_cache = main_->writes_cache = caches();
+  if (!job_.request->conversation.empty()) {
+    main_->conversation =
+        std::hash<std::string>{}(job_.request->name_space + '\n' + job_.request->conversation) | 1;
+  }
+  main_->report.reason = !job_.model->registry         ? protocol::MissReason::kDisabled
+                         : !job_.request->cache_prompt ? protocol::MissReason::kRefused
+                                                       : protocol::MissReason::kNone;
+  Task<Failure> entering = enter(*main_, job_.request->priority);
+  if (Failure failure = co_await entering) co_return failure;
+  usage_.timing.queued_ms = since_arrival_ms();
+  protocol::Event admitted = protocol::Admitted{job_.model->card.id, usage_.prompt_tokens};
+  static_cast<void>(job_.out.try_write(admitted));
+
+  Task<Failure> restoring = restore(*main_);
+  if (Failure failure = co_await restoring) co_return failure;
+  to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
+               static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
+                   job_.model->limits.verify_share;
+  Task<Failure> prefilling = prefill(*main_, to_verify_);
+  if (Failure failure = co_await prefilling) co_return failure;
+  usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
+  usage_.cache = main_->report;
+  protocol::Event started = protocol::Started{main_->report, prompt_.tail, prompt_.tokens};
+  static_cast<void>(job_.out.try_write(started));
+
+  Task<Failure> decoding = decode();
+  if (Failure failure = co_await decoding) co_return failure;
+  main_->sequence.reset();
+  if (to_verify_ && job_.model->limits.verify_inline) {
+    to_verify_ = false;
+    Task<bool> verifying = verify(job_.request->priority);
+    const bool same = co_await verifying;
+    if (!same) {
+      co_return ServiceError{ServiceErrorCode::kInternal,
+                             "this answer went on from a stored state that is not what a cold run computes; "
+                             "the state has been dropped"};
+    }
+  }
+  Task<bool> sending = send(protocol::Done{usage_});
+  const bool sent = co_await sending;
+  client_gone_ = client_gone_ || !sent;
+  co_return std::nullopt;
+}
+
+// -- failures
+
+RequestActor::Failure RequestActor::failure_of(const protocol::JobError& error) const {
+  ServiceError failure{ServiceErrorCode::kInternal, error.message};
+  switch (error.fault) {
+    case JobFault::kNeverFits:
+      failure.code = ServiceErrorCode::kTooLong;
+      break;
+    case JobFault::kNoMemory:
+    case JobFault::kBusy:
+      failure.code = ServiceErrorCode::kOverloaded;
+      failure.retry_after = std::chrono::seconds(1);
+      break;
+    case JobFault::kCannotSample:
+      failure.code = ServiceErrorCode::kInvalid;
+      failure.field = "logit_bias";
+      break;
+    case JobFault::kCancelled:
+      failure.code = ServiceErrorCode::kCancelled;
+      break;
+    case JobFault::kUnknown:
+    case JobFault::kDeviceFailed:
+      failure.code = ServiceErrorCode::kUnavailable;
+      failure.retry_after = std::chrono::seconds(1);
+      break;
+    case JobFault::kBadJob:
+    case JobFault::kDamaged:
+    case JobFault::kUnhealthy:
+      break;
+  }
+  return failure;
+}
+
+RequestActor::Failure RequestActor::failure_of(const runtime::Error& error) const {
+  if (!lost_why_.empty()) {
+    return ServiceError{ServiceErrorCode::kUnavailable, lost_why_, "", std::chrono::seconds(1)};
+  }
+  if (client_gone_) return ServiceError{ServiceErrorCode::kCancelled, "the client has gone"};
+  if (error.code == runtime::ErrorCode::kDeadline) {
+    return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the device", "",
+                        std::chrono::seconds(5)};
+  }
+  return ServiceError{ServiceErrorCode::kUnavailable, "the engine is not there: " + error.describe(), "",
+                      std::chrono::seconds(1)};
+}
+
+}  // namespace reprise::actors

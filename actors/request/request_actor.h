@@ -1,0 +1,145 @@
+#pragma once
+// RequestActor: one request from its prompt to its last token, and what is done for its next turn.
+//
+//   prepare   render, tokenise, check
+//   announce  the registry may let it wait for another with the same beginning
+//   open      a sequence, when there is memory for it; then Admitted
+//   restore   the deepest snapshot of its beginning
+//   prefill   the rest, with checkpoints that go to the registry as they are taken; then Started
+//   decode    its choices, from one prefill: Delta, ..., Finished
+//   keep      the state behind each reply, where it is canonical
+//   verify    where that was asked for before the answer ends; then Done
+// Whatever goes wrong on the way is told by one Failed. Its client is watched all the while.
+//
+// Several choices (n > 1) go on from a raw snapshot behind the prompt. The request's own sequence decodes one
+// after the other, and others beside it as they get a sequence of their own: so n of them take what memory
+// there is, hold up nobody, and come to their end in the memory for one.
+//
+// Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
+// of restored answers is recomputed cold and compared.
+//
+// Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease
+// and the flight end with the guards that hold them.
+//
+// Failure: what a request throws on its way becomes its Failed. An exception in one of its small handlers ends
+// the actor, and its stream with it; the guards give back what it held either way.
+//
+// Threading: an actor on the pool, one for each request.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/request/prompt_text.h"
+#include "actors/request/text_pool.h"
+#include "actors/served_model.h"
+#include "models/text/text_stream.h"
+#include "protocol/reply/reply_parser.h"
+#include "protocol/service.h"
+#include "runtime/actor.h"
+#include "runtime/event.h"
+
+namespace reprise::actors {
+
+/// To every request of a model whose device hangs: it will not answer.
+struct ModelLost {
+  std::string why;
+};
+
+struct RequestJob {
+  std::shared_ptr<const protocol::GenerateRequest> request;
+  std::shared_ptr<const ServedModel> model;
+  runtime::StreamWriter<protocol::Event> out;
+  std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
+  std::uint64_t tenant = 0;               // as in protocol::OpenSequence
+  std::uint64_t group = 0;
+  std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
+  std::shared_ptr<void> idle_slot;  // may be null: then no idle work
+};
+
+class RequestActor : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::CheckpointTaken, ModelLost>;
+  static constexpr const char* kName = "request";
+  static constexpr std::uint32_t kConcurrentHandlers = 64;
+
+  explicit RequestActor(RequestJob job);
+  ~RequestActor() override;
+
+  void on_start();
+  runtime::Task<void> on(protocol::CheckpointTaken taken);
+  void on(ModelLost lost);
+
+ private:
+  using Failure = std::optional<protocol::ServiceError>;
+  using Restoring = runtime::Result<protocol::JobResult<protocol::Restored>>;
+  struct Choice;
+  class OpenedSequence;
+  class FlightGuard;
+  struct Computation;
+
+  runtime::Task<void> run();
+  runtime::Task<Failure> serve();
+  runtime::Task<void> watch_client();
+  runtime::Task<Failure> prepare();
+
+  // -- request_prefill.cc
+  runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
+  runtime::Task<Failure> restore(Computation& computation);
+  runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
+  runtime::Task<void> inserts_done();
+
+  // -- request_decode.cc
+  runtime::Task<Failure> decode();
+  runtime::Task<Failure> keep_prompt();
+  runtime::Task<void> decode_beside();
+  runtime::Task<Failure> decode_on_first();
+  runtime::Task<Failure> decode_next(OpenedSequence& sequence);
+  runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
+  void start_decoding(Choice& choice, OpenedSequence& sequence);
+  runtime::Task<Failure> next_token(Choice& choice);
+  runtime::Task<bool> send(protocol::Event event);
+  runtime::Task<void> keep_turn_end(Choice& choice);
+
+  // -- request_after.cc
+  runtime::Task<void> prefill_history();
+  /// Whether the restored answer is what a cold run gives; true also where that could not be found out.
+  runtime::Task<bool> verify(protocol::Priority priority);
+
+  Failure failure_of(const protocol::JobError& error) const;
+  Failure failure_of(const runtime::Error& error) const;
+  bool caches() const;
+  /// Everything that waits for this request's sake comes to its end.
+  void break_off();
+  double since_arrival_ms() const;
+
+  RequestJob job_;
+  const runtime::TimePoint arrival_;
+  runtime::CancelSource lost_;          // the client has gone, or the device
+  runtime::CancelSource end_of_watch_;  // for the client
+  bool client_gone_ = false;
+  std::string lost_why_;
+
+  PreparedPrompt prompt_;
+  std::unique_ptr<Computation> main_;
+  Computation* computing_ = nullptr;  // whose checkpoints come in
+  std::uint32_t pending_inserts_ = 0;
+  runtime::Event inserted_;
+
+  std::vector<std::unique_ptr<Choice>> choices_;
+  std::size_t choices_begun_ = 0;
+  protocol::SnapshotId kept_prompt_{};  // n > 1: what choices go on from
+  runtime::CancelSource all_begun_;     // no choice is left for another sequence
+  std::uint32_t beside_ = 0;            // sequences beside the first, and waits for them
+  runtime::Event beside_ended_;
+  Failure beside_failed_;  // that one of them failed first of all
+  bool writing_ = false;   // an event waits for the client's credit
+  runtime::Event written_;
+
+  protocol::Usage usage_;
+  std::uint64_t digest_ = 0;
+  bool to_verify_ = false;
+};
+
+}  // namespace reprise::actors

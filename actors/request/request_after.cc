@@ -1,0 +1,94 @@
+// What a request does in idle time, when its client has all that it asked for.
+
+#include <algorithm>
+
+#include "actors/request/request_parts.h"
+#include "protocol/reply/reply_message.h"
+
+namespace reprise::actors {
+
+using runtime::Task;
+
+// The next turn of a chat begins with this one's history, which is seldom what was computed: templates strip
+// thinking, and the reply is tokenised anew. So it is rendered as the next turn will render it.
+Task<void> RequestActor::prefill_history() {
+  const ServedModel& model = *job_.model;
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request->prompt);
+  if (chat == nullptr || !model.limits.prefill_history || !main_->writes_cache || choices_.size() != 1)
+    co_return;
+  protocol::ReplyParser parser(protocol::detect_reply_format(model.card.chat_template),
+                               {.tools = chat->tools,
+                                .prompt_tail = prompt_.tail,
+                                .reply_opening = chat->reply_opening,
+                                .id_seed = job_.request->id});
+  protocol::ReplyPieces pieces = parser.push(choices_.front()->reply);
+  for (protocol::ReplyPiece& piece : parser.finish()) pieces.push_back(std::move(piece));
+  Json said = protocol::assistant_message(pieces);
+  TokenList history;
+  if (text_bytes(job_.request->prompt) <= kShortText) {
+    history = history_of(*chat, said, model);
+  } else {
+    auto asked = job_.texts->ask<HistoryJob>(
+        TextOfRequest{.request = job_.request, .model = job_.model, .reply = std::move(said)}, lost_.token());
+    runtime::Result<HistoryJob::Reply> answered = co_await asked;
+    if (!answered.ok() || !std::holds_alternative<TokenList>(*answered)) co_return;
+    history = std::get<TokenList>(std::move(*answered));
+  }
+  history.resize(history.size() / model.arch.grid * model.arch.grid);
+  if (history.size() < 2) co_return;
+
+  Computation computation;
+  computation.tokens = share_tokens(std::move(history));
+  computation.reads_cache = computation.writes_cache = true;
+  computation.request = main_->request;
+  computation.conversation = main_->conversation;
+  computation.keep = main_->keep;
+  const auto end = static_cast<std::uint32_t>(computation.tokens->size());
+  Task<Failure> entering = enter(computation, protocol::Priority::kIdle);
+  if (Failure failure = co_await entering) co_return;
+  // All of it is wanted as a state: nothing is sampled from it, so nothing has to be left over.
+  if (computation.announced->known >= end && computation.announced->restorable + 1 >= end) co_return;
+  Task<Failure> restoring = restore(computation);
+  if (Failure failure = co_await restoring) co_return;
+  if (computation.report.restored_tokens >= end) co_return;
+  // It is where the next user message starts, which is kept.
+  computation.plan = {{.at = end, .origin = protocol::Origin::kLastUser}};
+  Task<Failure> prefilling = prefill(computation, false);
+  if (Failure failure = co_await prefilling) co_return;
+  Task<void> inserting = inserts_done();
+  co_await inserting;
+}
+
+// Cached equals cold: here is the proof, for a share of the hits.
+Task<bool> RequestActor::verify(protocol::Priority priority) {
+  const ServedModel& model = *job_.model;
+  RegistryFigures& figures = *model.registry_figures;
+  Computation cold;
+  cold.tokens = prompt_.tokens;
+  Task<Failure> entering = enter(cold, priority);
+  Failure failure = co_await entering;
+  if (!failure) {
+    Task<Failure> prefilling = prefill(cold, true);
+    failure = co_await prefilling;
+  }
+  if (failure) {
+    figures.unverified.fetch_add(1, std::memory_order_relaxed);
+    co_return true;
+  }
+  figures.verified.fetch_add(1, std::memory_order_relaxed);
+  if (cold.digest == main_->digest) co_return true;
+  figures.mismatches.fetch_add(1, std::memory_order_relaxed);
+  const protocol::CacheReport& report = main_->report;
+  if (model.warn) {
+    model.warn("a restored state gave other bits than a cold run: " + std::to_string(report.restored_tokens) +
+               " of " + std::to_string(report.prompt_tokens) +
+               " tokens restored, from a checkpoint of origin " +
+               std::string(protocol::name_of(*report.origin)) + ", model fingerprint " +
+               std::to_string(model.arch.fingerprint) + "; the entry is dropped");
+  }
+  model.registry.tell(protocol::DropEntry{
+      .name_space = job_.request->name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
+  co_return false;
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,253 @@
+// Decoding: the choices of a request, token by token, as events for its client.
+
+#include <algorithm>
+
+#include "actors/request/request_parts.h"
+#include "base/hash.h"
+
+namespace reprise::actors {
+
+using protocol::FinishReason;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+constexpr std::uint32_t kTokenWindow = 16;  // tokens that the device may be ahead of a request
+constexpr std::chrono::minutes kWorkerDeadline{10};
+
+}  // namespace
+
+Task<RequestActor::Failure> RequestActor::decode() {
+  for (std::uint32_t index = 0; index < job_.request->n; ++index) {
+    choices_.push_back(std::make_unique<Choice>());
+    choices_.back()->index = index;
+  }
+  if (choices_.size() > 1) {
+    Task<Failure> keeping = keep_prompt();
+    if (Failure failure = co_await keeping) co_return failure;
+    beside_ = static_cast<std::uint32_t>(choices_.size() - 1);
+    for (std::uint32_t i = 0; i < beside_; ++i) launch(decode_beside());
+  }
+  Task<Failure> decoding = decode_on_first();
+  Failure failure = co_await decoding;
+  if (failure) break_off();
+  while (beside_ > 0) {
+    auto waiting = beside_ended_.wait();
+    const Result<void> woken = co_await waiting;
+    static_cast<void>(woken);
+  }
+  if (beside_failed_) failure = std::move(beside_failed_);
+  if (failure) co_return failure;
+  usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
+  Task<void> inserting = inserts_done();
+  co_await inserting;
+  co_return std::nullopt;
+}
+
+// What all choices go on from. Its memory was promised when the request was admitted.
+Task<RequestActor::Failure> RequestActor::keep_prompt() {
+  auto asked = job_.model->worker.ask(
+      protocol::SnapshotKv{.sequence = main_->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
+      job_.model->limits.longest_wait, lost_.token());
+  const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
+  if (!taken.ok()) co_return failure_of(taken.error());
+  if (!taken->ok()) co_return failure_of(taken->error());
+  kept_prompt_ = (*taken)->snapshot;
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& sequence) {
+  auto asked = job_.model->worker.ask(protocol::RestoreKv{.sequence = sequence.id,
+                                                          .snapshot = kept_prompt_,
+                                                          .at = usage_.prompt_tokens,
+                                                          .token_hash = token_hash(*prompt_.tokens)},
+                                      job_.model->limits.longest_wait, lost_.token());
+  Restoring restored = co_await asked;
+  co_return restored;
+}
+
+// With a sequence of its own, when it gets one, and a new one for each choice: between two of them others may
+// have their turn. What it does not get the first sequence does.
+Task<void> RequestActor::decode_beside() {
+  const ServedModel& model = *job_.model;
+  bool goes_on = true;
+  while (goes_on && choices_begun_ < choices_.size() && !lost_.cancelled()) {
+    OpenedSequence sequence(model);
+    auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
+                                                           .ticket = sequence.ticket(),
+                                                           .prompt_tokens = usage_.prompt_tokens,
+                                                           .max_tokens = prompt_.max_tokens,
+                                                           .shared_tokens = usage_.prompt_tokens,
+                                                           .priority = job_.request->priority,
+                                                           .tenant = job_.tenant,
+                                                           .group = job_.group,
+                                                           .tenant_share = job_.request->tenant_share},
+                                    model.limits.longest_wait, all_begun_.token());
+    const Result<protocol::JobResult<protocol::Opened>> opened = co_await opening;
+    if (!opened.ok() || !opened->ok() || all_begun_.cancelled()) break;
+    sequence.id = (*opened)->sequence;
+    Task<Restoring> restoring = restore_prompt(sequence);
+    const Restoring restored = co_await restoring;
+    if (!restored.ok() || !restored->ok() || choices_begun_ == choices_.size()) break;
+    Task<Failure> decoding = decode_next(sequence);
+    Failure failure = co_await decoding;
+    goes_on = !failure;
+    if (failure && !lost_.cancelled()) {  // else it is a consequence
+      beside_failed_ = std::move(failure);
+      break_off();
+    }
+  }
+  --beside_;
+  beside_ended_.signal();
+}
+
+// One choice after the other, until all have begun.
+Task<RequestActor::Failure> RequestActor::decode_on_first() {
+  OpenedSequence& sequence = *main_->sequence;
+  for (bool holds_prompt = true; choices_begun_ < choices_.size(); holds_prompt = false) {
+    if (!holds_prompt) {
+      Task<Restoring> restoring = restore_prompt(sequence);
+      const Restoring restored = co_await restoring;
+      if (choices_begun_ == choices_.size()) break;
+      if (!restored.ok()) co_return failure_of(restored.error());
+      if (!restored->ok()) co_return failure_of(restored->error());
+    }
+    Task<Failure> decoding = decode_next(sequence);
+    if (Failure failure = co_await decoding) co_return failure;
+  }
+  co_return std::nullopt;
+}
+
+// The next choice that has not begun, on a sequence that holds the prompt, to its end.
+Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) {
+  Choice& choice = *choices_[choices_begun_++];
+  if (choices_begun_ == choices_.size()) {
+    all_begun_.cancel();
+    if (kept_prompt_) job_.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
+  }
+  start_decoding(choice, sequence);
+  while (!choice.finished) {
+    Task<Failure> taking = next_token(choice);
+    if (Failure failure = co_await taking) co_return failure;
+  }
+  Task<void> keeping = keep_turn_end(choice);
+  co_await keeping;
+  co_return std::nullopt;
+}
+
+void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
+  const ServedModel& model = *job_.model;
+  choice.sequence = sequence.id;
+  if (model.tokenizer) {
+    // In a chat special tokens may be marks of tool calls; those that end a message never become text.
+    const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request->prompt);
+    choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
+                        job_.request->stop);
+  }
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
+  choice.in = std::move(reader);
+  model.worker.tell(protocol::Decode{.sequence = choice.sequence,
+                                     .sampling = prompt_.sampling,
+                                     .choice = choice.index,
+                                     .max_tokens = prompt_.max_tokens,
+                                     .stop_tokens = prompt_.stop_tokens,
+                                     .out = std::move(writer)});
+}
+
+Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
+  const ServedModel& model = *job_.model;
+  auto reading = choice.in.next(runtime::TimePoint::max(), lost_.token());
+  Result<protocol::DecodeEvent> event = co_await reading;
+  if (!event.ok()) co_return failure_of(event.error());
+  if (event->end == protocol::DecodeEnd::kFault) co_return failure_of(event->error);
+  protocol::Delta delta{.choice = choice.index, .text = {}, .tokens = {}};
+  const bool ends_by_token = event->end == protocol::DecodeEnd::kStopToken;
+  if (event->token) {
+    const protocol::DecodedToken& token = *event->token;
+    if (usage_.completion_tokens++ == 0) usage_.timing.first_token_ms = since_arrival_ms();
+    choice.tokens.push_back(token.token);
+    const auto bytes_of = [&](TokenId id) {
+      return model.tokenizer ? std::string(model.tokenizer->token_bytes(id)) : std::string();
+    };
+    protocol::ReplyToken reply{.id = token.token, .bytes = bytes_of(token.token), .logprob = token.logprob};
+    for (const auto& [id, logprob] : token.top) reply.top.push_back({id, bytes_of(id), logprob});
+    delta.tokens.push_back(std::move(reply));
+    const auto& eos = model.special.eos;
+    const bool ends_message = ends_by_token || std::find(eos.begin(), eos.end(), token.token) != eos.end();
+    if (choice.text && !ends_message) delta.text = choice.text->push(token.token);
+  }
+  const bool stopped = choice.text && choice.text->stop().has_value();
+  if (event->end && choice.text && !stopped) delta.text += choice.text->flush();
+  choice.reply += delta.text;
+  Task<bool> sending = send(std::move(delta));
+  if (!co_await sending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  if (!event->end && !stopped) co_return std::nullopt;
+
+  choice.finished = true;
+  protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
+  if (stopped) {
+    finished.stop = job_.request->stop[choice.text->stop()->index];
+    model.worker.tell(protocol::Cancel{choice.sequence});
+    // What the device was ahead by is in its state.
+    for (bool more = !event->end; more;) {
+      auto draining = choice.in.next(runtime::TimePoint::max(), lost_.token());
+      const Result<protocol::DecodeEvent> extra = co_await draining;
+      more = extra.ok() && !extra->end;
+      if (extra.ok() && extra->token) choice.tokens.push_back(extra->token->token);
+    }
+  } else if (event->end == protocol::DecodeEnd::kLength) {
+    finished.reason = FinishReason::kLength;
+  }
+  Task<bool> ending = send(std::move(finished));
+  if (!co_await ending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
+  co_return std::nullopt;
+}
+
+// False: the client has gone. Of several choices one at a time waits for its credit, and the others for it.
+Task<bool> RequestActor::send(protocol::Event event) {
+  while (writing_) {
+    auto waiting = written_.wait(runtime::TimePoint::max(), lost_.token());
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return false;
+  }
+  std::optional<Result<void>> written = job_.out.try_write(event);
+  if (!written) {
+    writing_ = true;
+    auto writing = job_.out.write(std::move(event), runtime::TimePoint::max(), lost_.token());
+    written = co_await writing;
+    writing_ = false;
+    written_.signal();
+  }
+  if (!written->ok() && written->error().code == runtime::ErrorCode::kEnded) client_gone_ = true;
+  co_return written->ok();
+}
+
+// The state behind the reply, for clients that send it back token for token.
+Task<void> RequestActor::keep_turn_end(Choice& choice) {
+  const ServedModel& model = *job_.model;
+  if (!main_->writes_cache || !model.arch.decode_is_canonical) co_return;
+  auto asked = model.worker.ask(
+      protocol::SnapshotKv{.sequence = choice.sequence, .kind = protocol::SnapshotKv::Kind::kCanonical},
+      kWorkerDeadline, lost_.token());
+  const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
+  if (!taken.ok() || !taken->ok()) co_return;
+  TokenList tokens = *prompt_.tokens;
+  tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
+  if (tokens.size() < (*taken)->tokens || (*taken)->tokens <= prompt_.tokens->size()) co_return;
+  auto inserting = model.registry.ask(protocol::Insert{.flight = 0,
+                                                       .request = main_->request,
+                                                       .name_space = job_.request->name_space,
+                                                       .tokens = share_tokens(std::move(tokens)),
+                                                       .snapshot = **taken,
+                                                       .origin = protocol::Origin::kTurnEnd,
+                                                       .conversation = main_->conversation,
+                                                       .keep = main_->keep},
+                                      kWorkerDeadline, lost_.token());
+  const Result<protocol::InsertReply> inserted = co_await inserting;
+  static_cast<void>(inserted);
+}
+
+}  // namespace reprise::actors

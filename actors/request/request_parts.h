@@ -1,0 +1,95 @@
+#pragma once
+// The parts of a request, and the guards that give back what it holds (actors/request/request_actor.h).
+//
+// Threading: the request actor's.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/cache/checkpoint_plan.h"
+#include "actors/request/request_actor.h"
+
+namespace reprise::actors {
+
+/// Bytes of text that are rendered and tokenised in the request's own turn.
+inline constexpr std::size_t kShortText = 32u << 10;
+
+/// A sequence, or the wait for one: closed with its end.
+class RequestActor::OpenedSequence {
+ public:
+  explicit OpenedSequence(const ServedModel& model)
+      : worker_(model.worker), arch_(model.arch.arch), ticket_(next_ticket()) {}
+  ~OpenedSequence() { worker_.tell(protocol::CloseSequence{.arch = arch_, .ticket = ticket_}); }
+  OpenedSequence(const OpenedSequence&) = delete;
+  OpenedSequence& operator=(const OpenedSequence&) = delete;
+
+  std::uint64_t ticket() const { return ticket_; }
+  protocol::SequenceId id{};
+
+ private:
+  static std::uint64_t next_ticket() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  }
+
+  runtime::RefOf<DeviceWorker> worker_;
+  protocol::ArchId arch_;
+  std::uint64_t ticket_;
+};
+
+/// A prompt in flight, with the lease that it may hold: both end with it.
+class RequestActor::FlightGuard {
+ public:
+  explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
+      : registry_(std::move(registry)), number_(next_number()) {}
+  ~FlightGuard() { registry_.tell(protocol::EndFlight{.flight = number_}); }
+  FlightGuard(const FlightGuard&) = delete;
+  FlightGuard& operator=(const FlightGuard&) = delete;
+
+  protocol::FlightNumber number() const { return number_; }
+
+ private:
+  static protocol::FlightNumber next_number() {
+    static std::atomic<protocol::FlightNumber> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+  }
+
+  runtime::RefOf<PrefixRegistry> registry_;
+  const protocol::FlightNumber number_;
+};
+
+/// Tokens on their way into a sequence: the request's prompt, or idle work for it.
+struct RequestActor::Computation {
+  SharedTokens tokens;
+  std::uint32_t max_tokens = 0;  // to be decoded afterwards
+  bool reads_cache = false;
+  bool writes_cache = false;
+  protocol::FlightNumber request = 0;  // on whose behalf
+  std::uint64_t conversation = 0;
+  std::uint32_t keep = 0;  // the place where its last user message ends
+
+  std::optional<protocol::Announced> announced{};
+  protocol::FlightNumber number = 0;  // of its flight, also when that has ended
+  std::unique_ptr<FlightGuard> flight{};
+  std::unique_ptr<OpenedSequence> sequence{};
+  std::vector<std::uint32_t> wanted{};
+  std::vector<PlannedCheckpoint> plan{};
+  protocol::CacheReport report{};
+  std::uint64_t digest = 0;
+};
+
+/// One of the request's n answers.
+struct RequestActor::Choice {
+  std::uint32_t index = 0;
+  protocol::SequenceId sequence{};  // that decodes it
+  runtime::StreamReader<protocol::DecodeEvent> in{};
+  std::optional<models::TextStream> text{};
+  TokenList tokens{};
+  std::string reply{};
+  bool finished = false;
+};
+
+}  // namespace reprise::actors

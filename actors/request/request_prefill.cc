@@ -1,0 +1,193 @@
+// From tokens to a sequence that holds them: announce, open, restore, prefill; checkpoints on the way.
+
+#include <algorithm>
+
+#include "actors/request/request_parts.h"
+#include "base/hash.h"
+
+namespace reprise::actors {
+
+using protocol::MissReason;
+using protocol::Origin;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+// A long prompt on a slow device takes its time; the client's going, or the model's, ends these waits.
+constexpr std::chrono::hours kPatience{24};
+
+std::uint64_t new_conversation() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(2, std::memory_order_relaxed) +
+         2;  // even: no client's key; relaxed: hands out numbers
+}
+
+bool carries_on(Origin origin) {
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
+         origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
+}
+
+}  // namespace
+
+Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protocol::Priority priority) {
+  const ServedModel& model = *job_.model;
+  const auto length = static_cast<std::uint32_t>(computation.tokens->size());
+  computation.report.prompt_tokens = length;
+  if (computation.writes_cache) {
+    computation.flight = std::make_unique<FlightGuard>(model.registry);
+    computation.number = computation.flight->number();
+    if (computation.request == 0) computation.request = computation.number;
+    auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
+                                                       .name_space = job_.request->name_space,
+                                                       .prompt = computation.tokens},
+                                    kPatience, lost_.token());
+    const Result<protocol::Announced> announced = co_await asked;
+    if (!announced.ok()) co_return failure_of(announced.error());
+    computation.announced = *announced;
+    computation.report.waited_for_other = announced->waited;
+  }
+  computation.sequence = std::make_unique<OpenedSequence>(model);
+  protocol::OpenSequence open{.arch = model.arch.arch,
+                              .ticket = computation.sequence->ticket(),
+                              .prompt_tokens = length,
+                              .max_tokens = computation.max_tokens,
+                              .shared_tokens = computation.announced ? computation.announced->restorable : 0,
+                              .keeps_prompt = &computation == main_.get() && job_.request->n > 1,
+                              .priority = priority,
+                              .tenant = job_.tenant,
+                              .group = job_.group,
+                              .tenant_share = job_.request->tenant_share};
+  auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, lost_.token());
+  const Result<protocol::JobResult<protocol::Opened>> opened = co_await asked;
+  if (!opened.ok()) co_return failure_of(opened.error());
+  if (!opened->ok()) co_return failure_of(opened->error());
+  computation.sequence->id = (*opened)->sequence;
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
+  const ServedModel& model = *job_.model;
+  protocol::CacheReport& report = computation.report;
+  constexpr int kTries = 3;  // a damaged entry is dropped, and the next best looked for
+  for (int i = 0; i < kTries && computation.reads_cache && computation.announced; ++i) {
+    auto asked = model.registry.ask(protocol::Lookup{.flight = computation.number,
+                                                     .sequence = computation.sequence->id,
+                                                     .min_tokens = job_.request->min_cache_tokens},
+                                    kPatience, lost_.token());
+    const Result<protocol::LookedUp> found = co_await asked;
+    if (!found.ok()) co_return failure_of(found.error());
+    if (report.reason == MissReason::kNone) report.reason = found->reason;
+    report.known_tokens = found->known;
+    computation.wanted = found->wanted;
+    if (!found->restore) break;
+    const protocol::LookedUp::Restore& from = *found->restore;
+    auto restoring = model.worker.ask(
+        protocol::RestoreKv{.sequence = computation.sequence->id,
+                            .snapshot = from.snapshot,
+                            .at = from.at,
+                            .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
+        model.limits.longest_wait, lost_.token());
+    const Result<protocol::JobResult<protocol::Restored>> restored = co_await restoring;
+    MissReason failed = MissReason::kNone;
+    if (restored.ok() && !restored->ok()) {
+      const protocol::JobFault fault = restored->error().fault;
+      failed = fault == protocol::JobFault::kDamaged    ? MissReason::kCorrupt
+               : fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory
+                                                        : MissReason::kLost;
+    }
+    model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
+    if (!restored.ok()) co_return failure_of(restored.error());
+    if (failed != MissReason::kNone) {
+      report.reason = failed;
+      if (model.warn) {
+        model.warn("a snapshot of " + std::to_string(from.at) + " tokens (" +
+                   std::string(protocol::name_of(from.origin)) +
+                   ") could not be restored: " + restored->error().message);
+      }
+      if (failed == MissReason::kNoMemory) break;  // a smaller one would not fit either
+      continue;
+    }
+    report.restored_tokens = from.at;
+    report.origin = from.origin;
+    if (computation.conversation == 0 && carries_on(from.origin))
+      computation.conversation = from.conversation;
+    break;
+  }
+  if (computation.conversation == 0) computation.conversation = new_conversation();
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool want_digest) {
+  const ServedModel& model = *job_.model;
+  const auto end = static_cast<std::uint32_t>(computation.tokens->size());
+  protocol::Prefill prefill{.sequence = computation.sequence->id,
+                            .tokens = computation.tokens,
+                            .end = end,
+                            .checkpoints = {},
+                            .want_digest = want_digest,
+                            .report_to = self(*this)};
+  if (computation.writes_cache) {
+    if (computation.plan.empty()) {
+      const MessageBorders borders = find_borders(model.shape, *computation.tokens);
+      computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
+      computation.plan =
+          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
+                           computation.announced->branch, computation.wanted, model.plan_rules());
+    }
+    for (const PlannedCheckpoint& planned : computation.plan) prefill.checkpoints.push_back(planned.at);
+  }
+  computing_ = &computation;
+  auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
+  const Result<protocol::JobResult<protocol::Prefilled>> prefilled = co_await asked;
+  computing_ = nullptr;
+  if (!prefilled.ok()) co_return failure_of(prefilled.error());
+  if (!prefilled->ok()) co_return failure_of(prefilled->error());
+  computation.report.prefilled_tokens = (*prefilled)->computed;
+  computation.digest = (*prefilled)->digest;
+  computation.flight.reset();
+  co_return std::nullopt;
+}
+
+Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
+  if (computing_ == nullptr || computing_->sequence == nullptr ||
+      computing_->sequence->id != taken.sequence || !computing_->announced) {
+    co_return;
+  }
+  const ServedModel& model = *job_.model;
+  const Computation& computation = *computing_;
+  const protocol::FlightNumber flight = computation.number;
+  if (!taken.snapshot) {
+    model.registry.tell(
+        protocol::CheckpointMissed{.flight = flight, .at = taken.at, .healthy = taken.healthy});
+    co_return;
+  }
+  const auto planned = std::find_if(computation.plan.begin(), computation.plan.end(),
+                                    [&](const PlannedCheckpoint& one) { return one.at == taken.at; });
+  ++pending_inserts_;
+  auto asked = model.registry.ask(
+      protocol::Insert{.flight = flight,
+                       .request = computation.request,
+                       .name_space = job_.request->name_space,
+                       .tokens = computation.tokens,
+                       .snapshot = *taken.snapshot,
+                       .origin = planned == computation.plan.end() ? Origin::kBranch : planned->origin,
+                       .conversation = computation.conversation,
+                       .keep = computation.keep},
+      kPatience);
+  const Result<protocol::InsertReply> inserted = co_await asked;
+  static_cast<void>(inserted);
+  --pending_inserts_;
+  inserted_.signal();
+}
+
+// A sequence must not be closed before its snapshots are adopted.
+Task<void> RequestActor::inserts_done() {
+  while (pending_inserts_ > 0) {
+    auto waiting = inserted_.wait(runtime::TimePoint::max(), lost_.token());
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return;
+  }
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,108 @@
+#include "actors/request/text_actor.h"
+
+#include "actors/request/prompt_text.h"
+
+namespace reprise::actors {
+
+using protocol::Answer;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
+using ModelPtr = std::shared_ptr<const ServedModel>;
+
+Answer<ModelPtr> find_model(const ModelDirectory& directory, const std::string& name) {
+  const std::optional<ModelDirectory::Entry> entry = directory.find(name);
+  if (!entry) {
+    return ServiceError{ServiceErrorCode::kUnknownModel,
+                        name.empty() ? "no model is loaded" : "there is no model '" + name + "'", "model"};
+  }
+  if (entry->model) return entry->model;
+  return ServiceError{ServiceErrorCode::kUnavailable, "model '" + entry->card.id + "' " + entry->detail,
+                      "model", std::chrono::seconds(1)};
+}
+
+Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const {
+  Answer<ModelPtr> found = find_model(*directory_, name);
+  if (const auto* model = std::get_if<ModelPtr>(&found);
+      model != nullptr && wants_text && !(*model)->tokenizer) {
+    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + (*model)->card.id + "' has no tokenizer",
+                        "model"};
+  }
+  return found;
+}
+
+namespace {
+
+// What `work` answers, or what it threw.
+template <class Reply, class Work>
+Reply guarded(const char* field, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return text_error(error, field);
+  }
+}
+
+protocol::Tokenized tokenize(const models::Tokenizer& tokenizer, const protocol::TokenizeRequest& request) {
+  protocol::Tokenized answer;
+  answer.tokens = tokenizer.encode(request.text, {.parse_special = request.parse_special});
+  if (request.add_special) {
+    if (tokenizer.adds_bos() && tokenizer.bos())
+      answer.tokens.insert(answer.tokens.begin(), *tokenizer.bos());
+    if (tokenizer.adds_eos() && tokenizer.eos()) answer.tokens.push_back(*tokenizer.eos());
+  }
+  if (request.with_pieces) {
+    for (const TokenId id : answer.tokens) answer.pieces.emplace_back(tokenizer.token_bytes(id));
+  }
+  return answer;
+}
+
+}  // namespace
+
+TokenizeJob::Reply TextActor::on(const TokenizeJob& job) {
+  Answer<ModelPtr> found = find(job.request.model, true);
+  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  return guarded<TokenizeJob::Reply>(
+      "content", [&] { return tokenize(*std::get<ModelPtr>(found)->tokenizer, job.request); });
+}
+
+DetokenizeJob::Reply TextActor::on(const DetokenizeJob& job) {
+  Answer<ModelPtr> found = find(job.request.model, true);
+  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  return guarded<DetokenizeJob::Reply>("tokens", [&] {
+    return protocol::Detokenized{std::get<ModelPtr>(found)->tokenizer->decode(job.request.tokens)};
+  });
+}
+
+RenderJob::Reply TextActor::on(const RenderJob& job) {
+  Answer<ModelPtr> found = find(job.request.model, false);
+  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  const ServedModel& model = *std::get<ModelPtr>(found);
+  if (!model.render) {
+    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no chat template",
+                        "messages"};
+  }
+  return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
+    auto rendered = model.render(job.request.chat);
+    if (!rendered.ok()) return rendered.error();
+    return protocol::Rendered{*rendered + job.request.chat.reply_opening};
+  });
+}
+
+void TextActor::on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> reply) {
+  if (!reply.wanted()) return;
+  reply.answer(
+      guarded<PrepareJob::Reply>("prompt", [&] { return prepare_prompt(*job.of.request, *job.of.model); }));
+}
+
+void TextActor::on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
+  if (!reply.wanted() || chat == nullptr) return;
+  reply.answer(guarded<HistoryJob::Reply>(
+      "messages", [&]() -> HistoryJob::Reply { return history_of(*chat, job.of.reply, *job.of.model); }));
+}
+
+protocol::Nothing TextActor::on(const protocol::InjectCrash&) {
+  throw std::runtime_error("a crash of a text actor was injected");
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,93 @@
+#pragma once
+// One sequence as its device worker sees it: what its state should hold, what it is doing, who waits for it.
+//
+// The tokens of a sequence are the first `prompt_end` of its prompt and those decoded since. The newest
+// decoded token is not in the state yet: feeding it gives the logits of the next. A state that holds fewer
+// tokens than it should (it was preempted) first catches up, and then goes on as if nothing had been.
+//
+// Threading: the worker's. While `in_step` is set, `state` belongs to the step runner.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "gpu/state_store.h"
+#include "models/sampling/sampler.h"
+#include "protocol/job.h"
+#include "runtime/reply.h"
+#include "runtime/stream.h"
+
+namespace reprise::actors {
+
+struct SequenceRun {
+  enum class Phase : std::uint8_t { kIdle, kRestore, kSnapshot, kPrefill, kDecode };
+
+  protocol::SequenceId id;
+  std::uint64_t ticket = 0;
+  protocol::Priority priority = protocol::Priority::kNormal;
+  std::uint64_t tenant = 0;
+  std::uint64_t group = 0;
+  std::uint64_t order = 0;         // of admission
+  std::uint32_t priced_pages = 0;  // promised to it when it was admitted
+  std::uint32_t shared_pages = 0;  // of these, expected to come from a snapshot; 0 once that is decided
+  bool snapshot_promised = false;  // behind its prompt
+  std::uint64_t last_step = 0;     // of its model
+  Phase phase = Phase::kIdle;
+  bool in_step = false;
+  std::uint32_t step_end = 0;  // tokens that it will hold after the step
+  bool closing = false;        // to be removed when its step has ended
+
+  // -- state
+  std::optional<gpu::Sequence> state;       // nothing: preempted
+  std::optional<gpu::SavedSequence> saved;  // preempted by a copy
+  SharedTokens prompt;                      // from the beginning; null until the first prefill
+  std::uint32_t prompt_end = 0;
+  std::vector<TokenId> decoded;
+  std::vector<float> logits;                    // after the last token; empty: not known
+  std::vector<protocol::SnapshotId> snapshots;  // taken of it, not adopted
+
+  // -- restore and snapshot: jobs that may wait for memory
+  std::optional<protocol::RestoreKv> restore;
+  runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
+  protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
+  runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
+  std::optional<std::chrono::steady_clock::time_point> short_since;
+
+  // -- prefill
+  std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
+  std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
+  bool want_digest = false;
+  std::uint32_t computed = 0;
+  runtime::Ref<protocol::CheckpointTaken> report_to;
+  runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
+
+  // -- decode
+  std::optional<models::Sampler> sampler;
+  runtime::StreamWriter<protocol::DecodeEvent> out;
+  std::vector<TokenId> stop_tokens;
+  std::uint32_t max_tokens = 0;
+  bool awaits_credit = false;
+
+  /// Not while it is in a step.
+  std::uint32_t stored() const { return state ? static_cast<std::uint32_t>(state->stored()) : 0; }
+  std::uint32_t reached() const { return in_step ? step_end : stored(); }
+  /// Pages that it was promised and does not hold yet.
+  std::uint32_t promised_pages() const {
+    if (!state) return 0;
+    const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
+    return priced_pages > held ? priced_pages - held : 0;
+  }
+  bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
+  /// Tokens that its state should hold before it does anything new.
+  std::uint32_t settled() const {
+    return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
+  }
+  TokenId token_at(std::uint32_t place) const {
+    return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];
+  }
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,127 @@
+#include "models/cpu/host_model.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "models/arch/architectures.h"
+#include "models/cpu/swiglu.h"
+
+namespace reprise::models {
+
+std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
+                                   gpu::Threads& threads) {
+  auto model = std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
+  switch (model->config().architecture) {
+    case Architecture::kLlama:
+      build_llama(*model);
+      break;
+    case Architecture::kQwen3:
+      build_qwen3(*model);
+      break;
+    case Architecture::kQwen35:
+      build_qwen3_5(*model);
+      break;
+  }
+  return model;
+}
+
+HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
+    : Model(std::move(checkpoint), options),
+      threads_(threads),
+      kernels_(gpu::cpu_kernels(options.isa)),
+      embedding_(checkpoint_, "embed_tokens"),
+      final_norm_{load_vector(checkpoint_, "norm.weight"), config().norm_offset, config().rms_eps},
+      head_(checkpoint_, "lm_head") {}
+
+Layer make_layer(const Checkpoint& checkpoint, const std::string& prefix, std::unique_ptr<Mixer> mixer) {
+  const ModelConfig& config = checkpoint.config();
+  const auto norm = [&](const char* name) {
+    return RmsNorm{load_vector(checkpoint, prefix + name), config.norm_offset, config.rms_eps};
+  };
+  return {.mixer_norm = norm(".input_layernorm.weight"),
+          .mixer = std::move(mixer),
+          .feed_forward_norm = norm(".post_attention_layernorm.weight"),
+          .feed_forward = std::make_unique<SwiGlu>(checkpoint, prefix + ".mlp")};
+}
+
+void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
+  for (const Slice& slice : slices) {
+    REPRISE_CHECK(!slice.tokens.empty(), "an empty slice in a batch");
+    StepSlice placed{.sequence = slice.sequence,
+                     .first_row = step.rows,
+                     .rows = slice.tokens.size(),
+                     .stored = slice.sequence->stored(),
+                     .pages = {}};
+    REPRISE_CHECK(placed.stored + placed.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
+                  "a slice without room reserved for it");
+    for (std::size_t i = 0; i < slice.sequence->pages().size(); ++i) {
+      placed.pages.push_back(slice.sequence->page_data(i));
+    }
+    step.rows += placed.rows;
+    step.slices.push_back(std::move(placed));
+  }
+}
+
+void HostModel::make_rope(Step& step, std::span<const Slice> slices) {
+  const std::vector<float>& inv_freq = config().rope.inv_freq;
+  const auto factor = static_cast<float>(config().rope.attention_factor);
+  const std::size_t pairs = inv_freq.size();
+  float* cosine = scratch_.floats(step.rows * pairs);
+  float* sine = scratch_.floats(step.rows * pairs);
+  std::size_t row = 0;
+  for (const Slice& slice : slices) {
+    for (std::size_t i = 0; i < slice.tokens.size(); ++i, ++row) {
+      const auto position = static_cast<float>(slice.sequence->logical() + i);
+      for (std::size_t pair = 0; pair < pairs; ++pair) {
+        const float angle = position * inv_freq[pair];
+        cosine[row * pairs + pair] = std::cos(angle) * factor;
+        sine[row * pairs + pair] = std::sin(angle) * factor;
+      }
+    }
+  }
+  step.rope_cos = cosine;
+  step.rope_sin = sine;
+}
+
+std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
+  const std::size_t hidden = config().hidden;
+  std::vector<std::size_t> wanted;  // rows
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const StepSlice& placed = step.slices[i];
+    if (slices[i].logits == Slice::Logits::kNone) continue;
+    const std::size_t first = slices[i].logits == Slice::Logits::kAll ? 0 : placed.rows - 1;
+    for (std::size_t row = first; row < placed.rows; ++row) wanted.push_back(placed.first_row + row);
+  }
+  logits_.resize(wanted.size() * config().vocab);
+  if (wanted.empty()) return logits_;
+  float* chosen = scratch_.floats(wanted.size() * hidden);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    std::memcpy(chosen + i * hidden, x + wanted[i] * hidden, hidden * sizeof(float));
+  }
+  final_norm_.apply(step, chosen, wanted.size(), chosen);
+  head_.apply(step, chosen, wanted.size(), logits_.data());
+  return logits_;
+}
+
+std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /*phase*/) {
+  scratch_.reset();
+  Step step{.kernels = kernels_, .threads = threads_, .options = options_, .scratch = scratch_, .slices = {}};
+  place_slices(step, slices);
+  make_rope(step, slices);
+  const std::size_t hidden = config().hidden;
+  float* x = scratch_.floats(step.rows * hidden);  // [rows, hidden]
+  std::size_t row = 0;
+  for (const Slice& slice : slices) {
+    for (const TokenId token : slice.tokens) {
+      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < embedding_.outputs(),
+                    "a token outside the vocabulary");
+      kernels_.widen_row(embedding_.weight(), static_cast<std::size_t>(token), x + row++ * hidden);
+    }
+  }
+  for (const Layer& layer : layers_) layer.apply(step, x, hidden);
+  for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
+  return make_logits(step, slices, x);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,24 @@
+#include "models/cpu/swiglu.h"
+
+namespace reprise::models {
+
+SwiGlu::SwiGlu(const Checkpoint& checkpoint, const std::string& prefix)
+    : gate_(checkpoint, prefix + ".gate_proj"),
+      up_(checkpoint, prefix + ".up_proj"),
+      down_(checkpoint, prefix + ".down_proj") {}
+
+void SwiGlu::apply(Step& step, const float* x, std::size_t rows, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t size = gate_.outputs();
+  float* gate = step.scratch.floats(rows * size);  // [rows, intermediate]
+  float* up = step.scratch.floats(rows * size);    // [rows, intermediate]
+  gate_.apply(step, x, rows, gate);
+  up_.apply(step, x, rows, up);
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    step.kernels.swiglu(gate + begin * size, up + begin * size, gate + begin * size, (end - begin) * size);
+  });
+  down_.apply(step, gate, rows, y);
+  step.scratch.reset(mark);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,140 @@
+#include "models/files/dtype.h"
+
+#include <array>
+#include <limits>
+
+#include "base/check.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max();
+
+struct Row {
+  DType type;
+  DTypeInfo info;
+  std::uint32_t ggml_id;
+  std::string_view safetensors_name;  // empty: not a safetensors type
+};
+
+// In the order of DType. Block layouts are those of ggml-common.h.
+constexpr std::array<Row, static_cast<std::size_t>(DType::kCount)> kTypes = {{
+    {DType::kF32, {"F32", 1, 4}, 0, "F32"},
+    {DType::kF16, {"F16", 1, 2}, 1, "F16"},
+    {DType::kBF16, {"BF16", 1, 2}, 30, "BF16"},
+    {DType::kF64, {"F64", 1, 8}, 28, "F64"},
+    {DType::kI8, {"I8", 1, 1}, 24, "I8"},
+    {DType::kI16, {"I16", 1, 2}, 25, "I16"},
+    {DType::kI32, {"I32", 1, 4}, 26, "I32"},
+    {DType::kI64, {"I64", 1, 8}, 27, "I64"},
+    {DType::kU8, {"U8", 1, 1}, kNoId, "U8"},
+    {DType::kU16, {"U16", 1, 2}, kNoId, "U16"},
+    {DType::kU32, {"U32", 1, 4}, kNoId, "U32"},
+    {DType::kU64, {"U64", 1, 8}, kNoId, "U64"},
+    {DType::kBool, {"BOOL", 1, 1}, kNoId, "BOOL"},
+    {DType::kF8E4M3, {"F8_E4M3", 1, 1}, kNoId, "F8_E4M3"},
+    {DType::kF8E5M2, {"F8_E5M2", 1, 1}, kNoId, "F8_E5M2"},
+    {DType::kF8E8M0, {"F8_E8M0", 1, 1}, kNoId, "F8_E8M0"},
+    {DType::kF6E2M3, {"F6_E2M3", 4, 3}, kNoId, "F6_E2M3"},
+    {DType::kF6E3M2, {"F6_E3M2", 4, 3}, kNoId, "F6_E3M2"},
+    {DType::kF4, {"F4", 2, 1}, kNoId, "F4"},
+    {DType::kC64, {"C64", 1, 8}, kNoId, "C64"},
+    {DType::kQ4_0, {"Q4_0", 32, 18}, 2, ""},
+    {DType::kQ4_1, {"Q4_1", 32, 20}, 3, ""},
+    {DType::kQ5_0, {"Q5_0", 32, 22}, 6, ""},
+    {DType::kQ5_1, {"Q5_1", 32, 24}, 7, ""},
+    {DType::kQ8_0, {"Q8_0", 32, 34}, 8, ""},
+    {DType::kQ8_1, {"Q8_1", 32, 36}, 9, ""},
+    {DType::kQ2_K, {"Q2_K", 256, 84}, 10, ""},
+    {DType::kQ3_K, {"Q3_K", 256, 110}, 11, ""},
+    {DType::kQ4_K, {"Q4_K", 256, 144}, 12, ""},
+    {DType::kQ5_K, {"Q5_K", 256, 176}, 13, ""},
+    {DType::kQ6_K, {"Q6_K", 256, 210}, 14, ""},
+    {DType::kQ8_K, {"Q8_K", 256, 292}, 15, ""},
+    {DType::kIQ1_S, {"IQ1_S", 256, 50}, 19, ""},
+    {DType::kIQ1_M, {"IQ1_M", 256, 56}, 29, ""},
+    {DType::kIQ2_XXS, {"IQ2_XXS", 256, 66}, 16, ""},
+    {DType::kIQ2_XS, {"IQ2_XS", 256, 74}, 17, ""},
+    {DType::kIQ2_S, {"IQ2_S", 256, 82}, 22, ""},
+    {DType::kIQ3_XXS, {"IQ3_XXS", 256, 98}, 18, ""},
+    {DType::kIQ3_S, {"IQ3_S", 256, 110}, 21, ""},
+    {DType::kIQ4_NL, {"IQ4_NL", 32, 18}, 20, ""},
+    {DType::kIQ4_XS, {"IQ4_XS", 256, 136}, 23, ""},
+    {DType::kTQ1_0, {"TQ1_0", 256, 54}, 34, ""},
+    {DType::kTQ2_0, {"TQ2_0", 256, 66}, 35, ""},
+    {DType::kMXFP4, {"MXFP4", 32, 17}, 39, ""},
+    {DType::kNVFP4, {"NVFP4", 64, 36}, 40, ""},
+    {DType::kQ1_0, {"Q1_0", 128, 18}, 41, ""},
+    {DType::kQ2_0, {"Q2_0", 64, 18}, 42, ""},
+}};
+
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < kTypes.size(); ++i) {
+    if (static_cast<std::size_t>(kTypes[i].type) != i) return false;
+  }
+  return true;
+}
+static_assert(rows_are_in_order());
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+bool multiply(std::uint64_t& product, std::uint64_t factor) {
+  return !__builtin_mul_overflow(product, factor, &product) && product <= kMost;
+}
+
+}  // namespace
+
+const DTypeInfo& info(DType type) {
+  REPRISE_CHECK(type < DType::kCount, "not a DType");
+  return kTypes[static_cast<std::size_t>(type)].info;
+}
+
+bool is_usable(DType type) {
+  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+}
+
+std::optional<DType> dtype_of_ggml(std::uint32_t id) {
+  if (id == kNoId) return std::nullopt;
+  for (const Row& row : kTypes) {
+    if (row.ggml_id == id) return row.type;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> dtype_of_safetensors(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  for (const Row& row : kTypes) {
+    if (row.safetensors_name == name) return row.type;
+  }
+  return std::nullopt;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += std::to_string(shape[i]);
+  }
+  return out + "]";
+}
+
+std::optional<std::uint64_t> element_count(const Shape& shape) {
+  std::uint64_t count = 1;
+  for (std::uint64_t dimension : shape) {
+    if (!multiply(count, dimension)) return std::nullopt;
+  }
+  return count;
+}
+
+std::optional<std::uint64_t> byte_size(DType type, const Shape& shape) {
+  const DTypeInfo& layout = info(type);
+  const std::uint64_t row = shape.empty() ? 1 : shape.back();
+  if (row % layout.block_size != 0) return std::nullopt;
+  const std::optional<std::uint64_t> elements = element_count(shape);
+  if (!elements) return std::nullopt;
+  std::uint64_t bytes = *elements / layout.block_size;
+  if (!multiply(bytes, layout.block_bytes)) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace reprise::models

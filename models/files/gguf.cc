@@ -1,0 +1,304 @@
+#include "models/files/gguf.h"
+
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "models/files/load_error.h"
+
+namespace reprise::models {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "checkpoints are read in place");
+
+constexpr std::uint64_t kLongestName = 65535;  // bytes of a key or tensor name
+constexpr std::uint32_t kMostDimensions = 4;
+constexpr int kDeepestArray = 4;                    // arrays in arrays
+constexpr std::uint64_t kMostNestedArrays = 65536;  // in one file
+constexpr std::uint64_t kMostSplits = 99999;        // five digits in the file name
+constexpr std::uint64_t kDefaultAlignment = 32;
+constexpr std::uint64_t kLargestAlignment = 1u << 20;
+
+// Bytes that the shortest of each takes in the file: what bounds the counts.
+constexpr std::uint64_t kSmallestString = 8;
+constexpr std::uint64_t kSmallestKeyValue = kSmallestString + 4 + 1;
+constexpr std::uint64_t kSmallestTensorInfo = kSmallestString + 4 + 4 + 8;
+constexpr std::uint64_t kSmallestArray = 4 + 8;
+
+std::uint64_t smallest_size(GgufType type) {
+  switch (type) {
+    case GgufType::kU8:
+    case GgufType::kI8:
+    case GgufType::kBool:
+      return 1;
+    case GgufType::kU16:
+    case GgufType::kI16:
+      return 2;
+    case GgufType::kU32:
+    case GgufType::kI32:
+    case GgufType::kF32:
+      return 4;
+    case GgufType::kU64:
+    case GgufType::kI64:
+    case GgufType::kF64:
+      return 8;
+    case GgufType::kString:
+      return kSmallestString;
+    case GgufType::kArray:
+      return kSmallestArray;
+  }
+  return 0;
+}
+
+struct TensorInfo {
+  std::string_view name;
+  DType type;
+  Shape shape;
+  std::uint64_t offset;  // from the start of the data
+};
+
+struct ParsedFile {
+  std::uint32_t version = 0;
+  GgufMetadata metadata;
+  std::vector<TensorInfo> tensors;
+  std::uint64_t data_offset = 0;
+};
+
+// Reads one file from front to back. `item` is what errors name: the key or tensor being read.
+class Parser {
+ public:
+  explicit Parser(const MappedFile& file) : file_(file) {}
+
+  ParsedFile parse() {
+    ParsedFile out;
+    parse_header();
+    out.version = version_;
+    out.metadata = GgufMetadata(file_.path());
+    for (std::uint64_t i = 0; i < key_count_; ++i) {
+      item_ = "key " + std::to_string(i);
+      const std::string_view key = name();
+      if (key.empty()) fail("has an empty name");
+      item_ = key;
+      out.metadata.add(key, value(read_type()));
+    }
+    parse_alignment(out.metadata);
+    // The keys are read: what is left bounds the tensors once more, before memory is taken for them.
+    item_ = "header";
+    check_count(tensor_count_, kSmallestTensorInfo, "tensors");
+    out.tensors.reserve(tensor_count_);
+    for (std::uint64_t i = 0; i < tensor_count_; ++i) out.tensors.push_back(parse_tensor(i));
+    out.data_offset = (position_ + alignment_ - 1) / alignment_ * alignment_;
+    return out;
+  }
+
+ private:
+  void parse_header() {
+    item_ = "header";
+    const std::span<const std::byte> magic = take(4);
+    if (std::memcmp(magic.data(), "GGUF", 4) != 0) fail("is not a GGUF file");
+    version_ = read<std::uint32_t>();
+    if (version_ == 0x02000000 || version_ == 0x03000000) fail("is big endian; only little endian is read");
+    if (version_ != 2 && version_ != 3) fail("is version " + std::to_string(version_) + "; 2 and 3 are read");
+    tensor_count_ = read<std::uint64_t>();
+    key_count_ = read<std::uint64_t>();
+    check_count(tensor_count_, kSmallestTensorInfo, "tensors");
+    check_count(key_count_, kSmallestKeyValue, "keys");
+  }
+
+  void parse_alignment(const GgufMetadata& metadata) {
+    item_ = "general.alignment";
+    const std::int64_t alignment = metadata.integer_or(item_, kDefaultAlignment);
+    const auto value = static_cast<std::uint64_t>(alignment);
+    if (alignment < 1 || !std::has_single_bit(value) || value > kLargestAlignment) {
+      fail(std::to_string(alignment) + " is not a power of two up to " + std::to_string(kLargestAlignment));
+    }
+    alignment_ = value;
+  }
+
+  TensorInfo parse_tensor(std::uint64_t i) {
+    item_ = "tensor " + std::to_string(i);
+    TensorInfo tensor{};
+    tensor.name = name();
+    if (tensor.name.empty()) fail("has an empty name");
+    item_ = tensor.name;
+    const auto dimensions = read<std::uint32_t>();
+    if (dimensions > kMostDimensions) fail("has " + std::to_string(dimensions) + " dimensions");
+    tensor.shape.resize(dimensions);
+    for (std::uint32_t d = 0; d < dimensions; ++d) {  // the file writes the innermost first
+      tensor.shape[dimensions - 1 - d] = read<std::uint64_t>();
+    }
+    const auto type = read<std::uint32_t>();
+    const std::optional<DType> known = dtype_of_ggml(type);
+    if (!known) fail("has the unknown type " + std::to_string(type));
+    tensor.type = *known;
+    tensor.offset = read<std::uint64_t>();
+    if (tensor.offset % alignment_ != 0) {
+      fail("its offset " + std::to_string(tensor.offset) + " is not a multiple of " +
+           std::to_string(alignment_));
+    }
+    return tensor;
+  }
+
+  GgufValue value(GgufType type, int depth = 0) {
+    GgufValue out;
+    out.type = type;
+    if (type != GgufType::kArray) {
+      fill(out, type, depth);
+      return out;
+    }
+    if (depth >= kDeepestArray) fail("has arrays nested too deeply");
+    out.element = read_type();
+    out.count = read<std::uint64_t>();
+    check_count(out.count, smallest_size(out.element), "elements");
+    fill(out, out.element, depth + 1);
+    return out;
+  }
+
+  // Reads out.count elements of `type`. The caller has bounded the count by what is left of the file.
+  void fill(GgufValue& out, GgufType type, int depth) {
+    if (type == GgufType::kString) {
+      out.strings.reserve(out.count);
+      for (std::uint64_t i = 0; i < out.count; ++i) out.strings.push_back(string());
+    } else if (type == GgufType::kArray) {
+      nested_arrays_ += out.count;
+      if (nested_arrays_ > kMostNestedArrays) fail("has too many arrays in arrays");
+      out.arrays.reserve(out.count);
+      for (std::uint64_t i = 0; i < out.count; ++i) out.arrays.push_back(value(GgufType::kArray, depth));
+    } else {
+      out.bytes = take(out.count * smallest_size(type));
+    }
+  }
+
+  GgufType read_type() {
+    const auto type = static_cast<GgufType>(read<std::uint32_t>());
+    if (smallest_size(type) == 0) {
+      fail("has the unknown value type " + std::to_string(static_cast<std::uint32_t>(type)));
+    }
+    return type;
+  }
+
+  std::string_view name() {
+    const std::string_view text = string();
+    if (text.size() > kLongestName) fail("has a name of " + std::to_string(text.size()) + " bytes");
+    return text;
+  }
+
+  std::string_view string() {
+    const std::span<const std::byte> bytes = take(read<std::uint64_t>());
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+  template <class T>
+  T read() {
+    T out;
+    std::memcpy(&out, take(sizeof(T)).data(), sizeof(T));
+    return out;
+  }
+
+  std::span<const std::byte> take(std::uint64_t length) {
+    if (length > file_.size() - position_) {
+      fail("the file ends at byte " + std::to_string(file_.size()) + " where " + std::to_string(length) +
+           " more are needed after byte " + std::to_string(position_));
+    }
+    const auto bytes = file_.bytes().subspan(position_, length);
+    position_ += length;
+    return bytes;
+  }
+
+  void check_count(std::uint64_t count, std::uint64_t smallest, std::string_view what) const {
+    const std::uint64_t most = (file_.size() - position_) / smallest;
+    if (count > most) {
+      fail("claims " + std::to_string(count) + " " + std::string(what) + " where the file has room for " +
+           std::to_string(most));
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& reason) const { throw LoadError(file_.path(), item_, reason); }
+
+  const MappedFile& file_;
+  std::uint64_t position_ = 0;
+  std::uint32_t version_ = 0;
+  std::uint64_t tensor_count_ = 0;
+  std::uint64_t key_count_ = 0;
+  std::uint64_t alignment_ = kDefaultAlignment;
+  std::uint64_t nested_arrays_ = 0;
+  std::string item_;
+};
+
+// Maps and parses one file and moves its tensors into the source.
+ParsedFile load_file(const std::filesystem::path& path, TensorSource& source) {
+  const std::size_t index = source.add_file(MappedFile::open(path));
+  ParsedFile parsed = Parser(source.files()[index]).parse();
+  for (const TensorInfo& tensor : parsed.tensors) {
+    std::uint64_t offset = 0;
+    if (__builtin_add_overflow(parsed.data_offset, tensor.offset, &offset)) {
+      throw LoadError(path.string(), tensor.name, "its offset is absurd");
+    }
+    source.add_tensor(std::string(tensor.name), tensor.type, tensor.shape, index, offset);
+  }
+  return parsed;
+}
+
+std::string split_suffix(std::uint64_t number, std::uint64_t count) {
+  char text[64];
+  std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number),
+                static_cast<unsigned long long>(count));
+  return text;
+}
+
+std::uint64_t split_value(const GgufMetadata& metadata, std::string_view key, std::uint64_t most) {
+  const std::int64_t value = metadata.integer_or(key, 0);
+  if (value < 0 || static_cast<std::uint64_t>(value) > most) {
+    throw LoadError(metadata.file(), key, std::to_string(value) + " is out of range");
+  }
+  return static_cast<std::uint64_t>(value);
+}
+
+void load_other_splits(const std::string& path, const GgufMetadata& first, std::uint64_t count,
+                       TensorSource& source) {
+  const std::uint64_t number = split_value(first, "split.no", kMostSplits);
+  const std::string suffix = split_suffix(number + 1, count);
+  if (!path.ends_with(suffix)) {
+    throw LoadError(path, "split.no", "the file's name should end in " + suffix);
+  }
+  const std::string stem = path.substr(0, path.size() - suffix.size());
+  if (number != 0) throw LoadError(path, "split.no", "open the first file, " + stem + split_suffix(1, count));
+
+  for (std::uint64_t i = 1; i < count; ++i) {
+    const ParsedFile other = load_file(stem + split_suffix(i + 1, count), source);
+    if (split_value(other.metadata, "split.count", kMostSplits) != count) {
+      throw LoadError(other.metadata.file(), "split.count", "is not " + std::to_string(count));
+    }
+    if (split_value(other.metadata, "split.no", kMostSplits) != i) {
+      throw LoadError(other.metadata.file(), "split.no", "is not " + std::to_string(i));
+    }
+  }
+}
+
+}  // namespace
+
+Gguf Gguf::open(const std::filesystem::path& path) {
+  Gguf out;
+  ParsedFile first = load_file(path, out.tensors_);
+  out.version_ = first.version;
+  out.metadata_ = std::move(first.metadata);
+
+  const std::uint64_t count = split_value(out.metadata_, "split.count", kMostSplits);
+  if (count > 1) {
+    load_other_splits(out.path(), out.metadata_, count, out.tensors_);
+    const std::uint64_t tensors =
+        split_value(out.metadata_, "split.tensors.count", std::numeric_limits<std::int32_t>::max());
+    if (tensors != out.tensors_.tensors().size()) {
+      throw LoadError(out.path(), "split.tensors.count",
+                      "says " + std::to_string(tensors) + ", the files have " +
+                          std::to_string(out.tensors_.tensors().size()));
+    }
+  }
+  out.tensors_.check_no_overlap();
+  return out;
+}
+
+}  // namespace reprise::models

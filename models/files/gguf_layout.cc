@@ -1,0 +1,136 @@
+#include "models/files/gguf_layout.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace reprise::models {
+namespace {
+
+// Within two units in the last place: what one exponential may differ from another.
+bool nearly_equal(float a, float b) {
+  if (a == b) return true;
+  if (!std::isfinite(a) || !std::isfinite(b)) return false;
+  const auto order = [](float x) {
+    const auto bits = std::bit_cast<std::int32_t>(x);
+    return bits < 0 ? std::int64_t{INT32_MIN} - bits : std::int64_t{bits};
+  };
+  return std::abs(order(a) - order(b)) <= 2;
+}
+
+// Rounded to the nearest number with `bits` bits of mantissa (the leading one included).
+float round_to_bits(double value, int bits) {
+  int exponent = 0;
+  const double mantissa = std::frexp(value, &exponent);
+  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits));
+}
+
+float undo_negative_exp(float stored) {
+  if (!(stored <= 0)) throw std::invalid_argument("-exp(A_log) is not negative");
+  const double exact = std::log(-static_cast<double>(stored));
+  if (!std::isfinite(exact)) return static_cast<float>(exact);
+  for (const int bits : {8, 11}) {  // bf16, f16
+    const float candidate = round_to_bits(exact, bits);
+    if (nearly_equal(static_cast<float>(-std::exp(static_cast<double>(candidate))), stored)) return candidate;
+  }
+  return static_cast<float>(exact);
+}
+
+float element(DType type, const std::byte* data, std::size_t i) {
+  if (type == DType::kF32) {
+    float value = 0;
+    std::memcpy(&value, data + i * sizeof value, sizeof value);
+    return value;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
+  return type == DType::kF16 ? widen_f16(bits) : widen_bf16(bits);
+}
+
+// Copies one line of units into Hugging Face's order.
+void reorder(const GgufLayout& layout, std::size_t unit_bytes, const std::byte* from, std::byte* to) {
+  for (std::size_t b = 0; b < layout.batch; ++b) {
+    for (std::size_t o = 0; o < layout.outer; ++o) {
+      for (std::size_t i = 0; i < layout.inner; ++i) {
+        const std::size_t source = (b * layout.outer + o) * layout.inner + i;
+        const std::size_t target = (b * layout.inner + i) * layout.outer + o;
+        std::memcpy(to + target * unit_bytes, from + source * unit_bytes, unit_bytes);
+      }
+    }
+  }
+}
+
+void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::span<const std::byte> bytes,
+                std::byte* out) {
+  if (layout.axis == GgufLayout::Axis::kNone) {
+    std::memcpy(out, bytes.data(), bytes.size());
+    return;
+  }
+  const bool rows = layout.axis == GgufLayout::Axis::kRows;
+  const std::uint64_t along = rows ? shape.front() : shape.back();
+  if (layout.skip + layout.batch * layout.outer * layout.inner * layout.unit != along) {
+    throw std::invalid_argument("the heads do not fill the tensor");
+  }
+  // A line is what the axis runs along: the whole tensor in rows, or each row in blocks.
+  const DTypeInfo& block = info(type);
+  const std::size_t line = rows ? bytes.size() : along / block.block_size * block.block_bytes;
+  if (!rows && (layout.unit % block.block_size != 0 || layout.skip % block.block_size != 0)) {
+    throw std::invalid_argument("heads of " + std::to_string(layout.unit) +
+                                " columns are not whole blocks of " + std::string(block.name));
+  }
+  const auto bytes_of = [&](std::size_t places) {
+    return rows ? line / along * places : places / block.block_size * block.block_bytes;
+  };
+  const std::size_t skip = bytes_of(layout.skip);
+  const std::size_t unit = bytes_of(layout.unit);
+  for (std::size_t at = 0; at < bytes.size(); at += line) {
+    std::memcpy(out + at, bytes.data() + at, skip);
+    reorder(layout, unit, bytes.data() + at + skip, out + at + skip);
+  }
+}
+
+}  // namespace
+
+float widen_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float widen_f16(std::uint16_t bits) {
+  const bool negative = (bits & 0x8000u) != 0;
+  const int exponent = (bits >> 10) & 0x1f;
+  const int mantissa = bits & 0x3ff;
+  float value;
+  if (exponent == 0x1f) {
+    value = mantissa == 0 ? INFINITY : NAN;
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(mantissa + 0x400), exponent - 25);
+  }
+  return negative ? -value : value;
+}
+
+UndoneTensor undo(const GgufLayout& layout, DType type, const Shape& shape,
+                  std::span<const std::byte> bytes) {
+  std::shared_ptr<std::byte[]> moved(new std::byte[bytes.size()]);
+  if (!bytes.empty()) undo_moves(layout, type, shape, bytes, moved.get());
+  if (layout.values == GgufLayout::Values::kSame) return {type, bytes.size(), std::move(moved)};
+
+  if (!is_usable(type)) {
+    throw std::invalid_argument("the type " + std::string(info(type).name) + " has no plain values");
+  }
+  const std::size_t count = bytes.size() / info(type).block_bytes;
+  std::shared_ptr<std::byte[]> changed(new std::byte[count * sizeof(float)]);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float stored = element(type, moved.get(), i);
+    const float value =
+        layout.values == GgufLayout::Values::kPlusOne ? stored - 1.0f : undo_negative_exp(stored);
+    std::memcpy(changed.get() + i * sizeof value, &value, sizeof value);
+  }
+  return {DType::kF32, count * sizeof(float), std::move(changed)};
+}
+
+}  // namespace reprise::models

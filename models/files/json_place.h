@@ -1,0 +1,90 @@
+#pragma once
+// A JSON document and places in it.
+//
+// A JsonPlace is a value together with the file it came from and the path that leads to it, so that every
+// complaint names both: "config.json: text_config.hidden_size: expected an integer, found a string". It keeps
+// the document alive and is cheap to copy. The value tree is owned: nothing points into the parsed text.
+//
+// Beyond the standard it reads what Python's json module writes: NaN, Infinity, -Infinity, and integers of
+// any length (those past 64 bits become numbers). Duplicate keys are refused; so are texts over the limits.
+//
+// A getter throws LoadError when the value has another type. A member that is null counts as absent, as in
+// the configs of Hugging Face.
+//
+// Threading: const access from any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace reprise::models {
+
+/// What a file may hold; a vocabulary is a large object.
+inline constexpr JsonLimits kFileJson{
+    .bytes = 64u << 20, .depth = 64, .values = 32u << 20, .members = 16u << 20};
+
+class JsonPlace {
+ public:
+  using Kind = Json::Kind;
+
+  static JsonPlace parse(std::string_view text, std::string_view file, const JsonLimits& limits = kFileJson);
+  static JsonPlace read(const std::filesystem::path& path, const JsonLimits& limits = kFileJson);
+
+  Kind kind() const { return json_->kind(); }
+  bool is(Kind kind) const { return this->kind() == kind; }
+
+  std::int64_t integer() const;
+  double number() const;  // takes an integer too; may be infinite or NaN
+  bool boolean() const;
+  const std::string& text() const;
+
+  // Arrays.
+  std::size_t size() const;  // of an array or object
+  JsonPlace at(std::size_t i) const;
+  std::vector<std::int64_t> integers() const;
+  std::vector<std::string> texts() const;
+
+  // Objects.
+  bool has(std::string_view key) const { return find(key).has_value(); }
+  std::optional<JsonPlace> find(std::string_view key) const;  // nothing: absent or null
+  JsonPlace at(std::string_view key) const;                   // LoadError: absent or null
+  const std::string& key_at(std::size_t i) const;             // keys in the file's order
+  JsonPlace value_at(std::size_t i) const;
+
+  // Members, with a value for when they are absent.
+  std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
+  double number_or(std::string_view key, double fallback) const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+  std::string text_or(std::string_view key, std::string_view fallback) const;
+
+  const std::string& file() const;
+  const std::string& path() const { return path_; }  // empty for the root
+
+  /// Throws a LoadError that names this place.
+  [[noreturn]] void fail(std::string_view reason) const;
+
+ private:
+  struct Document;
+
+  JsonPlace(std::shared_ptr<const Document> document, const Json* json, std::string path)
+      : document_(std::move(document)), json_(json), path_(std::move(path)) {}
+
+  void expect(bool is_so, std::string_view wanted) const;
+  const Json::Array& array(std::string_view wanted) const;
+  const Json::Object& object() const;
+  JsonPlace item(const Json& json, std::size_t i) const;
+  JsonPlace member(const Json& json, std::string_view key) const;
+
+  std::shared_ptr<const Document> document_;
+  const Json* json_;
+  std::string path_;
+};
+
+}  // namespace reprise::models

@@ -1,0 +1,29 @@
+#include "models/text/tokenizer_load.h"
+
+#include <optional>
+
+#include "models/files/gguf.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
+#include "models/text/tokenizer_gguf.h"
+#include "models/text/tokenizer_json.h"
+
+namespace reprise::models {
+
+Tokenizer load_tokenizer(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw LoadError(path.string(), "", "no such file or folder");
+  if (!std::filesystem::is_directory(path, error)) {
+    return Tokenizer(spec_of_gguf(Gguf::open(path).metadata()));
+  }
+  const std::filesystem::path file = path / "tokenizer.json";
+  if (!std::filesystem::exists(file, error)) {
+    throw LoadError(path.string(), "tokenizer.json", "the folder has no such file");
+  }
+  std::optional<JsonPlace> config;
+  const std::filesystem::path config_file = path / "tokenizer_config.json";
+  if (std::filesystem::exists(config_file, error)) config = JsonPlace::read(config_file);
+  return Tokenizer(spec_of_json(JsonPlace::read(file), config));
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,285 @@
+#include "protocol/reply/reply_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/reply/call_ids.h"
+#include "protocol/reply/call_reader.h"
+#include "protocol/reply/call_text.h"
+
+namespace reprise::protocol {
+
+class ReplyParser::Machine : public CallSink {
+ public:
+  Machine(ReplyFormat format, ReplyParserOptions options)
+      : format_(std::move(format)),
+        tools_(std::move(options.tools)),
+        ids_(std::move(options.id_seed), format_.short_ids),
+        reads_calls_(options.parse_tools && format_.has_calls()),
+        reads_bare_(reads_calls_ && format_.calls == ReplyFormat::Calls::kBareJson),
+        shows_reasoning_(options.parse_reasoning) {
+    std::string_view tail = options.prompt_tail;
+    if (tail.ends_with(options.reply_opening)) tail.remove_suffix(options.reply_opening.size());
+    // Without calls, reasoning that stays in the content needs no reading at all.
+    const bool reads_reasoning = format_.has_reasoning() && (shows_reasoning_ || reads_calls_);
+    if (!reads_reasoning) format_.think_open.clear();
+    if (opens_thinking(format_, tail)) enter_reasoning();
+    reads_nothing_ = !reads_calls_ && !reads_reasoning;
+    feed(options.reply_opening);
+  }
+
+  std::uint32_t calls() const { return calls_; }
+
+  void feed(std::string_view text) {
+    while (!text.empty()) {
+      const std::size_t plain = plain_start(text);
+      if (plain > 0) {
+        give(text.substr(0, plain));
+        text.remove_prefix(plain);
+      } else {
+        feed(text.front());
+        text.remove_prefix(1);
+      }
+    }
+  }
+
+  void finish() {
+    REPRISE_CHECK(!finished_, "a reply ends once");
+    finished_ = true;
+    if (reader_ != nullptr) {
+      reader_->stop(*this);
+      const bool drops = call_open_ || reader_->between_calls();
+      if (call_open_) end(0);
+      reader_ = nullptr;
+      if (!drops) give_all(raw_);
+      raw_.clear();
+    }
+    give_all(std::exchange(held_, {}));
+    // Newlines at the end of reasoning are dropped, those at the end of content are the model's.
+    if (!(in_reasoning_ && shows_reasoning_)) give(std::exchange(spaces_, {}));
+  }
+
+  ReplyPieces take() { return std::exchange(pieces_, {}); }
+
+  // CallSink: what the reader finds.
+
+  void begin(std::string name, std::string id, std::size_t held) override {
+    pieces_.push_back(ToolCallBegin{calls_, ids_.next(std::move(id)), std::move(name)});
+    ++calls_;
+    call_open_ = true;
+    given(held);
+  }
+
+  void arguments(std::string_view json, std::size_t held) override {
+    given(held);
+    if (json.empty()) return;
+    if (!pieces_.empty()) {
+      if (auto* last = std::get_if<ToolCallArguments>(&pieces_.back())) {
+        last->json += json;
+        return;
+      }
+    }
+    pieces_.push_back(ToolCallArguments{calls_ - 1, std::string(json)});
+  }
+
+  void end(std::size_t held) override {
+    pieces_.push_back(ToolCallEnd{calls_ - 1});
+    call_open_ = false;
+    given(held);
+  }
+
+ private:
+  enum class Mark { kNone, kPossible, kThinkOpen, kThinkClose, kCallOpen, kBareOpen };
+
+  // How much of the start of `text` can be given out as it is.
+  std::size_t plain_start(std::string_view text) const {
+    if (reads_nothing_) return text.size();
+    if (reader_ != nullptr || at_start_ || drops_newlines_ || !held_.empty() || !spaces_.empty()) return 0;
+    char stops[4] = {'\n', '\r', 0, 0};
+    std::size_t count = 2;
+    if (in_reasoning_) {
+      stops[count++] = format_.think_close[0];
+    } else if (reads_calls_) {
+      stops[count++] = format_.call_open[0];
+    }
+    return std::min(text.find_first_of(std::string_view(stops, count)), text.size());
+  }
+
+  void feed(char c) {
+    if (reader_ != nullptr) {
+      feed_reader(c);
+      return;
+    }
+    held_ += c;
+    while (!held_.empty()) {
+      const Mark mark = match();
+      if (mark == Mark::kPossible) return;
+      if (mark != Mark::kNone) {
+        marked(mark, std::exchange(held_, {}));
+        return;
+      }
+      give_held_back(held_.front());
+      held_.erase(0, 1);
+    }
+  }
+
+  Mark match() const {
+    bool possible = false;
+    const auto matches = [&](std::string_view mark) {
+      if (mark == held_) return true;
+      possible = possible || mark.starts_with(held_);
+      return false;
+    };
+    if (in_reasoning_) {
+      if (matches(format_.think_close)) return Mark::kThinkClose;
+    } else {
+      if (at_start_ && matches(format_.think_open)) return Mark::kThinkOpen;
+      if (reads_calls_ && matches(format_.call_open)) return Mark::kCallOpen;
+      if (reads_bare_ && at_start_ && matches("{")) return Mark::kBareOpen;
+    }
+    return possible ? Mark::kPossible : Mark::kNone;
+  }
+
+  void marked(Mark mark, std::string text) {
+    if (mark == Mark::kCallOpen || mark == Mark::kBareOpen) {
+      raw_ = std::exchange(spaces_, {}) + text;
+      reader_ = make_call_reader(format_, tools_);
+      calls_before_ = calls_;
+      if (mark == Mark::kBareOpen) reader_->put('{', *this);
+      return;
+    }
+    if (shows_reasoning_) {
+      spaces_.clear();
+    } else {
+      give(std::exchange(spaces_, {}));
+      give(text);
+    }
+    if (mark == Mark::kThinkOpen) {
+      enter_reasoning();
+    } else {
+      in_reasoning_ = false;
+      drops_newlines_ = shows_reasoning_;
+      at_start_ = true;
+    }
+  }
+
+  void enter_reasoning() {
+    in_reasoning_ = true;
+    drops_newlines_ = shows_reasoning_;
+    at_start_ = false;
+  }
+
+  void feed_reader(char c) {
+    raw_ += c;
+    const CallReader::Step step = reader_->put(c, *this);
+    const std::size_t unread = step == CallReader::Step::kBroken ? reader_->unread() : 0;
+    if (step == CallReader::Step::kMore) {
+      if (raw_.size() <= kMostCallHeld) return;
+      reader_->stop(*this);
+    }
+    if (step != CallReader::Step::kDone && call_open_) {
+      end(raw_.size());
+    }
+    std::string behind;
+    if (step == CallReader::Step::kBroken) {
+      REPRISE_CHECK(unread <= raw_.size(), "a reader gives back what it was given");
+      behind = raw_.substr(raw_.size() - unread);
+      raw_.resize(raw_.size() - unread);
+    }
+    reader_ = nullptr;
+    at_start_ = false;
+    drops_newlines_ = calls_ > calls_before_;
+    if (step != CallReader::Step::kDone) give_all(raw_);
+    raw_.clear();
+    feed(behind);
+  }
+
+  // Of what the reader has read, all but the last `held` characters have come out.
+  void given(std::size_t held) {
+    REPRISE_CHECK(held <= raw_.size(), "a reader keeps more than it was given");
+    raw_.erase(0, raw_.size() - held);
+  }
+
+  // Text that is part of no mark, with the newlines kept that the next mark may swallow.
+  void give_held_back(char c) {
+    const bool newline = c == '\n' || c == '\r';
+    if (newline && drops_newlines_ && spaces_.empty()) return;
+    const bool waits = newline ? in_reasoning_ || reads_calls_ || at_start_ : at_start_ && is_json_space(c);
+    if (waits && spaces_.size() < kMostNewlinesHeld) {
+      spaces_ += c;
+      return;
+    }
+    drops_newlines_ = at_start_ = false;
+    give(std::exchange(spaces_, {}));
+    give({&c, 1});
+  }
+
+  void give_all(std::string_view text) {
+    for (const char c : text) give_held_back(c);
+  }
+
+  void give(std::string_view text) {
+    if (text.empty()) return;
+    if (in_reasoning_ && shows_reasoning_) {
+      append<ReplyReasoning>(text);
+    } else {
+      append<ReplyContent>(text);
+    }
+  }
+
+  template <class Piece>
+  void append(std::string_view text) {
+    Piece* last = pieces_.empty() ? nullptr : std::get_if<Piece>(&pieces_.back());
+    if (last != nullptr) {
+      last->text += text;
+    } else {
+      pieces_.push_back(Piece{std::string(text)});
+    }
+  }
+
+  ReplyFormat format_;
+  const ToolSchemas tools_;
+  CallIds ids_;
+  const bool reads_calls_;
+  const bool reads_bare_;
+  const bool shows_reasoning_;
+  bool reads_nothing_ = false;
+
+  bool in_reasoning_ = false;
+  bool at_start_ = true;         // nothing but white space and reasoning so far
+  bool drops_newlines_ = false;  // behind a mark
+  std::string spaces_{};         // before held_: dropped if a mark follows
+  std::string held_{};           // may be the start of a mark
+
+  std::unique_ptr<CallReader> reader_{};  // while inside calls
+  std::string raw_{};                     // read there since the last thing it gave out
+  bool call_open_ = false;
+  std::uint32_t calls_ = 0;
+  std::uint32_t calls_before_ = 0;  // those that the reader did not find
+
+  ReplyPieces pieces_{};
+  bool finished_ = false;
+};
+
+ReplyParser::ReplyParser(ReplyFormat format, ReplyParserOptions options)
+    : machine_(std::make_unique<Machine>(std::move(format), std::move(options))) {}
+ReplyParser::~ReplyParser() = default;
+ReplyParser::ReplyParser(ReplyParser&&) noexcept = default;
+ReplyParser& ReplyParser::operator=(ReplyParser&&) noexcept = default;
+
+ReplyPieces ReplyParser::push(std::string_view text) {
+  machine_->feed(text);
+  return machine_->take();
+}
+
+ReplyPieces ReplyParser::finish() {
+  machine_->finish();
+  return machine_->take();
+}
+
+std::uint32_t ReplyParser::calls() const {
+  return machine_->calls();
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,53 @@
+#pragma once
+// An engine in this process, and a client that waits for its answers.
+//
+// Threading: ask() from any thread, the rest from one.
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "actors/engine.h"
+#include "protocol/service.h"
+#include "tools/reprise/engine_flags.h"
+
+namespace reprise::tools {
+
+/// Instead of a seed: the best token each time.
+inline constexpr std::uint64_t kGreedy = 0;
+
+struct BenchAnswer {
+  TokenList tokens{};
+  std::vector<double> logprobs{};  // of each token and the best beside it
+  std::string text{};
+  std::string prompt_tail{};
+  protocol::CacheReport cache{};
+  double first_token_seconds = 0;
+
+  bool says_the_same(const BenchAnswer& other) const {
+    return tokens == other.tokens && logprobs == other.logprobs && text == other.text;
+  }
+};
+
+class BenchClient {
+ public:
+  /// Loads the model. Throws std::runtime_error.
+  BenchClient(const EngineFlags& flags, bool cache);
+
+  /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error for a request that failed.
+  BenchAnswer ask(protocol::Prompt prompt, std::uint32_t reply_tokens, const std::string& name_space,
+                  bool cached, std::uint64_t seed = kGreedy);
+  /// Until the engine has nothing more to do, idle work included. Throws std::runtime_error after ten
+  /// minutes.
+  void rest();
+
+  const protocol::ModelCard& card() const { return card_; }
+
+ private:
+  runtime::System system_;
+  std::unique_ptr<actors::Engine> engine_;
+  protocol::ModelCard card_;
+};
+
+}  // namespace reprise::tools

@@ -1,0 +1,130 @@
+#include "tools/bench_command/bench_cache_crowd.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace reprise::tools {
+namespace {
+
+constexpr std::uint32_t kQuestionTokens = 16;
+
+// Asks all prompts, so many at a time, each once. Throws what the first that failed has thrown.
+std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<TokenList>& prompts,
+                                 std::uint32_t reply, std::uint32_t at_once, bool cached) {
+  std::vector<BenchAnswer> answers(prompts.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < prompts.size(); i = next++) {
+        answers[i] = client.ask(prompts[i], reply, "crowd", cached);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      next = prompts.size();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t i = 0; i < at_once; ++i) threads.emplace_back(work);
+  }
+  if (failure) std::rethrow_exception(failure);
+  return answers;
+}
+
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+}  // namespace
+
+CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
+                          const RawWorld& world, const TimeBudget& budget) {
+  std::fprintf(stderr, "reprise: %u requests with one instruction\n", options.requests);
+  CrowdResult crowd{.requests = options.requests,
+                    .at_once = std::min(options.at_once, options.requests),
+                    .instruction_tokens = world.prompt};
+  const TokenList instruction = world.tokens(world.prompt, 60);
+  std::vector<TokenList> prompts;
+  for (std::uint32_t i = 0; i < crowd.requests; ++i) {
+    prompts.push_back(joined(instruction, world.tokens(kQuestionTokens, 100'000 + i)));
+  }
+  std::vector<BenchAnswer> warm;
+  crowd.warm_seconds = seconds([&] { warm = ask_all(client, prompts, options.reply, crowd.at_once, true); });
+  client.rest();
+  // The first of them computes the instruction, and all the others restore it.
+  crowd.asked_tokens = std::uint64_t{crowd.requests - 1} * world.rules.on_grid(world.prompt);
+  for (const BenchAnswer& answer : warm) crowd.restored_tokens += answer.cache.restored_tokens;
+
+  double cold_seconds = 0;
+  while (crowd.cold_requests < crowd.requests) {
+    const std::uint32_t count = std::min(crowd.at_once, crowd.requests - crowd.cold_requests);
+    const auto begin = prompts.begin() + crowd.cold_requests;
+    const std::vector<TokenList> some(begin, begin + count);
+    std::vector<BenchAnswer> cold;
+    cold_seconds += seconds([&] { cold = ask_all(client, some, options.reply, crowd.at_once, false); });
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (warm[crowd.cold_requests + i].says_the_same(cold[i])) continue;
+      ++crowd.differences;
+      result.differences.push_back("one instruction: the answer to request " +
+                                   std::to_string(crowd.cold_requests + i) + " is not the cold one");
+    }
+    crowd.cold_requests += count;
+    // Half of what is left is for the rest.
+    if (cold_seconds / crowd.cold_requests * crowd.at_once > budget.left() / 2) break;
+  }
+  crowd.cold_seconds = cold_seconds * crowd.requests / crowd.cold_requests;
+  return crowd;
+}
+
+MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, const RawWorld& world,
+                        const TimeBudget& budget) {
+  std::fprintf(stderr, "reprise: the cost of a miss\n");
+  BenchClient without(options.engine, false);
+  MissResult miss{.prompt_tokens = world.prompt};
+  without.ask(world.tokens(world.prompt, 70), 1, "", true);  // brings its weights into memory
+  struct Cost {
+    double wall;
+    double processor;
+  };
+  const auto ask = [&](BenchClient& engine, const TokenList& prompt, const std::string& name_space,
+                       bool cached) {
+    const double before = processor_seconds();
+    const BenchAnswer answer = engine.ask(prompt, 1, name_space, cached);
+    engine.rest();
+    return Cost{answer.first_token_seconds, processor_seconds() - before};
+  };
+  const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
+  for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
+    const TokenList prompt = world.tokens(world.prompt, 71 + i);
+    Cost missed{}, refused{}, none{};
+    for (unsigned turn = 0; turn < 3; ++turn) {  // each round begins with another one
+      switch ((i + turn) % 3) {
+        case 0:
+          missed = ask(client, prompt, "miss " + std::to_string(i), true);
+          break;
+        case 1:
+          none = ask(without, prompt, "", true);
+          break;
+        default:
+          refused = ask(client, prompt, "", false);
+      }
+    }
+    miss.with_cache.all.push_back(missed.wall);
+    miss.refused.all.push_back(refused.wall);
+    miss.without.all.push_back(none.wall);
+    miss.wall_ratios.all.push_back(missed.wall / none.wall);
+    miss.cpu_ratios.all.push_back(missed.processor / std::max(none.processor, 1e-6));
+    miss.control_ratios.all.push_back(refused.wall / none.wall);
+  }
+  return miss;
+}
+
+}  // namespace reprise::tools

@@ -1,0 +1,57 @@
+#include "tools/bench_command/bench_command.h"
+
+#include "tools/reprise/model_flags.h"
+
+namespace reprise::tools {
+
+BenchCommand::BenchCommand(CLI::App& app)
+    : command_(app.add_subcommand("bench", "Measure the speed of a model on this machine")) {
+  CLI::App& bench = *command_;
+  CLI::Option_group* what = bench.add_option_group("what", "What to measure");
+  what->add_flag("--engine", engine_alone_, "The engine alone, without server and actors");
+  what->add_flag("--cache", cache_, "What the snapshot cache saves, through the whole engine");
+  what->require_option(1);
+  add_engine_flags(bench, flags_);
+  bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
+  bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
+  bench.add_flag("--json", json_, "One JSON object instead of a table");
+  bench.add_option("--decode", engine_options_.decode, "With --engine: tokens decoded after the prompt")
+      ->capture_default_str();
+  bench.add_option("--lengths", cache_options_.lengths, "With --cache: prompt lengths, 256,1024,...")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 1U << 22))
+      ->capture_default_str();
+  bench.add_option("--reply", cache_options_.reply, "With --cache: tokens of every answer")
+      ->capture_default_str();
+  bench.add_option("--requests", cache_options_.requests, "With --cache: requests with one instruction")
+      ->capture_default_str();
+  bench.add_option("--at-once", cache_options_.at_once, "With --cache: how many of them at a time")
+      ->capture_default_str();
+  bench
+      .add_option("--only", cache_options_.only,
+                  "With --cache: some of lengths,raw,chat,crowd,miss,snapshots")
+      ->delimiter(',');
+  bench
+      .add_option("--budget-seconds", cache_options_.budget_seconds,
+                  "With --cache: begin nothing new after so long")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  bench.add_option("--report", cache_options_.report, "With --cache: an HTML page to write");
+}
+
+int BenchCommand::run() {
+  if (cache_) {
+    cache_options_.engine = flags_;
+    if (prompt_ != 0) cache_options_.prompt = prompt_;
+    cache_options_.repeat = repeat_;
+    cache_options_.json = json_;
+    return bench_cache(cache_options_);
+  }
+  engine_options_.engine = flags_;
+  if (prompt_ != 0) engine_options_.prompt = prompt_;
+  engine_options_.repeat = repeat_;
+  engine_options_.json = json_;
+  return bench_engine(engine_options_);
+}
+
+}  // namespace reprise::tools

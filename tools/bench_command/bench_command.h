@@ -1,0 +1,36 @@
+#pragma once
+// `reprise bench` on the command line: what it measures, and with which settings.
+//
+// Threading: the main thread.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+#include "tools/bench_command/bench_cache.h"
+#include "tools/bench_command/bench_engine.h"
+
+namespace reprise::tools {
+
+class BenchCommand {
+ public:
+  explicit BenchCommand(CLI::App& app);
+  BenchCommand(const BenchCommand&) = delete;
+  BenchCommand& operator=(const BenchCommand&) = delete;
+
+  bool parsed() const { return command_->parsed(); }
+  /// Throws UsageError.
+  int run();
+
+ private:
+  CLI::App* command_;
+  bool engine_alone_ = false;
+  bool cache_ = false;
+  EngineFlags flags_;
+  std::uint32_t prompt_ = 0;  // 0: as the benchmark likes it
+  unsigned repeat_ = 3;
+  bool json_ = false;
+  BenchEngineOptions engine_options_;
+  BenchCacheOptions cache_options_;
+};
+
+}  // namespace reprise::tools
