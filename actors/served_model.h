@@ -33,7 +33,7 @@ struct RequestLimits {
 struct ServedModel {
   protocol::ModelCard card;
   models::TokenIds special;
-  models::SamplingDefaults sampling;
+  SamplingWishes sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
   /// Null: no chat template.
   std::function<Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;

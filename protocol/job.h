@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "base/outcome.h"
+#include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/priority.h"
-#include "protocol/sampling.h"
 #include "runtime/ref.h"
 #include "runtime/stream.h"
 
@@ -275,7 +275,7 @@ struct DecodeEvent {
 /// Decodes from the logits that the prefill left. The stream's credit is the pace.
 struct Decode {
   SequenceId sequence;
-  Sampling sampling;  // every field that has a meaning is set
+  SamplingParams sampling;
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
   std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported

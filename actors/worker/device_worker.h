@@ -222,7 +222,4 @@ class DeviceWorker : public runtime::Actor {
   models::SamplerScratch sampler_scratch_;
 };
 
-/// The sampler's parameters of a job, whose fields are all set.
-models::SamplingParams sampling_params(const protocol::Sampling& sampling);
-
 }  // namespace reprise::actors
