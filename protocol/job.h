@@ -121,6 +121,7 @@ struct DropArch {
 /// and its snapshots are gone; it stays so until DropArch.
 struct ArchFailed {
   ArchId arch;
+  std::string device;  // where it was
   std::string why;
   bool device_lost = false;  // this process cannot use the device again
 };
@@ -318,6 +319,7 @@ struct InjectFault {
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
   std::uint32_t hang_ms = 0;
+  std::string device{};  // where; empty: on all
 };
 
 }  // namespace reprise::protocol

@@ -46,7 +46,7 @@ namespace reprise::actors {
 inline constexpr std::size_t kMostAdjustments = 4096;
 
 struct WorkerOptions {
-  std::string device = "cpu";  // cpu, cuda:N, auto (models/device.h), or cpu-grid for tests
+  std::string device = "cpu";  // a name that models/device.h knows
   models::DeviceOptions device_options{};
   std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
   gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
@@ -116,6 +116,7 @@ class DeviceWorker : public runtime::Actor {
 
   // -- device_worker.cc
   void open_device();
+  static std::uint32_t next_generation();
   LoadedArch* arch_of(std::uint32_t generation);
   SequenceRun* find(protocol::SequenceId id);
   void kick();
@@ -189,7 +190,6 @@ class DeviceWorker : public runtime::Actor {
   BatchLimits limits_;
   std::vector<std::unique_ptr<LoadedArch>> archs_;
   std::deque<Waiting> waiting_;
-  std::uint32_t next_generation_ = 1;
   std::uint32_t turn_ = 0;  // whose model's step is next
   std::uint64_t swapped_bytes_ = 0;
   std::uint64_t arrivals_ = 0;

@@ -49,8 +49,8 @@ void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why, bool devi
   }
   memory_changed();
   if (options_.supervisor) {
-    options_.supervisor.tell(
-        protocol::ArchFailed{.arch = arch.describe().arch, .why = why, .device_lost = device_lost});
+    options_.supervisor.tell(protocol::ArchFailed{
+        .arch = arch.describe().arch, .device = options_.device, .why = why, .device_lost = device_lost});
   }
 }
 
