@@ -25,9 +25,9 @@
 #include <memory>
 #include <string>
 
-#include "actors/bounded_count.h"
 #include "actors/model_supervisor.h"
 #include "actors/request/text_pool.h"
+#include "base/bounded_count.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 

@@ -27,10 +27,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/device_board.h"
-#include "actors/model_directory.h"
 #include "actors/request/request_roll.h"
-#include "actors/restart_log.h"
+#include "actors/served/device_board.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "actors/served_model.h"
+#include "actors/served/served_model.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {

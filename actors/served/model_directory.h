@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/served_model.h"
+#include "actors/served/served_model.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {

@@ -1,4 +1,4 @@
-#include "actors/model_directory.h"
+#include "actors/served/model_directory.h"
 
 #include <algorithm>
 

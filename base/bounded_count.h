@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace reprise::actors {
+namespace reprise {
 
 class BoundedCount : public std::enable_shared_from_this<BoundedCount> {
  public:
@@ -31,4 +31,4 @@ class BoundedCount : public std::enable_shared_from_this<BoundedCount> {
   std::atomic<std::uint32_t> now_{0};
 };
 
-}  // namespace reprise::actors
+}  // namespace reprise
