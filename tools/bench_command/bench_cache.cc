@@ -49,7 +49,7 @@ ModelFacts look_at(const EngineFlags& flags) {
   ModelFacts facts;
   const bool grid = flags.device != "cpu";
   facts.rules = {
-      .grid = grid ? kGpuGrid : 1, .any_token = model->config().linear_layers == 0, .keeps_turn_ends = !grid};
+      .grid = grid ? kGpuGrid : 1, .any_token = model->state().attention_only(), .keeps_turn_ends = !grid};
   facts.vocab = static_cast<std::uint32_t>(model->config().vocab);
   facts.context = static_cast<std::uint32_t>(model->config().context_length);
   facts.threads = flags.threads != 0 ? flags.threads : std::thread::hardware_concurrency();
