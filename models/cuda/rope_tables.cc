@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gpu/cuda/rows.h"
+#include "gpu/cuda/attention.h"
 
 namespace reprise::models::cuda {
 
