@@ -80,14 +80,22 @@ struct SequenceRun {
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
     return priced_pages > held ? priced_pages - held : 0;
   }
+  /// A job that waits until its memory is there.
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
   /// Tokens that its state should hold before it does anything new.
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
   }
+  bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
+  bool checkpoint_is_due() const {
+    return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == stored();
+  }
   TokenId token_at(std::uint32_t place) const {
     return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];
   }
+
+  /// Ends what it is doing, and tells whoever waits for it; it is at rest then.
+  void end_work(const protocol::JobError& error);
 };
 
 }  // namespace reprise::actors

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/worker/device_rules.h"
 #include "models/model.h"
 
 namespace reprise::actors {
@@ -26,13 +27,6 @@ struct StepWork {
   // valid until the next step.
   std::span<const float> prefill_logits{};
   std::exception_ptr failure{};
-};
-
-/// What a device is, apart from its speed.
-struct DeviceRules {
-  std::uint32_t grid = 1;
-  bool decode_is_prefill =
-      true;  // the same bits: decoded states are canonical, and lost ones can be recomputed
 };
 
 class StepRunner {

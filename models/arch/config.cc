@@ -71,7 +71,7 @@ ModelConfig read_model(const Family& family, const ConfigSource& source) {
   ModelConfig out = family.read(source);
   out.architecture = family.name;
   out.tokens = read_token_ids(source, out.vocab);
-  out.sampling = read_sampling_defaults(source);
+  out.sampling = read_recommended_sampling(source);
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sampling.h"
 #include "models/arch/families.h"
 #include "models/files/tensor_spec.h"
 #include "models/layers/layer_spec.h"
@@ -28,16 +29,6 @@ struct TokenIds {
   std::optional<std::int32_t> bos;
   std::optional<std::int32_t> pad;
   std::vector<std::int32_t> eos;  // any of them ends a generation
-};
-
-/// What the model's authors recommend; nothing where they say nothing.
-struct SamplingDefaults {
-  std::optional<bool> do_sample;
-  std::optional<double> temperature;
-  std::optional<std::int64_t> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
 };
 
 struct ModelConfig {
@@ -56,7 +47,7 @@ struct ModelConfig {
   std::vector<TensorSpec> tensors;  // all that the above name, in the order of use
 
   TokenIds tokens;
-  SamplingDefaults sampling;
+  SamplingWishes sampling;  // what the model's authors recommend
 
   bool tied() const { return head == embedding; }
 

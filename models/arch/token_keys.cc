@@ -85,28 +85,28 @@ std::optional<double> number_within(const JsonPlace& object, std::string_view ke
   return value;
 }
 
-SamplingDefaults sampling_of(const JsonPlace& generation) {
-  SamplingDefaults out;
-  if (const auto found = generation.find("do_sample")) out.do_sample = found->boolean();
+SamplingWishes sampling_of(const JsonPlace& generation) {
+  SamplingWishes out;
   if (const auto found = generation.find("top_k")) {
     if (found->integer() < -1) found->fail("is out of range");
     out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 both mean: no limit
   }
   out.temperature = number_within(generation, "temperature", 0, 1e6);
+  if (!generation.boolean_or("do_sample", true)) out.temperature = 0;
   out.top_p = number_within(generation, "top_p", 0, 1);
   out.min_p = number_within(generation, "min_p", 0, 1);
   out.repetition_penalty = number_within(generation, "repetition_penalty", 0, 1e6);
   return out;
 }
 
-SamplingDefaults sampling_of(const GgufMetadata& metadata) {
+SamplingWishes sampling_of(const GgufMetadata& metadata) {
   const auto number = [&](std::string_view key, double most) -> std::optional<double> {
     if (!metadata.has(key)) return std::nullopt;
     const double value = metadata.number(key);
     if (!(value >= 0 && value <= most)) throw LoadError(metadata.file(), key, "is out of range");
     return value;
   };
-  SamplingDefaults out;
+  SamplingWishes out;
   out.temperature = number("general.sampling.temp", 1e6);
   out.top_p = number("general.sampling.top_p", 1);
   out.min_p = number("general.sampling.min_p", 1);
@@ -129,7 +129,7 @@ TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   return tokens_of(places, vocab);
 }
 
-SamplingDefaults read_sampling_defaults(const ConfigSource& source) {
+SamplingWishes read_recommended_sampling(const ConfigSource& source) {
   if (const GgufSource* gguf = source.gguf()) return sampling_of(gguf->metadata());
   if (const auto& generation = source.hf()->generation()) return sampling_of(*generation);
   return {};

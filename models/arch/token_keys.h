@@ -11,6 +11,7 @@ namespace reprise::models {
 /// Token ids lie within the vocabulary. generation_config.json speaks before config.json.
 TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab);
 
-SamplingDefaults read_sampling_defaults(const ConfigSource& source);
+/// What the model's authors recommend.
+SamplingWishes read_recommended_sampling(const ConfigSource& source);
 
 }  // namespace reprise::models
