@@ -22,8 +22,13 @@ class GridModel : public Model {
     }
     return prefill_->forward(slices);
   }
-  std::uint32_t grid() const override { return kGrid; }
-  bool decode_is_prefill() const override { return false; }
+  ModelRules rules() const override {
+    return {.grid = kGrid,
+            .phases_mix = false,
+            .decode_is_canonical = false,
+            .replays_decoding = false,
+            .computes_aside = true};
+  }
 
  private:
   const std::unique_ptr<Model> prefill_;

@@ -19,8 +19,7 @@ class HostModel : public Model {
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
-  std::uint32_t grid() const override { return 1; }
-  bool decode_is_prefill() const override { return true; }
+  ModelRules rules() const override { return {}; }
 
  private:
   void place_slices(Step& step, std::span<const Slice> slices) const;

@@ -44,9 +44,9 @@ ModelFacts look_at(const EngineFlags& flags) {
   const std::unique_ptr<models::Device> device = open_device(flags);
   const std::unique_ptr<models::Model> model = device->load(flags.model, compute_options(flags));
   ModelFacts facts;
-  facts.rules = {.grid = model->grid(),
+  facts.rules = {.grid = model->rules().grid,
                  .any_token = model->state().attention_only(),
-                 .keeps_turn_ends = model->decode_is_prefill()};
+                 .keeps_turn_ends = model->rules().decode_is_canonical};
   facts.vocab = static_cast<std::uint32_t>(model->config().vocab);
   facts.context = static_cast<std::uint32_t>(model->config().context_length);
   facts.threads = flags.threads != 0 ? flags.threads : std::thread::hardware_concurrency();
