@@ -57,10 +57,10 @@ protocol::ArchLoaded LoadedArch::describe() const {
   const models::ModelConfig& config = model().config();
   return {.arch = id(),
           .device = {},
-          .architecture = std::string(models::name_of(config.architecture)),
+          .architecture = config.architecture,
           .vocab = static_cast<std::uint32_t>(config.vocab),
           .context = static_cast<std::uint32_t>(config.context_length),
-          .layers = static_cast<std::uint32_t>(config.layers),
+          .layers = static_cast<std::uint32_t>(config.layers.size()),
           .weight_bytes = model().checkpoint().total_bytes(),
           .token_bytes = page_bytes() / kPageTokens,
           .slot_bytes = slot_bytes(),

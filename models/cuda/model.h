@@ -21,6 +21,7 @@
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
 #include "models/cuda/layers.h"
+#include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
 
@@ -65,8 +66,7 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;          // [padded rows, hidden]: the residual stream
     gc::Bf16* normed;  // [padded rows, hidden]
-    float* cosine;     // [rows, rope pairs]
-    float* sine;
+    std::vector<RopeTable> ropes;
     gc::Bf16* chosen;  // [picked rows, hidden]
     float* logits;     // [picked rows] rows of head_.weight.rows
   };
@@ -89,9 +89,9 @@ class CudaModel : public Model {
   std::uint64_t recorded_at_ = 0;
   DeviceLinear embedding_;
   DeviceLinear head_;
-  const float* final_norm_ = nullptr;
-  const float* inv_freq_ = nullptr;
-  std::vector<NormedPart> parts_;
+  DeviceNorm final_norm_;
+  RopeTables ropes_;
+  std::vector<ResidualStep> steps_;        // of all layers
   std::array<gc::PinnedBytes, 2> logits_;  // on the host, by phase
 };
 

@@ -66,11 +66,15 @@ struct Cost {
       layer_weights += static_cast<double>(tensor.elements());
       layer_bytes += static_cast<double>(tensor.bytes.size());
     }
-    const models::Tensor head = checkpoint.tensor("lm_head.weight");
+    const models::Tensor head = checkpoint.tensor(config.head + ".weight");
     head_weights = static_cast<double>(head.elements());
     head_bytes = static_cast<double>(head.bytes.size());
-    recurrence = 7.0 * static_cast<double>(config.linear_layers * config.linear.state_size);
-    attention_position = 4.0 * static_cast<double>(config.attention_layers * config.attention.q_size);
+    for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
+      recurrence += 7.0 * static_cast<double>(net->state_size());
+    }
+    for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
+      attention_position += 4.0 * static_cast<double>(attention->q_size());
+    }
   }
 
   /// Of `tokens` tokens of one sequence after `before` others, `logits` rows of logits, in `passes` forward
