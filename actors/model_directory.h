@@ -17,6 +17,7 @@ namespace reprise::actors {
 struct ModelSpec {
   std::string name;
   std::string path;
+  std::string device{};  // a name that models/device.h knows; empty: the engine's own
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};

@@ -22,7 +22,7 @@
 
 namespace reprise::actors {
 
-struct RequestLimits {
+struct RequestRules {
   std::chrono::milliseconds longest_wait{60'000};  // for admission
   std::uint32_t most_choices = 16;
   double verify_share = 0;      // of hits, recomputed cold and compared
@@ -33,7 +33,7 @@ struct RequestLimits {
 struct ServedModel {
   protocol::ModelCard card;
   models::TokenIds special;
-  models::SamplingDefaults sampling;
+  SamplingWishes sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
   /// Null: no chat template.
   std::function<Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;
@@ -42,7 +42,7 @@ struct ServedModel {
   runtime::RefOf<DeviceWorker> worker;
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
-  RequestLimits limits;
+  RequestRules limits;
   std::function<void(const std::string&)> warn;
 
   PlanRules plan_rules() const {

@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "base/outcome.h"
+#include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
 #include "protocol/priority.h"
-#include "protocol/sampling.h"
 #include "runtime/ref.h"
 #include "runtime/stream.h"
 
@@ -129,6 +129,7 @@ struct DropArch {
 /// and its snapshots are gone; it stays so until DropArch.
 struct ArchFailed {
   ArchId arch{};
+  std::string device{};  // where it was
   std::string why{};
   bool device_lost = false;  // this process cannot use the device again
 };
@@ -318,7 +319,7 @@ struct DecodeEvent {
 /// Decodes from the logits that the prefill left. The stream's credit is the pace.
 struct Decode {
   SequenceId sequence{};
-  Sampling sampling{};  // every field that has a meaning is set
+  SamplingParams sampling{};
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
   std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
@@ -361,6 +362,7 @@ struct InjectFault {
   Kind kind = Kind::kFailedStep;
   std::uint32_t after_steps = 0;
   std::uint32_t hang_ms = 0;
+  std::string device{};  // where; empty: on all
 };
 
 }  // namespace reprise::protocol

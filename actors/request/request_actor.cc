@@ -45,6 +45,7 @@ Task<void> RequestActor::watch_client() {
 }
 
 void RequestActor::on(ModelLost lost) {
+  if (lost.worker != 0 && lost.worker != job_.model->worker.id()) return;
   lost_why_ = std::move(lost.why);
   break_off();
 }

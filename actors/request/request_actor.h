@@ -46,6 +46,7 @@ namespace reprise::actors {
 /// To every request of a model whose device hangs: it will not answer.
 struct ModelLost {
   std::string why;
+  runtime::ActorId worker = 0;  // the device's; 0: of every model
 };
 
 struct RequestJob {

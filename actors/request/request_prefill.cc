@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/request/request_parts.h"
-#include "base/hash.h"
+#include "base/token_hash.h"
 
 namespace reprise::actors {
 

@@ -20,25 +20,6 @@ const JobError& nobody_reads() {
 
 }  // namespace
 
-models::SamplingParams sampling_params(const protocol::Sampling& sampling) {
-  models::SamplingParams params;
-  const auto set = [](auto& to, const auto& from) {
-    if (from) to = *from;
-  };
-  set(params.temperature, sampling.temperature);
-  set(params.top_k, sampling.top_k);
-  set(params.top_p, sampling.top_p);
-  set(params.min_p, sampling.min_p);
-  set(params.repetition_penalty, sampling.repetition_penalty);
-  set(params.repetition_last_n, sampling.repetition_last_n);
-  set(params.presence_penalty, sampling.presence_penalty);
-  set(params.frequency_penalty, sampling.frequency_penalty);
-  set(params.seed, sampling.seed);
-  for (const auto& [token, bias] : sampling.logit_bias) params.logit_bias.push_back({token, bias});
-  params.logprobs = sampling.logprobs;
-  return params;
-}
-
 void Decoding::begin(HeldSequence held, protocol::Decode job) {
   const auto& [table, run] = held;
   const auto refuse = [&job](JobFault fault, std::string why) {
@@ -51,12 +32,11 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   if (run->phase != Phase::kIdle || run->logits.empty()) {
     return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
   }
-  models::SamplingParams params = sampling_params(job.sampling);
   const std::size_t vocab = table->facts().vocab;
-  if (const auto errors = params.validate(vocab); !errors.empty()) {
+  if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
     return refuse(JobFault::kBadJob, errors.front().describe());
   }
-  run->sampler.emplace(std::move(params), vocab, job.choice);
+  run->sampler.emplace(std::move(job.sampling), vocab, job.choice);
   for (std::uint32_t i = 0; i < run->prompt_end; ++i) {
     run->sampler->accept((*run->prompt)[i], models::TokenOrigin::kPrompt);
   }

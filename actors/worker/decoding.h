@@ -17,9 +17,6 @@
 
 namespace reprise::actors {
 
-/// The sampler's parameters of a job, whose fields are all set.
-models::SamplingParams sampling_params(const protocol::Sampling& sampling);
-
 class Decoding {
  public:
   /// Writes the event when there is credit, and calls written() then.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/hash.h"
+#include "base/digest.h"
 
 namespace reprise::actors {
 
@@ -16,13 +16,6 @@ namespace {
 
 bool all_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-}
-
-std::uint64_t hash_of(std::span<const float> values) {
-  static_assert(sizeof(float) == sizeof(TokenId));
-  std::vector<TokenId> bits(values.size());
-  if (!values.empty()) std::memcpy(bits.data(), values.data(), values.size_bytes());
-  return token_hash(bits);
 }
 
 }  // namespace
@@ -63,7 +56,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
     if (run.phase == Phase::kPrefill) {
       if (!run.checkpoints.empty()) one.stop_at = run.checkpoints.front();
     } else if (one.at < run.settled()) {  // catches up
-      if (table.rules().decode_is_prefill) one.stop_at = one.end = run.settled();
+      if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
     } else {
       if (run.awaits_credit) continue;
@@ -172,7 +165,8 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
   run.logits.assign(logits.begin(), logits.end());
   protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {
-    done.digest = hash_of(run.logits) ^ table_->store().look_at_slot(*run.state).checksum;
+    done.digest =
+        digest_of(std::as_bytes(std::span(run.logits))) ^ table_->store().look_at_slot(*run.state).checksum;
   }
   reply.answer(protocol::JobResult<protocol::Prefilled>(done));
 }

@@ -4,8 +4,8 @@
 #include "actors/worker/device_worker.h"
 
 #include <algorithm>
+#include <atomic>
 
-#include "actors/worker/grid_model.h"
 #include "actors/worker/prefilling.h"
 #include "models/compute_options.h"
 
@@ -76,11 +76,16 @@ void DeviceWorker::publish() {
 
 // -- models
 
+// One count for all workers: what was loaded once, on whichever device, is never taken for something else.
+std::uint32_t DeviceWorker::next_generation() {
+  static std::atomic<std::uint32_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+}
+
 // At the first model: a setting that makes no sense is that model's answer.
 void DeviceWorker::open_device() {
   if (device_) return;
-  device_ =
-      models::Device::open(options_.device == "cpu-grid" ? "cpu" : options_.device, options_.device_options);
+  device_ = models::Device::open(options_.device, options_.device_options);
   limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
                                                 .tokens_beside = device_->prefill_rows() / 4,
                                                 .idle_tokens = device_->prefill_rows() / 4});
@@ -90,14 +95,12 @@ protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch jo
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
-    std::unique_ptr<models::Model> model = options_.device == "cpu-grid"
-                                               ? load_grid_model(job.path, options, *device_)
-                                               : device_->load(job.path, options);
+    std::unique_ptr<models::Model> model = device_->load(job.path, options);
     model->checkpoint().validate();
     state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
     WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
     gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
-    archs_.push_back(std::make_unique<LoadedArch>(next_generation_++, StepRunner::make(std::move(model)),
+    archs_.push_back(std::make_unique<LoadedArch>(next_generation(), StepRunner::make(std::move(model)),
                                                   state_.budget(), memory));
     state_.add(*archs_.back());
     protocol::ArchLoaded loaded = archs_.back()->describe();

@@ -53,7 +53,7 @@
 namespace reprise::actors {
 
 struct WorkerOptions {
-  std::string device = "cpu";  // cpu, cuda:N, auto (models/device.h), or cpu-grid for tests
+  std::string device = "cpu";  // a name that models/device.h knows
   models::DeviceOptions device_options{};
   std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
   gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
@@ -106,6 +106,7 @@ class DeviceWorker : public runtime::Actor {
  private:
   // -- device_worker.cc: jobs
   void open_device();
+  static std::uint32_t next_generation();
   LoadedArch* arch_of(std::uint32_t generation);
   void kick();
   void publish();
@@ -137,8 +138,7 @@ class DeviceWorker : public runtime::Actor {
   BatchLimits limits_;
   DeviceState state_;
   std::vector<std::unique_ptr<LoadedArch>> archs_;  // whose tables are in state_
-  std::uint32_t next_generation_ = 1;
-  std::uint32_t turn_ = 0;  // whose model's step is next
+  std::uint32_t turn_ = 0;                          // whose model's step is next
 
   MemorySearch memory_;
   Admission admission_;

@@ -13,7 +13,8 @@ void DeviceWorker::fail_arch(LoadedArch& arch, const std::string& why, bool devi
   arch.fail(JobError{JobFault::kDeviceFailed, "the device failed: " + why});
   memory_.memory_changed();
   if (options_.supervisor) {
-    options_.supervisor.tell(protocol::ArchFailed{.arch = arch.id(), .why = why, .device_lost = device_lost});
+    options_.supervisor.tell(protocol::ArchFailed{
+        .arch = arch.id(), .device = options_.device, .why = why, .device_lost = device_lost});
   }
 }
 

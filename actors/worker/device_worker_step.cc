@@ -61,12 +61,12 @@ void DeviceWorker::start_step(LoadedArch& arch) {
     finish_step();
     return;
   }
-  if (arch.rules().decode_is_prefill) {
-    arch.runner().start(work, [] {});
-    finish_step();
-  } else {
+  if (arch.rules().computes_aside) {
     step_runs_ = true;
     arch.runner().start(work, [me = self(*this)] { me.tell(StepDone{}); });
+  } else {
+    arch.runner().start(work, [] {});
+    finish_step();
   }
 }
 

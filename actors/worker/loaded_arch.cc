@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
+#include "base/token_hash.h"
 
 namespace reprise::actors {
 
@@ -13,7 +13,7 @@ namespace {
 ModelFacts facts_of(const StepRunner& runner) {
   const models::Model& model = runner.model();
   return {.sizes = model.state().sizes(),
-          .rules = runner.rules(),
+          .rules = runner.model().rules(),
           .vocab = static_cast<std::uint32_t>(model.config().vocab),
           .draws = model.draws()};
 }
@@ -68,7 +68,7 @@ protocol::ArchLoaded LoadedArch::describe() const {
           .page_tokens = kPageTokens,
           .grid = rules().grid,
           .any_token = model().state().attention_only(),
-          .decode_is_canonical = rules().decode_is_prefill,
+          .decode_is_canonical = rules().decode_is_canonical,
           .fingerprint = fingerprint_of(model())};
 }
 

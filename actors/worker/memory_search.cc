@@ -70,7 +70,7 @@ bool MemorySearch::preempt_for(const SequenceRun* needy) {
 void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
   WorkerFigures::add(figures_.preemptions);
   // Where decoding has bits of its own, a copy is cheaper than decoding all again.
-  if (!table.rules().decode_is_prefill && !run.decoded.empty()) {
+  if (!table.rules().replays_decoding && !run.decoded.empty()) {
     const std::uint64_t bytes = table.price(run.stored());
     if (swapped_bytes_ + bytes <= swap_bytes_) {
       run.saved = table.store().save(*run.state);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
+#include "base/token_hash.h"
 
 namespace reprise::actors {
 
@@ -106,8 +106,8 @@ void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   }
   const std::uint32_t stored = run->stored();
   const bool raw = job.kind == Kind::kRaw;
-  const DeviceRules rules = table->rules();
-  if (!raw && (stored % rules.grid != 0 || (stored > run->prompt_end && !rules.decode_is_prefill))) {
+  const models::ModelRules rules = table->rules();
+  if (!raw && (stored % rules.grid != 0 || (stored > run->prompt_end && !rules.decode_is_canonical))) {
     return refuse(JobFault::kBadJob, "no canonical state at this place");
   }
   if (raw && (stored != run->prompt_end || run->logits.empty())) {

@@ -19,10 +19,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/worker/device_rules.h"
 #include "actors/worker/sequence_run.h"
 #include "gpu/snapshot_group.h"
 #include "gpu/state_store.h"
+#include "models/model_rules.h"
 #include "protocol/job.h"
 
 namespace reprise::actors {
@@ -30,7 +30,7 @@ namespace reprise::actors {
 /// What must be known of a model to work on its sequences.
 struct ModelFacts {
   gpu::StateSizes sizes{};
-  DeviceRules rules{};
+  models::ModelRules rules{};
   std::uint32_t vocab = 0;
   bool draws = false;  // its device may choose tokens itself
 };
@@ -57,7 +57,7 @@ class StateTable {
   std::uint32_t generation() const { return generation_; }
   protocol::ArchId id() const { return {.generation = generation_, .number = generation_}; }
   const ModelFacts& facts() const { return facts_; }
-  const DeviceRules& rules() const { return facts_.rules; }
+  const models::ModelRules& rules() const { return facts_.rules; }
   gpu::StateStore& store() { return store_; }
   std::uint64_t page_bytes() const { return facts_.sizes.page_bytes; }
   std::uint64_t slot_bytes() const { return facts_.sizes.slot_bytes; }

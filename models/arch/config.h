@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sampling.h"
 #include "models/layers/rope.h"
 
 namespace reprise::models {
@@ -69,16 +70,6 @@ struct TokenIds {
   std::vector<std::int32_t> eos;  // any of them ends a generation
 };
 
-/// What the model's authors recommend; nothing where they say nothing.
-struct SamplingDefaults {
-  std::optional<bool> do_sample;
-  std::optional<double> temperature;
-  std::optional<std::int64_t> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
-};
-
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   std::size_t hidden = 0;
@@ -100,7 +91,7 @@ struct ModelConfig {
   std::size_t linear_layers = 0;     // of type kLinearAttention
 
   TokenIds tokens;
-  SamplingDefaults sampling;
+  SamplingWishes sampling;  // what the model's authors recommend
 
   /// `generation` is generation_config.json where there is one; its token ids win over config.json's.
   static ModelConfig from_hf(const JsonPlace& config, const JsonPlace* generation = nullptr);

@@ -209,14 +209,14 @@ TokenIds read_tokens(const GgufMetadata& metadata, std::size_t vocab) {
   return out;
 }
 
-SamplingDefaults read_sampling(const GgufMetadata& metadata) {
+SamplingWishes read_sampling(const GgufMetadata& metadata) {
   const auto number = [&](std::string_view key, double most) -> std::optional<double> {
     if (!metadata.has(key)) return std::nullopt;
     const double value = metadata.number(key);
     if (!(value >= 0 && value <= most)) throw LoadError(metadata.file(), key, "is out of range");
     return value;
   };
-  SamplingDefaults out;
+  SamplingWishes out;
   out.temperature = number("general.sampling.temp", 1e6);
   out.top_p = number("general.sampling.top_p", 1);
   out.min_p = number("general.sampling.min_p", 1);

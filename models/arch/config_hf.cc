@@ -238,14 +238,14 @@ std::optional<double> number_within(const JsonPlace& object, std::string_view ke
   return value;
 }
 
-SamplingDefaults read_sampling(const JsonPlace& generation) {
-  SamplingDefaults out;
-  if (const auto found = generation.find("do_sample")) out.do_sample = found->boolean();
+SamplingWishes read_sampling(const JsonPlace& generation) {
+  SamplingWishes out;
   if (const auto found = generation.find("top_k")) {
     if (found->integer() < -1) found->fail("is out of range");
     out.top_k = std::max<std::int64_t>(found->integer(), 0);  // 0 and -1 both mean: no limit
   }
   out.temperature = number_within(generation, "temperature", 0, 1e6);
+  if (!generation.boolean_or("do_sample", true)) out.temperature = 0;
   out.top_p = number_within(generation, "top_p", 0, 1);
   out.min_p = number_within(generation, "min_p", 0, 1);
   out.repetition_penalty = number_within(generation, "repetition_penalty", 0, 1e6);

@@ -17,8 +17,7 @@ class HostModel : public Model {
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
-  std::uint32_t grid() const override { return 1; }
-  bool decode_is_prefill() const override { return true; }
+  ModelRules rules() const override { return {}; }
 
   /// For the builders of architectures (models/arch/architectures.h).
   void add_layer(Layer layer) { layers_.push_back(std::move(layer)); }

@@ -41,8 +41,13 @@ class CudaModel : public Model {
   CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
-  std::uint32_t grid() const override { return gc::kGrid; }
-  bool decode_is_prefill() const override { return false; }
+  ModelRules rules() const override {
+    return {.grid = gc::kGrid,
+            .phases_mix = false,
+            .decode_is_canonical = false,
+            .replays_decoding = false,
+            .computes_aside = true};
+  }
   void decode(DecodePass& pass) override;
   /// Vocabularies beyond the kernel's bound are drawn from on the host.
   bool draws() const override;

@@ -1,5 +1,6 @@
 #include "protocol/openai/api_error.h"
 
+#include "base/utf8.h"
 #include "protocol/openai/reply_text.h"
 
 namespace reprise::protocol {

@@ -41,9 +41,6 @@ void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens);
 /// ,"prompt_token_ids":[1,2,3]; nothing where there are none.
 void append_prompt_ids(std::string& out, const SharedTokens& prompt);
 
-bool is_utf8(std::string_view bytes);
-/// With U+FFFD for each byte that belongs to no character.
-std::string as_utf8(std::string_view bytes);
 /// As JSON; what is not UTF-8 becomes U+FFFD.
 void append_lossy_string(std::string& out, std::string_view bytes);
 

@@ -1,6 +1,7 @@
 #include "protocol/openai/token_requests.h"
 
 #include "base/json_text.h"
+#include "base/utf8.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/fields.h"
 #include "protocol/openai/reply_text.h"

@@ -55,9 +55,9 @@ void check_config(const ModelConfig& config) {
 
 void read_config(std::string_view config, const std::string_view* generation) {
   try {
-    const Json json = Json::parse(config, "config.json");
+    const JsonPlace json = JsonPlace::parse(config, "config.json");
     if (generation == nullptr) return check_config(ModelConfig::from_hf(json));
-    const Json other = Json::parse(*generation, "generation_config.json");
+    const JsonPlace other = JsonPlace::parse(*generation, "generation_config.json");
     check_config(ModelConfig::from_hf(json, &other));
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");

@@ -210,11 +210,12 @@ TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
   EXPECT_EQ(c.tokens.eos, (std::vector<std::int32_t>{5, 6}));
   EXPECT_EQ(c.tokens.bos, 1);
   EXPECT_FALSE(c.tokens.pad.has_value());
-  EXPECT_EQ(c.sampling.do_sample, true);
   EXPECT_EQ(c.sampling.temperature, 0.6);
   EXPECT_EQ(c.sampling.top_k, 20);
   EXPECT_EQ(c.sampling.top_p, 0.95);
   EXPECT_FALSE(c.sampling.min_p.has_value());
+  const JsonPlace greedy = JsonPlace::parse(R"({"do_sample": false, "temperature": 0.6})", "g.json");
+  EXPECT_EQ(ModelConfig::from_hf(config, &greedy).sampling.temperature, 0);
   const JsonPlace bad = JsonPlace::parse(R"({"temperature": -1})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &bad), "g.json: temperature: is out of range");
   const JsonPlace wrong = JsonPlace::parse(R"({"top_k": "many"})", "g.json");

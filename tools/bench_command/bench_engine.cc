@@ -125,7 +125,7 @@ class EngineBench {
     const std::size_t sequences = batches().back() + 3;
     return {.pages = pages * sequences, .slots = sequences, .memory = &device_->memory()};
   }
-  bool on_grid() const { return model_->grid() > 1; }
+  bool on_grid() const { return model_->rules().grid > 1; }
   std::span<const std::size_t> batches() const {
     if (on_grid()) return kGridBatches;
     return kBatches;
@@ -218,7 +218,7 @@ class EngineBench {
     constexpr std::size_t kTurn = 64;
     Line line{.name = "second turn, " + std::to_string(kTurn) + " new"};
     Sequence first = open();
-    const std::size_t kept = options_.prompt / model_->grid() * model_->grid();
+    const std::size_t kept = options_.prompt / model_->rules().grid * model_->rules().grid;
     prefill(first, std::span(prompt_).first(kept), slices().back());
     const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
     const std::vector<TokenId> turn(kTurn, 1);

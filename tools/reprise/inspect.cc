@@ -29,7 +29,7 @@ void print_size(const char* label, std::size_t bytes) {
 }  // namespace
 
 int inspect(const EngineFlags& flags) {
-  check_engine_device(flags.device);  // the sizes do not depend on it; the memory is the host's
+  check_device(flags.device);  // the sizes do not depend on it; the memory is the host's
   const models::ComputeOptions options = compute_options(flags);
   gpu::Threads threads(1);
   const std::unique_ptr<models::Model> model = models::Model::load(flags.model, options, threads);

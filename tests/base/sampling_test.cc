@@ -1,10 +1,10 @@
-#include "models/sampling/sampling_params.h"
+#include "base/sampling.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace reprise::models {
+namespace reprise {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -66,5 +66,51 @@ TEST(SamplingParams, ReportsAllErrorsInOrder) {
   EXPECT_EQ(errors[2].field, "logprobs");
 }
 
+TEST(SamplingWishes, TheClientComesBeforeTheModelAndTheModelBeforeTheDefaults) {
+  SamplingWishes client;
+  client.temperature = 0.5;
+  client.seed = 7;
+  client.logprobs = 3;
+  SamplingWishes model;
+  model.temperature = 0.9;
+  model.top_k = 20;
+  model.logit_bias = {{4, -1.0F}};
+  SamplingParams wanted;
+  wanted.temperature = 0.5;
+  wanted.top_k = 20;
+  wanted.seed = 7;
+  wanted.logprobs = 3;
+  wanted.logit_bias = {{4, -1.0F}};
+  EXPECT_EQ(resolve(client, model), wanted);
+  EXPECT_EQ(resolve({}, {}), SamplingParams());
+}
+
+TEST(SamplingWishes, EveryFieldIsTaken) {
+  const SamplingWishes all{.temperature = 0.1,
+                           .top_k = 2,
+                           .top_p = 0.3,
+                           .min_p = 0.4,
+                           .repetition_penalty = 1.5,
+                           .repetition_last_n = 6,
+                           .presence_penalty = 0.7,
+                           .frequency_penalty = 0.8,
+                           .logit_bias = {{9, 1.0F}},
+                           .seed = 10,
+                           .logprobs = 11};
+  const SamplingParams wanted{.temperature = 0.1,
+                              .top_k = 2,
+                              .top_p = 0.3,
+                              .min_p = 0.4,
+                              .repetition_penalty = 1.5,
+                              .repetition_last_n = 6,
+                              .presence_penalty = 0.7,
+                              .frequency_penalty = 0.8,
+                              .logit_bias = {{9, 1.0F}},
+                              .seed = 10,
+                              .logprobs = 11};
+  EXPECT_EQ(resolve(all, {}), wanted);
+  EXPECT_EQ(resolve({}, all), wanted);
+}
+
 }  // namespace
-}  // namespace reprise::models
+}  // namespace reprise

@@ -1,11 +1,11 @@
-#include "models/sampling/sampling_params.h"
+#include "base/sampling.h"
 
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <utility>
 
-namespace reprise::models {
+namespace reprise {
 namespace {
 
 constexpr double kHottest = 100;
@@ -67,4 +67,27 @@ std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
   return errors.take();
 }
 
-}  // namespace reprise::models
+SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model) {
+  SamplingParams params;
+  const auto take = [&](auto SamplingParams::*param, auto SamplingWishes::*wish) {
+    if (client.*wish) {
+      params.*param = *(client.*wish);
+    } else if (model.*wish) {
+      params.*param = *(model.*wish);
+    }
+  };
+  take(&SamplingParams::temperature, &SamplingWishes::temperature);
+  take(&SamplingParams::top_k, &SamplingWishes::top_k);
+  take(&SamplingParams::top_p, &SamplingWishes::top_p);
+  take(&SamplingParams::min_p, &SamplingWishes::min_p);
+  take(&SamplingParams::repetition_penalty, &SamplingWishes::repetition_penalty);
+  take(&SamplingParams::repetition_last_n, &SamplingWishes::repetition_last_n);
+  take(&SamplingParams::presence_penalty, &SamplingWishes::presence_penalty);
+  take(&SamplingParams::frequency_penalty, &SamplingWishes::frequency_penalty);
+  take(&SamplingParams::seed, &SamplingWishes::seed);
+  params.logit_bias = client.logit_bias.empty() ? model.logit_bias : client.logit_bias;
+  params.logprobs = client.logprobs ? client.logprobs : model.logprobs;
+  return params;
+}
+
+}  // namespace reprise

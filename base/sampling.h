@@ -1,10 +1,11 @@
 #pragma once
-// What a request may ask of the sampler. models/sampling/sampler.h says in which order the wishes are applied.
+// How tokens are chosen: what a client or a model's authors wish (SamplingWishes), and what comes of it
+// (SamplingParams). models/sampling/sampler.h says in which order the parameters are applied.
 //
 // Any combination of values can be written down; validate() tells which fields make no sense. A Sampler is
 // made from valid parameters only.
 //
-// Threading: a plain value.
+// Threading: plain values.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 #include "base/token.h"
 
-namespace reprise::models {
+namespace reprise {
 
 /// Most alternatives a request may ask for at each position.
 inline constexpr int kMostLogprobs = 20;
@@ -64,4 +65,25 @@ struct SamplingParams {
   std::vector<ParamError> validate(std::size_t vocab) const;
 };
 
-}  // namespace reprise::models
+/// What somebody wishes: a client in its request, or a model's authors in its files. What is not set is left to
+/// whoever is asked next. The fields mean what they mean in SamplingParams.
+struct SamplingWishes {
+  std::optional<double> temperature{};
+  std::optional<std::int64_t> top_k{};
+  std::optional<double> top_p{};
+  std::optional<double> min_p{};
+  std::optional<double> repetition_penalty{};
+  std::optional<std::int64_t> repetition_last_n{};
+  std::optional<double> presence_penalty{};
+  std::optional<double> frequency_penalty{};
+  std::vector<LogitBias> logit_bias{};
+  std::optional<std::uint64_t> seed{};
+  std::optional<int> logprobs{};
+
+  bool operator==(const SamplingWishes&) const = default;
+};
+
+/// The client's wishes; where they say nothing the model's; where those say nothing the defaults.
+SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model);
+
+}  // namespace reprise
