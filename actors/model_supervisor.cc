@@ -57,7 +57,7 @@ ModelSupervisor::Device& ModelSupervisor::device_for(const ModelSpec& spec) {
 }
 
 void ModelSupervisor::spawn_worker(Device& device) {
-  WorkerOptions options = options_.worker;
+  WorkerOptions options{options_.worker};
   options.device = device.name;
   options.figures = device.figures;
   options.supervisor = self(*this);
@@ -211,7 +211,7 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
   if (!managed.registry || managed.registry.stopped()) {
-    RegistryOptions registry = options_.registry;
+    RegistryOptions registry{options_.registry};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
     if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;

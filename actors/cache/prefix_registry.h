@@ -49,12 +49,9 @@ struct RegistryStarted {
   std::string model;
 };
 
-struct RegistryOptions {
-  std::string model{};                          // whose it is, to its supervisor
-  runtime::Ref<RegistryStarted> supervisor{};   // may be nobody
-  PrefixCacheOptions cache{.policy = "forks"};  // docs/replay.md says why
-  std::uint64_t budget_bytes = 0;
-  std::chrono::milliseconds longest_follow{120'000};
+struct RegistryOptions : RegistrySettings {
+  std::string model{};                             // whose it is, to its supervisor
+  runtime::Ref<RegistryStarted> supervisor{};      // may be nobody
   std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
 };

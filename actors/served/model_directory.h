@@ -9,19 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/served/model_spec.h"
 #include "actors/served/served_model.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
-
-struct ModelSpec {
-  std::string name;
-  std::string path;
-  std::string device{};  // a name that models/device.h knows; empty: the engine's own
-  std::string compute = "auto";
-  std::string kv_dtype = "auto";
-  std::string isa{};
-};
 
 class ModelDirectory {
  public:

@@ -14,6 +14,7 @@
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/cache/prefix_registry.h"
 #include "actors/request/prompt_shape.h"
+#include "actors/served/model_spec.h"
 #include "actors/worker/device_worker.h"
 #include "base/outcome.h"
 #include "models/arch/config.h"
@@ -21,14 +22,6 @@
 #include "protocol/service.h"
 
 namespace reprise::actors {
-
-struct RequestRules {
-  std::chrono::milliseconds longest_wait{60'000};  // for admission
-  std::uint32_t most_choices = 16;
-  double verify_share = 0;      // of hits, recomputed cold and compared
-  bool verify_inline = false;   // before the answer ends; else in idle time, if there is any
-  bool prefill_history = true;  // of the next turn, in idle time
-};
 
 struct ServedModel {
   protocol::ModelCard card;

@@ -46,24 +46,14 @@
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
+#include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {
 
-struct WorkerOptions {
-  std::string device = "cpu";  // a name that models/device.h knows
-  models::DeviceOptions device_options{};
-  std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
-  gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
-  std::uint32_t max_sequences = 256;
-  std::uint32_t max_waiting = 1024;
-  std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
-  std::uint64_t swap_bytes = 256ULL << 20;
-  std::optional<BatchLimits> batch{};        // none: what suits the device
-  std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
-  bool obey_faults = false;                  // InjectFault
+struct WorkerOptions : WorkerSettings {
   std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
   runtime::Ref<protocol::ArchFailed> supervisor{};
 };

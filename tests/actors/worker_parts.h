@@ -16,7 +16,7 @@
 #include "actors/worker/memory_search.h"
 #include "actors/worker/prefilling.h"
 #include "actors/worker/snapshot_jobs.h"
-#include "base/hash.h"
+#include "base/token_hash.h"
 
 namespace reprise::actors {
 

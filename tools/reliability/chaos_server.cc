@@ -28,6 +28,8 @@
 #include "gpu/scarce_memory.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
+#include "protocol/job.h"
+#include "runtime/system.h"
 
 namespace reprise::tools {
 namespace {

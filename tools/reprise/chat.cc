@@ -9,6 +9,7 @@
 #include "actors/engine.h"
 #include "base/utf8.h"
 #include "protocol/reply/reply_message.h"
+#include "runtime/system.h"
 #include "tools/reprise/chat_history.h"
 #include "tools/reprise/chat_input.h"
 #include "tools/reprise/reply_printer.h"
