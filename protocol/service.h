@@ -164,6 +164,7 @@ struct ModelCard {
   std::string chat_template{};  // its source; empty: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
 };
+std::string_view name_of(ModelCard::State state);
 
 struct Health {
   bool ready = false;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/api/request_limits.h"
 #include "protocol/http/key_ring.h"
-#include "protocol/openai/request_limits.h"
 
 namespace reprise::protocol {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "protocol/openai/fields.h"
+#include "protocol/api/fields.h"
 #include "runtime/wait.h"
 
 namespace reprise::protocol {

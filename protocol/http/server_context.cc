@@ -15,9 +15,10 @@ const ReplyFormat& FormatCache::of(const ModelCard& card) {
   return known.format;
 }
 
-ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
+ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
                              runtime::HomePtr loop)
     : options(std::move(given)),
+      routes(std::move(apis)),
       service(engine),
       system(actors),
       home(std::move(loop)),

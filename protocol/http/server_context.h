@@ -11,6 +11,7 @@
 #include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
+#include "protocol/http/routes.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/http/waiting_list.h"
 #include "protocol/reply/reply_format.h"
@@ -33,7 +34,8 @@ class FormatCache {
 };
 
 struct ServerContext {
-  ServerContext(HttpOptions given, Service& engine, runtime::System& actors, runtime::HomePtr loop);
+  ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
+                runtime::HomePtr loop);
 
   /// The format that the named model (empty: the first) writes its replies in.
   ReplyFormat format_of(const std::string& model);
@@ -41,6 +43,7 @@ struct ServerContext {
   std::string new_id();
 
   const HttpOptions options;
+  const RouteTable routes;
   Service& service;
   runtime::System& system;
   const runtime::HomePtr home;  // of connections: the server's loop

@@ -1,9 +1,9 @@
 #include "protocol/openai/chat_messages.h"
 
-#include "protocol/openai/api_error.h"
-#include "protocol/openai/fields.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/fields.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr std::size_t kNameBytes = 256;
@@ -134,4 +134,4 @@ void check_tools(const Json::Array& tools, const RequestLimits& limits) {
   }
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

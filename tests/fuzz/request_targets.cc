@@ -3,14 +3,17 @@
 #include <string>
 
 #include "base/check.h"
+#include "protocol/llama/token_requests.h"
+#include "protocol/openai/error_body.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/token_requests.h"
 #include "tests/fuzz/targets.h"
 
 namespace reprise::fuzz {
 namespace {
 
 using namespace protocol;
+using namespace protocol::llama;
+using protocol::openai::TextKind;
 
 // Small, so that short inputs come up against them.
 RequestLimits small_limits() {
@@ -33,7 +36,7 @@ RequestLimits small_limits() {
 void check_refusal(const ApiError& error) {
   REPRISE_CHECK(error.status >= 400 && error.status < 500, "a refusal that blames the server");
   REPRISE_CHECK(!error.message.empty() && !error.code.empty(), "a refusal without a reason");
-  const auto sent = Json::parse(error.envelope().dump());
+  const auto sent = Json::parse(openai::envelope(error).dump());
   REPRISE_CHECK(sent.ok() && sent->find_object("error") != nullptr, "a refusal that is no JSON");
 }
 
@@ -83,13 +86,13 @@ void check_prompt(const Prompt& prompt, const RequestLimits& limits) {
   }
 }
 
-void fuzz_generate(ApiKind kind, std::string_view input) {
+void fuzz_generate(TextKind kind, std::string_view input) {
   const RequestLimits limits = small_limits();
-  const auto request = parse_api_request(kind, input, limits);
+  const auto request = openai::parse_request(kind, input, limits);
   if (!request.ok()) return check_refusal(request.error());
-  const GenerateRequest& generate = request->generate;
+  const GenerateRequest& generate = request->asked.generate;
   REPRISE_CHECK(request->reply.kind == kind, "another kind of request");
-  REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == ApiKind::kChat),
+  REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == TextKind::kChat),
                 "another kind of prompt");
   REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices && request->reply.n == generate.n, "n");
   REPRISE_CHECK(generate.stop.size() <= limits.stop_strings, "stop");
@@ -101,12 +104,12 @@ void fuzz_generate(ApiKind kind, std::string_view input) {
       "max_tokens");
   REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model");
   REPRISE_CHECK(generate.conversation.size() <= limits.label_bytes, "prompt_cache_key");
-  REPRISE_CHECK(request->cache_salt.size() <= limits.label_bytes, "cache_salt");
-  REPRISE_CHECK(request->reply.prompts == 1 + request->further_prompts.size(), "prompts");
+  REPRISE_CHECK(request->asked.cache_salt.size() <= limits.label_bytes, "cache_salt");
+  REPRISE_CHECK(request->reply.prompts == 1 + request->asked.further_prompts.size(), "prompts");
   REPRISE_CHECK(request->reply.prompts <= limits.prompts, "prompts");
   check_sampling(generate.sampling, limits);
   check_prompt(generate.prompt, limits);
-  for (const Prompt& prompt : request->further_prompts) check_prompt(prompt, limits);
+  for (const Prompt& prompt : request->asked.further_prompts) check_prompt(prompt, limits);
 }
 
 template <class Read>
@@ -121,11 +124,11 @@ void refused_or(Read read) {
 }  // namespace
 
 void fuzz_chat(std::string_view input) {
-  fuzz_generate(ApiKind::kChat, input);
+  fuzz_generate(TextKind::kChat, input);
 }
 
 void fuzz_completion(std::string_view input) {
-  fuzz_generate(ApiKind::kCompletion, input);
+  fuzz_generate(TextKind::kCompletion, input);
 }
 
 void fuzz_tokenize(std::string_view input) {

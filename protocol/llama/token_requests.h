@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/openai/request_limits.h"
+#include "protocol/api/request_limits.h"
 #include "protocol/service.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::llama {
 
 /// {"content": …, "add_special": false, "parse_special": true, "with_pieces": false}
 TokenizeRequest read_tokenize(std::string_view body, const RequestLimits& limits);
@@ -25,4 +25,4 @@ std::string detokenize_body(const Detokenized& answer);
 RenderRequest read_apply_template(std::string_view body, const RequestLimits& limits);
 std::string apply_template_body(const Rendered& answer);
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::llama

@@ -1,12 +1,13 @@
-#include "protocol/openai/token_requests.h"
+#include "protocol/llama/token_requests.h"
 
 #include "base/json_text.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/body.h"
+#include "protocol/api/fields.h"
+#include "protocol/api/lossy_text.h"
 #include "protocol/openai/chat_messages.h"
-#include "protocol/openai/fields.h"
-#include "protocol/openai/reply_text.h"
-#include "protocol/openai/request.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::llama {
 namespace {
 
 std::string read_model(const Fields& fields, const RequestLimits& limits) {
@@ -76,10 +77,10 @@ RenderRequest read_apply_template(std::string_view body, const RequestLimits& li
   const Fields fields(json);
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  check_messages(*messages, limits);
+  openai::check_messages(*messages, limits);
   RenderRequest request{.model = read_model(fields, limits), .chat = {.messages = Json(*messages)}};
   if (const Json::Array* tools = fields.array("tools")) {
-    check_tools(*tools, limits);
+    openai::check_tools(*tools, limits);
     if (!tools->empty()) request.chat.tools = Json(*tools);
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
@@ -94,4 +95,4 @@ std::string apply_template_body(const Rendered& answer) {
   return out;
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::llama
