@@ -1,22 +1,15 @@
 #pragma once
-// A model's chat template, ready to render conversations as clients send them.
+// A model's tokenizer, as its chat format wants it.
 //
-// Threading: the renderer may be called from any thread.
+// Threading: what it gives may be called from any thread, and keeps the tokenizer.
 
-#include <functional>
-#include <string>
+#include <memory>
 
-#include "base/outcome.h"
 #include "models/text/tokenizer.h"
-#include "protocol/service.h"
+#include "protocol/chat/chat_format.h"
 
 namespace reprise::actors {
 
-using ChatRenderer = std::function<Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)>;
-
-/// Content that is an array of text parts becomes one text, and arguments of tool calls objects: what
-/// templates expect. An error names what is wrong with the template.
-Outcome<ChatRenderer, std::string> make_chat_renderer(const std::string& source,
-                                                      const models::Tokenizer& tokenizer);
+protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer> tokenizer);
 
 }  // namespace reprise::actors

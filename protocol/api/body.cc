@@ -12,7 +12,7 @@ constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 
 }  // namespace
 
-TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits) {
+TokenList read_token_list(const Json::Array& items, const std::string& path, const BodyLimits& limits) {
   if (items.size() > limits.prompt_tokens) {
     refuse_field(path, "too_long",
                  std::to_string(items.size()) + " tokens, more than " + std::to_string(limits.prompt_tokens));
@@ -30,7 +30,7 @@ TokenList read_token_list(const Json::Array& items, const std::string& path, con
   return tokens;
 }
 
-Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds) {
+Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds) {
   const std::size_t ids = holds == BodyHolds::kTokenIds ? limits.prompt_tokens : 0;
   Outcome<Json, JsonError> parsed = Json::parse(body, {.bytes = body.size(),
                                                        .depth = limits.nesting,

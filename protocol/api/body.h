@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/token.h"
-#include "protocol/api/request_limits.h"
+#include "protocol/api/body_limits.h"
 
 namespace reprise::protocol {
 
@@ -17,9 +17,9 @@ namespace reprise::protocol {
 enum class BodyHolds : std::uint8_t { kText, kTokenIds };
 
 /// Parses a body that must be an object.
-Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds);
+Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds);
 
 /// A list of token ids; `path` names it in errors.
-TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits);
+TokenList read_token_list(const Json::Array& items, const std::string& path, const BodyLimits& limits);
 
 }  // namespace reprise::protocol

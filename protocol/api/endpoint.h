@@ -22,8 +22,8 @@
 #include "base/outcome.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/api_request.h"
+#include "protocol/api/body_limits.h"
 #include "protocol/api/reply.h"
-#include "protocol/api/request_limits.h"
 #include "protocol/service.h"
 #include "runtime/task.h"
 
@@ -82,7 +82,7 @@ class Endpoint {
 
   virtual const Dialect& dialect() const = 0;
   /// Any thread. May throw BadRequest.
-  virtual ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const = 0;
+  virtual ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const = 0;
 };
 
 enum class HttpMethod : std::uint8_t { kGet, kPost };  // kGet takes HEAD as well

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "protocol/api/api_error.h"
+#include "protocol/chat/chat_format.h"
 #include "protocol/reply/reply_parser.h"
 #include "protocol/service.h"
 
@@ -49,7 +50,7 @@ class StreamedReply : public Reply {
 /// What a reply is made with.
 struct ReplyContext {
   std::string id{};             // 24 hex digits that no other request of the server has
-  ReplyFormat format{};         // of a chat: how the model marks reasoning and calls
+  ChatFormatPtr chat{};         // the model's; null: it has none, and its replies are plain text
   ReplyParserOptions parser{};  // of a chat; prompt_tail and id_seed are left to parser_of()
 
   /// For the text of one choice of a chat.

@@ -18,13 +18,13 @@ ApiError not_read(const runtime::Error& error) {
           .retry_after = std::chrono::seconds(1)};
 }
 
-runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const RequestLimits& limits) {
+runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const BodyLimits& limits) {
   return system.spawn<BodyParser>({.placement = runtime::Placement::own_thread()}, limits);
 }
 
 }  // namespace
 
-ParsedCall parse_call(const ParseCall& job, const RequestLimits& limits) {
+ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
   try {
     return job.endpoint->parse({.body = job.body, .path_end = job.path_end, .tenant = job.tenant}, limits);
   } catch (const BadRequest& refused) {
@@ -40,7 +40,7 @@ void BodyParser::on(ParseCall job, runtime::ReplyTo<ParsedCall> reply) {
   if (reply.wanted()) reply.answer(parse_call(job, limits_));
 }
 
-BodyParsers::BodyParsers(runtime::System& system, std::size_t inline_bytes, const RequestLimits& limits)
+BodyParsers::BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits)
     : inline_bytes_(inline_bytes),
       limits_(limits),
       usual_(spawn_parser(system, limits)),

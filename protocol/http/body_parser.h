@@ -28,7 +28,7 @@ struct ParseCall {
 };
 
 /// A pure function: what a body asks for at its endpoint, or why it is refused.
-ParsedCall parse_call(const ParseCall& job, const RequestLimits& limits);
+ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
 class BodyParser : public runtime::Actor {
  public:
@@ -36,18 +36,18 @@ class BodyParser : public runtime::Actor {
   static constexpr const char* kName = "http body parser";
   static constexpr runtime::MailboxSpec kMailbox{.capacity = 256, .overload = runtime::Overload::kReject};
 
-  explicit BodyParser(const RequestLimits& limits) : limits_(limits) {}
+  explicit BodyParser(const BodyLimits& limits) : limits_(limits) {}
 
   void on(ParseCall job, runtime::ReplyTo<ParsedCall> reply);
 
  private:
-  const RequestLimits limits_;
+  const BodyLimits limits_;
 };
 
 class BodyParsers {
  public:
   /// Bodies of more than `inline_bytes` are parsed elsewhere.
-  BodyParsers(runtime::System& system, std::size_t inline_bytes, const RequestLimits& limits);
+  BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits);
   ~BodyParsers();
   BodyParsers(const BodyParsers&) = delete;
   BodyParsers& operator=(const BodyParsers&) = delete;
@@ -57,7 +57,7 @@ class BodyParsers {
 
  private:
   const std::size_t inline_bytes_;
-  const RequestLimits limits_;
+  const BodyLimits limits_;
   const runtime::RefOf<BodyParser> usual_;
   const runtime::RefOf<BodyParser> large_;
 };

@@ -107,7 +107,7 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   const auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
   const ToolChoice::Mode mode = request_.tool_choice.mode;
-  context.format = context_.format_of(request_.generate.model);
+  context.chat = context_.chat_of(request_.generate.model);
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
   std::optional<ApiError> impossible;
@@ -126,7 +126,8 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
   const std::string& prompt = std::get<Rendered>(*answer).prompt;
   const std::string tail = prompt.size() > kTailBytes ? prompt.substr(prompt.size() - kTailBytes) : prompt;
-  std::optional<std::string> opening = tool_opening(context.format, request_.tool_choice.name, tail);
+  std::optional<std::string> opening;
+  if (context.chat != nullptr) opening = context.chat->call_opening(request_.tool_choice.name, tail);
   if (!opening) {
     co_return ApiError{.message = "tool_choice: this model's replies cannot be made to be a tool call",
                        .code = "unsupported_parameter",

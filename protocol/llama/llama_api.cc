@@ -20,8 +20,7 @@ Question::Answered body_of(const Result<Answer<T>>& answer, Write write) {
 
 class TokenizeQuestion final : public Question {
  public:
-  TokenizeQuestion(std::string_view body, const RequestLimits& limits)
-      : request_(read_tokenize(body, limits)) {}
+  TokenizeQuestion(std::string_view body, const BodyLimits& limits) : request_(read_tokenize(body, limits)) {}
 
   Task<Answered> answer(Service& service) override {
     const bool pieces = request_.with_pieces;
@@ -36,7 +35,7 @@ class TokenizeQuestion final : public Question {
 
 class DetokenizeQuestion final : public Question {
  public:
-  DetokenizeQuestion(std::string_view body, const RequestLimits& limits)
+  DetokenizeQuestion(std::string_view body, const BodyLimits& limits)
       : request_(read_detokenize(body, limits)) {}
 
   Task<Answered> answer(Service& service) override {
@@ -51,7 +50,7 @@ class DetokenizeQuestion final : public Question {
 
 class ApplyTemplateQuestion final : public Question {
  public:
-  ApplyTemplateQuestion(std::string_view body, const RequestLimits& limits)
+  ApplyTemplateQuestion(std::string_view body, const BodyLimits& limits)
       : request_(read_apply_template(body, limits)) {}
 
   Task<Answered> answer(Service& service) override {
@@ -68,7 +67,7 @@ template <class Asked>
 class QuestionEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return *dialect_; }
-  ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     return std::make_unique<Asked>(input.body, limits);
   }
 

@@ -10,7 +10,7 @@
 namespace reprise::protocol::llama {
 namespace {
 
-std::string read_model(const Fields& fields, const RequestLimits& limits) {
+std::string read_model(const Fields& fields, const BodyLimits& limits) {
   const std::string* model = fields.string("model", limits.label_bytes);
   return model == nullptr ? std::string() : *model;
 }
@@ -27,7 +27,7 @@ void append_piece(std::string& out, std::string_view bytes) {
 
 }  // namespace
 
-TokenizeRequest read_tokenize(std::string_view body, const RequestLimits& limits) {
+TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* content = fields.string("content", limits.prompt_bytes);
@@ -57,7 +57,7 @@ std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
   return out;
 }
 
-DetokenizeRequest read_detokenize(std::string_view body, const RequestLimits& limits) {
+DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kTokenIds);
   const Fields fields(json);
   const Json::Array* tokens = fields.array("tokens");
@@ -72,7 +72,7 @@ std::string detokenize_body(const Detokenized& answer) {
   return out;
 }
 
-RenderRequest read_apply_template(std::string_view body, const RequestLimits& limits) {
+RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const Json::Array* messages = fields.array("messages");

@@ -12,7 +12,7 @@ Json describe(const ModelCard& card) {
               {"max_model_len", card.context},
               {"vocab_size", card.vocab},
               {"takes_text", card.takes_text},
-              {"takes_chat", card.takes_text && !card.chat_template.empty()},
+              {"takes_chat", card.takes_text && card.chat != nullptr},
               {"state", name_of(card.state)}};
 }
 

@@ -42,7 +42,7 @@ class TextEndpoint final : public Endpoint {
   explicit TextEndpoint(TextKind kind) : kind_(kind) {}
 
   const Dialect& dialect() const override { return the_dialect(); }
-  ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     auto request = parse_request(kind_, input.body, limits);
     if (!request.ok()) return request.error();
     return std::make_unique<TextCall>(std::move(*request));
@@ -56,7 +56,7 @@ class TextEndpoint final : public Endpoint {
 class ModelsEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return the_dialect(); }
-  ParsedCall parse(const ApiInput& input, const RequestLimits&) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
     if (input.path_end.empty()) return std::make_unique<ModelListQuestion>();
     return std::make_unique<ModelQuestion>(std::string(input.path_end));
   }

@@ -15,7 +15,7 @@ constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
 
-std::vector<std::string> read_stop(const Fields& fields, const RequestLimits& limits) {
+std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limits) {
   const Json* stop = fields.find("stop");
   if (stop == nullptr) return {};
   std::vector<std::string> strings;
@@ -42,7 +42,7 @@ std::vector<std::string> read_stop(const Fields& fields, const RequestLimits& li
   return strings;
 }
 
-std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, const RequestLimits& limits) {
+std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, const BodyLimits& limits) {
   std::vector<std::pair<TokenId, float>> biases;
   const Json* object = fields.object("logit_bias");
   if (object == nullptr) return biases;
@@ -69,7 +69,7 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, con
   return biases;
 }
 
-Sampling read_sampling(const Fields& fields, const RequestLimits& limits) {
+Sampling read_sampling(const Fields& fields, const BodyLimits& limits) {
   Sampling sampling;
   sampling.temperature = fields.number("temperature", 0, 100);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
@@ -89,7 +89,7 @@ Sampling read_sampling(const Fields& fields, const RequestLimits& limits) {
 }
 
 /// What chats and completions share.
-TextRequest read_common(const Fields& fields, const RequestLimits& limits) {
+TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
   TextRequest request;
   ApiRequest& asked = request.asked;
   GenerateRequest& generate = asked.generate;
@@ -158,7 +158,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
   refuse_field("tool_choice.function.name", "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
-Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLimits& limits) {
+Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits& limits) {
   if (prompt.is_string()) {
     if (prompt.as_string().size() > limits.prompt_bytes) {
       refuse_field(path, "too_long", "has more than " + std::to_string(limits.prompt_bytes) + " bytes");
@@ -171,7 +171,7 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLim
 }
 
 /// One prompt, or an array of them.
-std::vector<Prompt> read_prompts(const Json& given, const RequestLimits& limits) {
+std::vector<Prompt> read_prompts(const Json& given, const BodyLimits& limits) {
   std::vector<Prompt> prompts;
   const bool several = given.is_array() && given.size() > 0 &&
                        (given.as_array()[0].is_string() || given.as_array()[0].is_array());
@@ -191,7 +191,7 @@ std::vector<Prompt> read_prompts(const Json& given, const RequestLimits& limits)
 
 }  // namespace
 
-TextRequest read_chat_request(const Json& body, const RequestLimits& limits) {
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
   TextRequest request = read_common(fields, limits);
@@ -226,7 +226,7 @@ TextRequest read_chat_request(const Json& body, const RequestLimits& limits) {
   return request;
 }
 
-TextRequest read_completion_request(const Json& body, const RequestLimits& limits) {
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
   TextRequest request = read_common(fields, limits);
@@ -246,8 +246,7 @@ TextRequest read_completion_request(const Json& body, const RequestLimits& limit
   return request;
 }
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body,
-                                             const RequestLimits& limits) {
+Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits) {
   try {
     if (kind == TextKind::kChat) return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits);
     return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits);

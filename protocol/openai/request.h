@@ -14,7 +14,7 @@
 #include "base/outcome.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/api_request.h"
-#include "protocol/api/request_limits.h"
+#include "protocol/api/body_limits.h"
 
 namespace reprise::protocol::openai {
 
@@ -35,10 +35,9 @@ struct TextRequest {
   ReplyOptions reply{};
 };
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body,
-                                             const RequestLimits& limits);
+Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits);
 /// The same from a value; throw BadRequest.
-TextRequest read_chat_request(const Json& body, const RequestLimits& limits);
-TextRequest read_completion_request(const Json& body, const RequestLimits& limits);
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits);
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits);
 
 }  // namespace reprise::protocol::openai

@@ -16,7 +16,7 @@ using namespace protocol::llama;
 using protocol::openai::TextKind;
 
 // Small, so that short inputs come up against them.
-RequestLimits small_limits() {
+BodyLimits small_limits() {
   return {.nesting = 16,
           .values = 400,
           .messages = 6,
@@ -44,7 +44,7 @@ bool is_within(const std::optional<double>& value, double least, double most) {
   return !value || (*value >= least && *value <= most);
 }
 
-void check_sampling(const Sampling& sampling, const RequestLimits& limits) {
+void check_sampling(const Sampling& sampling, const BodyLimits& limits) {
   REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature");
   REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p");
   REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p");
@@ -60,12 +60,12 @@ void check_sampling(const Sampling& sampling, const RequestLimits& limits) {
   }
 }
 
-void check_tokens(const TokenList& tokens, const RequestLimits& limits) {
+void check_tokens(const TokenList& tokens, const BodyLimits& limits) {
   REPRISE_CHECK(tokens.size() <= limits.prompt_tokens, "too many tokens");
   for (const TokenId id : tokens) REPRISE_CHECK(id >= 0, "a token id below 0");
 }
 
-void check_chat(const ChatPrompt& chat, const RequestLimits& limits) {
+void check_chat(const ChatPrompt& chat, const BodyLimits& limits) {
   REPRISE_CHECK(chat.messages.is_array() && chat.messages.size() <= limits.messages, "messages");
   for (const Json& message : chat.messages.as_array()) {
     REPRISE_CHECK(message.is_object() && message.find_string("role") != nullptr, "a message without a role");
@@ -75,7 +75,7 @@ void check_chat(const ChatPrompt& chat, const RequestLimits& limits) {
   REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(), "chat_template_kwargs");
 }
 
-void check_prompt(const Prompt& prompt, const RequestLimits& limits) {
+void check_prompt(const Prompt& prompt, const BodyLimits& limits) {
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     REPRISE_CHECK(text->size() <= limits.prompt_bytes, "a prompt over its limit");
   } else if (const auto* tokens = std::get_if<TokenList>(&prompt)) {
@@ -87,7 +87,7 @@ void check_prompt(const Prompt& prompt, const RequestLimits& limits) {
 }
 
 void fuzz_generate(TextKind kind, std::string_view input) {
-  const RequestLimits limits = small_limits();
+  const BodyLimits limits = small_limits();
   const auto request = openai::parse_request(kind, input, limits);
   if (!request.ok()) return check_refusal(request.error());
   const GenerateRequest& generate = request->asked.generate;
@@ -132,7 +132,7 @@ void fuzz_completion(std::string_view input) {
 }
 
 void fuzz_tokenize(std::string_view input) {
-  refused_or([&](const RequestLimits& limits) {
+  refused_or([&](const BodyLimits& limits) {
     const TokenizeRequest request = read_tokenize(input, limits);
     REPRISE_CHECK(request.text.size() <= limits.prompt_bytes, "a text over its limit");
     // Pieces of tokens are any bytes; the answer has to be JSON whatever they are.
@@ -142,13 +142,11 @@ void fuzz_tokenize(std::string_view input) {
 }
 
 void fuzz_detokenize(std::string_view input) {
-  refused_or(
-      [&](const RequestLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
+  refused_or([&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
 }
 
 void fuzz_apply_template(std::string_view input) {
-  refused_or(
-      [&](const RequestLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
+  refused_or([&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
 }
 
 }  // namespace reprise::fuzz

@@ -45,7 +45,7 @@ struct Both {
 
 Both reply_to(const std::vector<std::string>& texts, ReplyOptions options,
               FinishReason reason = FinishReason::kStop) {
-  const ReplyContext context{.id = "seed", .format = detect_reply_format(kTemplate)};
+  const ReplyContext context{.id = "seed", .chat = *ChatFormat::make(kTemplate, {})};
   StreamReply streamed(options, context);
   WholeReply whole(options, context);
   std::string out;

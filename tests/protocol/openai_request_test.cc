@@ -280,7 +280,7 @@ TEST(OpenAiRequest, CompletionPrompts) {
 }
 
 TEST(OpenAiRequest, LimitsHold) {
-  RequestLimits limits;
+  BodyLimits limits;
   limits.messages = 2;
   limits.prompt_bytes = 10;
   limits.prompt_tokens = 3;
@@ -305,7 +305,7 @@ TEST(OpenAiRequest, LimitsHold) {
 }
 
 TEST(OpenAiRequest, TokenIdsDoNotCountAmongTheValues) {
-  RequestLimits limits;
+  BodyLimits limits;
   limits.values = 10;
   limits.members = 4;
   limits.prompt_tokens = 100;

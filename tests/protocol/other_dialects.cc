@@ -11,7 +11,7 @@ namespace reprise::protocol {
 namespace {
 
 /// What both read: a message of the user's.
-ApiRequest read_say(std::string_view body, const RequestLimits& limits) {
+ApiRequest read_say(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* say = fields.string("say", limits.prompt_bytes);
@@ -128,7 +128,7 @@ class NamedCall final : public GenerationCall {
 class NamedEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return named_dialect(); }
-  ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     return std::make_unique<NamedCall>(read_say(input.body, limits));
   }
 };
@@ -155,7 +155,7 @@ class CountQuestion final : public Question {
 class CountEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return named_dialect(); }
-  ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     return std::make_unique<CountQuestion>(read_say(input.body, limits));
   }
 };
@@ -180,7 +180,7 @@ class ThingQuestion final : public Question {
 class ThingEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return named_dialect(); }
-  ParsedCall parse(const ApiInput& input, const RequestLimits&) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
     return std::make_unique<ThingQuestion>(input);
   }
 };
@@ -240,7 +240,7 @@ class HereQuestion final : public Question {
 class LinesEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return dialect_; }
-  ParsedCall parse(const ApiInput& input, const RequestLimits& limits) const override {
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     if (input.body == "{}") return std::make_unique<HereQuestion>();
     return std::make_unique<LinesCall>(read_say(input.body, limits));
   }
