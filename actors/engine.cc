@@ -10,18 +10,9 @@ using protocol::Figure;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
-namespace {
-
-EngineOptions with_figures(EngineOptions options) {
-  if (!options.worker.figures) options.worker.figures = std::make_shared<WorkerFigures>();
-  return options;
-}
-
-}  // namespace
-
 Engine::Engine(runtime::System& system, EngineOptions options)
     : system_(system),
-      options_(with_figures(std::move(options))),
+      options_(std::move(options)),
       running_(std::make_shared<BoundedCount>(options_.most_requests)),
       idle_(std::make_shared<BoundedCount>(options_.most_idle)),
       restarts_(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
@@ -37,7 +28,7 @@ Engine::Engine(runtime::System& system, EngineOptions options)
       system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                       .on_failure = runtime::OnFailure::restart(
                                           ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
-                                     options_, directory_, requests_, restarts_);
+                                     options_, directory_, board_, requests_, restarts_);
 }
 
 Engine::~Engine() {

@@ -25,9 +25,9 @@
 #include <memory>
 #include <string>
 
-#include "actors/bounded_count.h"
 #include "actors/model_supervisor.h"
 #include "actors/request/text_pool.h"
+#include "base/bounded_count.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -62,7 +62,8 @@ class Engine : public protocol::Service {
   /// Returns when the crash has happened.
   void inject(protocol::InjectCrash crash);
   std::size_t running_requests() { return requests_->size(); }
-  const WorkerFigures& worker_figures() const { return *options_.worker.figures; }
+  /// Of a device, by its name.
+  const WorkerFigures& device_figures(const std::string& device) const { return *board_->of(device); }
 
  private:
   std::uint32_t running_count() const;
@@ -70,6 +71,7 @@ class Engine : public protocol::Service {
   runtime::System& system_;
   const EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
+  const std::shared_ptr<DeviceBoard> board_ = std::make_shared<DeviceBoard>();
   const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
   const std::shared_ptr<BoundedCount> running_;
   const std::shared_ptr<BoundedCount> idle_;

@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
 #include "protocol/priority.h"
-#include "protocol/sampling.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
 
@@ -79,7 +79,7 @@ struct GenerateRequest {
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
   std::vector<std::string> stop{};
-  Sampling sampling{};
+  SamplingWishes sampling{};
   bool ignore_eos = false;
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "protocol/cache_report.h"
 #include "protocol/chat/prompt_shape.h"
+#include "protocol/job.h"
 
 namespace reprise::actors {
 
@@ -24,12 +24,7 @@ struct PlanRules {
   std::uint32_t most_spaced = 16;  // of one prompt, from its byte share; more would be spread wider
 };
 
-struct PlannedCheckpoint {
-  std::uint32_t at = 0;
-  protocol::Origin origin = protocol::Origin::kSpaced;
-
-  bool operator==(const PlannedCheckpoint&) const = default;
-};
+using protocol::PlannedCheckpoint;
 
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
 /// took another way; `wanted`: where others wait for one.

@@ -21,21 +21,6 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-protocol::Sampling resolve(protocol::Sampling wish, const models::SamplingDefaults& defaults) {
-  const bool samples = defaults.do_sample.value_or(true);
-  const auto fall_back = [](auto& wished, const auto& fallback) {
-    if (!wished && fallback) wished = fallback;
-  };
-  if (!samples && !wish.temperature) wish.temperature = 0;
-  fall_back(wish.temperature, defaults.temperature);
-  fall_back(wish.top_k, defaults.top_k);
-  fall_back(wish.top_p, defaults.top_p);
-  fall_back(wish.min_p, defaults.min_p);
-  fall_back(wish.repetition_penalty, defaults.repetition_penalty);
-  if (!wish.seed) wish.seed = random_seed();
-  return wish;
-}
-
 // The prompt's tokens, and its text where it has one.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
                                            std::string& text) {
@@ -151,7 +136,8 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   prepared.tokens = share_tokens(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);
-  const auto errors = sampling_params(prepared.sampling).validate(model.arch.vocab);
+  if (!request.sampling.seed) prepared.sampling.seed = random_seed();
+  const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (!request.ignore_eos) {
     prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "actors/served_model.h"
+#include "actors/served/served_model.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -15,7 +15,7 @@ struct PreparedPrompt {
   SharedTokens tokens;
   std::string tail;              // the last bytes of its text
   std::uint32_t max_tokens = 0;  // that may be decoded
-  protocol::Sampling sampling;   // every field that has a meaning is set
+  SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
 };
 

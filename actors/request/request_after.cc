@@ -50,8 +50,8 @@ Task<void> RequestActor::prefill_history() {
   computation.plan = {{.at = end, .origin = protocol::Origin::kLastUser}};
   Task<Failure> prefilling = prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;
-  Task<void> inserting = inserts_done();
-  co_await inserting;
+  Task<void> settling = all_settled();
+  co_await settling;
 }
 
 // Cached equals cold: here is the proof, for a share of the hits.

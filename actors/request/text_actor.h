@@ -11,9 +11,9 @@
 
 #include <memory>
 
-#include "actors/model_directory.h"
 #include "actors/request/prompt_text.h"
-#include "actors/restart_log.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 

@@ -1,6 +1,7 @@
 #include "protocol/llama/token_requests.h"
 
 #include "base/json_text.h"
+#include "base/utf8.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"

@@ -1,6 +1,6 @@
 #include "protocol/openai/error_body.h"
 
-#include "protocol/api/lossy_text.h"
+#include "base/utf8.h"
 
 namespace reprise::protocol::openai {
 

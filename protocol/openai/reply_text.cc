@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/utf8.h"
 #include "protocol/api/lossy_text.h"
 
 namespace reprise::protocol::openai {

@@ -42,8 +42,8 @@ std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limit
   return strings;
 }
 
-std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, const BodyLimits& limits) {
-  std::vector<std::pair<TokenId, float>> biases;
+std::vector<LogitBias> read_logit_bias(const Fields& fields, const BodyLimits& limits) {
+  std::vector<LogitBias> biases;
   const Json* object = fields.object("logit_bias");
   if (object == nullptr) return biases;
   if (object->size() > limits.logit_biases) {
@@ -64,13 +64,13 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, con
     if (!(bias >= -100 && bias <= 100)) {
       refuse_field(path, "out_of_range", show_number(bias) + " is not from -100 to 100");
     }
-    biases.emplace_back(id, static_cast<float>(bias));
+    biases.push_back({id, static_cast<float>(bias)});
   }
   return biases;
 }
 
-Sampling read_sampling(const Fields& fields, const BodyLimits& limits) {
-  Sampling sampling;
+SamplingWishes read_sampling(const Fields& fields, const BodyLimits& limits) {
+  SamplingWishes sampling;
   sampling.temperature = fields.number("temperature", 0, 100);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
   if (sampling.top_k == -1) sampling.top_k = 0;  // both mean all, to different servers

@@ -44,7 +44,7 @@ bool is_within(const std::optional<double>& value, double least, double most) {
   return !value || (*value >= least && *value <= most);
 }
 
-void check_sampling(const Sampling& sampling, const BodyLimits& limits) {
+void check_sampling(const SamplingWishes& sampling, const BodyLimits& limits) {
   REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature");
   REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p");
   REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p");

@@ -58,7 +58,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(generate.n, 3u);
   EXPECT_EQ(generate.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(generate.max_tokens, 7u);
-  const Sampling& sampling = generate.sampling;
+  const SamplingWishes& sampling = generate.sampling;
   EXPECT_EQ(sampling.temperature, 0.5);
   EXPECT_EQ(sampling.top_p, 0.9);
   EXPECT_EQ(sampling.top_k, 40);
@@ -68,7 +68,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(sampling.frequency_penalty, -1.5);
   EXPECT_EQ(sampling.repetition_penalty, 1.1);
   EXPECT_EQ(sampling.repetition_last_n, 64);
-  EXPECT_EQ(sampling.logit_bias, (std::vector<std::pair<TokenId, float>>{{5, -100.F}, {7, 1.5F}}));
+  EXPECT_EQ(sampling.logit_bias, (std::vector<LogitBias>{{5, -100.F}, {7, 1.5F}}));
   EXPECT_EQ(sampling.logprobs, 3);
   EXPECT_TRUE(generate.ignore_eos);
   EXPECT_EQ(generate.conversation, "talk");

@@ -10,7 +10,7 @@
 #include "protocol/http/log.h"
 #include "runtime/system.h"
 #include "tests/protocol/fake_service.h"
-#include "tests/protocol/http_client.h"
+#include "tools/bench/http_client.h"
 
 namespace reprise::protocol {
 

@@ -16,8 +16,8 @@
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
-#include "tests/protocol/http_client.h"
 #include "tools/bench/bare_server.h"
+#include "tools/bench/http_client.h"
 #include "tools/bench/null_service.h"
 
 namespace reprise::bench {

@@ -283,7 +283,7 @@ void Chat::show_stats() const {
 int chat(const ChatOptions& options) {
   EngineFlags flags = options.engine;
   if (flags.model.empty()) throw UsageError("--model: is needed");
-  check_engine_device(flags.device);  // these throw before anything is started
+  check_device(flags.device);  // these throw before anything is started
   static_cast<void>(compute_options(flags));
   ChatInput input;
   Chat chat(options, input);

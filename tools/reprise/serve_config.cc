@@ -249,7 +249,7 @@ void load_config_environment(ServeConfig& config, const std::function<const char
   }
 }
 
-ServedModel model_at(const std::string& path) {
+ModelTable model_at(const std::string& path) {
   std::filesystem::path file(path);
   if (!file.has_filename()) file = file.parent_path();  // "folder/"
   if (file.extension() == ".gguf") return {.name = file.stem().string(), .path = path};
@@ -267,8 +267,9 @@ std::string print_config(ServeConfig& config) {
     }
     out += setting.key.substr(dot + 1) + " = " + setting.show() + "\n";
   }
-  for (const ServedModel& model : config.models) {
+  for (const ModelTable& model : config.models) {
     out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
+    if (!model.device.empty()) out += "device = " + in_quotes(model.device) + "\n";
   }
   out += print_key_tables(config.keys);
   return out;
