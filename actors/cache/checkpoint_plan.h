@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/request/prompt_shape.h"
+#include "protocol/chat/prompt_shape.h"
 #include "protocol/job.h"
 
 namespace reprise::actors {
@@ -29,8 +29,8 @@ using protocol::PlannedCheckpoint;
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
 /// took another way; `wanted`: where others wait for one.
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
-                                                const MessageBorders& borders, std::uint32_t restored,
-                                                std::optional<std::uint32_t> branch,
+                                                const protocol::MessageBorders& borders,
+                                                std::uint32_t restored, std::optional<std::uint32_t> branch,
                                                 std::span<const std::uint32_t> wanted,
                                                 const PlanRules& rules);
 

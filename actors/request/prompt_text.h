@@ -33,8 +33,4 @@ protocol::ServiceError text_error(const std::exception& error, const std::string
 /// BOS is added where the model was made with one and the text does not begin with it.
 TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
 
-/// What stands before the next user message if the conversation goes on from this reply, up to the last
-/// stable cut; empty where that cannot be told.
-TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model);
-
 }  // namespace reprise::actors

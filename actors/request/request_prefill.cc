@@ -128,7 +128,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .want_digest = want_digest};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      const MessageBorders borders = find_borders(model.shape, *computation.tokens);
+      const protocol::MessageBorders borders = model.borders(*computation.tokens);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
       computation.plan =
           plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,

@@ -1,5 +1,5 @@
 #pragma once
-// A model as requests use it: what turns text into tokens and back, how its prompts are shaped, and whom to
+// A model as requests use it: what turns text into tokens and back, how it chats (card.chat), and whom to
 // ask. Made by the supervisor when the model is loaded, made anew when it is reloaded after a fault; a
 // request keeps the one it began with.
 //
@@ -8,17 +8,17 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/cache/prefix_registry.h"
-#include "actors/request/prompt_shape.h"
 #include "actors/served/model_spec.h"
 #include "actors/worker/device_worker.h"
-#include "base/outcome.h"
 #include "models/arch/config.h"
 #include "models/text/tokenizer.h"
+#include "protocol/chat/chat_format.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -28,9 +28,6 @@ struct ServedModel {
   models::TokenIds special;
   SamplingWishes sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
-  /// Null: no chat template.
-  std::function<Outcome<std::string, protocol::ServiceError>(const protocol::ChatPrompt&)> render;
-  PromptShape shape;
   protocol::ArchLoaded arch;
   runtime::RefOf<DeviceWorker> worker;
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
@@ -38,6 +35,10 @@ struct ServedModel {
   RequestRules limits;
   std::function<void(const std::string&)> warn;
 
+  /// Where messages begin in a prompt; nothing where that is not known.
+  protocol::MessageBorders borders(std::span<const TokenId> prompt) const {
+    return card.chat == nullptr ? protocol::MessageBorders{} : card.chat->borders(prompt);
+  }
   PlanRules plan_rules() const {
     // Spaced checkpoints of one prompt take at most an eighth of the memory.
     const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;

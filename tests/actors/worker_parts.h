@@ -68,7 +68,7 @@ inline constexpr std::uint32_t kVocab = 16;
 struct PartsOptions {
   std::uint64_t limit = 1 << 20;
   std::uint64_t swap = 1 << 20;
-  DeviceRules rules{};
+  models::ModelRules rules{};
   std::uint64_t slot_bytes = kSlotBytes;
   AdmissionLimits admission{};
 };

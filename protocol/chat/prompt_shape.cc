@@ -1,8 +1,8 @@
-#include "actors/request/prompt_shape.h"
+#include "protocol/chat/prompt_shape.h"
 
 #include <algorithm>
 
-namespace reprise::actors {
+namespace reprise::protocol {
 namespace {
 
 using Tokens = std::vector<TokenId>;
@@ -70,4 +70,4 @@ MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> p
   return borders;
 }
 
-}  // namespace reprise::actors
+}  // namespace reprise::protocol

@@ -1,7 +1,4 @@
-#include "protocol/openai/api_error.h"
-
-#include "base/utf8.h"
-#include "protocol/openai/reply_text.h"
+#include "protocol/api/api_error.h"
 
 namespace reprise::protocol {
 
@@ -11,29 +8,6 @@ constexpr std::chrono::seconds kRetryWhenOverloaded{1};
 constexpr std::chrono::seconds kRetryWhenUnavailable{5};
 
 }  // namespace
-
-Json ApiError::envelope() const {
-  Json error{{"message", as_utf8(message)}, {"type", type()}, {"param", nullptr}, {"code", code}};
-  if (!param.empty()) error["param"] = as_utf8(param);
-  return Json{{"error", std::move(error)}};
-}
-
-std::string_view ApiError::type() const {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 403:
-      return "permission_error";
-    case 404:
-      return "not_found_error";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-      return "service_unavailable_error";
-    default:
-      return status >= 500 ? "server_error" : "invalid_request_error";
-  }
-}
 
 ApiError to_api_error(const ServiceError& error) {
   ApiError out{.message = error.message, .code = {}, .param = error.field, .retry_after = error.retry_after};

@@ -1,5 +1,5 @@
 #pragma once
-// What a client is told when something goes wrong: a status, and OpenAI's envelope around the reason.
+// What a client is told when something goes wrong; how it is told is the API's own (protocol/api/endpoint.h).
 //
 // BadRequest carries one from deep inside the reading of a request to its boundary, where it becomes a value.
 //
@@ -11,23 +11,16 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
 
 struct ApiError {
   int status = 400;
-  std::string message;
+  std::string message;  // may quote what clients sent, also bytes that are no UTF-8
   std::string code;     // "invalid_type", "model_not_found", ...
   std::string param{};  // the field of the request, as the client spells it: "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};
-
-  /// {"error":{"message":…,"type":…,"param":…,"code":…}}. Messages may quote what clients sent: bytes that
-  /// are not UTF-8 are replaced by U+FFFD.
-  Json envelope() const;
-  /// OpenAI's word for the kind of error; follows from the status.
-  std::string_view type() const;
 };
 
 ApiError to_api_error(const ServiceError& error);

@@ -1,50 +1,9 @@
-#include "protocol/http/plain_answers.h"
+#include "protocol/http/pages.h"
 
 namespace reprise::protocol {
 namespace {
 
-std::string_view name_of(ModelCard::State state) {
-  switch (state) {
-    case ModelCard::State::kLoading:
-      return "loading";
-    case ModelCard::State::kReady:
-      return "ready";
-    case ModelCard::State::kFailed:
-      return "failed";
-  }
-  return "?";
-}
-
-Json describe(const ModelCard& card) {
-  return Json{{"id", card.id},
-              {"object", "model"},
-              {"created", card.created},
-              {"owned_by", "reprise"},
-              {"architecture", card.architecture},
-              {"max_model_len", card.context},
-              {"vocab_size", card.vocab},
-              {"takes_text", card.takes_text},
-              {"takes_chat", card.takes_text && !card.chat_template.empty()},
-              {"state", name_of(card.state)}};
-}
-
-HttpResponse models(const ServerContext& context) {
-  Json data = Json::array();
-  for (const ModelCard& card : context.service.models()) data.push_back(describe(card));
-  return json_response(Json{{"object", "list"}, {"data", std::move(data)}}.dump());
-}
-
-HttpResponse model(const std::string& id, const ServerContext& context) {
-  for (const ModelCard& card : context.service.models()) {
-    if (card.id == id) return json_response(describe(card).dump());
-  }
-  return error_response({.status = 404,
-                         .message = "there is no model '" + id + "'",
-                         .code = "model_not_found",
-                         .param = "model"});
-}
-
-HttpResponse health(const ServerContext& context) {
+HttpResponse health(const ServerContext& context, const Dialect& dialect) {
   const Health health = context.service.health();
   if (health.ready && !context.draining) return json_response("{\"status\":\"ok\"}");
   return error_response({.status = 503,
@@ -52,7 +11,8 @@ HttpResponse health(const ServerContext& context) {
                                     : health.detail.empty() ? "not ready"
                                                             : health.detail,
                          .code = "unavailable",
-                         .retry_after = std::chrono::seconds(1)});
+                         .retry_after = std::chrono::seconds(1)},
+                        dialect);
 }
 
 std::string escaped(std::string_view text) {
@@ -99,26 +59,22 @@ HttpResponse front_page(const ServerContext& context) {
 
 }  // namespace
 
-HttpResponse plain_answer(Route route, const HttpRequest& request, ServerContext& context) {
-  switch (route) {
-    case Route::kFrontPage:
+HttpResponse page_answer(const Route& route, ServerContext& context) {
+  switch (route.page) {
+    case Page::kFrontPage:
       return front_page(context);
-    case Route::kHealth:
-      return health(context);
-    case Route::kLive:
+    case Page::kHealth:
+      return health(context, route.dialect());
+    case Page::kLive:
       return json_response("{\"status\":\"alive\"}");
-    case Route::kMetrics:
+    case Page::kMetrics:
       context.metrics.set_body_bytes(context.body_budget.held());
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = context.metrics.text(context.service.figures())};
-    case Route::kModels:
-      return models(context);
-    case Route::kModel:
-      return model(model_of_path(request.path), context);
-    default:
+    case Page::kNone:
       break;
   }
-  return error_response({.status = 404, .message = "there is nothing at this path", .code = "not_found"});
+  REPRISE_CHECK(false, "a page that there is not");
 }
 
 }  // namespace reprise::protocol

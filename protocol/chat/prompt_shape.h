@@ -16,7 +16,7 @@
 
 #include "base/token.h"
 
-namespace reprise::actors {
+namespace reprise::protocol {
 
 struct PromptShape {
   TokenId opener = -1;             // begins every message; -1: not known
@@ -39,4 +39,4 @@ struct MessageBorders {
 
 MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> prompt);
 
-}  // namespace reprise::actors
+}  // namespace reprise::protocol

@@ -1,16 +1,17 @@
-#include "protocol/openai/token_requests.h"
+#include "protocol/llama/token_requests.h"
 
 #include "base/json_text.h"
 #include "base/utf8.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/body.h"
+#include "protocol/api/fields.h"
+#include "protocol/api/lossy_text.h"
 #include "protocol/openai/chat_messages.h"
-#include "protocol/openai/fields.h"
-#include "protocol/openai/reply_text.h"
-#include "protocol/openai/request.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::llama {
 namespace {
 
-std::string read_model(const Fields& fields, const RequestLimits& limits) {
+std::string read_model(const Fields& fields, const BodyLimits& limits) {
   const std::string* model = fields.string("model", limits.label_bytes);
   return model == nullptr ? std::string() : *model;
 }
@@ -27,7 +28,7 @@ void append_piece(std::string& out, std::string_view bytes) {
 
 }  // namespace
 
-TokenizeRequest read_tokenize(std::string_view body, const RequestLimits& limits) {
+TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* content = fields.string("content", limits.prompt_bytes);
@@ -57,7 +58,7 @@ std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
   return out;
 }
 
-DetokenizeRequest read_detokenize(std::string_view body, const RequestLimits& limits) {
+DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kTokenIds);
   const Fields fields(json);
   const Json::Array* tokens = fields.array("tokens");
@@ -72,15 +73,15 @@ std::string detokenize_body(const Detokenized& answer) {
   return out;
 }
 
-RenderRequest read_apply_template(std::string_view body, const RequestLimits& limits) {
+RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  check_messages(*messages, limits);
+  openai::check_messages(*messages, limits);
   RenderRequest request{.model = read_model(fields, limits), .chat = {.messages = Json(*messages)}};
   if (const Json::Array* tools = fields.array("tools")) {
-    check_tools(*tools, limits);
+    openai::check_tools(*tools, limits);
     if (!tools->empty()) request.chat.tools = Json(*tools);
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
@@ -95,4 +96,4 @@ std::string apply_template_body(const Rendered& answer) {
   return out;
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::llama

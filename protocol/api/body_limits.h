@@ -1,6 +1,6 @@
 #pragma once
-// How much a request may ask for. What the engine can do, it checks itself; these keep the server's own work
-// bounded.
+// How much the body of a request may hold and ask for. What the engine can do, it checks itself; these keep
+// the server's own work bounded.
 //
 // Threading: a plain value.
 
@@ -9,7 +9,7 @@
 
 namespace reprise::protocol {
 
-struct RequestLimits {
+struct BodyLimits {
   std::size_t nesting = 64;       // of arrays and objects in the body
   std::size_t values = 250'000;   // of all kinds in the body, token ids apart
   std::size_t members = 100'000;  // of all its objects together

@@ -1,9 +1,9 @@
-#include "protocol/openai/fields.h"
+#include "protocol/api/fields.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "protocol/openai/api_error.h"
+#include "protocol/api/api_error.h"
 
 namespace reprise::protocol {
 namespace {
