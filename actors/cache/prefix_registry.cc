@@ -245,7 +245,6 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
                      .request = plan.request,
                      .keep = plan.keep},
                     now());
-  offer();
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
   for (const protocol::SnapshotId old : superseded) {

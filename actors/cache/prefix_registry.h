@@ -15,7 +15,7 @@
 // its failure or with the leader's end, whichever comes first.
 //
 // Leased entries are nobody's to reclaim. A registry that had less to give than the worker asked for says so when
-// it has more: when a lease has ended, or an entry has come.
+// it has more: when a lease has ended. What it adopts the worker knows of.
 //
 // Failure: what leaves a handler makes it start anew, with nothing: the prompts in flight, their leases and
 // all entries are forgotten, whoever was waiting for an answer is told that there is none, and before

@@ -222,7 +222,12 @@ void DeviceWorker::on(protocol::RestoreKv job,
 protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
   StateTable* table = state_.find(job.snapshot.generation);
   if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
-  return table->adopt(job.snapshot, job.budget_bytes);
+  const auto adopted = table->adopt(job.snapshot, job.budget_bytes);
+  if (adopted.ok() && adopted->done) {  // the registry may give it back now
+    memory_.memory_changed();
+    kick();
+  }
+  return adopted;
 }
 
 protocol::Dropped DeviceWorker::on(protocol::DropKvSnapshot job) {

@@ -14,6 +14,8 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
+// A registry that begins anew, or is far behind, must not hold up all who look for memory; what it drops later is
+// told by its drops.
 constexpr std::chrono::seconds kReclaimDeadline{5};
 
 std::int64_t now_ns() {

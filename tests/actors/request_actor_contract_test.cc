@@ -126,7 +126,7 @@ class FakeWorker : public runtime::Actor {
     }
     if (script_->hold == At::kDecode) {
       auto kept = std::make_shared<protocol::Decode>(std::move(job));
-      later_.push_back([this, kept] { decode(*kept); });
+      later_.push_back([kept] { decode(*kept); });
       script_->held = true;
     } else {
       decode(job);
