@@ -79,7 +79,7 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .rope_sin = buffers.sine};
   gc::rope_table(made.batch, inv_freq_, static_cast<int>(config().rope.inv_freq.size()),
                  static_cast<float>(config().rope.attention_factor), buffers.cosine, buffers.sine, stream);
-  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, buffers.x, stream);
+  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   for (const NormedPart& part : parts_) {
     gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, part.norm, config().norm_offset,
                  config().rms_eps, buffers.normed, stream);
