@@ -31,8 +31,10 @@ inline float fold(__m512 a) {
   return lane[0];
 }
 
+using Activations = TwoBf16<32>;
+
 template <int kRows, int kOutputs>
-inline void tile(const TwoBf16& x, const std::uint16_t* w, std::size_t depth, float* y,
+inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth, float* y,
                  std::size_t y_stride) {
   __m512 sums[kRows][kOutputs];
   for (auto& row : sums) {
@@ -42,8 +44,9 @@ inline void tile(const TwoBf16& x, const std::uint16_t* w, std::size_t depth, fl
     __m512bh b[kOutputs];
     for (int j = 0; j < kOutputs; ++j) b[j] = load_pairs(w + j * depth + k, depth - k);
     for (int i = 0; i < kRows; ++i) {
-      const __m512bh high = load_pairs(x.high(i) + k, depth - k);
-      const __m512bh low = load_pairs(x.low(i) + k, depth - k);
+      const std::uint16_t* parts = x.row(i) + 2 * k;
+      const __m512bh high = load_pairs(parts, 32);
+      const __m512bh low = load_pairs(parts + 32, 32);
       for (int j = 0; j < kOutputs; ++j) {
         sums[i][j] = _mm512_dpbf16_ps(sums[i][j], high, b[j]);
         sums[i][j] = _mm512_dpbf16_ps(sums[i][j], low, b[j]);
@@ -56,8 +59,8 @@ inline void tile(const TwoBf16& x, const std::uint16_t* w, std::size_t depth, fl
 }
 
 template <int kOutputs>
-inline void outputs_tile(const TwoBf16& x, std::size_t m, const std::uint16_t* w, std::size_t depth, float* y,
-                         std::size_t y_stride) {
+inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t depth,
+                         float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x.from(i), w, depth, y + i * y_stride, y_stride);
   for (; i < m; ++i) tile<1, kOutputs>(x.from(i), w, depth, y + i * y_stride, y_stride);
@@ -67,14 +70,14 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
                    std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
-  const TwoBf16 x{static_cast<const std::uint16_t*>(activations), depth};
+  const Activations x(activations, depth);
   std::size_t n = n_begin;
   for (; n + 4 <= n_end; n += 4) outputs_tile<4>(x, m, rows + n * depth, depth, y + n, y_stride);
   for (; n < n_end; ++n) outputs_tile<1>(x, m, rows + n * depth, depth, y + n, y_stride);
 }
 
 constexpr auto kFormatsWithBf16 =
-    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16, .multiply = multiply_bf16});
+    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16<32>, .multiply = multiply_bf16});
 
 }  // namespace
 

@@ -33,18 +33,16 @@ inline RowPair pair_rows(uint16x8_t a, uint16x8_t b) {
   return {vreinterpretq_bf16_u64(vzip1q_u64(x, y)), vreinterpretq_bf16_u64(vzip2q_u64(x, y))};
 }
 
+using Activations = TwoBf16<8>;
+
 /// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
 template <int kPairs, int kOutputPairs>
-inline void tile(const TwoBf16& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
+inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
                  std::size_t depth, float* y, std::size_t y_stride) {
   // Rows that do not exist repeat the last one; their results are not stored.
-  const std::uint16_t* high[2 * kPairs];
-  const std::uint16_t* low[2 * kPairs];
+  const std::uint16_t* parts[2 * kPairs];
   const std::uint16_t* weights[2 * kOutputPairs];
-  for (std::size_t i = 0; i < 2 * kPairs; ++i) {
-    high[i] = x.high(std::min(i, rows - 1));
-    low[i] = x.low(std::min(i, rows - 1));
-  }
+  for (std::size_t i = 0; i < 2 * kPairs; ++i) parts[i] = x.row(std::min(i, rows - 1));
   for (std::size_t j = 0; j < 2 * kOutputPairs; ++j) weights[j] = w + std::min(j, outputs - 1) * depth;
 
   float32x4_t sums[kPairs][kOutputPairs];
@@ -55,8 +53,10 @@ inline void tile(const TwoBf16& x, std::size_t rows, const std::uint16_t* w, std
     RowPair a[kPairs];
     RowPair b[kPairs];
     for (int i = 0; i < kPairs; ++i) {
-      a[i] = pair_rows(load(high[2 * i] + k), load(high[2 * i + 1] + k));
-      b[i] = pair_rows(load(low[2 * i] + k), load(low[2 * i + 1] + k));
+      const std::uint16_t* even = parts[2 * i] + 2 * k;
+      const std::uint16_t* odd = parts[2 * i + 1] + 2 * k;
+      a[i] = pair_rows(vld1q_u16(even), vld1q_u16(odd));
+      b[i] = pair_rows(vld1q_u16(even + 8), vld1q_u16(odd + 8));
     }
     for (int j = 0; j < kOutputPairs; ++j) {
       const RowPair c = pair_rows(load(weights[2 * j] + k), load(weights[2 * j + 1] + k));
@@ -85,7 +85,7 @@ inline void tile(const TwoBf16& x, std::size_t rows, const std::uint16_t* w, std
 }
 
 template <int kOutputPairs>
-inline void outputs_tile(const TwoBf16& x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
+inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t outputs,
                          std::size_t depth, float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + 4 < m; i += 6) {
@@ -103,7 +103,7 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
                    std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
-  const TwoBf16 x{static_cast<const std::uint16_t*>(activations), depth};
+  const Activations x(activations, depth);
   std::size_t n = n_begin;
   for (; n + 8 <= n_end; n += 8) outputs_tile<4>(x, m, rows + n * depth, 8, depth, y + n, y_stride);
   for (; n < n_end; n += 2) {
@@ -112,7 +112,7 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
 }
 
 constexpr auto kFormatsWithBf16 =
-    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16, .multiply = multiply_bf16});
+    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
 
 }  // namespace
 

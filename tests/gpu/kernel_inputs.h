@@ -89,13 +89,28 @@ struct OwnedMatrix {
   }
 };
 
-/// x [.., depth] as a product of bf16 wants it: for each row the high parts, then the low ones.
-inline std::vector<std::uint16_t> two_bf16(const Product& product, const std::vector<float>& x,
-                                           std::size_t depth) {
-  std::vector<std::uint16_t> parts(2 * x.size());
-  product.activations->prepare(x.data(), x.size() / depth, depth, reinterpret_cast<std::byte*>(parts.data()));
-  return parts;
-}
+/// Rows of x as a product of bf16 wants them (gpu/cpu/two_bf16.h).
+struct TwoParts {
+  std::size_t group;   // elements whose high parts stand together, then their low ones
+  std::size_t stride;  // from row to row
+  std::vector<std::uint16_t> parts;
+
+  TwoParts(const Product& product, const std::vector<float>& x, std::size_t depth)
+      : group(product.activations->row_bytes(1) / 4),
+        stride(product.activations->row_bytes(depth) / 2),
+        parts(x.size() / depth * stride) {
+    product.activations->prepare(x.data(), x.size() / depth, depth,
+                                 reinterpret_cast<std::byte*>(parts.data()));
+  }
+
+  const std::uint16_t* row(std::size_t index) const { return parts.data() + index * stride; }
+  float high(std::size_t index, std::size_t k) const {
+    return from_bf16(row(index)[k / group * 2 * group + k % group]);
+  }
+  float low(std::size_t index, std::size_t k) const {
+    return from_bf16(row(index)[k / group * 2 * group + group + k % group]);
+  }
+};
 
 class Random {
  public:

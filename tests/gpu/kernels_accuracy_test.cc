@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "tests/gpu/kernel_inputs.h"
 
@@ -29,13 +30,13 @@ TEST(KernelValues, MatmulWithinRounding) {
       const OwnedMatrix w = random.matrix(kBF16Format, 9, depth);
       const std::vector<float> x = random.floats(5 * depth);
       const FormatKernels& bf16 = table->format(kBF16Format);
-      std::vector<std::uint16_t> parts(2 * x.size());  // of no row where there is no product of them
+      std::optional<TwoParts> parts;
       std::vector<float> exact(5 * w.rows);
       std::vector<float> rounded(5 * w.rows);
       bf16.exact.multiply(x.data(), 5, w.view(), exact.data(), w.rows, 0, w.rows);
       if (bf16.has_fast()) {
-        parts = two_bf16(bf16.fast, x, depth);
-        bf16.fast.multiply(parts.data(), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
+        parts.emplace(bf16.fast, x, depth);
+        bf16.fast.multiply(parts->row(0), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
       }
       for (std::size_t i = 0; i < 5; ++i) {
         for (std::size_t n = 0; n < w.rows; ++n) {
@@ -46,15 +47,14 @@ TEST(KernelValues, MatmulWithinRounding) {
             const double weight = w.values[n * depth + k];
             const std::size_t at = i * depth + k;
             sum += x[at] * weight;
-            const std::uint16_t* high = parts.data() + 2 * i * depth;
-            split_sum += (static_cast<double>(from_bf16(high[k])) + from_bf16(high[depth + k])) * weight;
+            if (parts) split_sum += (static_cast<double>(parts->high(i, k)) + parts->low(i, k)) * weight;
             magnitudes += std::abs(x[at] * weight);
           }
           // Sums of f32: one rounding of 1 ulp a step, which add up like a random walk.
           const double bound = 2 * kUlp * std::sqrt(static_cast<double>(depth)) * magnitudes;
           const std::string what = label(*table) + ", depth " + std::to_string(depth);
           expect_close(exact[i * w.rows + n], sum, 0, bound, what);
-          if (!bf16.has_fast()) continue;
+          if (!parts) continue;
           expect_close(rounded[i * w.rows + n], split_sum, 0, bound, what + ", of the parts");
           expect_close(rounded[i * w.rows + n], sum, 0, bound + 0x1p-17 * magnitudes,
                        what + ", of the whole");
@@ -113,12 +113,12 @@ TEST(KernelValues, SplitKeepsSixteenBits) {
   for (const Kernels* table : all_tables()) {
     const FormatKernels& bf16 = table->format(kBF16Format);
     if (!bf16.has_fast()) continue;
-    const std::vector<std::uint16_t> parts = two_bf16(bf16.fast, x, x.size());
+    const TwoParts parts(bf16.fast, x, x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       std::uint16_t high = 0;  // rounded to nearest even, as every table does
       plain().to_bf16(&x[i], &high, 1);
-      ASSERT_EQ(parts[i], high);
-      const double both = static_cast<double>(from_bf16(high)) + from_bf16(parts[x.size() + i]);
+      ASSERT_EQ(parts.high(0, i), from_bf16(high));
+      const double both = static_cast<double>(from_bf16(high)) + parts.low(0, i);
       expect_close(both, x[i], 0x1p-17, 0, "split");
     }
   }

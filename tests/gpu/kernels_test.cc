@@ -218,17 +218,17 @@ TEST(RowInvariance, MatmulOfBf16) {
     for (const std::size_t depth : {1, 8, 31, 32, 64, 77, 328}) {
       const OwnedMatrix w = random.matrix(kBF16Format, 43, depth);
       const std::vector<float> x = random.floats(40 * depth);
-      const std::vector<std::uint16_t> parts = two_bf16(bf16.fast, x, depth);
+      const TwoParts parts(bf16.fast, x, depth);
       expect_row_invariance(w.rows,
                             [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
-                              bf16.fast.multiply(parts.data(), m, w.view(), y.data(), w.rows, begin, end);
+                              bf16.fast.multiply(parts.row(0), m, w.view(), y.data(), w.rows, begin, end);
                             });
       // The place of a row among the others: each row alone, last among others before it.
       std::vector<float> all(40 * w.rows);
-      bf16.fast.multiply(parts.data(), 40, w.view(), all.data(), w.rows, 0, w.rows);
+      bf16.fast.multiply(parts.row(0), 40, w.view(), all.data(), w.rows, 0, w.rows);
       for (std::size_t row = 0; row < 40; ++row) {
         std::vector<float> alone(w.rows);
-        bf16.fast.multiply(parts.data() + 2 * row * depth, 1, w.view(), alone.data(), w.rows, 0, w.rows);
+        bf16.fast.multiply(parts.row(row), 1, w.view(), alone.data(), w.rows, 0, w.rows);
         EXPECT_EQ(std::memcmp(alone.data(), all.data() + row * w.rows, w.rows * sizeof(float)), 0)
             << "row " << row;
       }
