@@ -1,6 +1,6 @@
 // The engine's numbers, as Prometheus names such things.
 
-#include "actors/engine.h"
+#include "actors/engine_parts.h"
 
 namespace reprise::actors {
 
@@ -35,23 +35,49 @@ std::uint64_t read(const std::atomic<std::uint64_t>& figure) {
   return figure.load(std::memory_order_relaxed);
 }
 
-void list_worker(const WorkerFigures& worker, Listing& list) {
-  list.counter("steps_total", "Steps that the device has computed.", read(worker.steps));
-  list.counter("prefill_tokens_total", "Prompt tokens computed.", read(worker.prefill_tokens));
-  list.counter("decode_tokens_total", "Tokens decoded.", read(worker.decode_tokens));
-  list.gauge("state_limit_bytes", "Memory for sequences and snapshots.", read(worker.limit_bytes));
-  list.gauge("state_used_bytes", "Memory held by sequences and snapshots.", read(worker.used_bytes));
-  list.gauge("sequences", "Sequences that are open.", read(worker.sequences));
-  list.gauge("snapshots", "Snapshots that the device holds.", read(worker.snapshots));
-  list.gauge("requests_waiting", "Requests that wait for memory.", read(worker.waiting));
-  list.counter("checkpoints_total", "Checkpoints taken.", read(worker.checkpoints));
+/// Of all devices together.
+class Together {
+ public:
+  explicit Together(const std::map<std::string, DeviceBoard::Figures>& devices) : devices_(devices) {}
+
+  std::uint64_t operator()(std::atomic<std::uint64_t> WorkerFigures::*figure) const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, figures] : devices_) sum += read((*figures).*figure);
+    return sum;
+  }
+
+ private:
+  const std::map<std::string, DeviceBoard::Figures>& devices_;
+};
+
+void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Listing& list) {
+  const Together all(devices);
+  list.counter("steps_total", "Steps that the device has computed.", all(&WorkerFigures::steps));
+  list.counter("prefill_tokens_total", "Prompt tokens computed.", all(&WorkerFigures::prefill_tokens));
+  list.counter("decode_tokens_total", "Tokens decoded.", all(&WorkerFigures::decode_tokens));
+  list.gauge("state_limit_bytes", "Memory for sequences and snapshots.", all(&WorkerFigures::limit_bytes));
+  list.gauge("state_used_bytes", "Memory held by sequences and snapshots.", all(&WorkerFigures::used_bytes));
+  list.gauge("sequences", "Sequences that are open.", all(&WorkerFigures::sequences));
+  list.gauge("snapshots", "Snapshots that the device holds.", all(&WorkerFigures::snapshots));
+  list.gauge("requests_waiting", "Requests that wait for memory.", all(&WorkerFigures::waiting));
+  list.counter("checkpoints_total", "Checkpoints taken.", all(&WorkerFigures::checkpoints));
   list.counter("checkpoints_skipped_total", "Checkpoints for which there was no memory.",
-               read(worker.checkpoints_skipped));
-  list.counter("unhealthy_states_total", "States that were not finite.", read(worker.unhealthy));
-  list.counter("damaged_snapshots_total", "Snapshots that failed their check.", read(worker.damaged));
-  list.counter("preemptions_total", "Sequences that gave way to older ones.", read(worker.preemptions));
-  list.counter("reclaims_total", "Times that memory was asked back from the cache.", read(worker.reclaims));
-  list.counter("device_faults_total", "Steps that failed.", read(worker.faults));
+               all(&WorkerFigures::checkpoints_skipped));
+  list.counter("unhealthy_states_total", "States that were not finite.", all(&WorkerFigures::unhealthy));
+  list.counter("damaged_snapshots_total", "Snapshots that failed their check.", all(&WorkerFigures::damaged));
+  list.counter("preemptions_total", "Sequences that gave way to older ones.",
+               all(&WorkerFigures::preemptions));
+  list.counter("reclaims_total", "Times that memory was asked back from the cache.",
+               all(&WorkerFigures::reclaims));
+  list.counter("device_faults_total", "Steps that failed.", all(&WorkerFigures::faults));
+  for (const auto& [name, figures] : devices) {
+    const Listing::Labels of{{"device", name}};
+    list.counter("device_steps_total", "Steps computed, by device.", read(figures->steps), of);
+    list.gauge("device_state_limit_bytes", "Memory for sequences and snapshots, by device.",
+               read(figures->limit_bytes), of);
+    list.gauge("device_state_used_bytes", "Memory held by sequences and snapshots, by device.",
+               read(figures->used_bytes), of);
+  }
 }
 
 void list_registry(const std::string& model, const RegistryFigures& registry, Listing& list) {
@@ -100,16 +126,16 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
 
 std::vector<Figure> Engine::figures() const {
   Listing list;
-  list.gauge("requests_running", "Requests that have not had their last event.", running_count());
-  list_worker(*options_.worker.figures, list);
-  for (const auto& [actor, log] : {std::pair{"texts", &restarts_->texts},
-                                   {"registry", &restarts_->registries},
-                                   {"device", &restarts_->devices},
-                                   {"supervisor", &restarts_->supervisors}}) {
+  list.gauge("requests_running", "Requests that have not had their last event.", parts_->running->now());
+  list_devices(parts_->board->all(), list);
+  for (const auto& [actor, log] : {std::pair{"texts", &parts_->restarts->texts},
+                                   {"registry", &parts_->restarts->registries},
+                                   {"device", &parts_->restarts->devices},
+                                   {"supervisor", &parts_->restarts->supervisors}}) {
     list.counter("actor_restarts_total", "Times that an actor failed and began anew.", log->total(),
                  {{"actor", actor}});
   }
-  for (const ModelDirectory::Entry& entry : directory_->all()) {
+  for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
     list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
                {{"model", entry.card.id}});
     if (entry.model && entry.model->registry)

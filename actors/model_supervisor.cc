@@ -2,7 +2,8 @@
 
 #include "actors/model_supervisor.h"
 
-#include "actors/request/chat_template.h"
+#include "actors/request/chat_tokens.h"
+#include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
@@ -25,29 +26,44 @@ constexpr int kMostDevices = 3;                          // tried by one load
 }  // namespace
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
-                                 std::shared_ptr<RequestRoll> requests, std::shared_ptr<Restarts> restarts)
+                                 std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
+                                 std::shared_ptr<Restarts> restarts)
     : options_(std::move(options)),
       directory_(std::move(directory)),
+      board_(std::move(board)),
       requests_(std::move(requests)),
       restarts_(std::move(restarts)) {}
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
   requests_->tell_all({.why = "the engine starts anew"});
-  spawn_worker();
-  launch(watch_worker());
+  launch(watch_workers());
   for (const ModelDirectory::Entry& entry : directory_->all()) {
     begin_load(models_[entry.spec.name], entry.spec);
   }
 }
 
-void ModelSupervisor::spawn_worker() {
-  WorkerOptions options = options_.worker;
+ModelSupervisor::Device& ModelSupervisor::device_for(const ModelSpec& spec) {
+  const std::string name =
+      models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device);
+  const auto [place, is_new] = devices_.try_emplace(name);
+  Device& device = place->second;
+  if (is_new) {
+    device.name = name;
+    device.figures = board_->of(name);
+    spawn_worker(device);
+  }
+  return device;
+}
+
+void ModelSupervisor::spawn_worker(Device& device) {
+  WorkerOptions options{options_.worker};
+  options.device = device.name;
+  options.figures = device.figures;
   options.supervisor = self(*this);
-  worker_ =
-      spawn<DeviceWorker>({.name = "device " + options.device, .placement = runtime::Placement::own_thread()},
-                          std::move(options));
-  watch(*this, worker_);
+  device.worker = spawn<DeviceWorker>(
+      {.name = "device " + device.name, .placement = runtime::Placement::own_thread()}, std::move(options));
+  watch(*this, device.worker);
 }
 
 void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state,
@@ -88,7 +104,7 @@ Task<void> ModelSupervisor::load(std::string name) {
     error = ServiceError{ServiceErrorCode::kInvalid, failure.what(), "model"};
   }
   if (error && managed.arch) {
-    Task<void> dropping = drop(std::exchange(managed.arch, {}));
+    Task<void> dropping = drop(managed);
     co_await dropping;
   }
   end_load(managed, error);
@@ -109,8 +125,11 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
 // A device that ends in the middle of it is replaced, and the next one tried.
 Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   const ModelSpec& spec = managed.spec;
+  Device& device = device_for(spec);
+  managed.device = &device;
+  if (device.lost) co_return ServiceError{ServiceErrorCode::kUnavailable, "the device is lost"};
   for (int tries = 1;; ++tries) {
-    const runtime::RefOf<DeviceWorker> worker = worker_;
+    const runtime::RefOf<DeviceWorker> worker = device.worker;
     auto asked = worker.ask(
         protocol::LoadArch{
             .path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
@@ -119,17 +138,16 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     if (!loaded.ok()) {
       auto pause = runtime::sleep_for(kDeviceChange);
       const Result<void> rested = co_await pause;
-      if (rested.ok() && worker != worker_ && tries < kMostDevices) continue;
+      if (rested.ok() && worker != device.worker && tries < kMostDevices) continue;
       co_return ServiceError{ServiceErrorCode::kUnavailable,
                              "the device did not load it: " + loaded.error().describe()};
     }
-    if (worker != worker_ && tries < kMostDevices) continue;
+    if (worker != device.worker && tries < kMostDevices) continue;
     if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
     managed.arch = (*loaded)->arch;
-    managed.device = (*loaded)->device;
     managed.weight_bytes = (*loaded)->weight_bytes;
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
-    log("model '" + spec.name + "' is loaded on " + managed.device + ": " + served->card.architecture + ", " +
+    log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
         std::to_string(served->arch.weight_bytes >> 20) + " MiB of weights, " +
         std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
         std::to_string(served->arch.slot_bytes) + " a snapshot, " +
@@ -152,7 +170,7 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   }
   if (served->tokenizer && !served->tokenizer->covers_all_text()) served->tokenizer.reset();
   served->arch = loaded;
-  served->worker = worker_;
+  served->worker = managed.device->worker;
   served->limits = options_.requests;
   served->warn = options_.log;
   ModelCard& card = served->card;
@@ -172,28 +190,17 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
 }
 
 void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
-  const std::optional<std::string> source = models::load_chat_template(managed.spec.path);
-  if (!served.tokenizer || !source) return;
-  auto renderer = make_chat_renderer(*source, *served.tokenizer);
-  if (!renderer.ok()) return log("model '" + managed.spec.name + "' has no chat: " + renderer.error());
-  served.card.chat_template = *source;
-  served.render = std::move(*renderer);
-  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
-    protocol::ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      chat.messages.push_back(Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
-    }
-    auto rendered = served.render(chat);
-    if (!rendered.ok()) return std::nullopt;
-    return served.tokenizer->encode(*rendered);
-  };
-  served.shape = learn_shape(probe, [&](TokenId id) { return served.tokenizer->is_special(id); });
+  std::optional<std::string> source = models::load_chat_template(managed.spec.path);
+  if (!served.tokenizer || !source || source->empty()) return;
+  auto chat = protocol::ChatFormat::make(std::move(*source), chat_tokens(served.tokenizer));
+  if (!chat.ok()) return log("model '" + managed.spec.name + "' has no chat: " + chat.error());
+  served.card.chat = std::move(*chat);
 }
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
   if (!managed.registry || managed.registry.stopped()) {
-    RegistryOptions registry = options_.registry;
+    RegistryOptions registry{options_.registry};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
     if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;
@@ -216,8 +223,8 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
           " MiB each) of model '" + managed.spec.name + "'");
     }
   }
-  managed.registry.tell(BindRegistry{.worker = worker_, .arch = loaded.arch});
-  worker_.tell(protocol::AttachRegistry{
+  managed.registry.tell(BindRegistry{.worker = served.worker, .arch = loaded.arch});
+  served.worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
@@ -231,16 +238,20 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   if (found == models_.end() || found->second.loading) co_return false;
   directory_->remove(unload.name);
   const protocol::ArchId arch = found->second.arch;
+  const Device* device = found->second.device;
   if (found->second.registry) found->second.registry.stop();
   models_.erase(found);
-  auto asked = worker_.ask(protocol::DropArch{arch}, kLoadDeadline);
+  if (device == nullptr) co_return true;  // it never got as far
+  auto asked = device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
   log("model '" + unload.name + "' is unloaded");
   co_return dropped.ok();
 }
 
-Task<void> ModelSupervisor::drop(protocol::ArchId arch) {
-  auto asked = worker_.ask(protocol::DropArch{arch}, kLoadDeadline);
+Task<void> ModelSupervisor::drop(Managed& managed) {
+  const protocol::ArchId arch = std::exchange(managed.arch, {});
+  if (managed.device == nullptr) co_return;
+  auto asked = managed.device->worker.ask(protocol::DropArch{arch}, kLoadDeadline);
   const Result<protocol::ArchDropped> dropped = co_await asked;
   static_cast<void>(dropped);  // a device that does not answer has nothing any more
 }

@@ -1,6 +1,8 @@
 #pragma once
-// ModelSupervisor: brings models onto the device, takes them off, and brings them back when the device
-// failed.
+// ModelSupervisor: brings models onto their devices, takes them off, and brings them back when a device failed.
+//
+// Each device that a model asks for has one worker, made when the first model comes; models on different
+// devices share nothing.
 //
 // Loading is single-flight: whoever asks for a model that is being loaded waits for that load. A model whose
 // step failed is dropped and loaded anew, within limits; its registry stays and knows that its snapshots are
@@ -25,31 +27,16 @@
 #include <string>
 #include <vector>
 
-#include "actors/model_directory.h"
+#include "actors/engine_options.h"
 #include "actors/request/request_roll.h"
-#include "actors/restart_log.h"
+#include "actors/served/device_board.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
-
-struct EngineOptions {
-  std::vector<ModelSpec> models{};
-  WorkerOptions worker{};  // state_bytes 0: what suits the device
-  bool cache = true;
-  RegistryOptions registry{};  // budget_bytes 0: all of the state memory
-  RequestLimits requests{};
-  std::uint32_t most_requests = 1024;
-  std::uint32_t most_idle = 4;                      // requests that do idle work
-  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
-  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
-  std::chrono::minutes reload_window{10};
-  std::function<void(const std::string&)> log{};  // may be empty; called from any thread
-  /// The device cannot be used again in this process: its requests have been told, its models have failed.
-  /// May be empty; a server ends itself here, for its service manager to start it anew.
-  std::function<void(const std::string& why)> device_lost{};
-};
 
 struct LoadModel {
   using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;
@@ -70,7 +57,8 @@ class ModelSupervisor : public runtime::Actor {
   static constexpr std::uint32_t kConcurrentHandlers = 256;
 
   ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
-                  std::shared_ptr<RequestRoll> requests, std::shared_ptr<Restarts> restarts);
+                  std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
+                  std::shared_ptr<Restarts> restarts);
 
   void on_start();
   void on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> reply);
@@ -83,11 +71,20 @@ class ModelSupervisor : public runtime::Actor {
 
  private:
   using Error = std::optional<protocol::ServiceError>;
+  struct Device {
+    std::string name;
+    runtime::RefOf<DeviceWorker> worker;
+    DeviceBoard::Figures figures;
+    StepWatch steps{};  // of that worker
+    bool lost = false;  // this process cannot use it again
+
+    bool is_gpu() const { return name.starts_with("cuda"); }
+  };
   struct Managed {
     ModelSpec spec;
+    Device* device = nullptr;  // where it is, or was last
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
-    std::string device;  // where it was loaded last
     runtime::RefOf<PrefixRegistry> registry;
     bool registry_was_born = false;  // its first start has been told
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
@@ -97,11 +94,13 @@ class ModelSupervisor : public runtime::Actor {
   };
 
   // -- model_supervisor.cc
-  void spawn_worker();
+  /// The device that a spec names, with its worker. Throws models::SettingError.
+  Device& device_for(const ModelSpec& spec);
+  void spawn_worker(Device& device);
   void begin_load(Managed& managed, ModelSpec spec);
   runtime::Task<void> load(std::string name);
   runtime::Task<Error> bring(Managed& managed);
-  runtime::Task<void> drop(protocol::ArchId arch);
+  runtime::Task<void> drop(Managed& managed);
   void end_load(Managed& managed, const Error& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
@@ -115,18 +114,20 @@ class ModelSupervisor : public runtime::Actor {
   runtime::Task<void> reload(std::string name, std::string why);
   runtime::Task<Error> reload_within_limits(Managed& managed, const std::string& why);
   runtime::Task<void> give_up(std::string name, std::string why);
-  runtime::Task<void> watch_worker();
-  void replace_worker(const std::string& why);
-  runtime::Task<void> lose_device(std::string why);
+  runtime::Task<void> watch_workers();
+  void look_at(Device& device);
+  void replace_worker(Device& device, const std::string& why);
+  runtime::Task<void> lose_device(Device& device, std::string why);
+  // Empty: of all devices.
+  std::vector<runtime::RefOf<DeviceWorker>> workers(const std::string& wanted) const;
 
   EngineOptions options_;
   const std::shared_ptr<ModelDirectory> directory_;
+  const std::shared_ptr<DeviceBoard> board_;
   const std::shared_ptr<RequestRoll> requests_;
   const std::shared_ptr<Restarts> restarts_;
-  runtime::RefOf<DeviceWorker> worker_;
-  StepWatch steps_;  // of that worker
+  std::map<std::string, Device> devices_;  // by name; they stay
   std::map<std::string, Managed> models_;
-  bool device_lost_ = false;
 };
 
 }  // namespace reprise::actors

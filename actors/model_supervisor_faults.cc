@@ -34,7 +34,8 @@ void forget_what_is_held(WorkerFigures& figures) {
 
 void ModelSupervisor::on(protocol::ArchFailed failed) {
   if (failed.device_lost) {
-    launch(lose_device(failed.why));
+    const auto device = devices_.find(failed.device);
+    if (device != devices_.end()) launch(lose_device(device->second, failed.why));
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -74,7 +75,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
     managed.reloads.push_back(now);
     publish_state(managed, ModelCard::State::kLoading, "is being loaded anew after a fault: " + why);
   }
-  Task<void> dropping = drop(std::exchange(managed.arch, {}));
+  Task<void> dropping = drop(managed);
   co_await dropping;
   if (too_often) co_return ServiceError{ServiceErrorCode::kUnavailable, "failed too often: " + why};
   co_return std::nullopt;
@@ -83,7 +84,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
 Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
   Managed& managed = models_.at(name);
   publish_state(managed, ModelCard::State::kFailed, why);
-  Task<void> dropping = drop(std::exchange(managed.arch, {}));
+  Task<void> dropping = drop(managed);
   co_await dropping;
   auto asked_meanwhile = std::exchange(managed.waiting, {});
   end_load(managed, ServiceError{ServiceErrorCode::kUnavailable, why});
@@ -101,12 +102,15 @@ void ModelSupervisor::on(RegistryStarted started) {
   if (!std::exchange(managed.registry_was_born, true)) return;  // bound when it was made
   restarts_->registries.note_restart();
   log("the cache of model '" + started.model + "' has failed and begins anew, with nothing");
-  if (managed.arch) managed.registry.tell(BindRegistry{.worker = worker_, .arch = managed.arch});
+  if (managed.arch) {
+    managed.registry.tell(BindRegistry{.worker = managed.device->worker, .arch = managed.arch});
+  }
 }
 
 void ModelSupervisor::on(runtime::Down down) {
-  if (down.who == worker_.id()) {
-    if (!device_lost_) replace_worker("the device's worker has ended: " + down.why);
+  for (auto& [name, device] : devices_) {
+    if (device.worker.id() != down.who) continue;
+    if (!device.lost) replace_worker(device, "the device's worker has ended: " + down.why);
     return;
   }
   for (auto& [name, managed] : models_) {
@@ -116,55 +120,63 @@ void ModelSupervisor::on(runtime::Down down) {
   }
 }
 
-// -- the device
+// -- a device
 
-void ModelSupervisor::replace_worker(const std::string& why) {
-  log(why);
-  requests_->tell_all({.why = why});
+void ModelSupervisor::replace_worker(Device& device, const std::string& why) {
+  log(device.name + ": " + why);
+  requests_->tell_all({.why = why, .worker = device.worker.id()});
   restarts_->devices.note_restart();
-  worker_.stop();
-  forget_what_is_held(*options_.worker.figures);
-  steps_.forget();
-  spawn_worker();
+  device.worker.stop();
+  forget_what_is_held(*device.figures);
+  device.steps.forget();
+  spawn_worker(device);
   for (auto& [name, managed] : models_) {
-    if (managed.loading || !managed.arch) continue;
+    if (managed.device != &device || managed.loading || !managed.arch) continue;
     managed.loading = true;
     launch(reload(name, why));
   }
 }
 
 // A device that hangs answers nothing, so it is watched from here.
-Task<void> ModelSupervisor::watch_worker() {
+Task<void> ModelSupervisor::watch_workers() {
   for (;;) {
     auto pause = runtime::sleep_for(kWatchPeriod);
     const Result<void> rested = co_await pause;
     if (!rested.ok()) co_return;
-    steps_.look(options_.worker.figures->step_began_ns.load(std::memory_order_relaxed),
-                runtime::Clock::now().time_since_epoch());
-    StepPatience patience{.floor = options_.longest_step};
-    for (const auto& [name, managed] : models_) {
-      patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
-      patience.on_gpu = patience.on_gpu || managed.device.starts_with("cuda");
+    for (auto& [name, device] : devices_) {
+      if (!device.lost) look_at(device);
     }
-    if (!steps_.hangs(patience)) continue;
-    const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(steps_.seen());
-    const std::string why = "the device hangs: a step has taken " + std::to_string(seen.count()) + " ms";
-    if (patience.on_gpu) {
-      launch(lose_device(why));
-      co_return;
-    }
-    replace_worker(why);
   }
 }
 
-Task<void> ModelSupervisor::lose_device(std::string why) {
-  if (std::exchange(device_lost_, true)) co_return;
-  log("the device is lost: " + why);
+void ModelSupervisor::look_at(Device& device) {
+  device.steps.look(device.figures->step_began_ns.load(std::memory_order_relaxed),
+                    runtime::Clock::now().time_since_epoch());
+  StepPatience patience{.floor = options_.longest_step, .on_gpu = device.is_gpu()};
+  for (const auto& [name, managed] : models_) {
+    if (managed.device == &device) {
+      patience.weight_bytes = std::max(patience.weight_bytes, managed.weight_bytes);
+    }
+  }
+  if (!device.steps.hangs(patience)) return;
+  const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(device.steps.seen());
+  const std::string why = "the device hangs: a step has taken " + std::to_string(seen.count()) + " ms";
+  if (device.is_gpu()) {
+    launch(lose_device(device, why));
+  } else {
+    replace_worker(device, why);
+  }
+}
+
+Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
+  if (std::exchange(device.lost, true)) co_return;
+  log(device.name + ": the device is lost: " + why);
   for (auto& [name, managed] : models_) {
+    if (managed.device != &device) continue;
     managed.arch = {};
     publish_state(managed, ModelCard::State::kFailed, "the device is lost: " + why);
   }
-  requests_->tell_all({.why = why});
+  requests_->tell_all({.why = why, .worker = device.worker.id()});
   auto pause = runtime::sleep_for(kLastWords);
   const Result<void> rested = co_await pause;
   static_cast<void>(rested);
@@ -173,17 +185,31 @@ Task<void> ModelSupervisor::lose_device(std::string why) {
 
 // -- for tests
 
+// As they are now: a device may come, or be replaced, while somebody waits for an answer.
+std::vector<runtime::RefOf<DeviceWorker>> ModelSupervisor::workers(const std::string& wanted) const {
+  std::vector<runtime::RefOf<DeviceWorker>> workers;
+  for (const auto& [name, device] : devices_) {
+    if (wanted.empty() || wanted == name) workers.push_back(device.worker);
+  }
+  return workers;
+}
+
 Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectFault fault) {
-  auto asked = worker_.ask(fault, kWorkerDeadline);
-  const Result<protocol::Nothing> injected = co_await asked;
-  co_return injected.ok() ? *injected : protocol::Nothing{};
+  for (const auto& worker : workers(fault.device)) {
+    auto asked = worker.ask(fault, kWorkerDeadline);
+    const Result<protocol::Nothing> injected = co_await asked;
+    static_cast<void>(injected);
+  }
+  co_return protocol::Nothing{};
 }
 
 Task<protocol::Nothing> ModelSupervisor::on(protocol::InjectCrash crash) {
   using Where = protocol::InjectCrash::Where;
   if (!options_.worker.obey_faults) co_return protocol::Nothing{};
   if (crash.where == Where::kSupervisor) throw std::runtime_error("a crash of the supervisor was injected");
-  if (crash.where == Where::kDevice) worker_.stop();  // nobody asked it to: the same as an exception
+  if (crash.where == Where::kDevice) {
+    for (const auto& worker : workers("")) worker.stop();  // nobody asked it to: the same as an exception
+  }
   std::vector<runtime::RefOf<PrefixRegistry>> registries;
   for (const auto& [name, managed] : models_) {
     if (crash.where == Where::kRegistries && managed.registry) registries.push_back(managed.registry);

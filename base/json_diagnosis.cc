@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace reprise {
 namespace {
 
@@ -194,33 +196,13 @@ class Reader {
         if (!read_escape()) return false;
       } else if (c < 0x20) {
         return fail("a control character inside a string");
-      } else if (c < 0x80) {
-        ++at_;
-      } else if (!read_wide()) {
-        return false;
+      } else {
+        const Utf8Char character = read_utf8(text_, at_);
+        if (!character.is_valid) return fail("invalid UTF-8");
+        at_ += character.length;
       }
     }
     return fail_at(start, "a string is not closed");
-  }
-
-  bool read_wide() {
-    const auto byte = [&](std::size_t i) -> unsigned {
-      return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0u;
-    };
-    const unsigned lead = byte(0);
-    const std::size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                               : lead >= 0xE0 && lead <= 0xEF ? 3
-                               : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                              : 0;
-    bool valid = length != 0;
-    for (std::size_t i = 1; i < length; ++i) valid = valid && (byte(i) & 0xC0) == 0x80;
-    if (lead == 0xE0) valid = valid && byte(1) >= 0xA0;
-    if (lead == 0xED) valid = valid && byte(1) < 0xA0;
-    if (lead == 0xF0) valid = valid && byte(1) >= 0x90;
-    if (lead == 0xF4) valid = valid && byte(1) < 0x90;
-    if (!valid) return fail("invalid UTF-8");
-    at_ += length;
-    return true;
   }
 
  public:

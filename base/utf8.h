@@ -40,6 +40,10 @@ inline Utf8Char read_valid_utf8(std::string_view text, std::size_t at) {
 /// Length of the longest valid start of `text`.
 std::size_t valid_utf8_prefix(std::string_view text);
 
+inline bool is_utf8(std::string_view text) {
+  return valid_utf8_prefix(text) == text.size();
+}
+
 /// Start of the character that ends at `end`; needs valid text and 0 < end <= text.size().
 std::size_t previous_utf8(std::string_view text, std::size_t end);
 
@@ -48,5 +52,12 @@ void append_utf8(std::string& out, char32_t code_point);
 
 /// Appends `text` with U+FFFD for every malformed subpart.
 void append_valid_utf8(std::string& out, std::string_view text);
+
+/// `text` with U+FFFD for every malformed subpart.
+inline std::string as_utf8(std::string_view text) {
+  std::string out;
+  append_valid_utf8(out, text);
+  return out;
+}
 
 }  // namespace reprise

@@ -9,7 +9,7 @@ set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
 set(include_dir "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
 install(TARGETS reprise_base reprise_traces reprise_runtime EXPORT reprise-runtime)
-install(TARGETS reprise_json reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
+install(TARGETS reprise_ground reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
 foreach(component IN ITEMS runtime engine)
   install(EXPORT reprise-${component} FILE reprise-${component}-targets.cmake NAMESPACE reprise::
     DESTINATION "${config_dir}")

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/check.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
@@ -20,11 +21,18 @@ constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
                                            "model.lm_head.weight"};
 
-std::string text_prefix(const TensorSource& source, const std::string& folder) {
+std::string text_prefix(const TensorSource& source, const std::string& embedding, const std::string& folder) {
   for (std::string_view prefix : kTextPrefixes) {
-    if (source.find(std::string(prefix) + "embed_tokens.weight") != nullptr) return std::string(prefix);
+    if (source.find(std::string(prefix) + embedding) != nullptr) return std::string(prefix);
   }
-  throw LoadError(folder, "embed_tokens.weight", "is missing");
+  throw LoadError(folder, embedding, "is missing");
+}
+
+// All dimensions but the last.
+std::size_t rows_of(const Shape& shape) {
+  std::size_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
 }
 
 Shape without_ones(const Shape& shape) {
@@ -90,18 +98,14 @@ bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
   Checkpoint out;
   out.path_ = path.string();
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
     out.gguf_ = Gguf::open(path);
-    out.config_ = ModelConfig::from_gguf(*out.gguf_);
-    const GgufMetadata& metadata = out.gguf_->metadata();
-    GgufTraits traits;
-    traits.tiled_value_heads = metadata.boolean_or("qwen35.ssm.v_head_reordered", true);
-    out.bind(
-        text_tensors(out.config_, traits), [](const TensorSpec& spec) { return spec.gguf_names; }, "blk.");
+    out.config_ = ModelConfig::from_gguf(*out.gguf_, known);
+    out.bind([](const TensorSpec& spec) { return spec.gguf; }, "blk.");
     return out;
   }
   const JsonPlace config = JsonPlace::read(path / "config.json");
@@ -109,37 +113,56 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   if (std::filesystem::exists(path / "generation_config.json", ignored)) {
     generation = JsonPlace::read(path / "generation_config.json");
   }
-  out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr);
+  out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
   out.safetensors_ = open_safetensors_folder(path);
-  const std::string prefix = text_prefix(out.safetensors_, out.path_);
-  const auto names = [&](const TensorSpec& spec) {
-    if (spec.name != "lm_head.weight") return std::vector<std::string>{prefix + spec.name};
-    return std::vector<std::string>(std::begin(kHeadNames), std::end(kHeadNames));
+  const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
+  const auto place = [&](const TensorSpec& spec) {
+    StoredAs stored = spec.hf;
+    if (spec.name == "lm_head.weight") {
+      stored.names.assign(std::begin(kHeadNames), std::end(kHeadNames));
+      return stored;
+    }
+    if (stored.names.empty()) stored.names = {spec.name};
+    for (std::string& name : stored.names) name.insert(0, prefix);
+    return stored;
   };
-  out.bind(text_tensors(out.config_), names, prefix + "layers.");
+  out.bind(place, prefix + "layers.");
   return out;
 }
 
-void Checkpoint::bind(std::vector<TensorSpec> specs, const Names& names, std::string_view layer_prefix) {
-  std::set<std::string_view> known;
-  for (TensorSpec& spec : specs) {
-    const std::vector<std::string> alternatives = names(spec);
-    const StoredTensor* stored = nullptr;
-    for (std::size_t i = 0; i < alternatives.size() && stored == nullptr; ++i)
-      stored = source().find(alternatives[i]);
-    if (stored == nullptr) throw LoadError(path_, alternatives.front(), "is missing");
-    // GGUF drops dimensions of 1; leaving them out changes no byte.
-    const bool same =
-        stored->shape == spec.shape || (gguf_ && without_ones(stored->shape) == without_ones(spec.shape));
-    if (!same) {
-      throw LoadError(source().path_of(*stored), stored->name,
-                      "expected shape " + to_string(spec.shape) + ", found " + to_string(stored->shape));
-    }
-    known.insert(stored->name);
-    total_bytes_ += stored->bytes.size();
-    entries_.push_back({std::move(spec), stored});
+Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& place) const {
+  const StoredTensor* stored = nullptr;
+  for (std::size_t i = 0; i < place.names.size() && stored == nullptr; ++i) {
+    stored = source().find(place.names[i]);
   }
-  refuse_strays(source(), known, layer_prefix, config_.layers);
+  if (stored == nullptr) throw LoadError(path_, place.names.front(), "is missing");
+  const Shape& wanted = place.piece ? place.piece->of : spec.shape;
+  // GGUF drops dimensions of 1; leaving them out changes no byte.
+  const bool same = stored->shape == wanted || (gguf_ && without_ones(stored->shape) == without_ones(wanted));
+  if (!same) {
+    throw LoadError(source().path_of(*stored), stored->name,
+                    "expected shape " + to_string(wanted) + ", found " + to_string(stored->shape));
+  }
+  std::span<const std::byte> bytes = stored->bytes;
+  if (place.piece) {
+    const std::size_t rows = rows_of(wanted);
+    const std::size_t row_bytes = bytes.size() / rows;
+    REPRISE_CHECK(wanted.back() == spec.shape.back() && place.piece->first_row + rows_of(spec.shape) <= rows,
+                  "a piece that is not in its tensor");
+    bytes = bytes.subspan(place.piece->first_row * row_bytes, rows_of(spec.shape) * row_bytes);
+  }
+  return {spec, stored, bytes, place.layout};
+}
+
+void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
+  std::set<std::string_view> known;
+  entries_.reserve(config_.tensors.size());
+  for (const TensorSpec& spec : config_.tensors) {
+    entries_.push_back(entry_of(spec, place(spec)));
+    known.insert(entries_.back().stored->name);
+    total_bytes_ += entries_.back().bytes.size();
+  }
+  refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     names_.push_back(entries_[i].spec.name);
@@ -148,7 +171,6 @@ void Checkpoint::bind(std::vector<TensorSpec> specs, const Names& names, std::st
 }
 
 const Checkpoint::Entry* Checkpoint::find(std::string_view name) const {
-  if (config_.tie_word_embeddings && name == "lm_head.weight") name = "embed_tokens.weight";
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &entries_[found->second];
 }
@@ -170,14 +192,13 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{std::string(name), stored.type, entry.spec.shape, stored.bytes, nullptr};
-  const bool as_is = !gguf_ || entry.spec.gguf_layout.is_identity();
-  const auto address = reinterpret_cast<std::uintptr_t>(stored.bytes.data());
+  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
+  const bool as_is = entry.layout.is_identity();
+  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone =
-        undo(as_is ? GgufLayout{} : entry.spec.gguf_layout, stored.type, out.shape, stored.bytes);
+    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -191,10 +212,10 @@ void Checkpoint::validate(const LoadProgress& progress) const {
   std::uint64_t done = 0;
   for (const Entry& entry : entries_) {
     const StoredTensor& stored = *entry.stored;
-    for (std::size_t at = 0; at < stored.bytes.size(); at += kChunk) {
+    for (std::size_t at = 0; at < entry.bytes.size(); at += kChunk) {
       source().files()[stored.file].check_not_shrunk();
       const std::span<const std::byte> chunk =
-          stored.bytes.subspan(at, std::min<std::size_t>(kChunk, stored.bytes.size() - at));
+          entry.bytes.subspan(at, std::min<std::size_t>(kChunk, entry.bytes.size() - at));
       if (has_nonfinite(stored.type, chunk)) {
         throw LoadError(source().path_of(stored), stored.name,
                         "has a weight that is infinite or not a number");

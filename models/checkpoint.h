@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "models/arch/config.h"
-#include "models/arch/tensor_table.h"
 #include "models/files/gguf.h"
 #include "models/files/tensor_source.h"
 
@@ -47,13 +46,12 @@ using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 
 class Checkpoint {
  public:
-  static Checkpoint open(const std::filesystem::path& path);
+  static Checkpoint open(const std::filesystem::path& path, std::span<const Family> known = families());
 
   const ModelConfig& config() const { return config_; }
   const std::string& path() const { return path_; }
 
-  /// Canonical names of all tensors, in the order of use. A tied lm_head.weight is not listed, but can be
-  /// had.
+  /// Canonical names of all tensors, in the order of use.
   const std::vector<std::string>& names() const { return names_; }
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
@@ -80,13 +78,16 @@ class Checkpoint {
  private:
   struct Entry {
     TensorSpec spec;
-    const StoredTensor* stored;  // into source()
+    const StoredTensor* stored;        // into source()
+    std::span<const std::byte> bytes;  // those of `stored`, or a piece of them
+    GgufLayout layout;                 // to be undone
   };
 
-  using Names = std::function<std::vector<std::string>(const TensorSpec&)>;  // what the files may call it
+  using Place = std::function<StoredAs(const TensorSpec&)>;  // where the files have it
 
   Checkpoint() = default;
-  void bind(std::vector<TensorSpec> specs, const Names& names, std::string_view layer_prefix);
+  void bind(const Place& place, std::string_view layer_prefix);
+  Entry entry_of(const TensorSpec& spec, const StoredAs& place) const;
   const Entry* find(std::string_view name) const;
   const Entry& at(std::string_view name) const;
 

@@ -1,11 +1,10 @@
 #include "models/device.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include "gpu/devices.h"
-#include "gpu/host_memory.h"
 #include "models/compute_options.h"
+#include "models/cpu/cpu_device.h"
 #if REPRISE_HAS_CUDA
 #include "models/cuda/device.h"
 #endif
@@ -13,41 +12,18 @@
 namespace reprise::models {
 namespace {
 
-std::uint64_t half_of_free_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  std::uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) break;
-  }
-  constexpr std::uint64_t kLeast = 256ULL << 20;
-  return std::max(kLeast, kib * 1024 / 2);
-}
-
-class CpuDevice : public Device {
- public:
-  explicit CpuDevice(unsigned threads) : threads_(threads) {}
-
-  std::string name() const override { return "cpu"; }
-  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
-    return Model::load(path, options, threads_);
-  }
-  gpu::BlockMemory& memory() override { return gpu::host_memory(); }
-
-  /// What was asked for; else half of the memory that the system had left when it was asked first.
-  std::uint64_t state_bytes(std::uint64_t wanted) override {
-    if (wanted != 0) return wanted;
-    if (half_of_free_ == 0) half_of_free_ = half_of_free_memory();
-    return half_of_free_;
-  }
-  std::uint32_t prefill_rows() const override { return kPrefillRows; }
-
- private:
-  static constexpr std::uint32_t kPrefillRows = 256;  // measured: more is slower
-
-  gpu::Threads threads_;
-  std::uint64_t half_of_free_ = 0;  // 0: not asked yet
+/// Devices of which a machine has one.
+struct DeviceKind {
+  std::string_view name;
+  std::unique_ptr<Device> (*open)(const DeviceOptions& options);
 };
+constexpr DeviceKind kKinds[] = {{"cpu", open_cpu}, {"cpu-grid", open_cpu_grid}};
+
+const DeviceKind* kind_named(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& kind) { return kind.name == name; });
+  return found == std::end(kKinds) ? nullptr : found;
+}
 
 std::string gpus_here([[maybe_unused]] std::size_t count) {
 #if REPRISE_HAS_CUDA
@@ -61,7 +37,7 @@ std::string gpus_here([[maybe_unused]] std::size_t count) {
 }  // namespace
 
 std::string Device::resolve(const std::string& name) {
-  if (name == "cpu") return name;
+  if (kind_named(name) != nullptr) return name;
   const std::vector<gpu::DeviceInfo> gpus = gpu::list_devices();
   const auto name_of = [](const gpu::DeviceInfo& gpu) { return "cuda:" + std::to_string(gpu.index); };
   if (name == "auto") return gpus.empty() ? "cpu" : name_of(gpus.front());
@@ -76,9 +52,9 @@ std::string Device::resolve(const std::string& name) {
 std::unique_ptr<Device> Device::open(const std::string& name, const DeviceOptions& options) {
   const std::string device = resolve(name);
 #if REPRISE_HAS_CUDA
-  if (device != "cpu") return cuda::open_device(std::stoi(device.substr(device.find(':') + 1)), options);
+  if (device.starts_with("cuda:")) return cuda::open_device(std::stoi(device.substr(5)), options);
 #endif
-  return std::make_unique<CpuDevice>(options.threads);
+  return kind_named(device)->open(options);
 }
 
 }  // namespace reprise::models

@@ -10,27 +10,22 @@
 #include <string>
 
 #include "gpu/block_memory.h"
+#include "models/device_options.h"
 #include "models/model.h"
 
 namespace reprise::models {
 
-struct DeviceOptions {
-  unsigned threads = 0;            // of the CPU; 0: one for each core
-  std::uint64_t arena_bytes = 0;   // of a GPU; 0: nine tenths of what is free
-  std::uint32_t most_rows = 2048;  // of a prefill step on a GPU
-};
-
 class Device {
  public:
-  /// What open() would open: "cpu" or "cuda:N" as they are, "auto" as the first GPU if there is one, else the
-  /// CPU. Throws SettingError for a name that means nothing here.
+  /// What open() would open: "cpu", "cuda:N" and "cpu-grid" (models/cpu/cpu_device.h) as they are, "auto" as
+  /// the first GPU if there is one, else the CPU. Throws SettingError for a name that means nothing here.
   static std::string resolve(const std::string& name);
 
   /// Throws SettingError as resolve() does, std::bad_alloc, gpu::cuda::CudaError.
   static std::unique_ptr<Device> open(const std::string& name, const DeviceOptions& options);
 
   virtual ~Device() = default;
-  /// "cpu", "cuda:0"
+  /// As resolve() says it.
   virtual std::string name() const = 0;
   /// The device must outlive the model. Throws LoadError, std::bad_alloc.
   virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) = 0;

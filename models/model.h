@@ -5,8 +5,7 @@
 // forward() computes the tokens of each slice from the state of its sequence, updates that state, and gives
 // logits where they are asked for. Exactness: within a phase the logits after a token, and the state, depend
 // on the tokens before and on the compute options alone, bit for bit: not on slicing, batch mates, threads,
-// or on whether the state was restored from a snapshot. Where decode_is_prefill() they do not depend on the
-// phase either; elsewhere prefill slices must begin on the grid.
+// or on whether the state was restored from a snapshot. What else holds, its rules say (models/model_rules.h).
 //
 // Threading: one thread at a time.
 
@@ -23,6 +22,7 @@
 #include "models/checkpoint.h"
 #include "models/compute_options.h"
 #include "models/layers/state_layout.h"
+#include "models/model_rules.h"
 #include "models/sampling/sampler.h"
 
 namespace reprise::models {
@@ -82,9 +82,7 @@ class Model {
   /// To be called by a thread before it computes.
   virtual void bind_thread() {}
 
-  /// Tokens: where prefill slices may begin.
-  virtual std::uint32_t grid() const = 0;
-  virtual bool decode_is_prefill() const = 0;
+  virtual ModelRules rules() const = 0;
 
  protected:
   Model(Checkpoint checkpoint, const ComputeOptions& options)

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,14 +23,16 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
 #include "protocol/priority.h"
-#include "protocol/sampling.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
 
 namespace reprise::protocol {
+
+class ChatFormat;  // protocol/chat/chat_format.h
 
 // -- what goes wrong
 
@@ -76,7 +79,7 @@ struct GenerateRequest {
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
   std::vector<std::string> stop{};
-  Sampling sampling{};
+  SamplingWishes sampling{};
   bool ignore_eos = false;
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};
@@ -160,10 +163,11 @@ struct ModelCard {
   std::string architecture;
   std::uint32_t context = 0;  // tokens
   std::uint32_t vocab = 0;
-  bool takes_text = false;      // has a tokenizer
-  std::string chat_template{};  // its source; empty: no chat
+  bool takes_text = false;                   // has a tokenizer
+  std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
 };
+std::string_view name_of(ModelCard::State state);
 
 struct Health {
   bool ready = false;

@@ -7,9 +7,9 @@
 //
 // How to send
 //   tell          returns at once: kSent, or why not. What the receiver does with it is not reported.
-//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like
-//   tell ask           awaitable: the answer, or why there is none, by a deadline ask_blocking  the same for
-//   a thread that is no actor's; never call it from a turn
+//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
+//   ask           awaitable: the answer, or why there is none, by a deadline
+//   ask_blocking  the same for a thread that is no actor's; never call it from a turn
 // The promises about order and delivery stand in runtime/mailbox.h.
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.

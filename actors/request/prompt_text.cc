@@ -21,21 +21,6 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-protocol::Sampling resolve(protocol::Sampling wish, const models::SamplingDefaults& defaults) {
-  const bool samples = defaults.do_sample.value_or(true);
-  const auto fall_back = [](auto& wished, const auto& fallback) {
-    if (!wished && fallback) wished = fallback;
-  };
-  if (!samples && !wish.temperature) wish.temperature = 0;
-  fall_back(wish.temperature, defaults.temperature);
-  fall_back(wish.top_k, defaults.top_k);
-  fall_back(wish.top_p, defaults.top_p);
-  fall_back(wish.min_p, defaults.min_p);
-  fall_back(wish.repetition_penalty, defaults.repetition_penalty);
-  if (!wish.seed) wish.seed = random_seed();
-  return wish;
-}
-
 // The prompt's tokens, and its text where it has one.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
                                            std::string& text) {
@@ -46,13 +31,13 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
                         "prompt"};
   }
   if (const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt)) {
-    if (!model.render) {
+    if (model.card.chat == nullptr) {
       return ServiceError{ServiceErrorCode::kUnsupported,
                           "model '" + model.card.id + "' has no chat template: use completions", "messages"};
     }
-    auto rendered = model.render(*chat);
+    auto rendered = model.card.chat->render(*chat);
     if (!rendered.ok()) return rendered.error();
-    text = std::move(*rendered) + chat->reply_opening;
+    text = std::move(*rendered);
     // A template writes its own BOS.
     return model.tokenizer->encode(text);
   }
@@ -151,31 +136,14 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   prepared.tokens = share_tokens(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);
-  const auto errors = sampling_params(prepared.sampling).validate(model.arch.vocab);
+  if (!request.sampling.seed) prepared.sampling.seed = random_seed();
+  const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (!request.ignore_eos) {
     prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());
     if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
   }
   return prepared;
-}
-
-TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model) {
-  if (!model.render || !model.tokenizer || !chat.messages.is_array()) return {};
-  const auto continued = [&](const char* next) -> TokenList {
-    protocol::ChatPrompt more = chat;
-    more.reply_opening.clear();
-    more.messages.push_back(reply_message);
-    more.messages.push_back(Json{{"role", "user"}, {"content", next}});
-    auto rendered = model.render(more);
-    return rendered.ok() ? model.tokenizer->encode(*rendered) : TokenList{};
-  };
-  const TokenList one = continued("7");
-  const TokenList other = continued("x");
-  auto common = static_cast<std::size_t>(
-      std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first - one.begin());
-  while (common > 0 && !model.tokenizer->is_special(one[common - 1])) --common;
-  return TokenList(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(common));
 }
 
 }  // namespace reprise::actors

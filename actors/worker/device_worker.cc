@@ -1,24 +1,51 @@
-// Jobs on models and sequences. Those on snapshots are in device_worker_snapshots.cc, those that give a
-// sequence work in device_worker_jobs.cc, steps in device_worker_step.cc, ends and faults in
-// device_worker_faults.cc, and how memory is found in device_worker_memory.cc.
+// The routes of jobs: each to the class that knows how. Steps, and what the worker waits for, are in
+// device_worker_step.cc, faults in device_worker_faults.cc.
 
 #include "actors/worker/device_worker.h"
 
 #include <algorithm>
+#include <atomic>
 
-#include "actors/worker/grid_model.h"
+#include "actors/worker/prefilling.h"
 #include "models/compute_options.h"
 
 namespace reprise::actors {
 
 using protocol::JobError;
 using protocol::JobFault;
-using protocol::SequenceId;
+
+namespace {
+
+std::shared_ptr<WorkerFigures> figures_of(const WorkerOptions& options) {
+  return options.figures ? options.figures : std::make_shared<WorkerFigures>();
+}
+
+std::chrono::steady_clock::time_point now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
 
 DeviceWorker::DeviceWorker(WorkerOptions options)
-    : options_(std::move(options)), budget_(options_.state_bytes) {
-  if (!options_.figures) options_.figures = std::make_shared<WorkerFigures>();
-  WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
+    : options_(std::move(options)),
+      figures_(figures_of(options_)),
+      state_(options_.state_bytes),
+      memory_(state_, options_.swap_bytes, *figures_,
+              [this](std::uint64_t bytes) { launch(reclaim(bytes)); }),
+      admission_(state_, memory_,
+                 {.sequences = options_.max_sequences,
+                  .waiting = options_.max_waiting,
+                  .reply_tokens_priced = options_.reply_tokens_priced}),
+      snapshots_(state_, memory_, *figures_, options_.patience,
+                 [this](const StateTable& table, protocol::CheckpointTaken taken) {
+                   return report(table.generation(), std::move(taken));
+                 }),
+      decoding_(*figures_,
+                [this](protocol::SequenceId id, protocol::DecodeEvent event) {
+                  launch(write_when_credited(id, std::move(event)));
+                }),
+      step_(state_.budget(), memory_, snapshots_, decoding_, *figures_) {
+  WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
 }
 
 // A step may still be computing on the work of this object; a model's end waits for it.
@@ -33,39 +60,32 @@ LoadedArch* DeviceWorker::arch_of(std::uint32_t generation) {
   return nullptr;
 }
 
-SequenceRun* DeviceWorker::find(SequenceId id) {
-  LoadedArch* arch = arch_of(id.generation);
-  return arch == nullptr ? nullptr : arch->find(id);
-}
-
 // Every message may have made work possible; one RunStep at a time is enough to find it.
 void DeviceWorker::kick() {
   publish();
-  if (step_posted_ || step_arch_ != nullptr) return;
+  if (step_posted_ || step_.table() != nullptr) return;
   step_posted_ = self(*this).tell(RunStep{}) == runtime::SendStatus::kSent;
 }
 
 void DeviceWorker::publish() {
-  WorkerFigures& figures = *options_.figures;
-  std::uint64_t sequences = 0;
-  std::uint64_t snapshots = 0;
-  for (const auto& arch : archs_) {
-    sequences += arch->sequences().size();
-    snapshots += arch->snapshots().size();
-  }
-  WorkerFigures::set(figures.sequences, sequences);
-  WorkerFigures::set(figures.snapshots, snapshots);
-  WorkerFigures::set(figures.waiting, waiting_.size());
-  WorkerFigures::set(figures.used_bytes, budget_.used());
+  WorkerFigures::set(figures_->sequences, state_.sequences());
+  WorkerFigures::set(figures_->snapshots, state_.snapshots());
+  WorkerFigures::set(figures_->waiting, admission_.waiting());
+  WorkerFigures::set(figures_->used_bytes, state_.budget().used());
 }
 
 // -- models
 
+// One count for all workers: what was loaded once, on whichever device, is never taken for something else.
+std::uint32_t DeviceWorker::next_generation() {
+  static std::atomic<std::uint32_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
+}
+
 // At the first model: a setting that makes no sense is that model's answer.
 void DeviceWorker::open_device() {
   if (device_) return;
-  device_ =
-      models::Device::open(options_.device == "cpu-grid" ? "cpu" : options_.device, options_.device_options);
+  device_ = models::Device::open(options_.device, options_.device_options);
   limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
                                                 .tokens_beside = device_->prefill_rows() / 4,
                                                 .idle_tokens = device_->prefill_rows() / 4});
@@ -75,15 +95,14 @@ protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch jo
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
-    std::unique_ptr<models::Model> model = options_.device == "cpu-grid"
-                                               ? load_grid_model(job.path, options, *device_)
-                                               : device_->load(job.path, options);
+    std::unique_ptr<models::Model> model = device_->load(job.path, options);
     model->checkpoint().validate();
-    budget_.set_limit(device_->state_bytes(options_.state_bytes));
-    WorkerFigures::set(options_.figures->limit_bytes, budget_.limit());
+    state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
+    WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
     gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
-    archs_.push_back(std::make_unique<LoadedArch>(next_generation_++, StepRunner::make(std::move(model)),
-                                                  budget_, memory));
+    archs_.push_back(std::make_unique<LoadedArch>(next_generation(), StepRunner::make(std::move(model)),
+                                                  state_.budget(), memory));
+    state_.add(*archs_.back());
     protocol::ArchLoaded loaded = archs_.back()->describe();
     loaded.device = device_->name();
     return loaded;
@@ -102,7 +121,8 @@ void DeviceWorker::on(protocol::AttachRegistry job) {
 }
 
 void DeviceWorker::on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply) {
-  if (LoadedArch* arch = arch_of(job.arch.generation); arch != nullptr && arch == step_arch_) {
+  const StateTable* table = state_.find(job.arch.generation);
+  if (table != nullptr && table == step_.table()) {
     drops_after_step_.emplace_back(job.arch.generation, std::move(reply));
     return;
   }
@@ -113,24 +133,18 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
   protocol::ArchDropped dropped;
   if (LoadedArch* arch = arch_of(generation)) {
     const JobError gone{JobFault::kUnknown, "the model was unloaded"};
-    for (auto& [number, run] : arch->sequences()) end_work(run, gone);
-    for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-      if (waiting->job.arch.generation == generation) {
-        waiting->reply.answer(protocol::JobResult<protocol::Opened>(gone));
-        waiting = waiting_.erase(waiting);
-      } else {
-        ++waiting;
-      }
+    for (auto& [number, run] : arch->sequences()) {
+      run.end_work(gone);
+      memory_.forget_saved(run);
     }
+    admission_.refuse_all(generation, gone);
     dropped.sequences = static_cast<std::uint32_t>(arch->sequences().size());
     dropped.snapshots = static_cast<std::uint32_t>(arch->snapshots().size());
-    const std::uint64_t before = budget_.used();
-    for (auto& [number, run] : arch->sequences()) {
-      if (run.saved) swapped_bytes_ -= run.saved->bytes.size();
-    }
+    const std::uint64_t before = state_.budget().used();
+    state_.remove(*arch);
     std::erase_if(archs_, [arch](const auto& one) { return one.get() == arch; });
-    dropped.freed_bytes = before - budget_.used();
-    memory_changed();
+    dropped.freed_bytes = before - state_.budget().used();
+    memory_.memory_changed();
   }
   publish();  // whoever learns that it is gone sees the memory free
   reply.answer(dropped);
@@ -141,74 +155,111 @@ void DeviceWorker::drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol
 
 void DeviceWorker::on(protocol::OpenSequence job,
                       runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply) {
-  using Result = protocol::JobResult<protocol::Opened>;
-  LoadedArch* arch = arch_of(job.arch.generation);
-  if (arch == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such model is loaded"}));
-  if (arch->failed) return reply.answer(Result(JobError{JobFault::kDeviceFailed, "the model has failed"}));
-  const std::uint64_t price = price_of(*arch, job, std::uint64_t{job.prompt_tokens} + job.max_tokens, 0);
-  if (const std::uint64_t most = share_of(job); price > most) {
-    return reply.answer(
-        Result(JobError{JobFault::kNeverFits,
-                        "needs " + std::to_string(price) + " bytes of state, and there are " +
-                            std::to_string(most) + (most < budget_.limit() ? " for its tenant" : ""),
-                        price}));
-  }
-  if (waiting_.size() >= options_.max_waiting) {
-    return reply.answer(Result(JobError{JobFault::kBusy, "too many requests wait for the device"}));
-  }
-  waiting_.push_back({std::move(job), std::move(reply), ++arrivals_, std::chrono::steady_clock::now()});
+  admission_.apply(std::move(job), std::move(reply), now());
   kick();
 }
 
 void DeviceWorker::on(protocol::CloseSequence job) {
-  std::erase_if(waiting_,
-                [&](const Waiting& one) { return one.job.arch == job.arch && one.job.ticket == job.ticket; });
-  LoadedArch* arch = arch_of(job.arch.generation);
-  SequenceRun* run = arch == nullptr ? nullptr : arch->find_ticket(job.ticket);
-  if (run != nullptr) {
-    end_work(*run, {JobFault::kCancelled, "the sequence was closed"});
-    if (run->saved) swapped_bytes_ -= run->saved->bytes.size();
-    if (run->in_step) {
-      run->closing = true;
-    } else {
-      arch->remove(run->id);
-    }
-    memory_changed();
-  }
+  admission_.withdraw(job.arch, job.ticket);
+  StateTable* table = state_.find(job.arch.generation);
+  if (SequenceRun* run = table == nullptr ? nullptr : table->find_ticket(job.ticket)) close(*table, *run);
   kick();
 }
 
+void DeviceWorker::close(StateTable& table, SequenceRun& run) {
+  run.end_work({JobFault::kCancelled, "the sequence was closed"});
+  memory_.forget_saved(run);
+  if (run.in_step) {
+    run.closing = true;
+  } else {
+    table.close(run.id);
+  }
+  memory_.memory_changed();
+}
+
 void DeviceWorker::on(protocol::Cancel job) {
-  if (SequenceRun* run = find(job.sequence)) end_work(*run, {JobFault::kCancelled, "cancelled"});
+  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCancelled, "cancelled"});
+  kick();
+}
+
+void DeviceWorker::on(protocol::Prefill job,
+                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply) {
+  using Result = protocol::JobResult<protocol::Prefilled>;
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such sequence"}));
+  if (const auto refused = begin_prefill(*table, *run, job, reply)) return reply.answer(Result(*refused));
+  kick();
+}
+
+bool DeviceWorker::on(protocol::AddCheckpoint job) {
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr || !add_checkpoint(*table, *run, job.at)) return false;
+  kick();
+  return true;
+}
+
+void DeviceWorker::on(protocol::Decode job) {
+  const HeldSequence held = state_.find(job.sequence);
+  decoding_.begin(held, std::move(job));
+  kick();
+}
+
+// -- snapshots
+
+void DeviceWorker::on(protocol::SnapshotKv job,
+                      runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply) {
+  survives([&] { snapshots_.snapshot(std::move(job), std::move(reply)); });
+  kick();
+}
+
+void DeviceWorker::on(protocol::RestoreKv job,
+                      runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply) {
+  survives([&] { snapshots_.restore(job, std::move(reply), now()); });
+  kick();
+}
+
+protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
+  StateTable* table = state_.find(job.snapshot.generation);
+  if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
+  return table->adopt(job.snapshot, job.budget_bytes);
+}
+
+protocol::Dropped DeviceWorker::on(protocol::DropKvSnapshot job) {
+  StateTable* table = state_.find(job.snapshot.generation);
+  if (table == nullptr) return {};
+  const protocol::Dropped dropped = table->drop(job.snapshot);
+  memory_.memory_changed();
+  kick();
+  return dropped;
+}
+
+protocol::Dropped DeviceWorker::on(protocol::DropAdopted job) {
+  StateTable* table = state_.find(job.arch.generation);
+  if (table == nullptr) return {};
+  const protocol::Dropped dropped = table->drop_adopted();
+  memory_.memory_changed();
+  kick();
+  return dropped;
+}
+
+void DeviceWorker::on(protocol::MoreToReclaim) {
+  memory_.memory_changed();
   kick();
 }
 
 // -- looking at it
 
 protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
-  protocol::Memory memory{.limit_bytes = budget_.limit(), .used_bytes = budget_.used()};
-  for (const auto& arch : archs_) {
-    memory.adopted_bytes += arch->adopted().bytes();
-    memory.sequences += static_cast<std::uint32_t>(arch->sequences().size());
-    memory.snapshots += static_cast<std::uint32_t>(arch->snapshots().size());
-  }
-  memory.waiting = static_cast<std::uint32_t>(waiting_.size());
-  return memory;
+  return {.limit_bytes = state_.budget().limit(),
+          .used_bytes = state_.budget().used(),
+          .adopted_bytes = state_.adopted_bytes(),
+          .sequences = state_.sequences(),
+          .snapshots = state_.snapshots(),
+          .waiting = static_cast<std::uint32_t>(admission_.waiting())};
 }
 
 protocol::Nothing DeviceWorker::on(protocol::InjectFault job) {
-  if (!options_.obey_faults) return {};
-  using Kind = protocol::InjectFault::Kind;
-  if (job.kind == Kind::kDamage || job.kind == Kind::kWrongBits) {
-    for (const auto& arch : archs_) {
-      for (auto& [number, record] : arch->snapshots()) {
-        if (job.kind == Kind::kDamage) arch->store().damage(record.state);
-        if (job.kind == Kind::kWrongBits) arch->store().damage_unseen(record.state);
-      }
-    }
-    return {};
-  }
-  fault_ = job;
+  if (options_.obey_faults) faults_.inject(job, state_);
   return {};
 }
 

@@ -2,20 +2,24 @@
 // DeviceWorker: the one owner of a device. Weights, pages, slots and snapshots are its alone; everybody else
 // holds ids and sends jobs (protocol/job.h).
 //
-// It computes in steps (actors/worker/batch.h) and takes messages between them, so that whatever is asked waits for
-// one step at most; or for a model that is being loaded, which holds up all others. Work on a sequence:
-// OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
+// It computes in steps and takes messages between them, so that whatever is asked waits for one step at most;
+// or for a model that is being loaded, which holds up all others. Work on a sequence: OpenSequence, then RestoreKv
+// or nothing, Prefill, Decode, CloseSequence.
 //
-// Memory. Sequences and snapshots share one budget of bytes. A sequence is admitted when its price (slot, the
-// pages of its prompt and of some reply, a snapshot behind the prompt where one will be taken) is free beside
-// what is promised to others; a price above the whole budget, or above its tenant's share of it, is refused
-// at once. Who waits is admitted in the order of actors/worker/admission_order.h; one that does not fit yet may be
-// passed by those that do, a bounded number of times. What is short is reclaimed from the registries, the
-// entry that was used longest ago first, whichever model it belongs to. Where nothing more can be reclaimed,
-// idle work is cancelled, then the youngest sequence is preempted: its state is dropped, or saved to a
-// bounded swap where the device cannot recompute it in the same bits, and comes back when there is room.
-// Restores and snapshots look for memory in the same way, and wait with their sequence until it is there. A
-// checkpoint that finds no memory is skipped: it is worth less than a sequence.
+// The actor routes, owns the device and waits; what is decided is decided by plain classes, each with its rules in
+// its header:
+//   DeviceState    the models' tables (StateTable: sequences, snapshots, who owns them) and the one budget of bytes
+//   Admission      who gets a sequence, and when: prices, promises, shares of tenants
+//   MemorySearch   where bytes come from: the registries, then sequences that give way
+//   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
+//   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
+//   Decoding       the next token, and its way to the reader
+//   FaultInjection what tests break
+//
+// Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
+// memory, then admits, then builds a step, of one model after the other. Where nothing runs and somebody is short,
+// the worker does not poll: whatever frees memory, or lets a registry free some, is a message (CloseSequence, a
+// drop, MoreToReclaim). It sets one clock, to give up when somebody has been short for `patience`.
 //
 // Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
 // snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
@@ -26,37 +30,30 @@
 //
 // Threading: an actor on a thread of its own, which computes in its turns.
 
-#include <deque>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/worker/admission.h"
 #include "actors/worker/batch.h"
+#include "actors/worker/decoding.h"
+#include "actors/worker/device_state.h"
+#include "actors/worker/device_step.h"
+#include "actors/worker/fault_injection.h"
 #include "actors/worker/loaded_arch.h"
+#include "actors/worker/memory_search.h"
+#include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
-#include "gpu/byte_budget.h"
+#include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {
 
-/// Of logits that a device changes before it draws, for one sequence and step.
-inline constexpr std::size_t kMostAdjustments = 4096;
-
-struct WorkerOptions {
-  std::string device = "cpu";  // cpu, cuda:N, auto (models/device.h), or cpu-grid for tests
-  models::DeviceOptions device_options{};
-  std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
-  gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
-  std::uint32_t max_sequences = 256;
-  std::uint32_t max_waiting = 1024;
-  std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
-  std::uint64_t swap_bytes = 256ULL << 20;
-  std::optional<BatchLimits> batch{};        // none: what suits the device
-  std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
-  bool obey_faults = false;                  // InjectFault
+struct WorkerOptions : WorkerSettings {
   std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
   runtime::Ref<protocol::ArchFailed> supervisor{};
 };
@@ -68,9 +65,9 @@ class DeviceWorker : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                                     protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
                                     protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill,
-                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
-                                    protocol::InjectFault, RunStep, StepDone>;
+                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                                    protocol::Prefill, protocol::AddCheckpoint, protocol::Decode,
+                                    protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -87,6 +84,7 @@ class DeviceWorker : public runtime::Actor {
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);
   protocol::Dropped on(protocol::DropAdopted job);
+  void on(protocol::MoreToReclaim job);
   void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);
@@ -96,133 +94,61 @@ class DeviceWorker : public runtime::Actor {
   void on(StepDone);
 
  private:
-  struct Waiting {
-    protocol::OpenSequence job;
-    runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply;
-    std::uint64_t arrival = 0;
-    std::chrono::steady_clock::time_point since{};
-    std::uint32_t passed = 0;  // by others that were admitted while there was no room for it
-  };
-  enum class Room : std::uint8_t { kHere, kComing, kNone };
-  struct Need {
-    std::uint64_t bytes = 0;
-    std::uint64_t block = 0;  // the largest
-  };
-  struct Capture {
-    Room room = Room::kNone;
-    bool healthy = true;
-    std::optional<protocol::SnapshotTaken> taken{};
-  };
-
-  // -- device_worker.cc
+  // -- device_worker.cc: jobs
   void open_device();
+  static std::uint32_t next_generation();
   LoadedArch* arch_of(std::uint32_t generation);
-  SequenceRun* find(protocol::SequenceId id);
   void kick();
   void publish();
   void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
+  void close(StateTable& table, SequenceRun& run);
 
-  // -- device_worker_memory.cc
-  void admit();
-  bool admit_next();
-  bool admit_one(Waiting& waiting);
-  bool bring_back_preempted();
-  std::vector<std::size_t> order_of_waiting() const;
-  // Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
-  static std::uint64_t price_of(const LoadedArch& arch, const protocol::OpenSequence& job,
-                                std::uint64_t tokens, std::uint64_t shared);
-  std::uint64_t admission_price(const LoadedArch& arch, const protocol::OpenSequence& job) const;
-  std::uint64_t share_of(const protocol::OpenSequence& job) const;
-  bool within_share(const protocol::OpenSequence& job, std::uint64_t price) const;
-  std::uint64_t promised_bytes() const;
-  // `block`: the largest that is wanted.
-  Room find_room(std::uint64_t bytes, std::uint64_t block, const SequenceRun* needy);
-  void look_for_block(std::uint64_t block);
-  bool preempt_for(const SequenceRun* needy);
-  void preempt(LoadedArch& arch, SequenceRun& run);
-  bool bring_back(LoadedArch& arch, SequenceRun& run);
-  void start_reclaim(std::uint64_t bytes);
-  runtime::Task<void> reclaim(std::uint64_t bytes);
-  runtime::Task<void> look_again_soon();
-  void memory_changed() { nothing_to_reclaim_ = false; }
-
-  // -- device_worker_snapshots.cc
-  static Need need_of_snapshot(const LoadedArch& arch, std::uint32_t tokens);
-  Capture capture(LoadedArch& arch, SequenceRun& run, protocol::SnapshotKv::Kind kind);
-  void take_checkpoint(LoadedArch& arch, SequenceRun& run);
-  void try_snapshot(LoadedArch& arch, SequenceRun& run);
-  void try_restore(LoadedArch& arch, SequenceRun& run);
-  // False: some still wait for memory.
-  bool try_waiting_jobs();
-  void drop_damaged(LoadedArch& arch, protocol::SnapshotId snapshot);
-
-  // -- device_worker_step.cc
+  // -- device_worker_step.cc: steps, and what they wait for
   void run_step();
-  std::vector<Runnable> runnable(LoadedArch& arch);
-  bool fill_step(LoadedArch& arch, const std::vector<BatchSlice>& batch);
-  bool add_slice(LoadedArch& arch, const BatchSlice& slice);
+  void start_step(LoadedArch& arch);
   void finish_step();
-  void clear_step(LoadedArch& arch);
-  void finish_prefill(LoadedArch& arch, SequenceRun& run, const float* logits);
-  void finish_decode(LoadedArch& arch, SequenceRun& run, const float* logits);
-  void finish_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
-  bool checkpoint_is_due(const SequenceRun& run) const;
-  void sample(SequenceRun& run);
-  void accept(SequenceRun& run, const models::Sampled& sampled);
-  void end_unsampled(SequenceRun& run, models::SampleError error);
-  void send(SequenceRun& run, protocol::DecodeEvent event);
-  runtime::Task<void> send_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
+  void clear_step();
+  runtime::Task<void> write_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
+  runtime::Task<void> reclaim(std::uint64_t bytes);
+  bool report(std::uint32_t generation, protocol::CheckpointTaken taken);
+  void wait_for_memory(std::chrono::steady_clock::time_point now);
+  runtime::Task<void> look_again_at(std::chrono::steady_clock::time_point time);
+  bool give_up_one();
 
   // -- device_worker_faults.cc
   // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
   // step that runs has ended.
   bool survives(const std::function<void()>& work);
   void fail_all();
-  void end_work(SequenceRun& run, const protocol::JobError& error);
   void fail_arch(LoadedArch& arch, const std::string& why, bool device_lost = false);
-  void give_up_if_stuck();
-  void inject_faults(LoadedArch& arch);
 
   WorkerOptions options_;
+  const std::shared_ptr<WorkerFigures> figures_;
   std::unique_ptr<models::Device> device_;  // none until a model is loaded
-  gpu::ByteBudget budget_;
   BatchLimits limits_;
-  std::vector<std::unique_ptr<LoadedArch>> archs_;
-  std::deque<Waiting> waiting_;
-  std::uint32_t next_generation_ = 1;
-  std::uint32_t turn_ = 0;  // whose model's step is next
-  std::uint64_t swapped_bytes_ = 0;
-  std::uint64_t arrivals_ = 0;
-  std::uint64_t admissions_ = 0;
+  DeviceState state_;
+  std::vector<std::unique_ptr<LoadedArch>> archs_;  // whose tables are in state_
+  std::uint32_t turn_ = 0;                          // whose model's step is next
 
-  // The step in progress.
-  StepWork work_;
-  LoadedArch* step_arch_ = nullptr;
-  bool step_runs_ = false;                    // on the runner's thread
-  std::vector<std::uint64_t> step_prefills_;  // sequence numbers, as in work_
-  std::vector<std::uint64_t> step_decodes_;
-  std::vector<std::vector<TokenId>> step_tokens_;
+  MemorySearch memory_;
+  Admission admission_;
+  SnapshotJobs snapshots_;
+  Decoding decoding_;
+  DeviceStep step_;
+  FaultInjection faults_;
+
+  bool step_runs_ = false;  // on the runner's thread
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
-
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
-  bool reclaiming_ = false;
-  bool nothing_to_reclaim_ = false;  // the last reclaim freed nothing, and nothing has changed since
-  static constexpr std::chrono::milliseconds kFirstLook{1};
-  std::chrono::milliseconds look_again_ = kFirstLook;  // doubles while nothing changes
-  bool looking_again_ = false;
-  bool someone_is_short_ = false;  // found in this round
-  std::chrono::steady_clock::time_point short_since_{};
-  std::optional<protocol::InjectFault> fault_;
+  bool clock_is_set_ = false;  // look_again_at() is under way
+  /// Somebody has been short without a break, and nothing has run.
+  std::optional<std::chrono::steady_clock::time_point> short_since_;
   struct Broken {
     std::string why;
     bool device_lost;
   };
   std::optional<Broken> broken_;  // the device failed outside of a step
-  models::SamplerScratch sampler_scratch_;
 };
-
-/// The sampler's parameters of a job, whose fields are all set.
-models::SamplingParams sampling_params(const protocol::Sampling& sampling);
 
 }  // namespace reprise::actors

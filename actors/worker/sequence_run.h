@@ -53,6 +53,7 @@ struct SequenceRun {
   std::optional<protocol::RestoreKv> restore;
   runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
   protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
+  protocol::SharedPlan snapshot_plan;
   runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
   std::optional<std::chrono::steady_clock::time_point> short_since;
 
@@ -61,7 +62,8 @@ struct SequenceRun {
   std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
   bool want_digest = false;
   std::uint32_t computed = 0;
-  runtime::Ref<protocol::CheckpointTaken> report_to;
+  protocol::SharedPlan plan;   // whose checkpoints they are
+  std::uint32_t reported = 0;  // of them
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
 
   // -- decode
@@ -80,14 +82,22 @@ struct SequenceRun {
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
     return priced_pages > held ? priced_pages - held : 0;
   }
+  /// A job that waits until its memory is there.
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
   /// Tokens that its state should hold before it does anything new.
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
   }
+  bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
+  bool checkpoint_is_due() const {
+    return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == stored();
+  }
   TokenId token_at(std::uint32_t place) const {
     return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];
   }
+
+  /// Ends what it is doing, and tells whoever waits for it; it is at rest then.
+  void end_work(const protocol::JobError& error);
 };
 
 }  // namespace reprise::actors

@@ -8,25 +8,37 @@ namespace {
 using models::Model;
 using models::Slice;
 
+void compute_together(Model& model, StepWork& work) {
+  models::DecodePass& decodes = work.decodes;
+  std::vector<Slice> all = work.prefills;
+  all.insert(all.end(), decodes.slices.begin(), decodes.slices.end());
+  const std::span<const float> logits = model.forward(all);
+  const std::size_t decode_floats = decodes.slices.size() * model.config().vocab;
+  work.prefill_logits = logits.first(logits.size() - decode_floats);
+  decodes.logits = logits.last(decode_floats);
+  decodes.drawn.assign(decodes.slices.size(), std::nullopt);
+}
+
+void compute_apart(Model& model, StepWork& work) {
+  if (!work.prefills.empty()) work.prefill_logits = model.forward(work.prefills);
+  if (!work.decodes.slices.empty()) model.decode(work.decodes);
+}
+
+void compute(Model& model, StepWork& work) {
+  try {
+    model.rules().phases_mix ? compute_together(model, work) : compute_apart(model, work);
+  } catch (...) {
+    work.failure = std::current_exception();
+  }
+}
+
 class InlineRunner : public StepRunner {
  public:
   explicit InlineRunner(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 
   const Model& model() const override { return *model_; }
-
   void start(StepWork& work, std::function<void()> done) override {
-    try {
-      models::DecodePass& decodes = work.decodes;
-      std::vector<Slice> all = work.prefills;
-      all.insert(all.end(), decodes.slices.begin(), decodes.slices.end());
-      const std::span<const float> logits = model_->forward(all);
-      const std::size_t decode_floats = decodes.slices.size() * model_->config().vocab;
-      work.prefill_logits = logits.first(logits.size() - decode_floats);
-      decodes.logits = logits.last(decode_floats);
-      decodes.drawn.assign(decodes.slices.size(), std::nullopt);
-    } catch (...) {
-      work.failure = std::current_exception();
-    }
+    compute(*model_, work);
     done();
   }
 
@@ -40,21 +52,11 @@ class ThreadRunner : public StepRunner {
       : model_(std::move(model)), thread_([this] { model_->bind_thread(); }) {}
 
   const Model& model() const override { return *model_; }
-
   void start(StepWork& work, std::function<void()> done) override {
-    thread_.start([this, &work] { compute(work); }, std::move(done));
+    thread_.start([this, &work] { compute(*model_, work); }, std::move(done));
   }
 
  private:
-  void compute(StepWork& work) {
-    try {
-      if (!work.prefills.empty()) work.prefill_logits = model_->forward(work.prefills);
-      if (!work.decodes.slices.empty()) model_->decode(work.decodes);
-    } catch (...) {
-      work.failure = std::current_exception();
-    }
-  }
-
   const std::unique_ptr<Model> model_;
   StepThread thread_;  // last: its end waits for a step
 };
@@ -62,8 +64,8 @@ class ThreadRunner : public StepRunner {
 }  // namespace
 
 std::unique_ptr<StepRunner> StepRunner::make(std::unique_ptr<Model> model) {
-  if (model->decode_is_prefill()) return std::make_unique<InlineRunner>(std::move(model));
-  return std::make_unique<ThreadRunner>(std::move(model));
+  if (model->rules().computes_aside) return std::make_unique<ThreadRunner>(std::move(model));
+  return std::make_unique<InlineRunner>(std::move(model));
 }
 
 }  // namespace reprise::actors

@@ -1,10 +1,7 @@
 #pragma once
-// Runs one step of a loaded model: the forward pass over a batch. Two kinds:
-//
-//   where decoding is prefilling   on the worker's own thread; prefill slices and decode rows together, for
-//                                  their bits do not depend on it;
-//   elsewhere                      on a thread of its own, while the worker goes on; prefill slices first,
-//                                  then decode rows, apart.
+// Runs one step of a loaded model: the forward pass over a batch. Where the model's rules say so, on a thread of
+// its own while the worker goes on, else on the worker's; and prefill slices and decode rows together, or one
+// after the other.
 //
 // Threading: start() on the worker's thread, one step at a time; `done` is called once for each, on whichever
 // thread computed. Between the two, the sequences of the step belong to the runner.
@@ -28,13 +25,6 @@ struct StepWork {
   std::exception_ptr failure{};
 };
 
-/// What a device is, apart from its speed.
-struct DeviceRules {
-  std::uint32_t grid = 1;
-  bool decode_is_prefill =
-      true;  // the same bits: decoded states are canonical, and lost ones can be recomputed
-};
-
 class StepRunner {
  public:
   static std::unique_ptr<StepRunner> make(std::unique_ptr<models::Model> model);
@@ -42,10 +32,6 @@ class StepRunner {
   virtual ~StepRunner() = default;
   virtual const models::Model& model() const = 0;
   virtual void start(StepWork& work, std::function<void()> done) = 0;
-
-  DeviceRules rules() const {
-    return {.grid = model().grid(), .decode_is_prefill = model().decode_is_prefill()};
-  }
 };
 
 }  // namespace reprise::actors

@@ -8,47 +8,47 @@
 
 namespace reprise::models {
 
-Attention::Attention(const Checkpoint& checkpoint, const std::string& prefix, const ComputeOptions& options,
-                     StateLayout& state)
-    : config_(checkpoint.config().attention),
-      rope_pairs_(checkpoint.config().rope.dimension / 2),
+Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
+                     StateLayout& state, RopeTables& ropes)
+    : spec_(spec),
+      rope_(spec.rope ? ropes.add(spec.rope) : 0),
       kv_(options.kv),
-      q_(checkpoint, prefix + ".q_proj"),
-      k_(checkpoint, prefix + ".k_proj"),
-      v_(checkpoint, prefix + ".v_proj"),
-      o_(checkpoint, prefix + ".o_proj"),
-      places_(declare_attention(state, prefix, config_, options.kv)) {
-  if (config_.head_dim > gpu::kLargestAttentionHead) {
+      q_(checkpoint, spec.name + ".q_proj"),
+      k_(checkpoint, spec.name + ".k_proj"),
+      v_(checkpoint, spec.name + ".v_proj"),
+      o_(checkpoint, spec.name + ".o_proj"),
+      places_(declare_state(spec, options.kv, state)) {
+  if (spec.head_dim > gpu::kLargestAttentionHead) {
     throw LoadError(checkpoint.path(), "head_dim",
                     "must be at most " + std::to_string(gpu::kLargestAttentionHead));
   }
-  if (!config_.qk_norm) return;
-  const ModelConfig& model = checkpoint.config();
-  q_norm_ = {load_vector(checkpoint, prefix + ".q_norm.weight"), model.norm_offset, model.rms_eps};
-  k_norm_ = {load_vector(checkpoint, prefix + ".k_norm.weight"), model.norm_offset, model.rms_eps};
+  if (!spec.head_norm) return;
+  q_norm_.emplace(checkpoint, NormSpec{spec.name + ".q_norm", spec.head_dim, *spec.head_norm});
+  k_norm_.emplace(checkpoint, NormSpec{spec.name + ".k_norm", spec.head_dim, *spec.head_norm});
 }
 
 /// projected [rows, heads, 2, head_dim] -> q, gate [rows, heads, head_dim]
 void Attention::split_gate(Step& step, const float* projected, float* q, float* gate) const {
-  const std::size_t size = config_.head_dim;
-  for (std::size_t head = 0; head < step.rows * config_.heads; ++head) {
+  const std::size_t size = spec_.head_dim;
+  for (std::size_t head = 0; head < step.rows * spec_.heads; ++head) {
     std::memcpy(q + head * size, projected + 2 * head * size, size * sizeof(float));
     std::memcpy(gate + head * size, projected + (2 * head + 1) * size, size * sizeof(float));
   }
 }
 
 /// heads [rows, per_row, head_dim]
-void Attention::norm_and_rotate(Step& step, const RmsNorm& norm, float* heads, std::size_t per_row) const {
-  const std::size_t size = config_.head_dim;
+void Attention::norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, float* heads,
+                                std::size_t per_row) const {
+  const std::size_t size = spec_.head_dim;
+  const std::size_t pairs = spec_.rope_pairs();
   step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       float* first = heads + row * per_row * size;
-      if (config_.qk_norm) {
-        step.kernels.rms_norm(first, norm.weight.data(), norm.offset, norm.eps, first, per_row, size, size);
-      }
+      if (norm) norm->apply_here(step.kernels, first, per_row, first);
+      if (!spec_.rope) continue;
+      const RopeTable& rope = step.ropes[rope_];
       for (std::size_t head = 0; head < per_row; ++head) {
-        step.kernels.rope(first + head * size, step.rope_cos + row * rope_pairs_,
-                          step.rope_sin + row * rope_pairs_, rope_pairs_);
+        step.kernels.rope(first + head * size, rope.cosine + row * pairs, rope.sine + row * pairs, pairs);
       }
     }
   });
@@ -56,13 +56,13 @@ void Attention::norm_and_rotate(Step& step, const RmsNorm& norm, float* heads, s
 
 /// values [rows, kv_heads, head_dim] -> their places in the pages
 void Attention::store(Step& step, const float* values, std::size_t offset) const {
-  const std::size_t size = config_.head_dim;
+  const std::size_t size = spec_.head_dim;
   for (const StepSlice& slice : step.slices) {
     for (std::size_t i = 0; i < slice.rows; ++i) {
       const std::size_t position = slice.stored + i;
       std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens) + offset;
-      for (std::size_t head = 0; head < config_.kv_heads; ++head) {
-        const float* from = values + ((slice.first_row + i) * config_.kv_heads + head) * size;
+      for (std::size_t head = 0; head < spec_.kv_heads; ++head) {
+        const float* from = values + ((slice.first_row + i) * spec_.kv_heads + head) * size;
         const std::size_t place = (head * gpu::kPageTokens + position % gpu::kPageTokens) * size;
         if (kv_ == gpu::KvType::kF32) {
           std::memcpy(reinterpret_cast<float*>(page) + place, from, size * sizeof(float));
@@ -77,36 +77,36 @@ void Attention::store(Step& step, const float* values, std::size_t offset) const
 void Attention::apply(Step& step, const float* x, float* y) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t rows = step.rows;
-  const std::size_t size = config_.head_dim;
-  float* projected = step.scratch.floats(rows * config_.q_proj_rows);
+  const std::size_t size = spec_.head_dim;
+  float* projected = step.scratch.floats(rows * spec_.q_proj_rows());
   float* q = projected;   // [rows, heads, head_dim]
   float* gate = nullptr;  // [rows, heads, head_dim]
-  float* k = step.scratch.floats(rows * config_.kv_size);
-  float* v = step.scratch.floats(rows * config_.kv_size);
-  float* mixed = step.scratch.floats(rows * config_.q_size);
+  float* k = step.scratch.floats(rows * spec_.kv_size());
+  float* v = step.scratch.floats(rows * spec_.kv_size());
+  float* mixed = step.scratch.floats(rows * spec_.q_size());
   q_.apply(step, x, rows, projected);
   k_.apply(step, x, rows, k);
   v_.apply(step, x, rows, v);
-  if (config_.output_gate) {
-    q = step.scratch.floats(rows * config_.q_size);
-    gate = step.scratch.floats(rows * config_.q_size);
+  if (spec_.output_gate) {
+    q = step.scratch.floats(rows * spec_.q_size());
+    gate = step.scratch.floats(rows * spec_.q_size());
     split_gate(step, projected, q, gate);
   }
-  norm_and_rotate(step, q_norm_, q, config_.heads);
-  norm_and_rotate(step, k_norm_, k, config_.kv_heads);
+  norm_and_rotate(step, q_norm_, q, spec_.heads);
+  norm_and_rotate(step, k_norm_, k, spec_.kv_heads);
   store(step, k, places_.k);
   store(step, v, places_.v);
 
   const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
   const float scale = 1.0F / std::sqrt(static_cast<float>(size));
   for (const StepSlice& slice : step.slices) {
-    step.threads.for_parts(slice.rows * config_.kv_heads, [&](std::size_t part) {
-      const std::size_t i = part / config_.kv_heads;
-      const std::size_t head = part % config_.kv_heads;
-      const std::size_t first = (slice.first_row + i) * config_.q_size + head * config_.group * size;
+    step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
+      const std::size_t i = part / spec_.kv_heads;
+      const std::size_t head = part % spec_.kv_heads;
+      const std::size_t first = (slice.first_row + i) * spec_.q_size() + head * spec_.group() * size;
       step.kernels.attention({.q = q + first,
                               .out = mixed + first,
-                              .group = config_.group,
+                              .group = spec_.group(),
                               .head_dim = size,
                               .length = slice.stored + i + 1,
                               .scale = scale,
@@ -116,7 +116,7 @@ void Attention::apply(Step& step, const float* x, float* y) const {
                               .kv = kv_});
     });
   }
-  if (gate != nullptr) step.kernels.gate_sigmoid(gate, mixed, rows * config_.q_size);
+  if (gate != nullptr) step.kernels.gate_sigmoid(gate, mixed, rows * spec_.q_size());
   o_.apply(step, mixed, rows, y);
   step.scratch.reset(mark);
 }

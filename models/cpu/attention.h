@@ -1,39 +1,37 @@
 #pragma once
-// Grouped-query attention over paged keys and values, with the options of the Llama and Qwen families: norms
-// on query and key heads, rope on the leading part of a head, a sigmoid gate on the output.
+// Grouped-query attention on the CPU (models/layers/attention_spec.h), over paged keys and values.
 //
-// State: K and V of each token, [kv_heads, kPageTokens, head_dim] in each page, after norm and rope.
+// Threading: as Step.
 
-#include "models/arch/config.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/layer_state.h"
+#include "models/cpu/rope_tables.h"
+#include "models/layers/attention_spec.h"
 
 namespace reprise::models {
 
-class Checkpoint;
-
-class Attention : public Mixer {
+class Attention : public Part {
  public:
-  /// From `prefix`.q_proj, k_proj, v_proj, o_proj and, where the configuration has them, q_norm and k_norm.
-  Attention(const Checkpoint& checkpoint, const std::string& prefix, const ComputeOptions& options,
-            StateLayout& state);
+  /// Throws LoadError.
+  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
+            StateLayout& state, RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
 
  private:
   void split_gate(Step& step, const float* projected, float* q, float* gate) const;
-  void norm_and_rotate(Step& step, const RmsNorm& norm, float* heads, std::size_t per_row) const;
+  void norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, float* heads,
+                       std::size_t per_row) const;
   void store(Step& step, const float* values, std::size_t offset) const;
 
-  const AttentionConfig config_;
-  const std::size_t rope_pairs_;
+  const AttentionSpec spec_;
+  const std::size_t rope_;  // its table; without meaning where the spec has no rope
   const gpu::KvType kv_;
   Linear q_;
   Linear k_;
   Linear v_;
   Linear o_;
-  RmsNorm q_norm_;
-  RmsNorm k_norm_;
+  std::optional<RmsNorm> q_norm_;
+  std::optional<RmsNorm> k_norm_;
   AttentionPlaces places_;
 };
 

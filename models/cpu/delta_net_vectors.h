@@ -3,12 +3,12 @@
 //
 // Threading: plain values.
 
-#include <string>
 #include <vector>
 
 namespace reprise::models {
 
 class Checkpoint;
+struct DeltaNetSpec;
 
 struct DeltaNetVectors {
   std::vector<float> conv;     // [taps, channels]
@@ -17,7 +17,7 @@ struct DeltaNetVectors {
   std::vector<float> norm;     // [value_head_dim]
 };
 
-/// From `prefix`.conv1d, A_log, dt_bias, norm. Throws LoadError.
-DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const std::string& prefix);
+/// From the spec's conv1d, A_log, dt_bias, norm. Throws LoadError.
+DeltaNetVectors load_delta_net_vectors(const Checkpoint& checkpoint, const DeltaNetSpec& spec);
 
 }  // namespace reprise::models

@@ -1,24 +1,19 @@
 #pragma once
-// Gated DeltaNet: a short causal convolution, then the gated delta rule on a matrix of state for each value
-// head.
+// Gated DeltaNet on the CPU (models/layers/delta_net_spec.h).
 //
-// State of a sequence: the last taps - 1 inputs of the convolution, [taps - 1, channels], and the matrices,
-// [value_heads, key_head_dim, value_head_dim]; both f32.
+// Threading: as Step.
 
-#include "models/arch/config.h"
 #include "models/cpu/delta_net_vectors.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
-#include "models/layers/layer_state.h"
+#include "models/layers/delta_net_spec.h"
 
 namespace reprise::models {
 
-class Checkpoint;
-
-class GatedDeltaNet : public Mixer {
+class GatedDeltaNet : public Part {
  public:
-  /// From `prefix`.in_proj_qkv, in_proj_z, in_proj_b, in_proj_a, conv1d, A_log, dt_bias, norm, out_proj.
-  GatedDeltaNet(const Checkpoint& checkpoint, const std::string& prefix, StateLayout& state);
+  /// Throws LoadError.
+  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
 
  private:
@@ -26,7 +21,7 @@ class GatedDeltaNet : public Mixer {
   void normalise_heads(Step& step, float* qkv) const;
   void recur(Step& step, const float* qkv, const float* g, const float* beta, float* out) const;
 
-  const LinearAttentionConfig config_;
+  const DeltaNetSpec spec_;
   Linear qkv_;
   Linear z_;
   Linear b_;

@@ -1,48 +1,26 @@
 #include "models/cpu/host_model.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
-#include "models/arch/architectures.h"
-#include "models/cpu/swiglu.h"
+#include "models/cpu/layer_factory.h"
 
 namespace reprise::models {
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
                                    gpu::Threads& threads) {
-  auto model = std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
-  switch (model->config().architecture) {
-    case Architecture::kLlama:
-      build_llama(*model);
-      break;
-    case Architecture::kQwen3:
-      build_qwen3(*model);
-      break;
-    case Architecture::kQwen35:
-      build_qwen3_5(*model);
-      break;
-  }
-  return model;
+  return std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
 }
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
     : Model(std::move(checkpoint), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
-      embedding_(checkpoint_, "embed_tokens"),
-      final_norm_{load_vector(checkpoint_, "norm.weight"), config().norm_offset, config().rms_eps},
-      head_(checkpoint_, "lm_head") {}
-
-Layer make_layer(const Checkpoint& checkpoint, const std::string& prefix, std::unique_ptr<Mixer> mixer) {
-  const ModelConfig& config = checkpoint.config();
-  const auto norm = [&](const char* name) {
-    return RmsNorm{load_vector(checkpoint, prefix + name), config.norm_offset, config.rms_eps};
-  };
-  return {.mixer_norm = norm(".input_layernorm.weight"),
-          .mixer = std::move(mixer),
-          .feed_forward_norm = norm(".post_attention_layernorm.weight"),
-          .feed_forward = std::make_unique<SwiGlu>(checkpoint, prefix + ".mlp")};
+      embedding_(checkpoint_, config().embedding),
+      final_norm_(checkpoint_, config().final_norm),
+      head_(checkpoint_, config().head) {
+  LayerFactory factory(checkpoint_, options_, state_, ropes_);
+  for (const LayerSpec& layer : config().layers) layers_.push_back(factory.build(layer));
 }
 
 void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
@@ -63,25 +41,12 @@ void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
   }
 }
 
-void HostModel::make_rope(Step& step, std::span<const Slice> slices) {
-  const std::vector<float>& inv_freq = config().rope.inv_freq;
-  const auto factor = static_cast<float>(config().rope.attention_factor);
-  const std::size_t pairs = inv_freq.size();
-  float* cosine = scratch_.floats(step.rows * pairs);
-  float* sine = scratch_.floats(step.rows * pairs);
-  std::size_t row = 0;
+void HostModel::make_ropes(Step& step, std::span<const Slice> slices) const {
+  std::vector<std::size_t> positions;
   for (const Slice& slice : slices) {
-    for (std::size_t i = 0; i < slice.tokens.size(); ++i, ++row) {
-      const auto position = static_cast<float>(slice.sequence->logical() + i);
-      for (std::size_t pair = 0; pair < pairs; ++pair) {
-        const float angle = position * inv_freq[pair];
-        cosine[row * pairs + pair] = std::cos(angle) * factor;
-        sine[row * pairs + pair] = std::sin(angle) * factor;
-      }
-    }
+    for (std::size_t i = 0; i < slice.tokens.size(); ++i) positions.push_back(slice.sequence->logical() + i);
   }
-  step.rope_cos = cosine;
-  step.rope_sin = sine;
+  ropes_.make(step, positions);
 }
 
 std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
@@ -106,9 +71,9 @@ std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice>
 
 std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /*phase*/) {
   scratch_.reset();
-  Step step{.kernels = kernels_, .threads = threads_, .options = options_, .scratch = scratch_, .slices = {}};
+  Step step{.kernels = kernels_, .threads = threads_, .options = options_, .scratch = scratch_};
   place_slices(step, slices);
-  make_rope(step, slices);
+  make_ropes(step, slices);
   const std::size_t hidden = config().hidden;
   float* x = scratch_.floats(step.rows * hidden);  // [rows, hidden]
   std::size_t row = 0;

@@ -8,30 +8,28 @@
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
+#include "models/cpu/rope_tables.h"
 #include "models/model.h"
 
 namespace reprise::models {
 
 class HostModel : public Model {
  public:
+  /// Throws LoadError.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
-  std::uint32_t grid() const override { return 1; }
-  bool decode_is_prefill() const override { return true; }
-
-  /// For the builders of architectures (models/arch/architectures.h).
-  void add_layer(Layer layer) { layers_.push_back(std::move(layer)); }
-  StateLayout& declare_state() { return state_; }
+  ModelRules rules() const override { return {}; }
 
  private:
   void place_slices(Step& step, std::span<const Slice> slices) const;
-  void make_rope(Step& step, std::span<const Slice> slices);
+  void make_ropes(Step& step, std::span<const Slice> slices) const;
   std::span<const float> make_logits(Step& step, std::span<const Slice> slices, const float* x);
 
   gpu::Threads& threads_;
   const gpu::Kernels& kernels_;
   Linear embedding_;
+  RopeTables ropes_;
   std::vector<Layer> layers_;
   RmsNorm final_norm_;
   Linear head_;

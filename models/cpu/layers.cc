@@ -1,25 +1,47 @@
 #include "models/cpu/layers.h"
 
+#include "models/checkpoint.h"
+#include "models/cpu/linear.h"
+
 namespace reprise::models {
 
+RmsNorm::RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec)
+    : weight_(load_vector(checkpoint, spec.name + ".weight")), kind_(spec.kind) {}
+
+void RmsNorm::apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const {
+  const std::size_t size = weight_.size();
+  kernels.rms_norm(x, weight_.data(), kind_.offset, kind_.eps, y, rows, size, size);
+}
+
 void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) const {
-  const std::size_t size = weight.size();
+  const std::size_t size = weight_.size();
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
-    step.kernels.rms_norm(x + begin * size, weight.data(), offset, eps, y + begin * size, end - begin, size,
-                          size);
+    apply_here(step.kernels, x + begin * size, end - begin, y + begin * size);
   });
 }
 
-void Layer::apply(Step& step, float* x, std::size_t hidden) const {
+void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t count = step.rows * hidden;
-  float* normed = step.scratch.floats(count);
+  const float* read = x;
+  if (norm) {
+    float* normed = step.scratch.floats(count);
+    norm->apply(step, x, step.rows, normed);
+    read = normed;
+  }
   float* change = step.scratch.floats(count);
-  mixer_norm.apply(step, x, step.rows, normed);
-  mixer->apply(step, normed, change);
-  step.kernels.add(change, x, count);
-  feed_forward_norm.apply(step, x, step.rows, normed);
-  feed_forward->apply(step, normed, step.rows, change);
+  parts.front()->apply(step, read, change);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::size_t before = step.scratch.mark();
+    float* more = step.scratch.floats(count);
+    parts[i]->apply(step, read, more);
+    step.kernels.add(more, change, count);
+    step.scratch.reset(before);
+  }
+  if (norm_after) norm_after->apply(step, change, step.rows, change);
+  if (multiplier != 1) {
+    for (std::size_t i = 0; i < count; ++i) change[i] *= multiplier;
+  }
   step.kernels.add(change, x, count);
   step.scratch.reset(mark);
 }

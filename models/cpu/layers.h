@@ -1,52 +1,68 @@
 #pragma once
-// What a decoder layer consists of: a mixer, which looks along the sequence and keeps state, and a
-// feed-forward part, which looks at one row. Architectures are lists of these.
+// What a layer consists of on the CPU: parts, which make something of the rows of a step, and the steps that
+// add it to the residual stream. What is built, and in which arrangement, a description says
+// (models/layers/layer_spec.h).
 //
-// A mixer declares its state when it is built (StateLayout) and finds it in the step's slices by the offsets
-// it was given; it updates the state of each slice by exactly the slice's rows. Nothing else of the engine
-// knows what the state is.
+// A part that looks along the sequence declares its state when it is built (StateLayout) and finds it in the
+// step's slices by the offsets it was given; it updates the state of each slice by exactly the slice's rows.
+// Nothing else of the engine knows what the state is.
 //
 // Threading: as Step.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/cpu/step.h"
+#include "models/layers/norm_spec.h"
 
 namespace reprise::models {
 
-class Mixer {
+class Checkpoint;
+
+class Part {
  public:
-  virtual ~Mixer() = default;
+  virtual ~Part() = default;
   /// x, y [step.rows, hidden]
   virtual void apply(Step& step, const float* x, float* y) const = 0;
 };
 
-class FeedForward {
- public:
-  virtual ~FeedForward() = default;
-  /// x, y [rows, hidden]
-  virtual void apply(Step& step, const float* x, std::size_t rows, float* y) const = 0;
-};
-
 /// y = x / rms(x) * (offset + weight), on rows.
-struct RmsNorm {
-  std::vector<float> weight;
-  float offset = 0;
-  float eps = 1e-6F;
+class RmsNorm {
+ public:
+  RmsNorm() = default;
+  RmsNorm(std::vector<float> weight, const NormKind& kind) : weight_(std::move(weight)), kind_(kind) {}
+  /// From `spec.name`.weight.
+  RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec);
 
+  /// x, y [rows, size]; they may be the same.
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
+  /// The same on the calling thread alone.
+  void apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const;
+
+ private:
+  std::vector<float> weight_;  // [size]
+  NormKind kind_;
 };
 
-/// x += mixer(norm(x)); x += feed_forward(norm(x))
-struct Layer {
-  RmsNorm mixer_norm;
-  std::unique_ptr<Mixer> mixer;
-  RmsNorm feed_forward_norm;
-  std::unique_ptr<FeedForward> feed_forward;
+/// x += multiplier * norm_after(sum of the parts of norm(x))
+struct ResidualStep {
+  std::optional<RmsNorm> norm;
+  std::vector<std::unique_ptr<Part>> parts;
+  std::optional<RmsNorm> norm_after;
+  float multiplier = 1;
 
+  /// x [step.rows, hidden]
   void apply(Step& step, float* x, std::size_t hidden) const;
+};
+
+struct Layer {
+  std::vector<ResidualStep> steps;
+
+  void apply(Step& step, float* x, std::size_t hidden) const {
+    for (const ResidualStep& one : steps) one.apply(step, x, hidden);
+  }
 };
 
 }  // namespace reprise::models

@@ -17,6 +17,7 @@
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
 #include "models/compute_options.h"
+#include "models/layers/rope.h"
 
 namespace reprise::models {
 
@@ -62,10 +63,9 @@ struct Step {
   const ComputeOptions& options;
   Scratch& scratch;
 
-  std::vector<StepSlice> slices;
+  std::vector<StepSlice> slices{};
   std::size_t rows = 0;
-  const float* rope_cos = nullptr;  // [rows, rope pairs]
-  const float* rope_sin = nullptr;  // [rows, rope pairs]
+  std::vector<RopeTable> ropes{};  // one for each rope of the model
 };
 
 }  // namespace reprise::models

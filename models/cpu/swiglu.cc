@@ -2,12 +2,13 @@
 
 namespace reprise::models {
 
-SwiGlu::SwiGlu(const Checkpoint& checkpoint, const std::string& prefix)
-    : gate_(checkpoint, prefix + ".gate_proj"),
-      up_(checkpoint, prefix + ".up_proj"),
-      down_(checkpoint, prefix + ".down_proj") {}
+SwiGlu::SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint)
+    : gate_(checkpoint, spec.name + ".gate_proj"),
+      up_(checkpoint, spec.name + ".up_proj"),
+      down_(checkpoint, spec.name + ".down_proj") {}
 
-void SwiGlu::apply(Step& step, const float* x, std::size_t rows, float* y) const {
+void SwiGlu::apply(Step& step, const float* x, float* y) const {
+  const std::size_t rows = step.rows;
   const std::size_t mark = step.scratch.mark();
   const std::size_t size = gate_.outputs();
   float* gate = step.scratch.floats(rows * size);  // [rows, intermediate]

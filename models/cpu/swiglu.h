@@ -1,18 +1,16 @@
 #pragma once
-// The feed-forward part of Llama and Qwen: down(silu(gate(x)) * up(x)).
+// SwiGLU on the CPU (models/layers/swiglu_spec.h): down(silu(gate(x)) * up(x)).
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
+#include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-class Checkpoint;
-
-class SwiGlu : public FeedForward {
+class SwiGlu : public Part {
  public:
-  /// From `prefix`.gate_proj, up_proj, down_proj.
-  SwiGlu(const Checkpoint& checkpoint, const std::string& prefix);
-  void apply(Step& step, const float* x, std::size_t rows, float* y) const override;
+  SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint);
+  void apply(Step& step, const float* x, float* y) const override;
 
  private:
   Linear gate_;

@@ -1,34 +1,35 @@
 #include "models/cpu/linear.h"
 #include "models/cuda/layers.h"
+#include "models/cuda/rope_tables.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 
-Attention::Attention(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
-                     StateLayout& state)
-    : in_(weights.linear({prefix + ".q_proj", prefix + ".k_proj", prefix + ".v_proj"})),
-      out_(weights.linear({prefix + ".o_proj"})) {
-  const ModelConfig& model = checkpoint.config();
-  const AttentionConfig& config = model.attention;
-  const AttentionPlaces places = declare_attention(state, prefix, config, gpu::KvType::kBF16);
-  shape_ = {.heads = static_cast<int>(config.heads),
-            .kv_heads = static_cast<int>(config.kv_heads),
-            .head_dim = static_cast<int>(config.head_dim),
-            .rope_pairs = static_cast<int>(model.rope.dimension / 2),
-            .qk_norm = config.qk_norm,
-            .output_gate = config.output_gate,
-            .norm_offset = model.norm_offset,
-            .norm_eps = model.rms_eps,
+Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                     StateLayout& state, RopeTables& ropes)
+    : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
+      out_(weights.linear({spec.name + ".o_proj"})) {
+  const AttentionPlaces places = declare_state(spec, gpu::KvType::kBF16, state);
+  const NormKind norm = spec.head_norm.value_or(NormKind{});
+  shape_ = {.heads = static_cast<int>(spec.heads),
+            .kv_heads = static_cast<int>(spec.kv_heads),
+            .head_dim = static_cast<int>(spec.head_dim),
+            .rope_pairs = static_cast<int>(spec.rope_pairs()),
+            .qk_norm = spec.head_norm.has_value(),
+            .output_gate = spec.output_gate,
+            .norm_offset = norm.offset,
+            .norm_eps = norm.eps,
             .k_offset = places.k,
             .v_offset = places.v};
   if (!gc::attention_supports(shape_)) {
     throw LoadError(
         checkpoint.path(), "head_dim",
-        std::to_string(config.head_dim) + " is not one that the GPU kernels know: 16 to 256, by twos");
+        std::to_string(spec.head_dim) + " is not one that the GPU kernels know: 16 to 256, by twos");
   }
-  if (!config.qk_norm) return;
-  q_norm_ = weights.vector(load_vector(checkpoint, prefix + ".q_norm.weight"));
-  k_norm_ = weights.vector(load_vector(checkpoint, prefix + ".k_norm.weight"));
+  if (spec.rope) rope_ = ropes.add(spec.rope, weights);
+  if (!spec.head_norm) return;
+  q_norm_ = weights.vector(load_vector(checkpoint, spec.name + ".q_norm.weight"));
+  k_norm_ = weights.vector(load_vector(checkpoint, spec.name + ".k_norm.weight"));
 }
 
 std::size_t Attention::workspace(const StepSize& size) const {
@@ -49,8 +50,8 @@ void Attention::apply(const CudaStep& step, const gc::Bf16* x, float* residual) 
                                .stride = in_.weight.rows,
                                .q_norm = q_norm_,
                                .k_norm = k_norm_,
-                               .rope_cos = step.rope_cos,
-                               .rope_sin = step.rope_sin,
+                               .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
+                               .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
                                .out = mixed,
                                .workspace = inside};
   const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;

@@ -4,32 +4,31 @@
 
 namespace reprise::models::cuda {
 
-GatedDeltaNet::GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
+GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                              StateLayout& state)
-    : in_(weights.linear(
-          {prefix + ".in_proj_qkv", prefix + ".in_proj_z", prefix + ".in_proj_b", prefix + ".in_proj_a"})),
-      out_(weights.linear({prefix + ".out_proj"})) {
-  const LinearAttentionConfig& config = checkpoint.config().linear;
-  const DeltaNetPlaces places = declare_delta_net(state, prefix, config);
-  shape_ = {.key_heads = static_cast<int>(config.key_heads),
-            .value_heads = static_cast<int>(config.value_heads),
-            .key_dim = static_cast<int>(config.key_head_dim),
-            .value_dim = static_cast<int>(config.value_head_dim),
-            .taps = static_cast<int>(config.conv_kernel),
+    : in_(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z", spec.name + ".in_proj_b",
+                          spec.name + ".in_proj_a"})),
+      out_(weights.linear({spec.name + ".out_proj"})) {
+  const DeltaNetPlaces places = declare_state(spec, state);
+  shape_ = {.key_heads = static_cast<int>(spec.key_heads),
+            .value_heads = static_cast<int>(spec.value_heads),
+            .key_dim = static_cast<int>(spec.key_head_dim),
+            .value_dim = static_cast<int>(spec.value_head_dim),
+            .taps = static_cast<int>(spec.conv_kernel),
             .conv_offset = places.conv,
             .state_offset = places.matrices};
   if (!gc::delta_net_supports(shape_)) {
     throw LoadError(checkpoint.path(), "linear_key_head_dim",
-                    "heads of " + std::to_string(config.key_head_dim) + " and " +
-                        std::to_string(config.value_head_dim) +
+                    "heads of " + std::to_string(spec.key_head_dim) + " and " +
+                        std::to_string(spec.value_head_dim) +
                         " are not among those that the GPU kernels know");
   }
-  const DeltaNetVectors vectors = load_delta_net_vectors(checkpoint, prefix);
+  const DeltaNetVectors vectors = load_delta_net_vectors(checkpoint, spec);
   weights_ = {.conv = weights.vector(vectors.conv),
               .decay = weights.vector(vectors.decay),
               .dt_bias = weights.vector(vectors.dt_bias),
               .norm = weights.vector(vectors.norm),
-              .norm_eps = checkpoint.config().rms_eps};
+              .norm_eps = spec.norm.eps};
 }
 
 std::size_t GatedDeltaNet::workspace(const StepSize& size) const {

@@ -1,21 +1,25 @@
 #pragma once
-// What a decoder layer consists of on the GPU: the same parts as on the CPU (models/cpu/layers.h), each adding to
-// the residual stream.
+// What a layer consists of on the GPU: the parts that a description names (models/layers/layer_spec.h), each
+// adding to the residual stream.
 //
 // A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply).
 //
 // Threading: as CudaStep.
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/delta_net.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
-#include "models/layers/layer_state.h"
+#include "models/layers/layer_spec.h"
 
 namespace reprise::models::cuda {
+
+class RopeTables;
 
 class Part {
  public:
@@ -29,8 +33,8 @@ class Part {
 
 class Attention : public Part {
  public:
-  Attention(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
-            StateLayout& state);
+  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
+            RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
   void admit(gc::PrefillGemm& gemm, int most_rows) const override;
@@ -41,11 +45,12 @@ class Attention : public Part {
   DeviceLinear out_;
   const float* q_norm_ = nullptr;
   const float* k_norm_ = nullptr;
+  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
 };
 
 class GatedDeltaNet : public Part {
  public:
-  GatedDeltaNet(WeightStore& weights, const Checkpoint& checkpoint, const std::string& prefix,
+  GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
@@ -60,7 +65,7 @@ class GatedDeltaNet : public Part {
 
 class SwiGlu : public Part {
  public:
-  SwiGlu(WeightStore& weights, const std::string& prefix);
+  SwiGlu(const SwiGluSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
   void admit(gc::PrefillGemm& gemm, int most_rows) const override;
@@ -70,10 +75,16 @@ class SwiGlu : public Part {
   DeviceLinear out_;
 };
 
-/// A norm before a part.
-struct NormedPart {
-  const float* norm = nullptr;  // [hidden]
-  std::unique_ptr<Part> part;
+/// A norm over the residual stream.
+struct DeviceNorm {
+  const float* weight = nullptr;  // [hidden]
+  NormKind kind{};
+};
+
+/// x += part(norm(x)) + part(norm(x)) + ...
+struct ResidualStep {
+  DeviceNorm norm;
+  std::vector<std::unique_ptr<Part>> parts;
 };
 
 }  // namespace reprise::models::cuda

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
-#include "models/cpu/linear.h"
+#include "models/cuda/layer_factory.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
@@ -29,39 +29,28 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   if (options.compute == gpu::Compute::kF32 || options.kv == gpu::KvType::kF32) {
     throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16: compute and kv_dtype may not be f32");
   }
-  embedding_ = weights_.linear({"embed_tokens"});
-  for (std::size_t i = 0; i < config().layers; ++i) {
-    const std::string prefix = "layers." + std::to_string(i);
-    const auto norm = [&](const char* name) {
-      return weights_.vector(load_vector(checkpoint_, prefix + name));
-    };
-    std::unique_ptr<Part> mixer;
-    if (config().layer_types[i] == LayerType::kLinearAttention) {
-      mixer = std::make_unique<GatedDeltaNet>(weights_, checkpoint_, prefix + ".linear_attn", state_);
-    } else {
-      mixer = std::make_unique<Attention>(weights_, checkpoint_, prefix + ".self_attn", state_);
-    }
-    parts_.push_back({.norm = norm(".input_layernorm.weight"), .part = std::move(mixer)});
-    parts_.push_back({.norm = norm(".post_attention_layernorm.weight"),
-                      .part = std::make_unique<SwiGlu>(weights_, prefix + ".mlp")});
+  embedding_ = weights_.linear({config().embedding});
+  LayerFactory factory(checkpoint_, weights_, state_, ropes_);
+  for (const LayerSpec& layer : config().layers) {
+    for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
   }
-  final_norm_ = weights_.vector(load_vector(checkpoint_, "norm.weight"));
-  inv_freq_ = weights_.vector(config().rope.inv_freq);
-  head_ = config().tie_word_embeddings ? embedding_ : weights_.linear({"lm_head"});
+  final_norm_ = factory.build_norm(config().final_norm);
+  head_ = config().tied() ? embedding_ : weights_.linear({config().head});
   weights_.finish();
-  for (const NormedPart& part : parts_) part.part->admit(gemm_, place.most_rows);
+  for (const ResidualStep& step : steps_) {
+    for (const auto& part : step.parts) part->admit(gemm_, place.most_rows);
+  }
 }
 
 std::size_t CudaModel::workspace(const StepSize& size, int picked_rows) const {
   std::size_t most = 0;
-  for (const NormedPart& part : parts_) most = std::max(most, part.part->workspace(size));
+  for (const ResidualStep& step : steps_) {
+    for (const auto& part : step.parts) most = std::max(most, part->workspace(size));
+  }
   const std::size_t hidden = config().hidden;
-  const auto rows = static_cast<std::size_t>(size.rows);
   const auto picked = static_cast<std::size_t>(picked_rows);
-  const std::size_t pairs = config().rope.inv_freq.size();
   return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
-         Workspace::rounded(size.padded() * hidden * sizeof(gc::Bf16)) +
-         2 * Workspace::rounded(rows * pairs * sizeof(float)) +
+         Workspace::rounded(size.padded() * hidden * sizeof(gc::Bf16)) + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float));
 }
@@ -75,19 +64,17 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .workspace = workspace_,
                       .stream = stream,
                       .size = made.size,
-                      .rope_cos = buffers.cosine,
-                      .rope_sin = buffers.sine};
-  gc::rope_table(made.batch, inv_freq_, static_cast<int>(config().rope.inv_freq.size()),
-                 static_cast<float>(config().rope.attention_factor), buffers.cosine, buffers.sine, stream);
+                      .ropes = buffers.ropes};
+  ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
-  for (const NormedPart& part : parts_) {
-    gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, part.norm, config().norm_offset,
-                 config().rms_eps, buffers.normed, stream);
-    part.part->apply(step, buffers.normed, buffers.x);
+  for (const ResidualStep& one : steps_) {
+    gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
+                 one.norm.kind.eps, buffers.normed, stream);
+    for (const auto& part : one.parts) part->apply(step, buffers.normed, buffers.x);
   }
   if (made.picked_rows == 0) return;
-  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_, config().norm_offset,
-               config().rms_eps, buffers.chosen, stream);
+  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.weight, final_norm_.kind.offset,
+               final_norm_.kind.eps, buffers.chosen, stream);
   // In both phases: a row's logits do not depend on how many there are.
   gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
                   stream);
@@ -107,13 +94,11 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   workspace_.reset();
   workspace_.reserve(workspace(made.size, made.picked_rows));
   const std::size_t elements = made.size.padded() * config().hidden;
-  const std::size_t angles = static_cast<std::size_t>(made.size.rows) * config().rope.inv_freq.size();
   const auto picked = static_cast<std::size_t>(made.picked_rows);
   const Buffers buffers{
       .x = workspace_.take<float>(elements),
       .normed = workspace_.take<gc::Bf16>(elements),
-      .cosine = workspace_.take<float>(angles),
-      .sine = workspace_.take<float>(angles),
+      .ropes = ropes_.take(workspace_, made.size.rows),
       .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
       .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows))};
   stopwatch_.start(stream_.handle());

@@ -21,6 +21,7 @@
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
 #include "models/cuda/layers.h"
+#include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
 
@@ -41,8 +42,13 @@ class CudaModel : public Model {
   CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena, const Place& place);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
-  std::uint32_t grid() const override { return gc::kGrid; }
-  bool decode_is_prefill() const override { return false; }
+  ModelRules rules() const override {
+    return {.grid = gc::kGrid,
+            .phases_mix = false,
+            .decode_is_canonical = false,
+            .replays_decoding = false,
+            .computes_aside = true};
+  }
   void decode(DecodePass& pass) override;
   /// Vocabularies beyond the kernel's bound are drawn from on the host.
   bool draws() const override;
@@ -60,8 +66,7 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;          // [padded rows, hidden]: the residual stream
     gc::Bf16* normed;  // [padded rows, hidden]
-    float* cosine;     // [rows, rope pairs]
-    float* sine;
+    std::vector<RopeTable> ropes;
     gc::Bf16* chosen;  // [picked rows, hidden]
     float* logits;     // [picked rows] rows of head_.weight.rows
   };
@@ -84,9 +89,9 @@ class CudaModel : public Model {
   std::uint64_t recorded_at_ = 0;
   DeviceLinear embedding_;
   DeviceLinear head_;
-  const float* final_norm_ = nullptr;
-  const float* inv_freq_ = nullptr;
-  std::vector<NormedPart> parts_;
+  DeviceNorm final_norm_;
+  RopeTables ropes_;
+  std::vector<ResidualStep> steps_;        // of all layers
   std::array<gc::PinnedBytes, 2> logits_;  // on the host, by phase
 };
 

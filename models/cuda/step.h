@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/weights.h"
+#include "models/layers/rope.h"
 #include "models/model.h"
 
 namespace reprise::models::cuda {
@@ -62,8 +64,7 @@ struct CudaStep {
   Workspace& workspace;
   gc::StreamHandle stream;
   StepSize size;
-  const float* rope_cos = nullptr;  // [rows, rope pairs]
-  const float* rope_sin = nullptr;
+  std::span<const RopeTable> ropes{};  // one for each rope of the model
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;

@@ -3,9 +3,9 @@
 
 namespace reprise::models::cuda {
 
-SwiGlu::SwiGlu(WeightStore& weights, const std::string& prefix)
-    : in_(weights.linear({prefix + ".gate_proj", prefix + ".up_proj"})),
-      out_(weights.linear({prefix + ".down_proj"})) {}
+SwiGlu::SwiGlu(const SwiGluSpec& spec, WeightStore& weights)
+    : in_(weights.linear({spec.name + ".gate_proj", spec.name + ".up_proj"})),
+      out_(weights.linear({spec.name + ".down_proj"})) {}
 
 std::size_t SwiGlu::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <tuple>
 
 namespace reprise::models {
 namespace {
@@ -111,6 +112,14 @@ std::string scaling_error(const RopeConfig& rope) {
 }
 
 }  // namespace
+
+bool RopeConfig::operator==(const RopeConfig& other) const {
+  const auto result = [](const RopeConfig& rope) {
+    return std::tie(rope.dimension, rope.mrope_section, rope.mrope_interleaved, rope.inv_freq,
+                    rope.attention_factor);
+  };
+  return result(*this) == result(other);
+}
 
 void finish_rope(RopeConfig& rope, std::size_t head_dim,
                  const std::function<void(RopeField, const std::string& reason)>& fail) {

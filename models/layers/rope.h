@@ -42,6 +42,15 @@ struct RopeConfig {
 
   std::vector<float> inv_freq;  // [dimension / 2] radians per position
   float attention_factor = 1;
+
+  /// Whether they turn alike, however their frequencies were made.
+  bool operator==(const RopeConfig& other) const;
+};
+
+/// The angles of the rows of a step, in the memory of the device that computes it.
+struct RopeTable {
+  float* cosine;  // [rows, dimension / 2]
+  float* sine;    // [rows, dimension / 2]
 };
 
 enum class RopeField : std::uint8_t { kTheta, kDimension, kSection, kScaling };

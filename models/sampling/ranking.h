@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "models/sampling/sampling_params.h"
+#include "base/sampling.h"
 
 namespace reprise::models {
 

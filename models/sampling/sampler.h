@@ -34,8 +34,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/sampling.h"
 #include "models/sampling/ranking.h"
-#include "models/sampling/sampling_params.h"
 
 namespace reprise::models {
 

@@ -311,7 +311,7 @@ std::shared_ptr<const Program> parse_template(std::string_view source) {
                                                     " bytes; the limit is " +
                                                     std::to_string(kMaxSourceBytes));
   }
-  if (!is_valid_utf8(source)) throw Failure(TemplateError::Kind::kSyntax, "the template is not valid UTF-8");
+  if (!is_utf8(source)) throw Failure(TemplateError::Kind::kSyntax, "the template is not valid UTF-8");
   return Parser(tokenize(source)).run();
 }
 

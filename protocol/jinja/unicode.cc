@@ -36,56 +36,16 @@ std::string_view long_upper(char32_t c) {
 
 }  // namespace
 
-char32_t next_code_point(std::string_view text, std::size_t& at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) & 0x3Fu : 0u;
-  };
-  const char32_t lead = static_cast<unsigned char>(text[at]);
-  char32_t c = lead;
-  if (lead >= 0xF0) {
-    c = (lead & 7) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3);
-  } else if (lead >= 0xE0) {
-    c = (lead & 15) << 12 | byte(1) << 6 | byte(2);
-  } else if (lead >= 0x80) {
-    c = (lead & 31) << 6 | byte(1);
-  }
-  at += character_bytes(text[at]);
-  if (at > text.size()) at = text.size();
-  return c;
-}
-
 std::size_t count_code_points(std::string_view text) {
   std::size_t count = 0;
   for (const char c : text) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   return count;
 }
 
-bool is_valid_utf8(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    utf8proc_int32_t c = 0;
-    const auto taken = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
-                                        static_cast<utf8proc_ssize_t>(text.size() - at), &c);
-    if (taken <= 0) return false;
-    at += static_cast<std::size_t>(taken);
-  }
-  return true;
-}
-
 std::size_t byte_offset(std::string_view text, std::size_t code_point) {
   std::size_t at = 0;
   while (code_point-- > 0 && at < text.size()) at += character_bytes(text[at]);
   return at < text.size() ? at : text.size();
-}
-
-void append_utf8(std::string& out, char32_t c) {
-  utf8proc_uint8_t bytes[4];
-  const auto count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), bytes);
-  out.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(count));
 }
 
 std::u32string to_code_points(std::string_view text) {

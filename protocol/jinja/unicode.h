@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace reprise::protocol::jinja {
 
 /// Bytes of the character that begins with this byte.
@@ -17,16 +19,16 @@ inline std::size_t character_bytes(char lead) {
 }
 
 /// The code point at text[at]; moves `at` behind it.
-char32_t next_code_point(std::string_view text, std::size_t& at);
+inline char32_t next_code_point(std::string_view text, std::size_t& at) {
+  const Utf8Char character = read_utf8(text, at);
+  at += character.length;
+  return character.code_point;
+}
 
 std::size_t count_code_points(std::string_view text);
-bool is_valid_utf8(std::string_view text);
 
 /// The byte where the n-th code point begins; text.size() past the end.
 std::size_t byte_offset(std::string_view text, std::size_t code_point);
-
-/// Needs a scalar value: no surrogate, at most U+10FFFF.
-void append_utf8(std::string& out, char32_t code_point);
 
 std::u32string to_code_points(std::string_view text);
 std::string to_utf8(std::u32string_view code_points);

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "base/json_text.h"
+#include "base/utf8.h"
+#include "protocol/api/lossy_text.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr double kLeastLogprob = -9999.0;  // for a token that cannot be: JSON has no -inf
@@ -15,23 +17,6 @@ void append_ms(std::string& out, double value) {
 
 void append_logprob(std::string& out, double value) {
   append_json_double(out, std::isfinite(value) ? value : kLeastLogprob, false);
-}
-
-/// Bytes of the character at the front of `bytes`; 0 where that is no UTF-8.
-std::size_t character_length(std::string_view bytes) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || bytes.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
-  if (lead == 0xED && byte(1) > 0x9F) return 0;  // surrogate
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;  // overlong
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;  // past the last code point
-  return length;
 }
 
 /// Completions name a token by its text alone, so one that is not text is spelled out.
@@ -79,33 +64,9 @@ void append_list(std::string& out, const Items& items, Append append) {
 
 }  // namespace
 
-bool is_utf8(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const std::size_t length = character_length(bytes);
-    if (length == 0) return false;
-    bytes.remove_prefix(length);
-  }
-  return true;
-}
-
-std::string as_utf8(std::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    const std::size_t length = character_length(bytes);
-    if (length == 0) {
-      text += "\xEF\xBF\xBD";
-      bytes.remove_prefix(1);
-    } else {
-      text += bytes.substr(0, length);
-      bytes.remove_prefix(length);
-    }
-  }
-  return text;
-}
-
-void append_lossy_string(std::string& out, std::string_view bytes) {
-  if (is_utf8(bytes)) return append_json_string(out, bytes);
-  append_json_string(out, as_utf8(bytes));
+ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admitted, std::int64_t now) {
+  return {
+      .id = (kind == TextKind::kChat ? "chatcmpl-" : "cmpl-") + id, .created = now, .model = admitted.model};
 }
 
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {
@@ -212,4 +173,4 @@ void append_prompt_ids(std::string& out, const SharedTokens& prompt) {
   append_list(out, *prompt, [&](TokenId id) { append_integer(out, id); });
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

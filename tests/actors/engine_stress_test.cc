@@ -195,11 +195,11 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
     wish.cache_prompt = cached;
     return harness.ask(std::move(wish));
   };
-  const std::uint64_t before = harness.engine().worker_figures().prefill_tokens.load();
+  const std::uint64_t before = harness.engine().device_figures(GetParam()).prefill_tokens.load();
   const Reply cold = ask(false);
   ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
   ASSERT_EQ(cold.choices.size(), 4U);
-  EXPECT_EQ(harness.engine().worker_figures().prefill_tokens.load() - before, prompt.size());
+  EXPECT_EQ(harness.engine().device_figures(GetParam()).prefill_tokens.load() - before, prompt.size());
   EXPECT_NE(cold.choices[0].tokens, cold.choices[1].tokens);
   const Reply first_time = ask(true);
   const Reply second_time = ask(true);

@@ -58,7 +58,7 @@ TEST_P(EngineTest, EndsInTheMiddleOfAStep) {
     auto harness =
         std::make_unique<EngineHarness>(EngineHarness::defaults(GetParam().device, GetParam().model));
     auto events = harness->engine().generate(EngineHarness::request(random_tokens(2048, i), 1'000'000));
-    const WorkerFigures& figures = harness->engine().worker_figures();
+    const WorkerFigures& figures = harness->engine().device_figures(GetParam().device);
     ASSERT_TRUE(harness->eventually([&] { return figures.step_began_ns.load() != 0; }));
     harness.reset();
     const Reply reply = read_all(std::move(events));

@@ -1,10 +1,9 @@
 // config.json and generation_config.json: a configuration that was read describes a model that can be built.
 #include <cmath>
+#include <set>
 
 #include "base/check.h"
 #include "models/arch/config.h"
-#include "models/arch/config_finish.h"
-#include "models/arch/tensor_table.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "tests/fuzz/targets.h"
@@ -16,11 +15,15 @@ namespace {
 using models::JsonPlace;
 using models::ModelConfig;
 
-void check_attention(const models::AttentionConfig& attention) {
+void check_attention(const models::AttentionSpec& attention) {
   REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0, "attention");
-  REPRISE_CHECK(attention.heads == attention.kv_heads * attention.group, "group");
-  REPRISE_CHECK(attention.q_size == attention.heads * attention.head_dim, "q_size");
-  REPRISE_CHECK(attention.kv_size == attention.kv_heads * attention.head_dim, "kv_size");
+  REPRISE_CHECK(attention.heads == attention.kv_heads * attention.group(), "group");
+  REPRISE_CHECK(attention.rope != nullptr, "rope");
+}
+
+void check_delta_net(const models::DeltaNetSpec& net) {
+  REPRISE_CHECK(net.value_heads == net.key_heads * net.group() && net.group() > 0, "linear group");
+  REPRISE_CHECK(net.conv_kernel > 0, "conv_kernel");
 }
 
 void check_rope(const models::RopeConfig& rope, std::size_t head_dim) {
@@ -30,34 +33,44 @@ void check_rope(const models::RopeConfig& rope, std::size_t head_dim) {
   REPRISE_CHECK(std::isfinite(rope.attention_factor), "attention_factor");
 }
 
+void check_norm(const models::NormSpec& norm) {
+  REPRISE_CHECK(norm.size > 0 && std::isfinite(norm.kind.eps) && norm.kind.eps >= 0, "norm");
+}
+
 void check_config(const ModelConfig& config) {
-  REPRISE_CHECK(config.hidden > 0 && config.vocab > 0 && config.intermediate > 0, "sizes");
+  REPRISE_CHECK(config.hidden > 0 && config.vocab > 0, "sizes");
   REPRISE_CHECK(config.context_length > 0, "context_length");
-  REPRISE_CHECK(config.layers > 0 && config.layers == config.layer_types.size(), "layers");
-  REPRISE_CHECK(config.attention_layers + config.linear_layers == config.layers, "layers of each type");
-  REPRISE_CHECK(std::isfinite(config.rms_eps) && config.rms_eps >= 0, "rms_eps");
-  check_attention(config.attention);
-  check_rope(config.rope, config.attention.head_dim);
-  if (config.linear_layers > 0) {
-    REPRISE_CHECK(config.linear.value_heads == config.linear.key_heads * config.linear.group, "linear group");
-    REPRISE_CHECK(config.linear.conv_kernel > 0, "conv_kernel");
+  REPRISE_CHECK(!config.layers.empty(), "layers");
+  check_norm(config.final_norm);
+  for (const models::LayerSpec& layer : config.layers) {
+    REPRISE_CHECK(!layer.steps.empty(), "a layer without steps");
+    for (const models::ResidualSpec& step : layer.steps) {
+      REPRISE_CHECK(!step.parts.empty(), "a step without parts");
+      if (step.norm) check_norm(*step.norm);
+    }
+  }
+  std::set<const models::RopeConfig*> ropes;
+  for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
+    check_attention(*attention);
+    if (ropes.insert(attention->rope.get()).second) check_rope(*attention->rope, attention->head_dim);
+  }
+  for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) check_delta_net(*net);
+  for (const auto* mlp : models::parts_of<models::SwiGluSpec>(config.layers)) {
+    REPRISE_CHECK(mlp->intermediate > 0, "feed-forward size");
   }
   for (const std::int32_t id : config.tokens.eos) {
     REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < config.vocab, "eos");
   }
-  // The list of tensors is as long as the model is deep; a few layers show as much.
-  if (config.layers <= 64) {
-    for (const models::TensorSpec& tensor : models::text_tensors(config)) {
-      for (const auto size : tensor.shape) REPRISE_CHECK(size > 0, "a tensor without a size");
-    }
+  for (const models::TensorSpec& tensor : config.tensors) {
+    for (const auto size : tensor.shape) REPRISE_CHECK(size > 0, "a tensor without a size");
   }
 }
 
 void read_config(std::string_view config, const std::string_view* generation) {
   try {
-    const Json json = Json::parse(config, "config.json");
+    const JsonPlace json = JsonPlace::parse(config, "config.json");
     if (generation == nullptr) return check_config(ModelConfig::from_hf(json));
-    const Json other = Json::parse(*generation, "generation_config.json");
+    const JsonPlace other = JsonPlace::parse(*generation, "generation_config.json");
     check_config(ModelConfig::from_hf(json, &other));
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");

@@ -1,4 +1,4 @@
-// The two JSON readers: that of requests and that of checkpoints.
+// JSON as requests send it and as checkpoints hold it: one reader, which takes more where it reads as Python does.
 #include <cmath>
 #include <string>
 

@@ -55,7 +55,7 @@ void check_encoding(const Tokenizer& tokenizer, std::string_view text) {
 void fuzz_tokenizer(std::string_view input) {
   const auto [file, text] = file_and_text(input);
   try {
-    const Tokenizer tokenizer(spec_of_json(Json::parse(file, "tokenizer.json")));
+    const Tokenizer tokenizer(spec_of_json(JsonPlace::parse(file, "tokenizer.json")));
     check_encoding(tokenizer, text);
     for (std::size_t id = 0; id < tokenizer.vocab_size() && id < 64; ++id) {
       const std::string_view token = tokenizer.token_text(static_cast<TokenId>(id));

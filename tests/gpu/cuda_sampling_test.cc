@@ -23,7 +23,6 @@ namespace reprise::gpu::cuda {
 namespace {
 
 using models::Sampler;
-using models::SamplingParams;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -303,7 +302,7 @@ TEST_F(CudaSamplingTest, AdjustsBeforeItChooses) {
       logits[kBest] = 20;
       std::vector<LogitAdjustment> list = {{.token = 1}};  // another row's
       params.logit_bias = {{kBest, -kInfinity}, {5, 3.5F}, {5, 1.25F}, {7, -100}};
-      for (const models::LogitBias& bias : params.logit_bias) {
+      for (const LogitBias& bias : params.logit_bias) {
         list.push_back({.token = bias.token, .bias = bias.bias});
       }
       Sampler sampler(params, kVocab);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "models/checkpoint.h"
+#include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/tensor_values.h"
 #include "tests/models/oracle_folder.h"
@@ -32,7 +33,7 @@ void expect_same_tensors(const Checkpoint& hf, const Checkpoint& gguf) {
     if (std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0) continue;
     // The converter adds 1 to zero-centred norms, which costs a tiny weight its low bits. The sum is the
     // same.
-    const bool zero_centred = hf.config().norm_offset == 1 && name.ends_with("norm.weight");
+    const bool zero_centred = hf.config().final_norm.kind.offset == 1 && name.ends_with("norm.weight");
     ASSERT_TRUE(zero_centred) << name << " differs";
     for (std::size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(1.0f + x[i], 1.0f + y[i]) << name << " " << i;
@@ -49,12 +50,11 @@ void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.architecture, b.architecture);
   EXPECT_EQ(a.vocab, b.vocab);
   EXPECT_EQ(a.context_length, b.context_length);
-  EXPECT_EQ(a.rms_eps, b.rms_eps);
-  EXPECT_EQ(a.layer_types, b.layer_types);
-  EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
-  EXPECT_EQ(a.rope.inv_freq, b.rope.inv_freq);
-  EXPECT_EQ(a.rope.mrope_section, b.rope.mrope_section);
-  EXPECT_EQ(a.linear.value_head_dim, b.linear.value_head_dim);
+  EXPECT_EQ(a.final_norm, b.final_norm);
+  EXPECT_EQ(a.layers, b.layers);
+  EXPECT_EQ(a.head, b.head);
+  EXPECT_EQ(rope_of(a).inv_freq, rope_of(b).inv_freq);
+  EXPECT_EQ(rope_of(a).mrope_section, rope_of(b).mrope_section);
 }
 
 class CheckpointOracle : public testing::TestWithParam<std::string> {};
@@ -86,7 +86,7 @@ TEST(CheckpointReference, BlockTypesOpenAndAreRefusedByName) {
   SKIP_WITHOUT(folder);
   for (const char* type : {"q8_0", "q4_0", "q4_k_m", "q5_k_m", "q6_k"}) {
     const Checkpoint checkpoint = Checkpoint::open(folder / ("hybrid-" + std::string(type) + ".gguf"));
-    EXPECT_EQ(checkpoint.config().linear_layers, 3u);
+    EXPECT_EQ(delta_nets(checkpoint.config()), 3u);
     EXPECT_NO_THROW(checkpoint.tensor("layers.0.linear_attn.A_log"));
     EXPECT_LOAD_ERROR(checkpoint.tensor("layers.0.mlp.up_proj.weight"), "cannot be computed with");
   }
@@ -111,8 +111,8 @@ TEST(CheckpointReference, ReadsATrainedLlama) {
   SKIP_WITHOUT(file);
   const Checkpoint checkpoint = Checkpoint::open(file);
   checkpoint.validate();
-  EXPECT_EQ(checkpoint.config().layers, 5u);
-  EXPECT_EQ(checkpoint.config().attention.group, 2u);
+  EXPECT_EQ(checkpoint.config().layers.size(), 5u);
+  EXPECT_EQ(attention_of(checkpoint.config()).group(), 2u);
   EXPECT_EQ(checkpoint.tensor("layers.4.self_attn.k_proj.weight").shape, (Shape{32, 64}));
 }
 

@@ -73,7 +73,7 @@ TEST_F(CheckpointTest, ReadsHuggingFaceFolders) {
       EXPECT_EQ(checkpoint.gguf(), nullptr);
       EXPECT_EQ(checkpoint.tensor("norm.weight").owned, nullptr);
       if (options.tied) {
-        EXPECT_EQ(values(checkpoint.tensor("lm_head.weight")),
+        EXPECT_EQ(values(checkpoint.tensor(checkpoint.config().head + ".weight")),
                   model.tensors.at("embed_tokens.weight").values);
       }
     }

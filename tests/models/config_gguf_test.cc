@@ -1,6 +1,7 @@
 #include "models/arch/config.h"
 #include "models/files/gguf.h"
 #include "models/files/json_place.h"
+#include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
 
@@ -59,21 +60,16 @@ TEST_F(ConfigGguf, AgreesWithHuggingFace) {
     const ModelConfig b = read(model.gguf());
     EXPECT_EQ(a.architecture, b.architecture);
     EXPECT_EQ(a.hidden, b.hidden);
-    EXPECT_EQ(a.layers, b.layers);
     EXPECT_EQ(a.vocab, b.vocab);
-    EXPECT_EQ(a.intermediate, b.intermediate);
     EXPECT_EQ(a.context_length, b.context_length);
-    EXPECT_EQ(a.rms_eps, b.rms_eps);
-    EXPECT_EQ(a.norm_offset, b.norm_offset);
-    EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
-    EXPECT_EQ(a.attention.bias, b.attention.bias);
-    EXPECT_EQ(a.attention.qk_norm, b.attention.qk_norm);
-    EXPECT_EQ(a.attention.q_proj_rows, b.attention.q_proj_rows);
-    EXPECT_EQ(a.layer_types, b.layer_types);
-    EXPECT_EQ(a.rope.inv_freq, b.rope.inv_freq);
-    EXPECT_EQ(a.rope.mrope_section, b.rope.mrope_section);
-    EXPECT_EQ(a.linear.conv_channels, b.linear.conv_channels);
-    EXPECT_EQ(a.linear.conv_state_size, b.linear.conv_state_size);
+    EXPECT_EQ(a.final_norm, b.final_norm);
+    EXPECT_EQ(a.head, b.head);
+    EXPECT_EQ(attention_of(a).bias, attention_of(b).bias);
+    EXPECT_EQ(attention_of(a).head_norm, attention_of(b).head_norm);
+    EXPECT_EQ(attention_of(a).q_proj_rows(), attention_of(b).q_proj_rows());
+    EXPECT_EQ(a.layers, b.layers);
+    EXPECT_EQ(rope_of(a).inv_freq, rope_of(b).inv_freq);
+    EXPECT_EQ(rope_of(a).mrope_section, rope_of(b).mrope_section);
   }
 }
 
@@ -82,12 +78,12 @@ TEST_F(ConfigGguf, FillsInWhatIsNotSaid) {
   w.i32s("qwen35.rope.dimension_sections", {1, 0, 0, 0});
   const ModelConfig c = read(w);
   EXPECT_EQ(c.vocab, 5u);
-  EXPECT_EQ(c.attention.kv_heads, 4u);
-  EXPECT_EQ(c.attention.head_dim, 2u);
-  EXPECT_EQ(c.rope.dimension, 2u);
-  EXPECT_EQ(c.linear.value_head_dim, 3u);
-  EXPECT_EQ(c.linear_layers, 3u);
-  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_EQ(attention_of(c).kv_heads, 4u);
+  EXPECT_EQ(attention_of(c).head_dim, 2u);
+  EXPECT_EQ(rope_of(c).dimension, 2u);
+  EXPECT_EQ(delta_net_of(c).value_head_dim, 3u);
+  EXPECT_EQ(delta_nets(c), 3u);
+  EXPECT_TRUE(c.tied());
   EXPECT_TRUE(c.tokens.eos.empty());
 }
 
@@ -97,10 +93,10 @@ TEST_F(ConfigGguf, ReadsOtherSpellings) {
   w.i32s("qwen35.rope.mrope_section", {1, 1, 0});
   w.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 2});
   const ModelConfig c = read(w);
-  EXPECT_EQ(c.rope.mrope_section, (std::vector<std::size_t>{1, 1, 0}));
-  EXPECT_EQ(c.attention.kv_heads, 2u);
-  EXPECT_EQ(c.layer_types[1], LayerType::kFullAttention);
-  EXPECT_EQ(c.linear_layers, 2u);
+  EXPECT_EQ(rope_of(c).mrope_section, (std::vector<std::size_t>{1, 1, 0}));
+  EXPECT_EQ(attention_of(c).kv_heads, 2u);
+  EXPECT_TRUE(attends(c.layers[1]));
+  EXPECT_EQ(delta_nets(c), 2u);
 
   GgufWriter differing = base({"attention.head_count_kv"});
   differing.i32s("qwen35.attention.head_count_kv", {0, 2, 0, 4});
@@ -115,7 +111,7 @@ TEST_F(ConfigGguf, LeavesOutPredictionLayers) {
   GgufWriter w = base();
   w.i32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
   w.u32("qwen35.nextn_predict_layers", 1);
-  EXPECT_EQ(read(w).layers, 3u);
+  EXPECT_EQ(read(w).layers.size(), 3u);
   GgufWriter all = base();
   all.u32("qwen35.nextn_predict_layers", 4);
   EXPECT_LOAD_ERROR(read(all), "nextn_predict_layers: leaves no layers");
@@ -143,8 +139,8 @@ TEST_F(ConfigGguf, ReadsRopeFactors) {
   w.tensor("rope_freqs.weight", 0, {4}, test::raw_f32({1, 1, 2, 8}));
   const ModelConfig c = read(w);
   const ModelConfig plain = read(model.gguf());
-  EXPECT_EQ(c.rope.inv_freq[1], plain.rope.inv_freq[1]);
-  EXPECT_EQ(c.rope.inv_freq[3], plain.rope.inv_freq[3] / 8);
+  EXPECT_EQ(rope_of(c).inv_freq[1], rope_of(plain).inv_freq[1]);
+  EXPECT_EQ(rope_of(c).inv_freq[3], rope_of(plain).inv_freq[3] / 8);
   GgufWriter wrong = model.gguf();
   wrong.tensor("rope_freqs.weight", 0, {3}, test::raw_f32({1, 1, 2}));
   EXPECT_LOAD_ERROR(read(wrong), "3 rope factors for 4 frequencies");
@@ -158,15 +154,15 @@ TEST_F(ConfigGguf, ReadsRopeScaling) {
   GgufWriter linear = model.gguf();
   linear.text("llama.rope.scaling.type", "linear");
   linear.f32("llama.rope.scaling.factor", 4);
-  EXPECT_EQ(read(linear).rope.inv_freq[0], 0.25f);
+  EXPECT_EQ(rope_of(read(linear)).inv_freq[0], 0.25f);
   GgufWriter yarn = model.gguf();
   yarn.text("llama.rope.scaling.type", "yarn");
   yarn.f32("llama.rope.scaling.factor", 4);
   yarn.u32("llama.rope.scaling.original_context_length", 32768);
   const ModelConfig same = from_hf(model.config_json(
       R"("rope_scaling":{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768},)"));
-  EXPECT_EQ(read(yarn).rope.inv_freq, same.rope.inv_freq);
-  EXPECT_EQ(read(yarn).rope.attention_factor, same.rope.attention_factor);
+  EXPECT_EQ(rope_of(read(yarn)).inv_freq, rope_of(same).inv_freq);
+  EXPECT_EQ(rope_of(read(yarn)).attention_factor, rope_of(same).attention_factor);
   GgufWriter other = model.gguf();
   other.text("llama.rope.scaling.type", "longrope");
   EXPECT_LOAD_ERROR(read(other), "llama.rope.scaling.type: longrope is not known");

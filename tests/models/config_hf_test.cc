@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/files/json_place.h"
+#include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
 
@@ -30,33 +31,33 @@ std::string llama() {
 
 TEST(ConfigHf, DerivesSizes) {
   const ModelConfig c = from_hf(qwen35());
-  EXPECT_EQ(c.architecture, Architecture::kQwen35);
+  EXPECT_EQ(c.architecture, "qwen3_5_text");
   EXPECT_EQ(c.hidden, 8u);
-  EXPECT_EQ(c.attention.group, 2u);
-  EXPECT_EQ(c.attention.q_size, 32u);
-  EXPECT_EQ(c.attention.q_proj_rows, 64u);
-  EXPECT_EQ(c.attention.kv_size, 16u);
-  EXPECT_TRUE(c.attention.qk_norm);
-  EXPECT_EQ(c.linear.group, 2u);
-  EXPECT_EQ(c.linear.conv_channels, 16u);
-  EXPECT_EQ(c.linear.state_size, 16u);
-  EXPECT_EQ(c.linear.conv_state_size, 32u);
-  EXPECT_EQ(c.linear_layers, 3u);
-  EXPECT_EQ(c.attention_layers, 1u);
-  EXPECT_EQ(c.layer_types[3], LayerType::kFullAttention);
-  EXPECT_EQ(c.rope.dimension, 4u);
-  ASSERT_EQ(c.rope.inv_freq.size(), 2u);
-  EXPECT_EQ(c.rope.inv_freq[0], 1.0f);
-  EXPECT_FLOAT_EQ(c.rope.inv_freq[1], static_cast<float>(1 / std::sqrt(1e7)));
-  EXPECT_EQ(c.rope.mrope_section, (std::vector<std::size_t>{1, 1, 0}));
-  EXPECT_EQ(c.norm_offset, 1.0f);
+  EXPECT_EQ(attention_of(c).group(), 2u);
+  EXPECT_EQ(attention_of(c).q_size(), 32u);
+  EXPECT_EQ(attention_of(c).q_proj_rows(), 64u);
+  EXPECT_EQ(attention_of(c).kv_size(), 16u);
+  EXPECT_TRUE(attention_of(c).head_norm);
+  EXPECT_EQ(delta_net_of(c).group(), 2u);
+  EXPECT_EQ(delta_net_of(c).conv_channels(), 16u);
+  EXPECT_EQ(delta_net_of(c).state_size(), 16u);
+  EXPECT_EQ(delta_net_of(c).conv_state_size(), 32u);
+  EXPECT_EQ(delta_nets(c), 3u);
+  EXPECT_EQ(attentions(c), 1u);
+  EXPECT_TRUE(attends(c.layers[3]));
+  EXPECT_EQ(rope_of(c).dimension, 4u);
+  ASSERT_EQ(rope_of(c).inv_freq.size(), 2u);
+  EXPECT_EQ(rope_of(c).inv_freq[0], 1.0f);
+  EXPECT_FLOAT_EQ(rope_of(c).inv_freq[1], static_cast<float>(1 / std::sqrt(1e7)));
+  EXPECT_EQ(rope_of(c).mrope_section, (std::vector<std::size_t>{1, 1, 0}));
+  EXPECT_EQ(c.final_norm.kind.offset, 1.0f);
   EXPECT_EQ(c.tokens.eos, (std::vector<std::int32_t>{2, 3}));
 }
 
 TEST(ConfigHf, FindsTheTextPartOfAMultimodalModel) {
   const ModelConfig c = from_hf(TinyModel({.type = "qwen3_5", .tied = true}).config_json());
-  EXPECT_EQ(c.architecture, Architecture::kQwen35);
-  EXPECT_TRUE(c.tie_word_embeddings);
+  EXPECT_EQ(c.architecture, "qwen3_5_text");
+  EXPECT_TRUE(c.tied());
   EXPECT_EQ(c.tokens.eos, (std::vector<std::int32_t>{2}));
   EXPECT_LOAD_ERROR(from_hf(R"({"model_type": "qwen3_5"})"), "text_config: is missing");
   EXPECT_LOAD_ERROR(from_hf(replaced(TinyModel({.type = "qwen3_5"}).config_json(), "\"hidden_size\":8",
@@ -68,22 +69,22 @@ TEST(ConfigHf, LaysOutLayersByInterval) {
   std::string text = qwen35();
   const std::size_t at = text.find("\"layer_types\"");
   text.erase(at, text.find("],", at) + 2 - at);
-  EXPECT_EQ(from_hf(text).linear_layers, 3u);
+  EXPECT_EQ(delta_nets(from_hf(text)), 3u);
   const ModelConfig c = from_hf(replaced(text, "{", "{\"full_attention_interval\":2,"));
-  EXPECT_EQ(c.layer_types, (std::vector<LayerType>{LayerType::kLinearAttention, LayerType::kFullAttention,
-                                                   LayerType::kLinearAttention, LayerType::kFullAttention}));
+  const auto kinds = {attends(c.layers[0]), attends(c.layers[1]), attends(c.layers[2]), attends(c.layers[3])};
+  EXPECT_EQ(std::vector<bool>(kinds), (std::vector<bool>{false, true, false, true}));
 }
 
 TEST(ConfigHf, ReadsBothSpellingsOfRope) {
-  EXPECT_TRUE(from_hf(replaced(qwen35(), ",\"mrope_section\":[1,1,0]", "")).rope.mrope_section.empty());
-  EXPECT_EQ(from_hf(llama()).rope.theta, 500000);
-  EXPECT_EQ(from_hf(llama()).rope.dimension, 8u);
+  EXPECT_TRUE(rope_of(from_hf(replaced(qwen35(), ",\"mrope_section\":[1,1,0]", ""))).mrope_section.empty());
+  EXPECT_EQ(rope_of(from_hf(llama())).theta, 500000);
+  EXPECT_EQ(rope_of(from_hf(llama())).dimension, 8u);
   const std::string with =
       replaced(llama(), "\"rope_theta\":500000.0",
                "\"rope_parameters\":{\"rope_theta\":7e3,\"rope_type\":\"linear\",\"factor\":4}");
   const ModelConfig c = from_hf(with);
-  EXPECT_EQ(c.rope.theta, 7000);
-  EXPECT_EQ(c.rope.inv_freq[0], 0.25f);
+  EXPECT_EQ(rope_of(c).theta, 7000);
+  EXPECT_EQ(rope_of(c).inv_freq[0], 0.25f);
 }
 
 // A llama with heads of 128 whose rope is `rope`.
@@ -94,9 +95,9 @@ ModelConfig with_rope(const std::string& rope) {
 
 void expect_frequencies(const ModelConfig& config,
                         const std::vector<std::pair<std::size_t, double>>& expected) {
-  ASSERT_EQ(config.rope.inv_freq.size(), 64u);
+  ASSERT_EQ(rope_of(config).inv_freq.size(), 64u);
   for (const auto& [pair, frequency] : expected) {
-    EXPECT_FLOAT_EQ(config.rope.inv_freq[pair], static_cast<float>(frequency)) << pair;
+    EXPECT_FLOAT_EQ(rope_of(config).inv_freq[pair], static_cast<float>(frequency)) << pair;
   }
 }
 
@@ -113,7 +114,7 @@ TEST(ConfigHf, ScalesFrequenciesAsLlama3) {
                          {34, 0.00017850781276799638},
                          {35, 9.556212353964683e-05},
                          {63, 3.068925988914511e-07}});
-  EXPECT_EQ(c.rope.attention_factor, 1.0f);
+  EXPECT_EQ(rope_of(c).attention_factor, 1.0f);
 }
 
 // Qwen3's recommended stretch to four times its context; likewise.
@@ -129,10 +130,10 @@ TEST(ConfigHf, ScalesFrequenciesAsYarn) {
                          {39, 6.490394320837028e-05},
                          {40, 4.445698525097307e-05},
                          {63, 3.102344401879299e-07}});
-  EXPECT_FLOAT_EQ(c.rope.attention_factor, 1.138629436f);
+  EXPECT_FLOAT_EQ(rope_of(c).attention_factor, 1.138629436f);
   expect_frequencies(with_rope(rope + R"(,"truncate":false})"),
                      {{24, 0.0055172704751341225}, {30, 0.0010792377416765538}});
-  EXPECT_EQ(with_rope(rope + R"(,"attention_factor":2.5})").rope.attention_factor, 2.5f);
+  EXPECT_EQ(rope_of(with_rope(rope + R"(,"attention_factor":2.5})")).attention_factor, 2.5f);
   EXPECT_LOAD_ERROR(with_rope(rope + R"(,"beta_fast":0.5})"),
                     "rope_scaling: 0 < beta_slow < beta_fast must hold");
 }
@@ -145,7 +146,7 @@ TEST(ConfigHf, RefusesBadScaling) {
                     "rope_scaling: the factor must lie in 1 to 1e6");
   EXPECT_LOAD_ERROR(with_rope(R"({"type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":4})"),
                     "0 < low_freq_factor < high_freq_factor must hold");
-  EXPECT_EQ(with_rope(R"({"type":"dynamic","factor":2})").rope.inv_freq[0], 1.0f);
+  EXPECT_EQ(rope_of(with_rope(R"({"type":"dynamic","factor":2})")).inv_freq[0], 1.0f);
 }
 
 TEST(ConfigHf, RefusesWhatItDoesNotKnow) {
@@ -210,11 +211,12 @@ TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
   EXPECT_EQ(c.tokens.eos, (std::vector<std::int32_t>{5, 6}));
   EXPECT_EQ(c.tokens.bos, 1);
   EXPECT_FALSE(c.tokens.pad.has_value());
-  EXPECT_EQ(c.sampling.do_sample, true);
   EXPECT_EQ(c.sampling.temperature, 0.6);
   EXPECT_EQ(c.sampling.top_k, 20);
   EXPECT_EQ(c.sampling.top_p, 0.95);
   EXPECT_FALSE(c.sampling.min_p.has_value());
+  const JsonPlace greedy = JsonPlace::parse(R"({"do_sample": false, "temperature": 0.6})", "g.json");
+  EXPECT_EQ(ModelConfig::from_hf(config, &greedy).sampling.temperature, 0);
   const JsonPlace bad = JsonPlace::parse(R"({"temperature": -1})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &bad), "g.json: temperature: is out of range");
   const JsonPlace wrong = JsonPlace::parse(R"({"top_k": "many"})", "g.json");

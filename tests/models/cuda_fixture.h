@@ -97,7 +97,7 @@ class ModelRig {
     std::vector<std::byte> bytes(sizes.slot_bytes);
     if (!bytes.empty()) memory.to_host(bytes.data(), sequence.slot_data(), bytes.size());
     std::vector<std::byte> page(sizes.page_bytes);
-    const std::size_t heads = model_->config().attention.kv_heads;
+    const std::size_t heads = parts_of<AttentionSpec>(model_->config().layers).front()->kv_heads;
     for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
       memory.to_host(page.data(), sequence.page_data(first / gpu::kPageTokens), page.size());
       const std::size_t tokens = std::min(gpu::kPageTokens, sequence.stored() - first);

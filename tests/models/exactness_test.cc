@@ -69,11 +69,13 @@ class Exactness : public testing::TestWithParam<Setting> {
   std::vector<std::byte> state_of(const Sequence& sequence) const {
     const std::byte* slot = sequence.slot_data();
     std::vector<std::byte> bytes(slot, slot + model_->state().sizes().slot_bytes);
-    const std::size_t heads = model_->config().attention.kv_heads;
-    for (const StateLayout::Field& field : model_->state().per_token()) {
-      const std::size_t head_bytes = field.bytes / heads;
+    const auto attention = parts_of<AttentionSpec>(model_->config().layers);
+    const std::vector<StateLayout::Field>& fields = model_->state().per_token();  // K and V of each in turn
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const std::size_t heads = attention[i / 2]->kv_heads;
+      const std::size_t head_bytes = fields[i].bytes / heads;
       for (std::size_t t = 0; t < sequence.stored(); ++t) {
-        const std::byte* page = sequence.page_data(t / gpu::kPageTokens) + field.offset;
+        const std::byte* page = sequence.page_data(t / gpu::kPageTokens) + fields[i].offset;
         for (std::size_t h = 0; h < heads; ++h) {
           const std::byte* from = page + (h * gpu::kPageTokens + t % gpu::kPageTokens) * head_bytes;
           bytes.insert(bytes.end(), from, from + head_bytes);

@@ -15,7 +15,6 @@
 namespace reprise::tools {
 namespace {
 
-constexpr std::uint32_t kGpuGrid = 64;
 constexpr unsigned kSnapshotRepeats = 9;  // they are short
 
 void check(const BenchCacheOptions& options) {
@@ -42,14 +41,12 @@ struct ModelFacts {
 };
 
 ModelFacts look_at(const EngineFlags& flags) {
-  EngineFlags alone = flags;
-  if (alone.device == "cpu-grid") alone.device = "cpu";
-  const std::unique_ptr<models::Device> device = open_device(alone);
+  const std::unique_ptr<models::Device> device = open_device(flags);
   const std::unique_ptr<models::Model> model = device->load(flags.model, compute_options(flags));
   ModelFacts facts;
-  const bool grid = flags.device != "cpu";
-  facts.rules = {
-      .grid = grid ? kGpuGrid : 1, .any_token = model->config().linear_layers == 0, .keeps_turn_ends = !grid};
+  facts.rules = {.grid = model->rules().grid,
+                 .any_token = model->state().attention_only(),
+                 .keeps_turn_ends = model->rules().decode_is_canonical};
   facts.vocab = static_cast<std::uint32_t>(model->config().vocab);
   facts.context = static_cast<std::uint32_t>(model->config().context_length);
   facts.threads = flags.threads != 0 ? flags.threads : std::thread::hardware_concurrency();

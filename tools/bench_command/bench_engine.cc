@@ -66,11 +66,15 @@ struct Cost {
       layer_weights += static_cast<double>(tensor.elements());
       layer_bytes += static_cast<double>(tensor.bytes.size());
     }
-    const models::Tensor head = checkpoint.tensor("lm_head.weight");
+    const models::Tensor head = checkpoint.tensor(config.head + ".weight");
     head_weights = static_cast<double>(head.elements());
     head_bytes = static_cast<double>(head.bytes.size());
-    recurrence = 7.0 * static_cast<double>(config.linear_layers * config.linear.state_size);
-    attention_position = 4.0 * static_cast<double>(config.attention_layers * config.attention.q_size);
+    for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
+      recurrence += 7.0 * static_cast<double>(net->state_size());
+    }
+    for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
+      attention_position += 4.0 * static_cast<double>(attention->q_size());
+    }
   }
 
   /// Of `tokens` tokens of one sequence after `before` others, `logits` rows of logits, in `passes` forward
@@ -125,7 +129,7 @@ class EngineBench {
     const std::size_t sequences = batches().back() + 3;
     return {.pages = pages * sequences, .slots = sequences, .memory = &device_->memory()};
   }
-  bool on_grid() const { return model_->grid() > 1; }
+  bool on_grid() const { return model_->rules().grid > 1; }
   std::span<const std::size_t> batches() const {
     if (on_grid()) return kGridBatches;
     return kBatches;
@@ -218,7 +222,7 @@ class EngineBench {
     constexpr std::size_t kTurn = 64;
     Line line{.name = "second turn, " + std::to_string(kTurn) + " new"};
     Sequence first = open();
-    const std::size_t kept = options_.prompt / model_->grid() * model_->grid();
+    const std::size_t kept = options_.prompt / model_->rules().grid * model_->rules().grid;
     prefill(first, std::span(prompt_).first(kept), slices().back());
     const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
     const std::vector<TokenId> turn(kTurn, 1);

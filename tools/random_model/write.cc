@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "models/arch/config.h"
-#include "models/arch/tensor_table.h"
 #include "models/files/json_place.h"
 
 namespace reprise::tools {
@@ -74,11 +73,11 @@ Draw draw_for(const TensorSpec& spec, const ModelConfig& config) {
   }
   if (ends(".bias")) return normal_around(0.0F, 0.01F);
   if (ends("linear_attn.norm.weight")) return normal_around(1.0F, 0.05F);
-  if (ends("norm.weight")) return normal_around(1.0F - config.norm_offset, 0.05F);
+  if (ends("norm.weight")) return normal_around(1.0F - config.final_norm.kind.offset, 0.05F);
   if (ends("embed_tokens.weight") || ends("lm_head.weight")) return normal_around(0.0F, 0.02F);
   float scale = 1.0F / std::sqrt(static_cast<float>(spec.shape.back()));
   if (ends("o_proj.weight") || ends("out_proj.weight") || ends("down_proj.weight")) {
-    scale /= std::sqrt(2.0F * static_cast<float>(config.layers));  // they add to the residual stream
+    scale /= std::sqrt(2.0F * static_cast<float>(config.layers.size()));  // they add to the residual stream
   }
   return normal_around(0.0F, scale);
 }
@@ -169,7 +168,7 @@ std::uint64_t write_random_model(const RandomShape& shape, std::uint64_t seed,
                                  const std::filesystem::path& folder) {
   const std::string text = config_json(shape);
   const ModelConfig config = ModelConfig::from_hf(models::JsonPlace::parse(text, "config.json"));
-  const std::vector<TensorSpec> specs = models::text_tensors(config);
+  const std::vector<TensorSpec>& specs = config.tensors;
   std::filesystem::create_directories(folder);
 
   NewFile weights(folder / "model.safetensors");

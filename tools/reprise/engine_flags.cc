@@ -12,8 +12,7 @@ models::ComputeOptions compute_options(const EngineFlags& flags) {
   }
 }
 
-void check_engine_device(const std::string& device) {
-  if (device == "cpu-grid") return;
+void check_device(const std::string& device) {
   try {
     static_cast<void>(models::Device::resolve(device));
   } catch (const models::SettingError& error) {

@@ -29,11 +29,10 @@ struct EngineFlags {
 /// Throws UsageError.
 models::ComputeOptions compute_options(const EngineFlags& flags);
 
-/// For the commands with an engine, which also has "cpu-grid". Throws UsageError for a device that is not
-/// there.
-void check_engine_device(const std::string& device);
+/// Throws UsageError for a device that is not there.
+void check_device(const std::string& device);
 
-/// "cpu", "cuda:N" or "auto", for the commands that have a model to themselves. Throws UsageError.
+/// For the commands that have a model to themselves. Throws UsageError.
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags);
 
 }  // namespace reprise::tools

@@ -73,7 +73,7 @@ class Printer {
 int generate(const GenerateOptions& options) {
   SingleSequence sequence(options.engine);
   const models::ModelConfig& config = sequence.model().config();
-  const std::vector<models::ParamError> errors = options.sampling.validate(config.vocab);
+  const std::vector<ParamError> errors = options.sampling.validate(config.vocab);
   if (!errors.empty()) throw UsageError(errors.front().describe());
 
   const std::optional<models::Tokenizer> tokenizer =

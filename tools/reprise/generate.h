@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "models/sampling/sampling_params.h"
+#include "base/sampling.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -14,7 +14,7 @@ struct GenerateOptions {
   std::optional<std::string> prompt;  // text; needs a tokenizer
   std::optional<std::string> tokens;  // token ids, used as they are
   std::size_t max_tokens = 128;
-  models::SamplingParams sampling{};
+  SamplingParams sampling{};
   std::vector<std::string> stop{};
   bool ignore_eos = false;
   bool json = false;

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "models/model.h"
 #include "models/text/chat_template_source.h"
@@ -26,10 +27,37 @@ void print_size(const char* label, std::size_t bytes) {
   }
 }
 
+/// A line for each of the sizes that parts of a kind have: most models have one.
+template <class Spec, class Describe>
+void print_sizes(const char* label, const models::ModelConfig& config, const Describe& describe) {
+  std::set<std::string> lines;
+  for (const Spec* part : models::parts_of<Spec>(config.layers)) lines.insert(describe(*part));
+  for (const std::string& line : lines) std::printf("%-22s %s\n", label, line.c_str());
+}
+
+void print_layers(const models::ModelConfig& config) {
+  const auto number = [](std::size_t value) { return std::to_string(value); };
+  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
+              models::parts_of<models::AttentionSpec>(config.layers).size(),
+              models::parts_of<models::DeltaNetSpec>(config.layers).size());
+  print_sizes<models::SwiGluSpec>("sizes", config, [&](const models::SwiGluSpec& part) {
+    return number(config.hidden) + " hidden, " + number(part.intermediate) + " feed-forward, " +
+           number(config.vocab) + " vocabulary";
+  });
+  print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
+    return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
+           number(part.head_dim);
+  });
+  print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
+    return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
+           " value of " + number(part.value_head_dim);
+  });
+}
+
 }  // namespace
 
 int inspect(const EngineFlags& flags) {
-  check_engine_device(flags.device);  // the sizes do not depend on it; the memory is the host's
+  check_device(flags.device);  // the sizes do not depend on it; the memory is the host's
   const models::ComputeOptions options = compute_options(flags);
   gpu::Threads threads(1);
   const std::unique_ptr<models::Model> model = models::Model::load(flags.model, options, threads);
@@ -45,17 +73,8 @@ int inspect(const EngineFlags& flags) {
     by_type[std::string(models::info(type).name)] +=
         models::byte_size(type, checkpoint.shape(name)).value_or(0);
   }
-  std::printf("%-22s %s\n", "architecture", std::string(models::name_of(config.architecture)).c_str());
-  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers,
-              config.attention_layers, config.linear_layers);
-  std::printf("%-22s %zu hidden, %zu feed-forward, %zu vocabulary\n", "sizes", config.hidden,
-              config.intermediate, config.vocab);
-  std::printf("%-22s %zu query, %zu key/value, of %zu\n", "attention heads", config.attention.heads,
-              config.attention.kv_heads, config.attention.head_dim);
-  if (config.linear_layers != 0) {
-    std::printf("%-22s %zu key of %zu, %zu value of %zu\n", "linear heads", config.linear.key_heads,
-                config.linear.key_head_dim, config.linear.value_heads, config.linear.value_head_dim);
-  }
+  std::printf("%-22s %s\n", "architecture", config.architecture.c_str());
+  print_layers(config);
   std::printf("%-22s %zu tokens\n", "context", config.context_length);
   const std::optional<std::string> chat_template = models::load_chat_template(flags.model);
   std::printf("%-22s %s\n", "chat template",

@@ -10,11 +10,12 @@ namespace reprise::tools {
 
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
   actors::EngineOptions options{};
-  std::vector<ServedModel> models = config.models;
+  std::vector<ModelTable> models = config.models;
   if (models.empty()) models.push_back(model_at(model_or_builtin("")));
-  for (const ServedModel& model : models) {
+  for (const ModelTable& model : models) {
     options.models.push_back({.name = model.name,
                               .path = model_or_builtin(model.path),
+                              .device = model.device,
                               .compute = config.engine.compute,
                               .kv_dtype = config.engine.kv_dtype,
                               .isa = config.engine.isa});

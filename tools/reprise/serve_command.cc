@@ -58,7 +58,10 @@ int ServeCommand::run(const ServiceFactory& make_service) {
     std::fputs(print_config(config_).c_str(), stdout);
     return 0;
   }
-  check_engine_device(config_.engine.device);
+  check_device(config_.engine.device);
+  for (const ModelTable& model : config_.models) {
+    if (!model.device.empty()) check_device(model.device);
+  }
   static_cast<void>(compute_options(config_.engine));
   load_keys(config_, std::getenv("REPRISE_API_KEYS"));
   return serve(config_, make_service);

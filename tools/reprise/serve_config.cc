@@ -136,7 +136,7 @@ constexpr std::uint64_t kAny = std::numeric_limits<std::int64_t>::max();
 std::vector<Setting> serve_settings(ServeConfig& config) {
   Table table;
   protocol::HttpOptions& http = config.http;
-  protocol::RequestLimits& request = http.request;
+  protocol::BodyLimits& request = http.request;
   table.text("http.host", "--host", http.host, "Address to listen on");
   table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
   table.list("http.cors_origins", "--cors-origins", http.cors_origins,
@@ -249,7 +249,7 @@ void load_config_environment(ServeConfig& config, const std::function<const char
   }
 }
 
-ServedModel model_at(const std::string& path) {
+ModelTable model_at(const std::string& path) {
   std::filesystem::path file(path);
   if (!file.has_filename()) file = file.parent_path();  // "folder/"
   if (file.extension() == ".gguf") return {.name = file.stem().string(), .path = path};
@@ -267,8 +267,9 @@ std::string print_config(ServeConfig& config) {
     }
     out += setting.key.substr(dot + 1) + " = " + setting.show() + "\n";
   }
-  for (const ServedModel& model : config.models) {
+  for (const ModelTable& model : config.models) {
     out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
+    if (!model.device.empty()) out += "device = " + in_quotes(model.device) + "\n";
   }
   out += print_key_tables(config.keys);
   return out;

@@ -19,9 +19,11 @@
 
 namespace reprise::tools {
 
-struct ServedModel {
-  std::string name;  // as clients call it
-  std::string path;  // a Hugging Face folder or a GGUF file; empty: the built-in model
+/// A [[models]] table.
+struct ModelTable {
+  std::string name;      // as clients call it
+  std::string path;      // a Hugging Face folder or a GGUF file; empty: the built-in model
+  std::string device{};  // where it is computed; empty: engine.device
 };
 
 /// A [[keys]] table: a key, or what holds for the tenant of keys that come from elsewhere, or both.
@@ -53,9 +55,9 @@ struct ServeConfig {
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
-  std::vector<ServedModel> models{};  // empty: the built-in model alone
-  EngineFlags engine{};               // its `model` is not used here
-  std::uint64_t state_mb = 0;         // 0: half of the memory that is free
+  std::vector<ModelTable> models{};  // empty: the built-in model alone
+  EngineFlags engine{};              // its `model` is not used here
+  std::uint64_t state_mb = 0;        // 0: half of the memory that is free
   std::chrono::milliseconds longest_step{
       120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
   CacheConfig cache{};
@@ -90,7 +92,7 @@ void load_config_environment(ServeConfig& config, const std::function<const char
 void set_from_flag(const Setting& setting, const std::string& text);
 
 /// A model for --model PATH, called after its file or folder.
-ServedModel model_at(const std::string& path);
+ModelTable model_at(const std::string& path);
 
 /// What holds, as a file that load_config_file() takes. Keys are not shown.
 std::string print_config(ServeConfig& config);

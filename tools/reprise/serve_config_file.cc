@@ -103,19 +103,20 @@ class FileReader {
     for (const toml::node& item : *models) {
       const toml::table* table = item.as_table();
       if (table == nullptr) refuse(item.source(), "models: must be tables, [[models]]");
-      ServedModel model;
+      ModelTable model;
       for (const auto& [key, value] : *table) {
-        const bool is_name = key.str() == "name";
-        if (!is_name && key.str() != "path") {
-          refuse(key.source(), "unknown key 'models." + std::string(key.str()) + "'");
-        }
+        std::string* field = key.str() == "name"     ? &model.name
+                             : key.str() == "path"   ? &model.path
+                             : key.str() == "device" ? &model.device
+                                                     : nullptr;
+        if (field == nullptr) refuse(key.source(), "unknown key 'models." + std::string(key.str()) + "'");
         if (!value.is_string())
           refuse(value.source(), "models." + std::string(key.str()) + ": must be a string");
-        (is_name ? model.name : model.path) = value.as_string()->get();
+        *field = value.as_string()->get();
       }
       if (model.path.empty()) refuse(item.source(), "models.path: is required");
       if (model.name.empty()) model.name = model_at(model.path).name;
-      for (const ServedModel& other : config_.models) {
+      for (const ModelTable& other : config_.models) {
         if (other.name == model.name)
           refuse(item.source(), "models.name: '" + model.name + "' is there twice");
       }

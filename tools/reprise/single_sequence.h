@@ -40,7 +40,7 @@ class SingleSequence {
         std::exchange(begun_, true) ? models::Phase::kDecode : models::Phase::kPrefill;
     while (!tokens.empty()) {
       const std::size_t count = std::min(
-          tokens.size(), phase == models::Phase::kDecode && !model_->decode_is_prefill() ? 1 : kSliceTokens);
+          tokens.size(), phase == models::Phase::kDecode && !model_->rules().phases_mix ? 1 : kSliceTokens);
       const bool last = count == tokens.size();
       const models::Slice slice{.sequence = &*sequence_,
                                 .tokens = tokens.first(count),

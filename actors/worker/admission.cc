@@ -1,0 +1,192 @@
+#include "actors/worker/admission.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "actors/worker/admission_order.h"
+
+namespace reprise::actors {
+
+using protocol::JobError;
+using protocol::JobFault;
+using protocol::OpenSequence;
+using protocol::Priority;
+using OpenResult = protocol::JobResult<protocol::Opened>;
+
+Admission::Admission(DeviceState& state, MemorySearch& memory, const AdmissionLimits& limits)
+    : state_(state), memory_(memory), limits_(limits) {}
+
+// -- prices
+
+std::uint64_t Admission::price_of(const StateTable& table, const OpenSequence& job, std::uint64_t tokens,
+                                  std::uint64_t shared) {
+  const std::uint64_t kept = job.keeps_prompt ? table.slot_bytes() + table.page_bytes() : 0;
+  return table.price(tokens, shared) + kept;
+}
+
+std::uint64_t Admission::tokens_priced(const OpenSequence& job) const {
+  return std::uint64_t{job.prompt_tokens} + std::min(job.max_tokens, limits_.reply_tokens_priced);
+}
+
+std::uint64_t Admission::admission_price(const StateTable& table, const OpenSequence& job) const {
+  return price_of(table, job, tokens_priced(job), job.shared_tokens);
+}
+
+std::uint64_t Admission::share_of(const OpenSequence& job) const {
+  const std::uint64_t all = state_.budget().limit();
+  if (job.tenant_share <= 0 || job.tenant_share >= 1) return all;
+  return static_cast<std::uint64_t>(static_cast<double>(all) * job.tenant_share);
+}
+
+bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const {
+  const std::uint64_t most = share_of(job);
+  if (most == state_.budget().limit()) return true;
+  std::uint64_t held = 0;
+  for (const StateTable* table : state_.tables()) {
+    for (const auto& [number, run] : table->sequences()) {
+      if (run.tenant != job.tenant) continue;
+      const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
+      held += table->slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * table->page_bytes();
+    }
+  }
+  return held == 0 || held + price <= most;
+}
+
+// -- who waits
+
+void Admission::apply(OpenSequence job, Reply reply, Time now) {
+  const StateTable* table = state_.find(job.arch.generation);
+  if (table == nullptr)
+    return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such model is loaded"}));
+  if (table->failed())
+    return reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+  const std::uint64_t price = price_of(*table, job, std::uint64_t{job.prompt_tokens} + job.max_tokens, 0);
+  if (const std::uint64_t most = share_of(job); price > most) {
+    return reply.answer(OpenResult(JobError{JobFault::kNeverFits,
+                                            "needs " + std::to_string(price) +
+                                                " bytes of state, and there are " + std::to_string(most) +
+                                                (most < state_.budget().limit() ? " for its tenant" : ""),
+                                            price}));
+  }
+  if (waiting_.size() >= limits_.waiting) {
+    return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));
+  }
+  waiting_.push_back({std::move(job), std::move(reply), ++arrivals_, now});
+}
+
+void Admission::withdraw(protocol::ArchId arch, std::uint64_t ticket) {
+  std::erase_if(waiting_,
+                [&](const Waiting& one) { return one.job.arch == arch && one.job.ticket == ticket; });
+}
+
+void Admission::refuse_all(std::uint32_t generation, const JobError& error) {
+  std::erase_if(waiting_, [&](Waiting& one) {
+    const bool goes = one.job.arch.generation == generation;
+    if (goes) one.reply.answer(OpenResult(error));
+    return goes;
+  });
+}
+
+void Admission::refuse_oldest(const JobError& error) {
+  if (waiting_.empty()) return;
+  waiting_.front().reply.answer(OpenResult(error));
+  waiting_.pop_front();
+}
+
+// -- admitting
+
+void Admission::admit(Time now) {
+  if (!memory_.bring_back_preempted()) return;
+  std::erase_if(waiting_, [](const Waiting& one) { return !one.reply.wanted(); });
+  while (!waiting_.empty() && admit_next(now)) {
+  }
+}
+
+std::vector<std::size_t> Admission::order_of_waiting(Time now) const {
+  std::unordered_map<std::uint64_t, std::uint32_t> of_tenant;
+  std::unordered_map<std::uint64_t, std::uint32_t> of_group;
+  for (const StateTable* table : state_.tables()) {
+    for (const auto& [number, run] : table->sequences()) {
+      if (run.priority == Priority::kIdle) continue;
+      ++of_tenant[run.tenant];
+      if (run.group != 0) ++of_group[run.group];
+    }
+  }
+  const auto count = [](const auto& counts, std::uint64_t key) {
+    const auto found = counts.find(key);
+    return found == counts.end() ? 0U : found->second;
+  };
+  std::vector<Applicant> applicants;
+  applicants.reserve(waiting_.size());
+  for (const Waiting& one : waiting_) {
+    applicants.push_back({.priority = one.job.priority,
+                          .tenant_holds = count(of_tenant, one.job.tenant),
+                          .group_holds = count(of_group, one.job.group),
+                          .waited = now - one.since,
+                          .arrival = one.arrival});
+  }
+  return admission_order(applicants);
+}
+
+// One of those that wait; false: there is room for none of them now.
+bool Admission::admit_next(Time now) {
+  Waiting* first = nullptr;  // that there was no room for
+  for (const std::size_t index : order_of_waiting(now)) {
+    Waiting& waiting = waiting_[index];
+    const StateTable* table = state_.find(waiting.job.arch.generation);
+    if (table != nullptr && !table->failed()) {
+      const std::uint64_t price = admission_price(*table, waiting.job);
+      if (!within_share(waiting.job, price)) continue;  // that is its tenant's own affair
+      if (first != nullptr) {
+        if (first->passed >= kMostPasses) return false;
+        if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) continue;
+      }
+    }
+    if (admit_one(waiting)) {
+      if (first != nullptr) ++first->passed;
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
+      return true;
+    }
+    if (first == nullptr) first = &waiting;
+  }
+  return false;
+}
+
+bool Admission::admit_one(Waiting& waiting) {
+  const OpenSequence& job = waiting.job;
+  StateTable* table = state_.find(job.arch.generation);
+  if (table == nullptr || table->failed()) {
+    waiting.reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+    return true;
+  }
+  if (table->sequences().size() >= limits_.sequences) return false;
+  const std::uint64_t price = admission_price(*table, job);
+  const auto room = [&] {
+    return memory_.find({.bytes = price + state_.promised_bytes(), .block = table->slot_bytes()});
+  };
+  if (room() != Room::kHere) {
+    // Idle work gives way to a request; between requests, who came first stays.
+    if (job.priority == Priority::kIdle || !memory_.preempt_for(nullptr)) return false;
+    if (room() != Room::kHere) return false;
+  }
+  std::optional<gpu::Sequence> state = table->store().open();
+  if (!state) {
+    memory_.look_for_block(table->slot_bytes());
+    return false;
+  }
+  constexpr auto kPage = static_cast<std::uint32_t>(gpu::kPageTokens);
+  SequenceRun& run = table->open(job.ticket);
+  run.state = std::move(state);
+  run.priority = job.priority;
+  run.tenant = job.tenant;
+  run.group = job.group;
+  run.order = ++admissions_;
+  run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);
+  run.shared_pages = job.shared_tokens / kPage;
+  run.snapshot_promised = job.keeps_prompt;
+  waiting.reply.answer(OpenResult(protocol::Opened{.sequence = run.id, .price_bytes = price}));
+  return true;
+}
+
+}  // namespace reprise::actors

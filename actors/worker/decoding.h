@@ -1,0 +1,52 @@
+#pragma once
+// Decoding: which token comes next, and how it reaches its reader.
+//
+// A token is chosen by the sequence's sampler from the logits, or was drawn by the device in the sampler's
+// place. It goes out at once where the reader has given credit; else the sequence pauses until the event has
+// been written, which is the device worker's to wait for. A reader that has gone ends the work.
+//
+// Threading: the device worker's thread.
+
+#include <functional>
+#include <span>
+
+#include "actors/worker/device_state.h"
+#include "actors/worker/worker_figures.h"
+#include "models/model.h"
+#include "models/sampling/sampler.h"
+
+namespace reprise::actors {
+
+class Decoding {
+ public:
+  /// Writes the event when there is credit, and calls written() then.
+  using WaitForCredit = std::function<void(protocol::SequenceId, protocol::DecodeEvent)>;
+
+  /// `figures` must outlive it.
+  Decoding(WorkerFigures& figures, WaitForCredit wait_for_credit)
+      : figures_(figures), wait_for_credit_(std::move(wait_for_credit)) {}
+
+  /// From the logits that a prefill left. The job's stream tells what is wrong with it.
+  void begin(HeldSequence held, protocol::Decode job);
+
+  /// After a step that fed the newest token: the next one from its logits [vocab]. Nothing where the sequence
+  /// was catching up.
+  void take_logits(SequenceRun& run, std::span<const float> logits);
+  /// The device has chosen.
+  void take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
+
+  /// What waited for credit has been written, or cannot be.
+  void written(SequenceRun& run, bool last, bool ok);
+
+ private:
+  void sample(SequenceRun& run);
+  void accept(SequenceRun& run, const models::Sampled& sampled);
+  void end_unsampled(SequenceRun& run, models::SampleError error);
+  void send(SequenceRun& run, protocol::DecodeEvent event);
+
+  WorkerFigures& figures_;
+  const WaitForCredit wait_for_credit_;
+  models::SamplerScratch scratch_;
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,189 @@
+#include "actors/worker/device_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/digest.h"
+
+namespace reprise::actors {
+
+using protocol::JobError;
+using protocol::JobFault;
+using Phase = SequenceRun::Phase;
+
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
+
+// -- building
+
+bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
+  BatchLimits on_grid = limits;
+  on_grid.grid = table.rules().grid;
+  const std::vector<Runnable> able = runnable(table);
+  const std::vector<BatchSlice> batch = plan_batch(able, on_grid, table.steps + 1);
+  work_ = {};
+  prefills_.clear();
+  decodes_.clear();
+  tokens_.clear();
+  tokens_.reserve(batch.size());  // slices point into it
+  for (const BatchSlice& slice : batch) add_slice(table, slice);
+  table_ = tokens_.empty() ? nullptr : &table;
+  return table_ != nullptr;
+}
+
+std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
+  std::vector<Runnable> able;
+  for (auto& [number, run] : table.sequences()) {
+    if (!run.state || run.closing || run.in_step || !run.computes()) continue;
+    if (run.checkpoint_is_due()) {
+      snapshots_.take_checkpoint(table, run);
+      if (run.checkpoint_is_due()) continue;  // its memory is on the way
+    }
+    Runnable one{.key = number,
+                 .decodes = false,
+                 .at = run.stored(),
+                 .stop_at = run.prompt_end,
+                 .end = run.prompt_end,
+                 .priority = run.priority,
+                 .order = run.order,
+                 .last_step = run.last_step};
+    if (run.phase == Phase::kPrefill) {
+      if (!run.checkpoints.empty()) one.stop_at = run.checkpoints.front();
+    } else if (one.at < run.settled()) {  // catches up
+      if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
+      one.decodes = one.at >= one.stop_at;
+    } else {
+      if (run.awaits_credit) continue;
+      one.decodes = true;
+    }
+    able.push_back(one);
+  }
+  return able;
+}
+
+// Leaves out what finds no memory.
+void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
+  const auto found = table.sequences().find(slice.key);
+  if (found == table.sequences().end()) return;
+  SequenceRun& run = found->second;
+  if (!run.state || run.phase == Phase::kIdle) return;  // preempted for one before it
+  const std::uint32_t at = run.stored();
+  const std::uint32_t end = at + slice.tokens;
+  const std::uint64_t pages = (end + gpu::kPageTokens - 1) / gpu::kPageTokens;
+  const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
+  const MemoryNeed need{.bytes = new_pages * table.page_bytes(),
+                        .block = new_pages > 0 ? table.page_bytes() : 0,
+                        .needy = &run};
+  for (;;) {
+    if (memory_.find(need) != Room::kHere) return;
+    if (run.state->reserve(slice.tokens)) break;
+    if (budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
+  }
+  std::vector<TokenId>& tokens = tokens_.emplace_back();
+  for (std::uint32_t i = at; i < end; ++i) tokens.push_back(run.token_at(i));
+  run.in_step = true;
+  run.step_end = end;
+  run.last_step = table.steps + 1;
+  models::Slice part{.sequence = &*run.state, .tokens = tokens, .logits = models::Slice::Logits::kLast};
+  if (slice.decodes) {
+    // What catches up chooses nothing.
+    const bool chooses = table.facts().draws && end > run.settled();
+    work_.decodes.slices.push_back(part);
+    work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMostAdjustments) : std::nullopt);
+    decodes_.push_back(slice.key);
+  } else {
+    const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;
+    // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
+    const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
+    if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    work_.prefills.push_back(part);
+    prefills_.push_back(slice.key);
+  }
+}
+
+// -- taking apart
+
+void DeviceStep::release_sequences() {
+  for (const auto* keys : {&prefills_, &decodes_}) {
+    for (const std::uint64_t key : *keys) table_->sequences().at(key).in_step = false;
+  }
+}
+
+void DeviceStep::take_apart() {
+  const std::size_t vocab = table_->facts().vocab;
+  const float* row = work_.prefill_logits.data();
+  for (std::size_t i = 0; i < prefills_.size(); ++i) {
+    SequenceRun& run = table_->sequences().at(prefills_[i]);
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone;
+    const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
+    WorkerFigures::add(figures_.prefill_tokens, tokens);
+    run.computed += tokens;
+    const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
+    if (run.phase == Phase::kPrefill && !run.closing) finish_prefill(run, logits);
+    row += logits.size();
+  }
+  row = work_.decodes.logits.data();
+  for (std::size_t i = 0; i < decodes_.size(); ++i) {
+    SequenceRun& run = table_->sequences().at(decodes_[i]);
+    WorkerFigures::add(figures_.decode_tokens);
+    const auto& drawn = work_.decodes.drawn[i];
+    if (run.phase == Phase::kDecode && !run.closing) {
+      if (drawn) {
+        decoding_.take_drawn(run, *drawn);
+      } else {
+        decoding_.take_logits(run, {row, vocab});
+      }
+    }
+    if (!drawn) row += vocab;
+  }
+}
+
+// `logits`: [vocab], or nothing where none were wanted.
+void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits) {
+  const bool healthy = all_finite(logits);
+  if (run.checkpoint_is_due()) {
+    if (healthy) {
+      snapshots_.take_checkpoint(*table_, run);
+    } else {
+      snapshots_.skip_unhealthy_checkpoint(*table_, run);
+    }
+  }
+  if (run.stored() < run.prompt_end) return;
+  run.phase = Phase::kIdle;
+  auto reply = std::move(run.prefilled);
+  if (!healthy) {
+    WorkerFigures::add(figures_.unhealthy);
+    return reply.answer(protocol::JobResult<protocol::Prefilled>(
+        JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
+  }
+  run.logits.assign(logits.begin(), logits.end());
+  protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
+  if (run.want_digest) {
+    done.digest =
+        digest_of(std::as_bytes(std::span(run.logits))) ^ table_->store().look_at_slot(*run.state).checksum;
+  }
+  reply.answer(protocol::JobResult<protocol::Prefilled>(done));
+}
+
+bool DeviceStep::clear() {
+  bool closed = false;
+  for (const auto* keys : {&prefills_, &decodes_}) {
+    for (const std::uint64_t key : *keys) {
+      const auto found = table_->sequences().find(key);
+      if (found == table_->sequences().end() || !found->second.closing) continue;
+      table_->close(found->second.id);
+      closed = true;
+    }
+  }
+  table_ = nullptr;
+  work_ = {};
+  return closed;
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,65 @@
+#pragma once
+// DeviceStep: one step of one model, from who could run to what follows from it.
+//
+//   build()       who can run (actors/worker/batch.h decides), the pages that its tokens need, and the work for
+//                 the model's runner. Checkpoints that are due are taken first.
+//   the runner    computes work(); until it has, the sequences of the step are its own
+//   take_apart()  tokens computed, checkpoints, logits and chosen tokens go to their sequences
+//   clear()       sequences that were to be closed go
+//
+// Between build() and clear() a step is under way: its table must stay.
+//
+// Threading: the device worker's thread.
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/worker/batch.h"
+#include "actors/worker/decoding.h"
+#include "actors/worker/memory_search.h"
+#include "actors/worker/snapshot_jobs.h"
+#include "actors/worker/step_runner.h"
+
+namespace reprise::actors {
+
+/// Of logits that a device changes before it draws, for one sequence and step.
+inline constexpr std::size_t kMostAdjustments = 4096;
+
+class DeviceStep {
+ public:
+  /// All of these must outlive it.
+  DeviceStep(gpu::ByteBudget& budget, MemorySearch& memory, SnapshotJobs& snapshots, Decoding& decoding,
+             WorkerFigures& figures)
+      : budget_(budget), memory_(memory), snapshots_(snapshots), decoding_(decoding), figures_(figures) {}
+
+  /// The next step of this table's model. False: nobody can run, and no step is under way.
+  bool build(StateTable& table, const BatchLimits& limits);
+  StateTable* table() const { return table_; }  // null: no step is under way
+  StepWork& work() { return work_; }
+
+  /// The runner has given the sequences back.
+  void release_sequences();
+  /// Of a step that has been computed, whose sequences have been released.
+  void take_apart();
+  /// True: sequences were closed.
+  bool clear();
+
+ private:
+  std::vector<Runnable> runnable(StateTable& table);
+  void add_slice(StateTable& table, const BatchSlice& slice);
+  void finish_prefill(SequenceRun& run, std::span<const float> logits);
+
+  gpu::ByteBudget& budget_;
+  MemorySearch& memory_;
+  SnapshotJobs& snapshots_;
+  Decoding& decoding_;
+  WorkerFigures& figures_;
+
+  StateTable* table_ = nullptr;
+  StepWork work_;
+  std::vector<std::uint64_t> prefills_;  // sequence numbers, as in work_
+  std::vector<std::uint64_t> decodes_;
+  std::vector<std::vector<TokenId>> tokens_;  // that the slices of work_ point into
+};
+
+}  // namespace reprise::actors

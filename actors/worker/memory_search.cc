@@ -1,0 +1,110 @@
+#include "actors/worker/memory_search.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::actors {
+
+using protocol::JobFault;
+using protocol::Priority;
+
+MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, WorkerFigures& figures,
+                           StartReclaim start_reclaim)
+    : state_(state), swap_bytes_(swap_bytes), figures_(figures), start_reclaim_(std::move(start_reclaim)) {}
+
+Room MemorySearch::find(const MemoryNeed& need) {
+  const gpu::ByteBudget& budget = state_.budget();
+  if (budget.has_room(need.bytes, need.block)) return Room::kHere;
+  if (reclaiming()) return Room::kComing;
+  if (reclaim_ == Reclaim::kUntried) {
+    reclaim_ = Reclaim::kUnderWay;
+    WorkerFigures::add(figures_.reclaims);
+    start_reclaim_(need.bytes > budget.free() ? need.bytes - budget.free() : need.block);
+    return Room::kComing;
+  }
+  while (need.needy != nullptr && preempt_for(need.needy)) {
+    if (budget.has_room(need.bytes, need.block)) return Room::kHere;
+  }
+  if (!need.dispensable) somebody_is_short_ = true;
+  return Room::kNone;
+}
+
+void MemorySearch::look_for_block(std::uint64_t block) {
+  static_cast<void>(find({.bytes = block, .block = block}));
+}
+
+void MemorySearch::reclaim_ended(std::uint64_t freed_bytes) {
+  const bool exhausted = reclaim_ == Reclaim::kUnderWay && freed_bytes == 0;
+  reclaim_ = exhausted ? Reclaim::kExhausted : Reclaim::kUntried;
+}
+
+void MemorySearch::memory_changed() {
+  reclaim_ = reclaiming() ? Reclaim::kOvertaken : Reclaim::kUntried;
+}
+
+// -- sequences that give way
+
+bool MemorySearch::preempt_for(const SequenceRun* needy) {
+  const auto worth = [](const SequenceRun& run) {
+    return std::pair(run.priority == Priority::kIdle, run.order);
+  };
+  HeldSequence victim;
+  for (StateTable* table : state_.tables()) {
+    for (auto& [number, run] : table->sequences()) {
+      if (&run == needy || run.in_step || run.closing || !run.state || !run.computes()) continue;
+      const bool idle = run.priority == Priority::kIdle;
+      if (!idle && (needy == nullptr || run.order < needy->order)) continue;
+      if (victim.run == nullptr || worth(run) > worth(*victim.run)) victim = {table, &run};
+    }
+  }
+  if (victim.run == nullptr) return false;
+  if (victim.run->priority == Priority::kIdle) {
+    victim.run->end_work({JobFault::kCancelled, "idle work gave way"});
+    victim.run->state.reset();
+  } else {
+    preempt(*victim.table, *victim.run);
+  }
+  return true;
+}
+
+void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
+  WorkerFigures::add(figures_.preemptions);
+  // Where decoding has bits of its own, a copy is cheaper than decoding all again.
+  if (!table.rules().replays_decoding && !run.decoded.empty()) {
+    const std::uint64_t bytes = table.price(run.stored());
+    if (swapped_bytes_ + bytes <= swap_bytes_) {
+      run.saved = table.store().save(*run.state);
+      swapped_bytes_ += run.saved->bytes.size();
+    }
+  }
+  run.state.reset();
+}
+
+bool MemorySearch::bring_back_preempted() {
+  const auto away =
+      state_.sequences_where([](const SequenceRun& run) { return !run.state && run.computes(); });
+  return std::all_of(away.begin(), away.end(),
+                     [this](const HeldSequence& one) { return bring_back(*one.table, *one.run); });
+}
+
+bool MemorySearch::bring_back(StateTable& table, SequenceRun& run) {
+  const std::uint64_t tokens = run.saved ? run.saved->stored : run.settled();
+  const std::uint64_t block = std::max(table.slot_bytes(), run.saved ? table.page_bytes() : 0);
+  const MemoryNeed need{.bytes = table.price(tokens + 1) + state_.promised_bytes(), .block = block};
+  if (find(need) != Room::kHere) return false;
+  run.state = run.saved ? table.store().load(*run.saved) : table.store().open();
+  if (!run.state) {
+    look_for_block(block);
+    return false;
+  }
+  forget_saved(run);
+  return true;
+}
+
+void MemorySearch::forget_saved(SequenceRun& run) {
+  if (!run.saved) return;
+  swapped_bytes_ -= run.saved->bytes.size();
+  run.saved.reset();
+}
+
+}  // namespace reprise::actors

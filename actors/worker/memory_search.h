@@ -1,0 +1,91 @@
+#pragma once
+// MemorySearch: finds bytes for whoever needs them, in the device's one budget.
+//
+// What is free is taken. What is short is asked back from the registries first, by one reclaim at a time: those
+// who look meanwhile hear that it is coming. Only when a reclaim has freed nothing, and nothing has changed
+// since, sequences give way: idle work is cancelled, then the youngest sequence that is younger than the needy
+// one is preempted. Its state is dropped, or saved to a bounded swap where the device cannot recompute it in the
+// same bits, and comes back when there is room. Whoever finds nothing even so is short, which the search
+// remembers until the next round.
+//
+// The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
+// device worker looks again then.
+//
+// Threading: the device worker's thread.
+
+#include <cstdint>
+#include <functional>
+
+#include "actors/worker/device_state.h"
+#include "actors/worker/worker_figures.h"
+
+namespace reprise::actors {
+
+enum class Room : std::uint8_t {
+  kHere,
+  kComing,  // it is being asked back
+  kNone,    // nothing more can be freed now
+};
+
+struct MemoryNeed {
+  std::uint64_t bytes = 0;
+  std::uint64_t block = 0;             // the largest that is wanted
+  const SequenceRun* needy = nullptr;  // younger sequences give way to it; none: nobody does
+  bool dispensable = false;            // nobody waits for it: without it, nobody is short
+};
+
+class MemorySearch {
+ public:
+  /// Asks the registries for so many bytes; reclaim_ended() follows.
+  using StartReclaim = std::function<void(std::uint64_t bytes)>;
+
+  /// `state` and `figures` must outlive it. `swap_bytes`: of the host, for states of preempted sequences.
+  MemorySearch(DeviceState& state, std::uint64_t swap_bytes, WorkerFigures& figures,
+               StartReclaim start_reclaim);
+
+  Room find(const MemoryNeed& need);
+  /// After a store found no block where there were bytes for it: sees to it that more is freed.
+  void look_for_block(std::uint64_t block);
+
+  /// Idle work first, then the youngest sequence that is younger than the needy one; without a needy one, idle
+  /// work alone. False: nobody was left to give way.
+  bool preempt_for(const SequenceRun* needy);
+  /// The oldest first. False: there is no room for one of them yet, and nobody new may take it.
+  bool bring_back_preempted();
+  /// A sequence that was saved is given up, or back: its swap is free.
+  void forget_saved(SequenceRun& run);
+  std::uint64_t swapped_bytes() const { return swapped_bytes_; }
+
+  // -- what is learnt of the world
+
+  void reclaim_ended(std::uint64_t freed_bytes);
+  bool reclaiming() const { return reclaim_ == Reclaim::kUnderWay || reclaim_ == Reclaim::kOvertaken; }
+  /// Something was freed, or may be freed now that could not be before.
+  void memory_changed();
+
+  // -- rounds: everybody who needs something looks once
+
+  void begin_round() { somebody_is_short_ = false; }
+  bool somebody_is_short() const { return somebody_is_short_; }
+
+ private:
+  enum class Reclaim : std::uint8_t {
+    kUntried,    // since memory changed last
+    kUnderWay,   // the registries have been asked
+    kOvertaken,  // the same, and memory has changed since: what it ends with says nothing
+    kExhausted,  // it freed nothing, and nothing has changed since
+  };
+
+  void preempt(StateTable& table, SequenceRun& run);
+  bool bring_back(StateTable& table, SequenceRun& run);
+
+  DeviceState& state_;
+  const std::uint64_t swap_bytes_;
+  WorkerFigures& figures_;
+  const StartReclaim start_reclaim_;
+  Reclaim reclaim_ = Reclaim::kUntried;
+  bool somebody_is_short_ = false;
+  std::uint64_t swapped_bytes_ = 0;
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,100 @@
+#include "actors/worker/prefilling.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace reprise::actors {
+
+using protocol::JobError;
+using protocol::JobFault;
+using Phase = SequenceRun::Phase;
+
+namespace {
+
+std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
+  std::vector<std::uint32_t> places;
+  if (!job.plan) return places;
+  for (const protocol::PlannedCheckpoint& planned : job.plan->places) places.push_back(planned.at);
+  return places;
+}
+
+std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& run,
+                                   const protocol::Prefill& job) {
+  const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
+  if (table.failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
+  if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is not at rest");
+  // A request whose slot was lost to a restore that failed begins as one that was preempted does.
+  if (!run.state && run.priority == protocol::Priority::kIdle) {
+    return JobError{JobFault::kCancelled, "idle work gave way"};
+  }
+  if (!job.tokens || job.end > job.tokens->size() || job.end <= run.stored()) {
+    return bad("a prefill must go beyond what the sequence holds and not beyond its tokens");
+  }
+  const auto vocab = static_cast<TokenId>(table.facts().vocab);
+  for (std::uint32_t i = 0; i < job.end; ++i) {
+    const TokenId token = (*job.tokens)[i];
+    if (token < 0 || token >= vocab) {
+      return bad("token " + std::to_string(token) + " is not in the vocabulary of " + std::to_string(vocab));
+    }
+  }
+  const std::uint32_t grid = table.rules().grid;
+  if (run.stored() % grid != 0) return bad("a prefill goes on from a place on the grid");
+  std::uint32_t last = 0;
+  for (const std::uint32_t at : places_of(job)) {
+    if (at <= last || at % grid != 0 || at > job.end) {
+      return bad("checkpoints must ascend, on the grid, within the prefill");
+    }
+    last = at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, protocol::Prefill& job,
+                                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
+  if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
+  run.checkpoints.clear();
+  for (const std::uint32_t at : places_of(job)) {
+    if (at > run.stored()) run.checkpoints.push_back(at);
+  }
+  for (const std::uint32_t at : std::exchange(run.early_checkpoints, {})) {
+    if (!job.plan) break;
+    const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
+    if (at > run.stored() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
+      run.checkpoints.insert(place, at);
+    }
+  }
+  run.prompt = std::move(job.tokens);
+  run.prompt_end = job.end;
+  run.decoded.clear();
+  run.logits.clear();
+  run.want_digest = job.want_digest;
+  run.plan = std::move(job.plan);
+  run.reported = 0;
+  run.prefilled = std::move(reply);
+  run.computed = 0;
+  run.shared_pages = 0;
+  run.phase = Phase::kPrefill;
+  return std::nullopt;
+}
+
+bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at) {
+  if (at % table.rules().grid != 0) return false;
+  if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // it may overtake the prefill
+    if (at > run.stored()) run.early_checkpoints.push_back(at);
+    return at > run.stored();
+  }
+  if (run.phase != Phase::kPrefill || !run.plan) return false;
+  const auto& due = run.checkpoints;
+  const bool planned = std::find(due.begin(), due.end(), at) != due.end();
+  if (!planned) {
+    if (at <= run.reached() || at > run.prompt_end) return false;
+    run.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
+  }
+  run.priority = std::max(run.priority, protocol::Priority::kNormal);
+  return true;
+}
+
+}  // namespace reprise::actors

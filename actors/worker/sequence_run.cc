@@ -1,0 +1,31 @@
+#include "actors/worker/sequence_run.h"
+
+#include <utility>
+
+namespace reprise::actors {
+
+using protocol::DecodeEnd;
+using protocol::DecodeEvent;
+
+void SequenceRun::end_work(const protocol::JobError& error) {
+  const Phase was = std::exchange(phase, Phase::kIdle);
+  checkpoints.clear();
+  if (was == Phase::kRestore) {
+    restore.reset();
+    auto reply = std::move(restored);
+    reply.answer(protocol::JobResult<protocol::Restored>(error));
+  } else if (was == Phase::kSnapshot) {
+    auto reply = std::move(snapshot_taken);
+    reply.answer(protocol::JobResult<protocol::SnapshotTaken>(error));
+  } else if (was == Phase::kPrefill) {
+    auto reply = std::move(prefilled);
+    reply.answer(protocol::JobResult<protocol::Prefilled>(error));
+  } else if (was == Phase::kDecode) {
+    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error};
+    // Without credit the reader learns of it by the end of the stream.
+    if (!awaits_credit) static_cast<void>(out.try_write(event));
+    out.fail({runtime::ErrorCode::kFailed, error.message});
+  }
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,260 @@
+#include "actors/worker/snapshot_jobs.h"
+
+#include <algorithm>
+
+#include "base/token_hash.h"
+
+namespace reprise::actors {
+
+using protocol::JobError;
+using protocol::JobFault;
+using Kind = protocol::SnapshotKv::Kind;
+using Phase = SequenceRun::Phase;
+
+namespace {
+
+JobError no_memory(const char* what) {
+  return JobError{JobFault::kNoMemory, what};
+}
+
+/// Of the tokens that its state holds: the prompt's, where it holds no others.
+SharedTokens tokens_of(const SequenceRun& run) {
+  const std::uint32_t stored = run.stored();
+  if (stored <= run.prompt_end) return run.prompt;
+  TokenList list(stored);
+  for (std::uint32_t i = 0; i < stored; ++i) list[i] = run.token_at(i);
+  return share_tokens(std::move(list));
+}
+
+}  // namespace
+
+// -- taking
+
+SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run, Kind kind) {
+  const bool raw = kind == Kind::kRaw;
+  const std::uint64_t tail = run.stored() % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  // A raw one was promised; a canonical one is worth less than what others were.
+  const std::uint64_t beside = raw ? 0 : state_.promised_bytes();
+  const MemoryNeed need{.bytes = table.slot_bytes() + tail + beside,
+                        .block = std::max(table.slot_bytes(), tail),
+                        .needy = raw ? &run : nullptr,
+                        .dispensable = !raw};
+  Capture capture;
+  std::optional<gpu::Snapshot> state;
+  while (!state) {
+    capture.room = memory_.find(need);
+    if (capture.room != Room::kHere) return capture;
+    state = table.store().capture(*run.state);
+    if (!state && state_.budget().has_room(0, need.block)) {  // else the memory had no block: more must go
+      capture.room = Room::kNone;
+      return capture;
+    }
+  }
+  capture.healthy = state->finite();
+  if (!capture.healthy) {
+    WorkerFigures::add(figures_.unhealthy);
+    return capture;
+  }
+  WorkerFigures::add(figures_.checkpoints);
+  capture.tokens = tokens_of(run);
+  const std::uint64_t bytes = state->exclusive_bytes();
+  const protocol::SnapshotId id = table.add({.state = std::move(*state),
+                                             .tokens = capture.tokens,
+                                             .owner = run.id,
+                                             .adopted = false,
+                                             .raw = raw,
+                                             .prompt_end = raw ? run.prompt_end : 0,
+                                             .logits = raw ? run.logits : std::vector<float>{}});
+  if (raw) run.snapshot_promised = false;
+  capture.taken = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = bytes};
+  return capture;
+}
+
+void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
+  const Capture captured = capture(table, run, Kind::kCanonical);
+  if (captured.room == Room::kComing && run.stored() < run.prompt_end) return;
+  if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
+  run.checkpoints.pop_front();
+  if (report(table, run, run.plan, captured)) ++run.reported;
+}
+
+void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {
+  WorkerFigures::add(figures_.unhealthy);
+  run.checkpoints.pop_front();
+  if (report(table, run, run.plan, {.healthy = false})) ++run.reported;
+}
+
+bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
+                          const Capture& capture) {
+  if (!plan) return false;
+  return report_(table, {.sequence = run.id,
+                         .plan = plan,
+                         .tokens = capture.tokens ? capture.tokens : run.prompt,
+                         .at = run.stored(),
+                         .snapshot = capture.taken,
+                         .healthy = capture.healthy});
+}
+
+void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
+  using Result = protocol::JobResult<protocol::SnapshotTaken>;
+  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run->phase != Phase::kIdle || run->in_step || !run->state || !run->prompt) {
+    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+  }
+  const std::uint32_t stored = run->stored();
+  const bool raw = job.kind == Kind::kRaw;
+  const models::ModelRules rules = table->rules();
+  if (!raw && (stored % rules.grid != 0 || (stored > run->prompt_end && !rules.decode_is_canonical))) {
+    return refuse(JobFault::kBadJob, "no canonical state at this place");
+  }
+  if (raw && (stored != run->prompt_end || run->logits.empty())) {
+    return refuse(JobFault::kBadJob, "a raw snapshot is taken behind the prompt");
+  }
+  run->phase = Phase::kSnapshot;
+  run->snapshot_kind = job.kind;
+  run->snapshot_plan = raw ? nullptr : std::move(job.plan);
+  run->snapshot_taken = std::move(reply);
+  try_snapshot(*table, *run);
+}
+
+void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
+  using Result = protocol::JobResult<protocol::SnapshotTaken>;
+  const Capture captured = capture(table, run, run.snapshot_kind);
+  const bool raw = run.snapshot_kind == Kind::kRaw;
+  if (captured.room == Room::kComing || (captured.room == Room::kNone && raw)) return;
+  run.phase = Phase::kIdle;
+  auto reply = std::move(run.snapshot_taken);
+  const protocol::SharedPlan plan = std::move(run.snapshot_plan);
+  if (captured.taken) {
+    protocol::SnapshotTaken taken = *captured.taken;
+    taken.reported = report(table, run, plan, captured);
+    return reply.answer(Result(taken));
+  }
+  if (!captured.healthy) {
+    return reply.answer(Result(JobError{JobFault::kUnhealthy, "the state is not finite"}));
+  }
+  WorkerFigures::add(figures_.checkpoints_skipped);
+  reply.answer(Result(no_memory("no memory for a snapshot")));
+}
+
+// -- restoring
+
+void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, Time now) {
+  using Result = protocol::JobResult<protocol::Restored>;
+  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  const SnapshotRecord* record = table->find(job.snapshot);
+  if (record == nullptr) return refuse(JobFault::kUnknown, "no such snapshot");
+  if (run->phase != Phase::kIdle || run->in_step) {
+    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+  }
+  const std::size_t length = record->state.stored();
+  const bool can_be_cut = table->slot_bytes() == 0;
+  if (job.at > length || (job.at < length && !can_be_cut)) {
+    return refuse(JobFault::kBadJob, "the snapshot cannot be cut at that place");
+  }
+  if (token_hash(std::span(*record->tokens).first(job.at)) != job.token_hash) {
+    drop_damaged(*table, job.snapshot);
+    return refuse(JobFault::kDamaged, "the snapshot is of other tokens");
+  }
+  run->phase = Phase::kRestore;
+  run->restore = job;
+  run->restored = std::move(reply);
+  run->short_since.reset();
+  if (run->stored() != 0) {  // its slot is free for itself
+    run->state.reset();
+    run->state = table->store().open();
+    memory_.memory_changed();
+  }
+  run->prompt.reset();
+  run->prompt_end = 0;
+  run->decoded.clear();
+  run->logits.clear();
+  try_restore(*table, *run, now);
+}
+
+void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
+  using Result = protocol::JobResult<protocol::Restored>;
+  const protocol::RestoreKv job = *run.restore;
+  const auto answer = [&](Result result) {
+    run.phase = Phase::kIdle;
+    run.restore.reset();
+    auto reply = std::move(run.restored);
+    reply.answer(std::move(result));
+  };
+  const SnapshotRecord* record = table.find(job.snapshot);
+  if (record == nullptr) return answer(JobError{JobFault::kUnknown, "the snapshot is gone"});
+  const std::uint64_t tail = job.at % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // else its own is used
+  const MemoryNeed need{.bytes = slot + tail, .block = std::max(slot, tail), .needy = &run};
+  for (;;) {
+    const Room room = memory_.find(need);
+    if (room == Room::kComing) return;
+    if (room == Room::kNone) {
+      if (record->raw) return;
+      if (!run.short_since) run.short_since = now;
+      if (now - *run.short_since < patience_) return;
+      if (!run.state) run.state = table.store().open();
+      return answer(no_memory("no memory to restore into"));
+    }
+    run.state.reset();
+    gpu::Restoration restoration = table.store().restore(record->state, job.at);
+    if (restoration.sequence) {
+      run.state = std::move(*restoration.sequence);
+      break;
+    }
+    run.state = table.store().open();
+    if (restoration.damaged) {
+      drop_damaged(table, job.snapshot);
+      return answer(JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"});
+    }
+    if (state_.budget().has_room(0, need.block)) return answer(no_memory("no memory to restore into"));
+  }
+  if (record->raw) {
+    run.prompt = record->tokens;
+    run.prompt_end = record->prompt_end;
+    run.logits = record->logits;
+  }
+  run.shared_pages = 0;
+  answer(
+      protocol::Restored{.tokens = job.at, .shared_bytes = job.at / gpu::kPageTokens * table.page_bytes()});
+}
+
+void SnapshotJobs::drop_damaged(StateTable& table, protocol::SnapshotId snapshot) {
+  WorkerFigures::add(figures_.damaged);
+  table.drop(snapshot);
+  memory_.memory_changed();
+}
+
+// -- waiting
+
+bool SnapshotJobs::try_waiting(Time now) {
+  const auto waiting =
+      state_.sequences_where([](const SequenceRun& run) { return run.waits_for_memory() && !run.closing; });
+  bool all = true;
+  for (const auto& [table, run] : waiting) {
+    if (run->phase == Phase::kRestore) try_restore(*table, *run, now);
+    if (run->phase == Phase::kSnapshot) try_snapshot(*table, *run);
+    all = all && !run->waits_for_memory();
+  }
+  return all;
+}
+
+std::optional<SnapshotJobs::Time> SnapshotJobs::patience_ends() const {
+  std::optional<Time> first;
+  for (const StateTable* table : state_.tables()) {
+    for (const auto& [number, run] : table->sequences()) {
+      if (run.phase != Phase::kRestore || !run.short_since) continue;
+      const Time end = *run.short_since + patience_;
+      if (!first || end < *first) first = end;
+    }
+  }
+  return first;
+}
+
+}  // namespace reprise::actors

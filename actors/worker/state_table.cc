@@ -1,0 +1,161 @@
+#include "actors/worker/state_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace reprise::actors {
+
+using gpu::kPageTokens;
+using protocol::JobError;
+using protocol::JobFault;
+
+namespace {
+
+std::size_t fitting(std::size_t limit, std::size_t block_bytes) {
+  constexpr std::size_t kMost = 1U << 24;  // blocks that cost nothing are not endless either
+  return block_bytes == 0 ? kMost : std::min(kMost, limit / block_bytes);
+}
+
+gpu::StateBounds bounds_of(const gpu::StateSizes& sizes, gpu::ByteBudget& budget, gpu::BlockMemory* memory) {
+  return {.pages = fitting(budget.limit(), sizes.page_bytes),
+          .slots = fitting(budget.limit(), sizes.slot_bytes),
+          .budget = &budget,
+          .memory = memory};
+}
+
+}  // namespace
+
+StateTable::StateTable(std::uint32_t generation, const ModelFacts& facts, gpu::ByteBudget& budget,
+                       gpu::BlockMemory* memory)
+    : generation_(generation),
+      facts_(facts),
+      budget_(budget),
+      store_(facts.sizes, bounds_of(facts.sizes, budget, memory)),
+      adopted_(facts.sizes) {}
+
+std::uint64_t StateTable::price(std::uint64_t tokens, std::uint64_t shared) const {
+  const std::uint64_t pages = (tokens + kPageTokens - 1) / kPageTokens;
+  return slot_bytes() + (pages - std::min(pages, shared / kPageTokens)) * page_bytes();
+}
+
+std::uint64_t StateTable::promised_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [number, run] : sequences_) {
+    bytes += run.promised_pages() * page_bytes();
+    if (run.snapshot_promised) bytes += slot_bytes() + page_bytes();
+  }
+  return bytes;
+}
+
+// -- sequences
+
+SequenceRun& StateTable::open(std::uint64_t ticket) {
+  const std::uint64_t number = next_number_++;
+  tickets_[ticket] = number;
+  SequenceRun& run = sequences_[number];
+  run.id = {.generation = generation_, .number = number};
+  run.ticket = ticket;
+  run.order = number;
+  return run;
+}
+
+SequenceRun* StateTable::find(protocol::SequenceId id) {
+  if (id.generation != generation_) return nullptr;
+  const auto found = sequences_.find(id.number);
+  return found == sequences_.end() || found->second.closing ? nullptr : &found->second;
+}
+
+SequenceRun* StateTable::find_ticket(std::uint64_t ticket) {
+  const auto found = tickets_.find(ticket);
+  if (found == tickets_.end()) return nullptr;
+  return find(protocol::SequenceId{.generation = generation_, .number = found->second});
+}
+
+void StateTable::close(protocol::SequenceId id) {
+  const auto found = sequences_.find(id.number);
+  if (id.generation != generation_ || found == sequences_.end()) return;
+  REPRISE_CHECK(!found->second.in_step, "a sequence was removed while it was being computed");
+  for (const protocol::SnapshotId snapshot : found->second.snapshots) {
+    const auto record = snapshots_.find(snapshot.number);
+    if (record != snapshots_.end() && !record->second.adopted) snapshots_.erase(record);
+  }
+  tickets_.erase(found->second.ticket);
+  sequences_.erase(found);
+}
+
+// -- snapshots
+
+protocol::SnapshotId StateTable::add(SnapshotRecord record) {
+  const protocol::SnapshotId id{.generation = generation_, .number = next_number_++};
+  if (const auto owner = sequences_.find(record.owner.number); owner != sequences_.end()) {
+    owner->second.snapshots.push_back(id);
+  }
+  snapshots_.emplace(id.number, std::move(record));
+  return id;
+}
+
+SnapshotRecord* StateTable::find(protocol::SnapshotId id) {
+  if (id.generation != generation_) return nullptr;
+  const auto found = snapshots_.find(id.number);
+  return found == snapshots_.end() ? nullptr : &found->second;
+}
+
+protocol::JobResult<protocol::Adopted> StateTable::adopt(protocol::SnapshotId id,
+                                                         std::uint64_t budget_bytes) {
+  SnapshotRecord* record = find(id);
+  if (record == nullptr || record->raw) return JobError{JobFault::kUnknown, "no such snapshot"};
+  protocol::Adopted adopted{.done = record->adopted};
+  if (!record->adopted) {
+    const std::uint64_t after = adopted_.bytes() + adopted_.growth(record->state);
+    if (after <= budget_bytes) {
+      adopted_.add(record->state);
+      record->adopted = adopted.done = true;
+    } else {
+      adopted.short_bytes = after - budget_bytes;
+    }
+  }
+  adopted.adopted_bytes = adopted_.bytes();
+  return adopted;
+}
+
+std::uint64_t StateTable::remove(protocol::SnapshotId id) {
+  const auto found = snapshots_.find(id.number);
+  if (id.generation != generation_ || found == snapshots_.end()) return 0;
+  const std::uint64_t before = budget_.used();
+  if (found->second.adopted) adopted_.remove(found->second.state);
+  snapshots_.erase(found);
+  return before - budget_.used();
+}
+
+protocol::Dropped StateTable::drop(protocol::SnapshotId id) {
+  const std::uint64_t freed = remove(id);
+  return {.freed_bytes = freed, .adopted_bytes = adopted_.bytes()};
+}
+
+protocol::Dropped StateTable::drop_adopted() {
+  std::vector<protocol::SnapshotId> going;
+  for (const auto& [number, record] : snapshots_) {
+    if (record.adopted) going.push_back({.generation = generation_, .number = number});
+  }
+  protocol::Dropped dropped;
+  for (const protocol::SnapshotId id : going) dropped.freed_bytes += remove(id);
+  dropped.adopted_bytes = adopted_.bytes();
+  return dropped;
+}
+
+// -- the model's end
+
+void StateTable::fail(const protocol::JobError& error) {
+  failed_ = true;
+  for (auto& [number, run] : sequences_) {
+    run.end_work(error);
+    run.state.reset();
+  }
+  for (const auto& [number, record] : snapshots_) {
+    if (record.adopted) adopted_.remove(record.state);
+  }
+  snapshots_.clear();
+}
+
+}  // namespace reprise::actors

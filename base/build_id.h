@@ -1,0 +1,13 @@
+#pragma once
+// Which build of this code is running: the linker's build id of the program or library that holds it, or, where
+// there is none, a digest of its machine code. Two programs with the same id compute the same.
+//
+// Threading: any thread; found once.
+
+#include <string>
+
+namespace reprise {
+
+const std::string& build_id();
+
+}  // namespace reprise

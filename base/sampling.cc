@@ -1,0 +1,93 @@
+#include "base/sampling.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+constexpr double kHottest = 100;
+constexpr double kStrongestRepetition = 100;
+constexpr double kStrongestPenalty = 2;
+
+std::string text_of(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%g", value);
+  return buffer;
+}
+
+class Errors {
+ public:
+  /// NaN lies nowhere.
+  void between(const char* field, double value, double low, double high) {
+    if (value >= low && value <= high) return;
+    add(field, "must lie between " + text_of(low) + " and " + text_of(high) + ", is " + text_of(value));
+  }
+
+  void add(const char* field, std::string reason) { errors_.push_back({field, std::move(reason)}); }
+
+  std::vector<ParamError> take() { return std::move(errors_); }
+
+ private:
+  std::vector<ParamError> errors_;
+};
+
+void check_bias(const LogitBias& entry, std::size_t vocab, Errors& errors) {
+  const std::string token = "token " + std::to_string(entry.token);
+  if (entry.token < 0 || static_cast<std::size_t>(entry.token) >= vocab) {
+    errors.add("logit_bias", token + " is not in the vocabulary of " + std::to_string(vocab));
+  }
+  // A bias of +infinity on a logit of -infinity would be no number.
+  if (!(entry.bias < std::numeric_limits<float>::infinity())) {
+    errors.add("logit_bias", token + " has a bias of " + text_of(entry.bias) + ", which is no finite number");
+  }
+}
+
+}  // namespace
+
+std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
+  Errors errors;
+  errors.between("temperature", temperature, 0, kHottest);
+  if (top_k < -1) errors.add("top_k", "must be at least 1, or 0 or -1 for all, is " + std::to_string(top_k));
+  errors.between("top_p", top_p, 0, 1);
+  errors.between("min_p", min_p, 0, 1);
+  if (!(repetition_penalty > 0 && repetition_penalty <= kStrongestRepetition)) {
+    errors.add("repetition_penalty", "must be above 0 and at most " + text_of(kStrongestRepetition) +
+                                         ", is " + text_of(repetition_penalty));
+  }
+  errors.between("presence_penalty", presence_penalty, -kStrongestPenalty, kStrongestPenalty);
+  errors.between("frequency_penalty", frequency_penalty, -kStrongestPenalty, kStrongestPenalty);
+  for (const LogitBias& entry : logit_bias) check_bias(entry, vocab, errors);
+  if (logprobs && (*logprobs < 0 || *logprobs > kMostLogprobs)) {
+    errors.add("logprobs", "must lie between 0 and " + std::to_string(kMostLogprobs) + ", is " +
+                               std::to_string(*logprobs));
+  }
+  return errors.take();
+}
+
+SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model) {
+  SamplingParams params;
+  const auto take = [&](auto SamplingParams::*param, auto SamplingWishes::*wish) {
+    if (client.*wish) {
+      params.*param = *(client.*wish);
+    } else if (model.*wish) {
+      params.*param = *(model.*wish);
+    }
+  };
+  take(&SamplingParams::temperature, &SamplingWishes::temperature);
+  take(&SamplingParams::top_k, &SamplingWishes::top_k);
+  take(&SamplingParams::top_p, &SamplingWishes::top_p);
+  take(&SamplingParams::min_p, &SamplingWishes::min_p);
+  take(&SamplingParams::repetition_penalty, &SamplingWishes::repetition_penalty);
+  take(&SamplingParams::repetition_last_n, &SamplingWishes::repetition_last_n);
+  take(&SamplingParams::presence_penalty, &SamplingWishes::presence_penalty);
+  take(&SamplingParams::frequency_penalty, &SamplingWishes::frequency_penalty);
+  take(&SamplingParams::seed, &SamplingWishes::seed);
+  params.logit_bias = client.logit_bias.empty() ? model.logit_bias : client.logit_bias;
+  params.logprobs = client.logprobs ? client.logprobs : model.logprobs;
+  return params;
+}
+
+}  // namespace reprise

@@ -1,0 +1,14 @@
+#include "models/arch/families.h"
+
+namespace reprise::models {
+
+std::span<const Family> families() {
+  static const Family kFamilies[] = {
+      llama_family(),
+      qwen3_family(),
+      qwen3_5_family(),
+  };
+  return kFamilies;
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,34 @@
+#pragma once
+// The families of models that are known, one row each. All that is known of a family is in the file of its
+// name: which keys it reads, which tensors it has, which layers. No other code asks for a family's name.
+//
+// Threading: constants.
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace reprise::models {
+
+class ConfigSource;
+struct ModelConfig;
+
+struct Family {
+  std::string_view name;                             // in reports
+  std::vector<std::string_view> hf_types{};          // model_type of the text model
+  std::vector<std::string_view> hf_wrapper_types{};  // model_type of a model around it, in `text_config`
+  std::vector<std::string_view> gguf_names{};        // general.architecture
+
+  /// Describes the model: all of a ModelConfig but name, tokens and sampling. Throws LoadError.
+  ModelConfig (*read)(const ConfigSource& source) = nullptr;
+};
+
+// Each in the file of its name.
+Family llama_family();
+Family qwen3_family();
+Family qwen3_5_family();
+
+/// All of them, in the order in which they are named to the user.
+std::span<const Family> families();
+
+}  // namespace reprise::models

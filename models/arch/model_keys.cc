@@ -1,0 +1,82 @@
+#include "models/arch/model_keys.h"
+
+#include "models/arch/gguf_source.h"
+#include "models/arch/hf_source.h"
+#include "models/files/load_error.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr Key kHidden{"hidden_size", "embedding_length"};
+constexpr Key kVocab{"vocab_size", ""};
+constexpr Key kContext{"max_position_embeddings", "context_length"};
+constexpr Key kLayers{"num_hidden_layers", "block_count"};
+constexpr Key kPredictionLayers{"", "nextn_predict_layers"};
+constexpr Key kRmsEps{"rms_norm_eps", "attention.layer_norm_rms_epsilon"};
+constexpr Key kIntermediate{"intermediate_size", "feed_forward_length"};
+constexpr Key kExperts{"", "expert_count"};
+
+std::size_t vocab_of(const GgufSource& gguf) {
+  const Gguf& file = gguf.file();
+  const StoredTensor* embedding = file.tensors().find("token_embd.weight");
+  if (embedding == nullptr || embedding->shape.size() != 2) {
+    throw LoadError(file.path(), "token_embd.weight", "is missing or no matrix");
+  }
+  if (embedding->shape[0] < 1 || embedding->shape[0] > static_cast<std::uint64_t>(kLargestVocab)) {
+    throw LoadError(file.path(), "token_embd.weight", "has " + std::to_string(embedding->shape[0]) + " rows");
+  }
+  return embedding->shape[0];
+}
+
+bool is_tied(const ConfigSource& source) {
+  if (const GgufSource* gguf = source.gguf()) return gguf->file().tensors().find("output.weight") == nullptr;
+  const std::string_view key = "tie_word_embeddings";
+  return source.hf()->config().boolean_or(key, source.hf()->text().boolean_or(key, false));
+}
+
+}  // namespace
+
+ModelConfig read_model_sizes(const ConfigSource& source) {
+  ModelConfig out;
+  out.hidden = source.count(kHidden, kLargestSize);
+  out.vocab = source.gguf() != nullptr ? vocab_of(*source.gguf()) : source.count(kVocab, kLargestVocab);
+  out.context_length = source.count(kContext, kLongestContext);
+  if (is_tied(source)) out.head = out.embedding;
+  return out;
+}
+
+std::size_t read_layer_count(const ConfigSource& source) {
+  const std::size_t blocks = source.count(kLayers, kMostLayers);
+  if (source.gguf() == nullptr) return blocks;
+  const GgufMetadata& metadata = source.gguf()->metadata();
+  const std::int64_t prediction = metadata.integer_or(source.gguf()->full(kPredictionLayers), 0);
+  if (prediction < 0 || static_cast<std::uint64_t>(prediction) >= blocks) {
+    source.fail(kPredictionLayers, "leaves no layers");
+  }
+  return blocks - static_cast<std::size_t>(prediction);
+}
+
+float read_rms_eps(const ConfigSource& source) {
+  const bool needed = source.gguf() != nullptr;
+  const auto eps = static_cast<float>(needed ? source.number(kRmsEps) : source.number_or(kRmsEps, 1e-6));
+  if (!(eps > 0 && eps < 1)) source.fail(kRmsEps, "must lie between 0 and 1");
+  return eps;
+}
+
+SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden) {
+  if (const HfSource* hf = source.hf()) {
+    const auto act = hf->text().find("hidden_act");
+    if (act && act->text() != "silu" && act->text() != "swish") {
+      act->fail("the activation '" + act->text() + "' is not known; known is silu");
+    }
+  }
+  if (const GgufSource* gguf = source.gguf();
+      gguf != nullptr && gguf->metadata().integer_or(gguf->full(kExperts), 0) != 0) {
+    source.fail(kExperts, "experts are not supported in this architecture");
+  }
+  return {.hidden = hidden,
+          .intermediate = source.uniform(kIntermediate, kLargestSize),
+          .bias = source.has_bias("mlp_bias", "blk.0.ffn_up.bias")};
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,23 @@
+#pragma once
+// Keys that nearly every family reads: sizes of the whole model, and what its layers have in common.
+//
+// Threading: pure functions. What is wrong ends in a LoadError.
+
+#include "models/arch/config.h"
+#include "models/arch/config_source.h"
+
+namespace reprise::models {
+
+/// A ModelConfig with hidden, vocab, context_length and, where the two are tied, the embedding as its head.
+ModelConfig read_model_sizes(const ConfigSource& source);
+
+/// Layers of the text model; blocks for multi-token prediction, which GGUF counts in, are not ours.
+std::size_t read_layer_count(const ConfigSource& source);
+
+/// Hugging Face's default is 1e-6; GGUF files have no default.
+float read_rms_eps(const ConfigSource& source);
+
+/// Of every layer; without its name.
+SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden);
+
+}  // namespace reprise::models

@@ -1,0 +1,32 @@
+#pragma once
+// What a source says about rotary position embedding.
+//
+// Threading: pure functions. What is wrong ends in a LoadError.
+
+#include <memory>
+
+#include "models/arch/config_source.h"
+#include "models/layers/rope.h"
+
+namespace reprise::models {
+
+struct RopeKeys {
+  std::size_t head_dim = 0;
+  std::size_t context_length = 0;
+  double hf_part = 1;             // of a head that is rotated, where config.json is silent; GGUF: all of it
+  bool interleaved_axes = false;  // several axes of position (time, height, width) that take turns
+};
+
+/// Read, checked, its frequencies computed.
+std::shared_ptr<const RopeConfig> read_rope(const ConfigSource& source, const RopeKeys& keys);
+
+/// How the two formats say it; used by read_rope.
+RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys);
+RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys);
+
+inline constexpr Key kRopeTheta{"rope_theta", "rope.freq_base"};
+inline constexpr Key kRopeDimension{"partial_rotary_factor", "rope.dimension_count"};
+inline constexpr Key kRopeScaling{"rope_scaling", "rope.scaling"};
+inline constexpr Key kRopeSection{"mrope_section", "rope.dimension_sections"};
+
+}  // namespace reprise::models

@@ -1,0 +1,35 @@
+#include "models/cpu/layer_factory.h"
+
+#include "models/cpu/attention.h"
+#include "models/cpu/gated_delta_net.h"
+#include "models/cpu/swiglu.h"
+
+namespace reprise::models {
+
+std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
+  return std::make_unique<Attention>(spec, checkpoint_, options_, state_, ropes_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
+  return std::make_unique<GatedDeltaNet>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
+  return std::make_unique<SwiGlu>(spec, checkpoint_);
+}
+
+Layer LayerFactory::build(const LayerSpec& spec) {
+  Layer layer;
+  for (const ResidualSpec& step : spec.steps) {
+    ResidualStep& out = layer.steps.emplace_back();
+    if (step.norm) out.norm.emplace(checkpoint_, *step.norm);
+    for (const PartSpec& part : step.parts) {
+      out.parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
+    }
+    if (step.norm_after) out.norm_after.emplace(checkpoint_, *step.norm_after);
+    out.multiplier = step.multiplier;
+  }
+  return layer;
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,36 @@
+#pragma once
+// Builds layers from their descriptions, on the CPU: the one place that knows which class computes which kind
+// of part.
+//
+// Threading: used by one thread while a model is loaded.
+
+#include "models/checkpoint.h"
+#include "models/cpu/layers.h"
+#include "models/cpu/rope_tables.h"
+#include "models/layers/layer_spec.h"
+#include "models/layers/state_layout.h"
+
+namespace reprise::models {
+
+class LayerFactory {
+ public:
+  /// All must outlive the factory; parts declare their state in `state` and the tables they need in `ropes`.
+  LayerFactory(const Checkpoint& checkpoint, const ComputeOptions& options, StateLayout& state,
+               RopeTables& ropes)
+      : checkpoint_(checkpoint), options_(options), state_(state), ropes_(ropes) {}
+
+  /// Throws LoadError.
+  Layer build(const LayerSpec& spec);
+
+ private:
+  std::unique_ptr<Part> build_part(const AttentionSpec& spec);
+  std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
+  std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
+
+  const Checkpoint& checkpoint_;
+  const ComputeOptions& options_;
+  StateLayout& state_;
+  RopeTables& ropes_;
+};
+
+}  // namespace reprise::models

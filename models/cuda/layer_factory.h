@@ -1,0 +1,43 @@
+#pragma once
+// Builds layers from their descriptions, on the GPU: the one place that knows which class computes which kind
+// of part. Parts add to the residual stream themselves, so that a norm after them, a multiplier, or parts that
+// read the stream without a norm are arrangements that cannot be had here; they are refused.
+//
+// Threading: used by one thread while a model is loaded.
+
+#include <memory>
+#include <vector>
+
+#include "models/checkpoint.h"
+#include "models/cuda/layers.h"
+#include "models/cuda/rope_tables.h"
+#include "models/cuda/weights.h"
+#include "models/layers/layer_spec.h"
+#include "models/layers/state_layout.h"
+
+namespace reprise::models::cuda {
+
+class LayerFactory {
+ public:
+  /// All must outlive the factory; parts declare their state in `state` and the tables they need in `ropes`.
+  LayerFactory(const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state, RopeTables& ropes)
+      : checkpoint_(checkpoint), weights_(weights), state_(state), ropes_(ropes) {}
+
+  /// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
+  std::vector<ResidualStep> build(const LayerSpec& spec);
+
+  /// Throws LoadError, std::bad_alloc.
+  DeviceNorm build_norm(const NormSpec& spec);
+
+ private:
+  std::unique_ptr<Part> build_part(const AttentionSpec& spec);
+  std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
+  std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
+
+  const Checkpoint& checkpoint_;
+  WeightStore& weights_;
+  StateLayout& state_;
+  RopeTables& ropes_;
+};
+
+}  // namespace reprise::models::cuda

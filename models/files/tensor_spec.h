@@ -1,0 +1,42 @@
+#pragma once
+// A tensor that a model consists of, and where the two formats keep it.
+//
+// Canonical names and layouts are Hugging Face's, without the prefix of the text model:
+// "embed_tokens.weight", "layers.3.linear_attn.in_proj_qkv.weight", "norm.weight", "lm_head.weight". One
+// canonical tensor is one matrix or vector. A file may have it one to one, changed (a GgufLayout, which is
+// undone), or as a piece of a larger tensor: one of several that were fused, or one of many that were stacked,
+// such as an expert of a layer.
+//
+// Threading: plain values.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/files/dtype.h"
+#include "models/files/gguf_layout.h"
+
+namespace reprise::models {
+
+/// Consecutive rows of a stored tensor. Rows are counted over all its dimensions but the last: expert e of
+/// [experts, rows, columns] begins at row e * rows.
+struct TensorPiece {
+  Shape of;  // what is stored
+  std::size_t first_row = 0;
+};
+
+struct StoredAs {
+  std::vector<std::string> names{};    // the first that is there counts
+  std::optional<TensorPiece> piece{};  // none: the whole of what is stored
+  GgufLayout layout{};                 // what was done to it on the way
+};
+
+struct TensorSpec {
+  std::string name;
+  Shape shape;
+  StoredAs gguf{};
+  StoredAs hf{};  // names behind the prefix of the text model; none: its own
+};
+
+}  // namespace reprise::models

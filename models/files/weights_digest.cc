@@ -1,0 +1,126 @@
+#include "models/files/weights_digest.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "base/digest.h"
+#include "models/files/load_error.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::size_t kChunk = 4u << 20;  // bytes; part of what the digest is
+constexpr unsigned kMostThreads = 8;
+constexpr std::string_view kTitle = "reprise weights 1";
+
+std::span<const std::byte> chunk_of(std::span<const std::byte> bytes, std::size_t i) {
+  return bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk));
+}
+
+std::size_t chunks_of(std::span<const std::byte> bytes) {
+  return (bytes.size() + kChunk - 1) / kChunk;
+}
+
+/// The digests of all chunks of all tensors, in order, made by several threads.
+std::vector<std::uint64_t> digest_chunks(const std::vector<StoredTensor>& tensors) {
+  std::vector<std::span<const std::byte>> chunks;
+  for (const StoredTensor& tensor : tensors) {
+    for (std::size_t i = 0; i < chunks_of(tensor.bytes); ++i) chunks.push_back(chunk_of(tensor.bytes, i));
+  }
+  std::vector<std::uint64_t> digests(chunks.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    // relaxed: hands out numbers; the threads' ends publish what they wrote.
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks.size();) {
+      digests[i] = digest_of(chunks[i]);
+    }
+  };
+  const std::size_t helpers = std::min<std::size_t>(
+      std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads), chunks.size() / 8 + 1);
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < helpers; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  return digests;
+}
+
+std::uint64_t read_all(const TensorSource& source) {
+  const std::vector<std::uint64_t> chunks = digest_chunks(source.tensors());
+  Digest digest;
+  auto next = chunks.begin();
+  for (const StoredTensor& tensor : source.tensors()) {
+    digest.add(tensor.name).add(info(tensor.type).name).add(std::uint64_t{tensor.shape.size()});
+    for (const std::uint64_t size : tensor.shape) digest.add(size);
+    for (std::size_t i = 0; i < chunks_of(tensor.bytes); ++i) digest.add(*next++);
+  }
+  return digest.value();
+}
+
+/// What the files are, as far as it can be told without reading them: a line each.
+std::string files_now(const TensorSource& source) {
+  std::ostringstream out;
+  for (const MappedFile& file : source.files()) {
+    std::error_code error;
+    const std::filesystem::path path(file.path());
+    const auto changed = std::filesystem::last_write_time(path, error);
+    if (error) throw LoadError(file.path(), "", "cannot be looked at: " + error.message());
+    out << path.filename().string() << ' ' << file.bytes().size() << ' ' << changed.time_since_epoch().count()
+        << '\n';
+  }
+  return out.str();
+}
+
+std::optional<std::uint64_t> kept_digest(const std::filesystem::path& path, const std::string& files) {
+  std::ifstream in(path, std::ios::binary);
+  std::string title, digest;
+  if (!std::getline(in, title) || title != kTitle || !std::getline(in, digest)) return std::nullopt;
+  std::ostringstream rest;
+  rest << in.rdbuf();
+  if (rest.str() != files) return std::nullopt;
+  std::istringstream number(digest);
+  std::uint64_t value = 0;
+  if (!(number >> std::hex >> value) || !(number >> std::ws).eof()) return std::nullopt;
+  return value;
+}
+
+/// Written beside it and moved, so that nobody reads half of it.
+void keep_digest(const std::filesystem::path& path, const std::string& files, std::uint64_t digest) {
+  const std::filesystem::path draft = path.string() + ".new";
+  std::error_code error;
+  {
+    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
+    out << kTitle << '\n' << std::hex << digest << '\n' << files;
+    if (!out.flush()) {
+      std::filesystem::remove(draft, error);
+      return;
+    }
+  }
+  std::filesystem::rename(draft, path, error);
+  if (error) std::filesystem::remove(draft, error);
+}
+
+}  // namespace
+
+std::filesystem::path digest_file(const std::filesystem::path& checkpoint) {
+  if (std::filesystem::is_directory(checkpoint)) return checkpoint / "weights.digest";
+  return checkpoint.string() + ".digest";
+}
+
+std::uint64_t weights_digest(const TensorSource& source, const std::filesystem::path& checkpoint,
+                             std::uint64_t kept_from) {
+  std::uint64_t bytes = 0;
+  for (const StoredTensor& tensor : source.tensors()) bytes += tensor.bytes.size();
+  if (bytes < kept_from) return read_all(source);
+  const std::filesystem::path path = digest_file(checkpoint);
+  const std::string files = files_now(source);
+  if (const auto kept = kept_digest(path, files)) return *kept;
+  const std::uint64_t digest = read_all(source);
+  keep_digest(path, files, digest);
+  return digest;
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,67 @@
+#pragma once
+// Grouped-query attention, as a model describes it: sizes, options, tensors and state of one part of a layer.
+// The devices build it in models/cpu/attention.h and models/cuda/attention.cc.
+//
+// Tensors: `name`.q_proj [q_proj_rows, hidden], k_proj and v_proj [kv_size, hidden], o_proj [hidden, q_size];
+// with a head norm q_norm and k_norm [head_dim].
+// State of a token: K and V after norm and rope, each [kv_heads, kPageTokens, head_dim] in a page.
+//
+// Threading: plain values.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gpu/compute.h"
+#include "models/layers/norm_spec.h"
+#include "models/layers/rope.h"
+#include "models/layers/state_layout.h"
+#include "models/layers/tensor_list.h"
+
+namespace reprise::models {
+
+struct AttentionSpec {
+  std::string name{};  // before ".q_proj"
+  std::size_t hidden = 0;
+  std::size_t heads = 0;
+  std::size_t kv_heads = 0;  // divides heads
+  std::size_t head_dim = 0;
+  std::optional<NormKind> head_norm{};  // over each head of q and k, before rope
+  bool output_gate = false;             // q_proj gives [q, gate] for each head; out *= sigmoid(gate)
+  bool bias = false;                    // on q, k, v and o
+  /// Shared by the parts that turn alike; null: positions do not matter.
+  std::shared_ptr<const RopeConfig> rope{};
+
+  std::size_t group() const { return heads / kv_heads; }  // query heads to one of keys and values
+  std::size_t q_size() const { return heads * head_dim; }
+  std::size_t kv_size() const { return kv_heads * head_dim; }
+  std::size_t q_proj_rows() const { return output_gate ? 2 * q_size() : q_size(); }
+  std::size_t rope_pairs() const { return rope ? rope->dimension / 2 : 0; }
+
+  bool operator==(const AttentionSpec& other) const;
+};
+
+/// How a GGUF file has it.
+struct AttentionInGguf {
+  bool interleaved_heads = false;  // the two halves of each head of q and k alternate
+};
+
+/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
+void add_tensors(TensorList& tensors, const AttentionSpec& attention, const std::string& block,
+                 const AttentionInGguf& gguf = {});
+
+/// Where a page has K and V.
+struct AttentionPlaces {
+  std::size_t k;
+  std::size_t v;
+};
+
+AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state);
+
+/// Bytes of an element.
+inline std::size_t size_of(gpu::KvType kv) {
+  return kv == gpu::KvType::kF32 ? sizeof(float) : sizeof(std::uint16_t);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,61 @@
+#pragma once
+// Gated DeltaNet, as a model describes it: a short causal convolution, then the gated delta rule on a matrix
+// of state for each value head. The devices build it in models/cpu/gated_delta_net.h and
+// models/cuda/gated_delta_net.cc.
+//
+// Tensors: `name`.in_proj_qkv [conv_channels, hidden], in_proj_z [value_size, hidden], in_proj_b and in_proj_a
+// [value_heads, hidden], conv1d [conv_channels, 1, conv_kernel], A_log and dt_bias [value_heads], norm
+// [value_head_dim], out_proj [hidden, value_size].
+// State of a sequence, f32: the last inputs of the convolution [conv_kernel - 1, conv_channels], and the
+// matrices [value_heads, key_head_dim, value_head_dim].
+//
+// Threading: plain values.
+
+#include <cstddef>
+#include <string>
+
+#include "models/layers/norm_spec.h"
+#include "models/layers/state_layout.h"
+#include "models/layers/tensor_list.h"
+
+namespace reprise::models {
+
+struct DeltaNetSpec {
+  std::string name{};  // before ".in_proj_qkv"
+  std::size_t hidden = 0;
+  std::size_t key_heads = 0;
+  std::size_t value_heads = 0;  // a multiple of key_heads
+  std::size_t key_head_dim = 0;
+  std::size_t value_head_dim = 0;
+  std::size_t conv_kernel = 0;
+  NormKind norm{};  // over each value head of the output, before its gate
+
+  std::size_t group() const { return value_heads / key_heads; }  // value head h goes with key head h / group
+  std::size_t key_size() const { return key_heads * key_head_dim; }
+  std::size_t value_size() const { return value_heads * value_head_dim; }
+  std::size_t conv_channels() const { return 2 * key_size() + value_size(); }  // q, k, v
+  std::size_t state_size() const { return value_heads * key_head_dim * value_head_dim; }
+  std::size_t conv_state_size() const { return conv_channels() * (conv_kernel - 1); }
+
+  bool operator==(const DeltaNetSpec&) const = default;
+};
+
+/// How a GGUF file has it.
+struct DeltaNetInGguf {
+  /// Value heads that share a key head stand apart (llama.cpp's order), not side by side (Hugging Face's).
+  bool tiled_value_heads = true;
+};
+
+/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
+void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
+                 const DeltaNetInGguf& gguf = {});
+
+/// Where a slot has the two.
+struct DeltaNetPlaces {
+  std::size_t conv;
+  std::size_t matrices;
+};
+
+DeltaNetPlaces declare_state(const DeltaNetSpec& net, StateLayout& state);
+
+}  // namespace reprise::models

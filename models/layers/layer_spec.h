@@ -1,0 +1,58 @@
+#pragma once
+// A layer, as a model describes it and before any device has built it: steps that each add to the residual
+// stream, one after the other. A step reads the stream through a norm, gives what it read to one or more
+// parts, and adds up what they make of it. So a mixer and a feed-forward part in turn are two steps of one
+// part; mixers side by side, or shared experts beside routed ones, are one step of two parts; a layer may have
+// two mixers, or no feed-forward part.
+//
+// A part says its own sizes and names its own tensors: layers of a model may differ, and no device needs to
+// know more than the description. A new kind of part is an alternative of PartSpec, a file beside
+// attention_spec.h, and a line in the factories models/cpu/layer_factory.cc and models/cuda/layer_factory.cc.
+//
+// Threading: plain values.
+
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "models/layers/attention_spec.h"
+#include "models/layers/delta_net_spec.h"
+#include "models/layers/norm_spec.h"
+#include "models/layers/swiglu_spec.h"
+
+namespace reprise::models {
+
+using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec>;
+
+/// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
+struct ResidualSpec {
+  std::optional<NormSpec> norm{};  // none: the parts read x itself
+  std::vector<PartSpec> parts{};   // at least one
+  std::optional<NormSpec> norm_after{};
+  float multiplier = 1;
+
+  bool operator==(const ResidualSpec&) const = default;
+};
+
+struct LayerSpec {
+  std::vector<ResidualSpec> steps{};
+
+  bool operator==(const LayerSpec&) const = default;
+};
+
+/// All parts of one kind, in the order of the layers; they live as long as `layers`.
+template <class Spec>
+std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
+  std::vector<const Spec*> out;
+  for (const LayerSpec& layer : layers) {
+    for (const ResidualSpec& step : layer.steps) {
+      for (const PartSpec& part : step.parts) {
+        if (const Spec* spec = std::get_if<Spec>(&part)) out.push_back(spec);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace reprise::models

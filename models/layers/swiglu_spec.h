@@ -1,0 +1,34 @@
+#pragma once
+// The feed-forward part down(silu(gate(x)) * up(x)), as a model describes it. The devices build it in
+// models/cpu/swiglu.h and models/cuda/swiglu.cc. It keeps no state.
+//
+// Tensors: `name`.gate_proj and up_proj [intermediate, hidden], down_proj [hidden, intermediate].
+//
+// Threading: plain values.
+
+#include <cstddef>
+#include <string>
+
+#include "models/layers/tensor_list.h"
+
+namespace reprise::models {
+
+struct SwiGluSpec {
+  std::string name{};  // before ".gate_proj"
+  std::size_t hidden = 0;
+  std::size_t intermediate = 0;
+  bool bias = false;  // on all three
+
+  bool operator==(const SwiGluSpec&) const = default;
+};
+
+/// `block` is what llama.cpp puts before the names of the layer: "blk.3".
+inline void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string& block) {
+  tensors.add_linear(part.name + ".gate_proj", part.intermediate, part.hidden, block + ".ffn_gate",
+                     part.bias);
+  tensors.add_linear(part.name + ".up_proj", part.intermediate, part.hidden, block + ".ffn_up", part.bias);
+  tensors.add_linear(part.name + ".down_proj", part.hidden, part.intermediate, block + ".ffn_down",
+                     part.bias);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,28 @@
+#include "base/build_id.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace reprise {
+namespace {
+
+TEST(BuildId, IsThatOfThisProgram) {
+  const std::string& id = build_id();
+  ASSERT_GE(id.size(), 16u) << id;
+  EXPECT_EQ(&id, &build_id()) << "found once";
+  if (id.starts_with("code-")) GTEST_SKIP() << "the linker gave no id: " << id;
+  // The same as the tools that read programs say, where they are installed.
+  std::FILE* out = popen("readelf -n \"$(readlink /proc/$PPID/exe)\" 2>/dev/null", "r");
+  ASSERT_NE(out, nullptr);
+  std::string text;
+  char buffer[256];
+  while (std::fgets(buffer, sizeof buffer, out) != nullptr) text += buffer;
+  pclose(out);
+  if (text.empty()) GTEST_SKIP() << "there is no readelf here";
+  EXPECT_NE(text.find(id), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace reprise

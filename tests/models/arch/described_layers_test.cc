@@ -1,0 +1,275 @@
+// A made-up family whose layers are arranged as no known family has them, built from its description: what it
+// computes is what a naive computation gives; every cut of its sequences can be restored, bit for bit; and its
+// tensors, some of them stacked or fused in the files, are found in both formats.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "models/arch/config_source.h"
+#include "models/arch/model_draft.h"
+#include "models/arch/model_keys.h"
+#include "models/arch/rope_keys.h"
+#include "models/cpu/host_model.h"
+#include "models/files/json_place.h"
+#include "tests/models/arch/naive_layers.h"
+#include "tests/models/expect_error.h"
+#include "tests/models/files/checkpoint_files.h"
+#include "tests/models/files/tensor_values.h"
+
+namespace reprise::models {
+namespace {
+
+using test::GgufWriter;
+using test::SafetensorsWriter;
+using test::TempDir;
+using test::Weights;
+
+constexpr std::size_t kHidden = 24;
+constexpr std::size_t kInner = 20;
+constexpr std::size_t kExpertCount = 2;
+
+// Its experts lie in one tensor: [experts, rows, columns]; Hugging Face has gate and up of each fused besides.
+void stack_experts(ModelConfig& model) {
+  for (TensorSpec& tensor : model.tensors) {
+    for (std::size_t e = 0; e < kExpertCount; ++e) {
+      const std::string prefix = "layers.3.experts." + std::to_string(e) + ".";
+      const auto place = [&](const char* name, const char* gguf, const char* hf, std::size_t hf_rows,
+                             std::size_t hf_first) {
+        if (tensor.name != prefix + name + ".weight") return;
+        const auto rows = static_cast<std::size_t>(tensor.shape[0]);
+        const std::uint64_t columns = tensor.shape[1];
+        tensor.gguf = {.names = {std::string("blk.3.") + gguf},
+                       .piece = TensorPiece{.of = {kExpertCount, rows, columns}, .first_row = e * rows}};
+        tensor.hf = {.names = {std::string("layers.3.experts.") + hf},
+                     .piece = TensorPiece{.of = {kExpertCount, hf_rows, columns},
+                                          .first_row = e * hf_rows + hf_first}};
+      };
+      place("gate_proj", "ffn_gate_exps.weight", "gate_up_proj", 2 * kInner, 0);
+      place("up_proj", "ffn_up_exps.weight", "gate_up_proj", 2 * kInner, kInner);
+      place("down_proj", "ffn_down_exps.weight", "down_proj", kHidden, 0);
+    }
+  }
+}
+
+ModelConfig read_made_up(const ConfigSource& source) {
+  ModelConfig sizes = read_model_sizes(source);
+  const auto rope = read_rope(source, {.head_dim = 12, .context_length = sizes.context_length});
+  const auto other_rope = read_rope(source, {.head_dim = 8, .context_length = sizes.context_length});
+  const NormKind norm{.offset = 0, .eps = 1e-5F};
+  const AttentionSpec still{
+      .hidden = kHidden, .heads = 4, .kv_heads = 2, .head_dim = 8, .head_norm = norm};  // no rope
+  const AttentionSpec turning{.hidden = kHidden, .heads = 2, .kv_heads = 1, .head_dim = 12, .rope = rope};
+  const AttentionSpec other{.hidden = kHidden, .heads = 3, .kv_heads = 3, .head_dim = 8, .rope = other_rope};
+  const DeltaNetSpec net{.hidden = kHidden,
+                         .key_heads = 2,
+                         .value_heads = 4,
+                         .key_head_dim = 6,
+                         .value_head_dim = 8,
+                         .conv_kernel = 3,
+                         .norm = norm};
+  const DeltaNetInGguf in_order{.tiled_value_heads = false};
+  const SwiGluSpec expert{.hidden = kHidden, .intermediate = kInner};
+
+  ModelDraft draft(std::move(sizes), norm);
+  // Two mixers side by side, a norm after them, a multiplier; no feed-forward part.
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
+                     .parts = {draft.part("attn", still), draft.part("net", net, in_order)},
+                     .norm_after = draft.norm("last_norm", "post_norm"),
+                     .multiplier = 0.5F}}});
+  // Two mixers one after the other.
+  draft.add_layer(
+      {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", turning)}},
+        {.norm = draft.norm("second_norm", "net_norm"), .parts = {draft.part("net", net, in_order)}}}});
+  // Another rope, and the feed-forward part beside the mixer.
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
+                     .parts = {draft.part("attn", other), draft.part("mlp", expert)}}}});
+  // Feed-forward parts alone, which read the stream as it is.
+  draft.add_layer({{{.parts = {draft.part("experts.0", expert), draft.part("experts.1", expert)},
+                     .norm_after = draft.norm("last_norm", "post_norm")}}});
+  ModelConfig model = draft.finish();
+  stack_experts(model);
+  return model;
+}
+
+const Family kMadeUp[] = {
+    {.name = "made_up", .hf_types = {"made_up"}, .gguf_names = {"made-up"}, .read = read_made_up}};
+
+constexpr const char* kConfig =
+    R"({"model_type": "made_up", "hidden_size": 24, "vocab_size": 13, "max_position_embeddings": 512,
+        "rope_theta": 100.0})";
+
+struct Stored {
+  Shape shape;
+  std::vector<float> values;
+};
+
+class DescribedLayers : public testing::Test {
+ protected:
+  DescribedLayers()
+      : config_(ModelConfig::from_hf(JsonPlace::parse(kConfig, "config.json"), nullptr, kMadeUp)) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal(0, 0.4F);
+    for (const TensorSpec& tensor : config_.tensors) {
+      std::vector<float>& values = weights_[tensor.name];
+      values.resize(element_count(tensor.shape).value());
+      for (float& value : values) value = normal(random) + (tensor.name.ends_with("norm.weight") ? 1 : 0);
+    }
+  }
+
+  // Whole tensors and pieces, as a file has them.
+  std::map<std::string, Stored> stored(StoredAs TensorSpec::*format) const {
+    std::map<std::string, Stored> out;
+    for (const TensorSpec& tensor : config_.tensors) {
+      const StoredAs& place = tensor.*format;
+      const std::string name = place.names.empty() ? tensor.name : place.names.front();
+      const std::vector<float>& values = weights_.at(tensor.name);
+      if (!place.piece) {
+        out[name] = {tensor.shape, values};
+        continue;
+      }
+      Stored& whole = out[name];
+      whole.shape = place.piece->of;
+      whole.values.resize(element_count(whole.shape).value());
+      std::copy(
+          values.begin(), values.end(),
+          whole.values.begin() + static_cast<std::ptrdiff_t>(place.piece->first_row * whole.shape.back()));
+    }
+    return out;
+  }
+
+  Checkpoint open_hf() const {
+    SafetensorsWriter writer;
+    for (const auto& [name, tensor] : stored(&TensorSpec::hf)) {
+      writer.tensor((name == "lm_head.weight" ? "" : "model.") + name, "F32", tensor.shape,
+                    test::raw_f32(tensor.values));
+    }
+    dir_.write("config.json", kConfig);
+    dir_.write("model.safetensors", writer.bytes());
+    return Checkpoint::open(dir_.path(), kMadeUp);
+  }
+
+  Checkpoint open_gguf() const {
+    GgufWriter writer;
+    writer.text("general.architecture", "made-up");
+    writer.u32("made-up.embedding_length", kHidden);
+    writer.u32("made-up.context_length", 512);
+    writer.f32("made-up.rope.freq_base", 100);
+    for (auto [name, tensor] : stored(&TensorSpec::gguf)) {
+      if (name.ends_with("ssm_a")) {
+        for (float& value : tensor.values) value = -std::exp(value);
+      }
+      writer.tensor(name, 0, tensor.shape, test::raw_f32(tensor.values));
+    }
+    return Checkpoint::open(dir_.write("m.gguf", writer.bytes()), kMadeUp);
+  }
+
+  static std::vector<TokenId> tokens(std::size_t count) {
+    std::vector<TokenId> out(count);
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<TokenId>(i * i * 7 % 13);
+    return out;
+  }
+
+  TempDir dir_;
+  ModelConfig config_;
+  Weights weights_;
+};
+
+TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
+  gpu::Threads threads(2);
+  for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::best_isa()}) {
+    HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}, threads);
+    gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
+    std::optional<gpu::Sequence> sequence = store.open();
+    const std::vector<TokenId> prompt = tokens(80);
+    ASSERT_TRUE(sequence && sequence->reserve(prompt.size()));
+    const Slice slice{.sequence = &*sequence, .tokens = prompt, .logits = Slice::Logits::kAll};
+    const std::span<const float> logits = model.forward({&slice, 1}, Phase::kPrefill);
+    const test::Rows expected = test::NaiveModel(config_, weights_).run(prompt);
+    double largest = 0;
+    for (std::size_t t = 0; t < prompt.size(); ++t) {
+      for (std::size_t i = 0; i < config_.vocab; ++i) {
+        EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 1e-4) << "token " << t;
+        largest = std::max(largest, std::abs(expected[t][i]));
+      }
+    }
+    EXPECT_GT(largest, 1);
+  }
+}
+
+TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
+  gpu::Threads threads(2);
+  HostModel model(open_hf(), {}, threads);
+  // K and V of three attentions, convolution and matrices of two nets.
+  EXPECT_EQ(model.state().per_token().size(), 6u);
+  EXPECT_EQ(model.state().per_sequence().size(), 4u);
+  gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
+  const std::vector<TokenId> prompt = tokens(80);
+  const auto run = [&](gpu::Sequence& sequence, std::size_t begin, std::size_t end) {
+    const Slice slice{.sequence = &sequence,
+                      .tokens = std::span(prompt).subspan(begin, end - begin),
+                      .logits = Slice::Logits::kAll};
+    const std::span<const float> logits = model.forward({&slice, 1}, Phase::kPrefill);
+    return std::vector<float>(logits.begin(), logits.end());
+  };
+  const auto open = [&] {
+    std::optional<gpu::Sequence> sequence = store.open();
+    EXPECT_TRUE(sequence && sequence->reserve(prompt.size()));
+    return std::move(*sequence);
+  };
+  std::vector<float> cold;
+  {
+    gpu::Sequence sequence = open();
+    cold = run(sequence, 0, prompt.size());
+  }
+  for (std::size_t cut = 1; cut < prompt.size(); ++cut) {
+    gpu::Sequence sequence = open();
+    std::vector<float> warm = run(sequence, 0, cut);
+    const std::optional<gpu::Snapshot> snapshot = store.capture(sequence);
+    ASSERT_TRUE(snapshot.has_value());
+    std::optional<gpu::Sequence> restored = store.restore(*snapshot).sequence;
+    ASSERT_TRUE(restored && restored->reserve(prompt.size() - cut));
+    const std::vector<float> rest = run(*restored, cut, prompt.size());
+    warm.insert(warm.end(), rest.begin(), rest.end());
+    ASSERT_EQ(warm.size(), cold.size());
+    ASSERT_EQ(std::memcmp(warm.data(), cold.data(), cold.size() * sizeof(float)), 0) << "cut at " << cut;
+  }
+}
+
+TEST_F(DescribedLayers, PiecesOfStackedAndFusedTensorsAreFoundInBothFormats) {
+  const Checkpoint hf = open_hf();
+  const Checkpoint gguf = open_gguf();
+  EXPECT_EQ(hf.names(), gguf.names());
+  EXPECT_EQ(hf.total_bytes(), gguf.total_bytes());
+  hf.validate();
+  gguf.validate();
+  for (const TensorSpec& spec : config_.tensors) {
+    const Tensor a = hf.tensor(spec.name);
+    const Tensor b = gguf.tensor(spec.name);
+    EXPECT_EQ(a.shape, spec.shape) << spec.name;
+    EXPECT_EQ(test::values(a), weights_.at(spec.name)) << spec.name;
+    EXPECT_EQ(a.owned, nullptr) << spec.name;
+    if (spec.name.ends_with("A_log")) continue;  // nearly the same: their exponential was stored
+    EXPECT_EQ(test::values(b), weights_.at(spec.name)) << spec.name;
+    EXPECT_EQ(b.owned, nullptr) << spec.name;
+  }
+  EXPECT_EQ(hf.stored_type("layers.3.experts.1.up_proj.weight"), DType::kF32);
+}
+
+TEST_F(DescribedLayers, AStackOfAnotherShapeIsRefused) {
+  SafetensorsWriter writer;
+  for (auto [name, tensor] : stored(&TensorSpec::hf)) {
+    if (name == "layers.3.experts.down_proj") std::swap(tensor.shape[0], tensor.shape[1]);
+    writer.tensor((name == "lm_head.weight" ? "" : "model.") + name, "F32", tensor.shape,
+                  test::raw_f32(tensor.values));
+  }
+  dir_.write("config.json", kConfig);
+  dir_.write("model.safetensors", writer.bytes());
+  EXPECT_LOAD_ERROR(Checkpoint::open(dir_.path(), kMadeUp),
+                    "model.layers.3.experts.down_proj: expected shape [2, 24, 20], found [24, 2, 20]");
+  EXPECT_LOAD_ERROR(Checkpoint::open(dir_.path()), "unknown architecture 'made_up'");
+}
+
+}  // namespace
+}  // namespace reprise::models

@@ -1,0 +1,217 @@
+#pragma once
+// Layers computed from their descriptions in the plainest way, in double precision: a whole sequence at once,
+// no state, no kernels. What models compute is held against it.
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/arch/config.h"
+
+namespace reprise::models::test {
+
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;                              // one for each token
+using Weights = std::map<std::string, std::vector<float>>;  // by canonical name
+
+inline double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+inline double silu(double x) {
+  return x * sigmoid(x);
+}
+inline Row operator+(Row a, const Row& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+inline Row slice(const Row& row, std::size_t first, std::size_t count) {
+  const auto begin = row.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+class NaiveModel {
+ public:
+  NaiveModel(const ModelConfig& config, const Weights& weights) : config_(config), weights_(weights) {}
+
+  /// Logits after each token.
+  Rows run(const std::vector<std::int32_t>& tokens) const {
+    Rows x;
+    for (const std::int32_t token : tokens) {
+      const std::vector<float>& table = weight(config_.embedding);
+      const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
+      x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
+    }
+    for (const LayerSpec& layer : config_.layers) {
+      for (const ResidualSpec& step : layer.steps) add_step(step, x);
+    }
+    for (Row& row : x) row = product(config_.head, norm(config_.final_norm, row));
+    return x;
+  }
+
+ private:
+  const std::vector<float>& at(const std::string& name) const { return weights_.at(name); }
+  const std::vector<float>& weight(const std::string& name) const { return at(name + ".weight"); }
+
+  Row product(const std::string& name, const Row& x) const {
+    const std::vector<float>& w = weight(name);
+    Row y(w.size() / x.size());
+    for (std::size_t n = 0; n < y.size(); ++n) {
+      for (std::size_t k = 0; k < x.size(); ++k) y[n] += static_cast<double>(w[n * x.size() + k]) * x[k];
+    }
+    return y;
+  }
+
+  Row norm(const NormSpec& spec, Row x) const {
+    double squares = 0;
+    for (const double value : x) squares += value * value;
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + spec.kind.eps);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
+    return x;
+  }
+
+  void add_step(const ResidualSpec& step, Rows& x) const {
+    Rows read = x;
+    if (step.norm) {
+      for (Row& row : read) row = norm(*step.norm, row);
+    }
+    Rows sum(x.size(), Row(config_.hidden));
+    for (const PartSpec& part : step.parts) {
+      const Rows made = std::visit([&](const auto& one) { return apply(one, read); }, part);
+      for (std::size_t t = 0; t < x.size(); ++t) sum[t] = sum[t] + made[t];
+    }
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      if (step.norm_after) sum[t] = norm(*step.norm_after, sum[t]);
+      for (double& value : sum[t]) value *= step.multiplier;
+      x[t] = x[t] + sum[t];
+    }
+  }
+
+  Rows apply(const SwiGluSpec& part, const Rows& x) const {
+    Rows out;
+    for (const Row& row : x) {
+      Row gate = product(part.name + ".gate_proj", row);
+      const Row up = product(part.name + ".up_proj", row);
+      for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
+      out.push_back(product(part.name + ".down_proj", gate));
+    }
+    return out;
+  }
+
+  // One head of q or k at a position.
+  Row placed(const AttentionSpec& part, const char* norm_name, Row head, std::size_t position) const {
+    if (part.head_norm) head = norm({part.name + norm_name, part.head_dim, *part.head_norm}, head);
+    for (std::size_t i = 0; i < part.rope_pairs(); ++i) {
+      const double angle = static_cast<double>(position) * part.rope->inv_freq[i];
+      const double a = head[i];
+      const double b = head[i + part.rope_pairs()];
+      head[i] = a * std::cos(angle) - b * std::sin(angle);
+      head[i + part.rope_pairs()] = b * std::cos(angle) + a * std::sin(angle);
+    }
+    return head;
+  }
+
+  Rows apply(const AttentionSpec& part, const Rows& x) const {
+    const std::size_t size = part.head_dim;
+    const double scale = 1 / std::sqrt(static_cast<double>(size));
+    std::vector<Rows> keys(part.kv_heads);
+    std::vector<Rows> values(part.kv_heads);
+    Rows out;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      const Row q = product(part.name + ".q_proj", x[t]);
+      const Row k = product(part.name + ".k_proj", x[t]);
+      const Row v = product(part.name + ".v_proj", x[t]);
+      for (std::size_t head = 0; head < part.kv_heads; ++head) {
+        keys[head].push_back(placed(part, ".k_norm", slice(k, head * size, size), t));
+        values[head].push_back(slice(v, head * size, size));
+      }
+      Row mixed(part.q_size());
+      for (std::size_t head = 0; head < part.heads; ++head) {
+        const Row query = placed(part, ".q_norm", slice(q, head * size, size), t);
+        const std::size_t shared = head / part.group();
+        double sum = 0;
+        Row weights(t + 1);
+        for (std::size_t s = 0; s <= t; ++s) {
+          double score = 0;
+          for (std::size_t i = 0; i < size; ++i) score += query[i] * keys[shared][s][i];
+          sum += weights[s] = std::exp(score * scale);
+        }
+        for (std::size_t s = 0; s <= t; ++s) {
+          for (std::size_t i = 0; i < size; ++i) {
+            mixed[head * size + i] += weights[s] / sum * values[shared][s][i];
+          }
+        }
+      }
+      out.push_back(product(part.name + ".o_proj", mixed));
+    }
+    return out;
+  }
+
+  Rows apply(const DeltaNetSpec& net, const Rows& x) const {
+    const std::size_t taps = net.conv_kernel;
+    const std::size_t dk = net.key_head_dim;
+    const std::size_t dv = net.value_head_dim;
+    const std::vector<float>& conv = weight(net.name + ".conv1d");
+    Rows inputs;
+    Rows out;
+    std::vector<Rows> state(net.value_heads, Rows(dk, Row(dv)));
+    for (const Row& row : x) {
+      inputs.push_back(product(net.name + ".in_proj_qkv", row));
+      Row qkv(net.conv_channels());
+      for (std::size_t c = 0; c < qkv.size(); ++c) {
+        for (std::size_t j = 0; j < taps && j < inputs.size(); ++j) {
+          qkv[c] += static_cast<double>(conv[c * taps + taps - 1 - j]) * inputs[inputs.size() - 1 - j][c];
+        }
+        qkv[c] = silu(qkv[c]);
+      }
+      const Row z = product(net.name + ".in_proj_z", row);
+      const Row a = product(net.name + ".in_proj_a", row);
+      const Row b = product(net.name + ".in_proj_b", row);
+      Row mixed;
+      for (std::size_t head = 0; head < net.value_heads; ++head) {
+        const std::size_t key_head = head / net.group();
+        const Row q = unit(slice(qkv, key_head * dk, dk));
+        const Row k = unit(slice(qkv, net.key_size() + key_head * dk, dk));
+        const Row v = slice(qkv, 2 * net.key_size() + head * dv, dv);
+        const double step = std::log1p(std::exp(a[head] + at(net.name + ".dt_bias")[head]));
+        const double decay = std::exp(-std::exp(static_cast<double>(at(net.name + ".A_log")[head])) * step);
+        const Row o = recur(state[head], q, k, v, decay, sigmoid(b[head]));
+        const Row normed = norm({net.name + ".norm", dv, net.norm}, o);
+        for (std::size_t i = 0; i < dv; ++i) mixed.push_back(normed[i] * silu(z[head * dv + i]));
+      }
+      out.push_back(product(net.name + ".out_proj", mixed));
+    }
+    return out;
+  }
+
+  static Row unit(Row row) {
+    double squares = 1e-6;
+    for (const double value : row) squares += value * value;
+    for (double& value : row) value /= std::sqrt(squares);
+    return row;
+  }
+
+  // S = decay S; S += k (beta (v - k^T S)); o = q^T S / sqrt(dk)
+  static Row recur(Rows& s, const Row& q, const Row& k, const Row& v, double decay, double beta) {
+    Row change = v;
+    for (std::size_t i = 0; i < s.size(); ++i) {
+      for (std::size_t j = 0; j < v.size(); ++j) {
+        s[i][j] *= decay;
+        change[j] -= k[i] * s[i][j];
+      }
+    }
+    Row o(v.size());
+    for (std::size_t i = 0; i < s.size(); ++i) {
+      for (std::size_t j = 0; j < v.size(); ++j) {
+        s[i][j] += k[i] * beta * change[j];
+        o[j] += q[i] * s[i][j] / std::sqrt(static_cast<double>(s.size()));
+      }
+    }
+    return o;
+  }
+
+  const ModelConfig& config_;
+  const Weights& weights_;
+};
+
+}  // namespace reprise::models::test

@@ -1,0 +1,37 @@
+#pragma once
+// What a test wants to see of a described model: its parts, without the way to them.
+
+#include <stdexcept>
+
+#include "models/arch/config.h"
+
+namespace reprise::models {
+
+template <class Spec>
+Spec first_part(const ModelConfig& config) {
+  const auto parts = parts_of<Spec>(config.layers);
+  if (parts.empty()) throw std::logic_error("the model has no such part");
+  return *parts.front();
+}
+
+inline AttentionSpec attention_of(const ModelConfig& config) {
+  return first_part<AttentionSpec>(config);
+}
+inline DeltaNetSpec delta_net_of(const ModelConfig& config) {
+  return first_part<DeltaNetSpec>(config);
+}
+inline RopeConfig rope_of(const ModelConfig& config) {
+  return *attention_of(config).rope;
+}
+
+inline std::size_t attentions(const ModelConfig& config) {
+  return parts_of<AttentionSpec>(config.layers).size();
+}
+inline std::size_t delta_nets(const ModelConfig& config) {
+  return parts_of<DeltaNetSpec>(config.layers).size();
+}
+inline bool attends(const LayerSpec& layer) {
+  return !parts_of<AttentionSpec>({&layer, 1}).empty();
+}
+
+}  // namespace reprise::models
