@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "gpu/compute.h"
@@ -109,6 +110,9 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& rule);
   void (*attention)(const AttentionRow& row);
 };
+
+/// The instruction set, and the formats for which it has a product of its own: "neon, BF16".
+std::string name_of(const Kernels& kernels);
 
 /// Requires is_available(isa).
 const Kernels& cpu_kernels(Isa isa);

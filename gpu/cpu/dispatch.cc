@@ -104,6 +104,14 @@ const WeightFormat* format_named(std::string_view name) {
   return nullptr;
 }
 
+std::string name_of(const Kernels& kernels) {
+  std::string name(name_of(kernels.isa));
+  for (const FormatKernels& format : kernels.formats) {
+    if (format.has_fast()) name += ", " + std::string(format.format->name);
+  }
+  return name;
+}
+
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
   switch (isa) {

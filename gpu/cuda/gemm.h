@@ -11,6 +11,7 @@
 // Threading: a PrefillGemm is used by one thread. decode_gemm has no state.
 
 #include <memory>
+#include <string>
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/formats.h"
@@ -43,6 +44,9 @@ class PrefillGemm {
   /// it for weights of this shape. To be called once for each shape before multiply(); waits for the GPU. A
   /// format that cuBLASLt does not know is not tried: its one form has them by itself.
   bool admit(const DeviceWeight& weight, GemmOutput output, int most);
+
+  /// What decides the bits of what was admitted: cuBLASLt's version, and the algorithms that it chose.
+  std::string arithmetic() const;
 
  private:
   struct State;

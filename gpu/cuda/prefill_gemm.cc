@@ -5,11 +5,13 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/digest.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
 
@@ -173,6 +175,21 @@ bool PrefillGemm::admit(const DeviceWeight& weight, GemmOutput output, int most)
   }
   state_->admitted[shape] = same;
   return same;
+}
+
+std::string PrefillGemm::arithmetic() const {
+  Digest digest;
+  for (const auto& [shape, same] : state_->admitted) {
+    const auto& [outputs, columns, output] = shape;
+    for (const int number : {outputs, columns, static_cast<int>(output), static_cast<int>(same)}) {
+      digest.add(static_cast<std::uint64_t>(number));
+    }
+    // The smallest of the products that were tried: all have the same bits.
+    const auto plan = state_->plans.find({outputs, columns, kGrid, output});
+    if (plan == state_->plans.end()) continue;
+    digest.add(std::as_bytes(std::span(plan->second->algorithm.data)));
+  }
+  return "cublasLt " + std::to_string(cublasLtGetVersion()) + " algorithms " + std::to_string(digest.value());
 }
 
 }  // namespace reprise::gpu::cuda

@@ -49,6 +49,7 @@ class CudaModel : public Model {
             .replays_decoding = false,
             .computes_aside = true};
   }
+  std::string arithmetic() const override;
   void decode(DecodePass& pass) override;
   /// Vocabularies beyond the kernel's bound are drawn from on the host.
   bool draws() const override;
