@@ -1,4 +1,4 @@
-#include "actors/engine.h"
+#include "actors/engine_parts.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,30 +10,33 @@ using protocol::Figure;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
-Engine::Engine(runtime::System& system, EngineOptions options)
-    : system_(system),
-      options_(std::move(options)),
-      running_(std::make_shared<BoundedCount>(options_.most_requests)),
-      idle_(std::make_shared<BoundedCount>(options_.most_idle)),
-      restarts_(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
-      texts_(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()), directory_,
-                                              restarts_)) {
-  for (const ModelSpec& spec : options_.models) {
+Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
+    : system(host),
+      options(std::move(wishes)),
+      running(std::make_shared<BoundedCount>(options.most_requests)),
+      idle(std::make_shared<BoundedCount>(options.most_idle)),
+      restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
+      texts(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()), directory,
+                                             restarts)) {
+  for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
     card.id = spec.name;
-    directory_->set({std::move(card), nullptr, "is being loaded", spec});
+    directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
   // It loads what stands in the directory.
-  supervisor_ =
-      system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
-                                      .on_failure = runtime::OnFailure::restart(
-                                          ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
-                                     options_, directory_, board_, requests_, restarts_);
+  supervisor =
+      system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
+                                     .on_failure = runtime::OnFailure::restart(
+                                         ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                    options, directory, board, requests, restarts);
 }
 
+Engine::Engine(runtime::System& system, EngineOptions options)
+    : parts_(std::make_unique<Parts>(system, std::move(options))) {}
+
 Engine::~Engine() {
-  requests_->tell_all({.why = "the engine is shutting down"});
-  supervisor_.stop();  // and with it the device and the registries
+  parts_->requests->tell_all({.why = "the engine is shutting down"});
+  parts_->supervisor.stop();  // and with it the device and the registries
 }
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
@@ -43,9 +46,9 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     static_cast<void>(writer.try_write(event));
     writer.close();
   };
-  auto found = find_model(*directory_, request.model);
-  const std::uint32_t choices = std::clamp(request.n, 1U, options_.requests.most_choices);
-  std::shared_ptr<void> slot = running_->take(choices);
+  auto found = find_model(*parts_->directory, request.model);
+  const std::uint32_t choices = std::clamp(request.n, 1U, parts_->options.requests.most_choices);
+  std::shared_ptr<void> slot = parts_->running->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
@@ -55,15 +58,15 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
       const std::hash<std::string> number;
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
-      requests_->add(system_.spawn<RequestActor>(
+      parts_->requests->add(parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
                          .out = std::move(writer),
-                         .texts = texts_,
+                         .texts = parts_->texts,
                          .tenant = tenant,
                          .group = group,
                          .slot = std::move(slot),
-                         .idle_slot = idle_->take()}));
+                         .idle_slot = parts_->idle->take()}));
     } catch (const std::exception& error) {
       // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
     }
@@ -72,79 +75,85 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
 }
 
 runtime::Ask<protocol::Answer<protocol::Tokenized>> Engine::tokenize(protocol::TokenizeRequest request) {
-  return texts_->ask<TokenizeJob>(std::move(request));
+  return parts_->texts->ask<TokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Detokenized>> Engine::detokenize(
     protocol::DetokenizeRequest request) {
-  return texts_->ask<DetokenizeJob>(std::move(request));
+  return parts_->texts->ask<DetokenizeJob>(std::move(request));
 }
 runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::RenderRequest request) {
-  return texts_->ask<RenderJob>(std::move(request));
+  return parts_->texts->ask<RenderJob>(std::move(request));
 }
 
 // -- looking at it
 
 std::vector<protocol::ModelCard> Engine::models() const {
   std::vector<protocol::ModelCard> cards;
-  for (const ModelDirectory::Entry& entry : directory_->all()) cards.push_back(entry.card);
+  for (const ModelDirectory::Entry& entry : parts_->directory->all()) cards.push_back(entry.card);
   return cards;
 }
 
 protocol::Health Engine::health() const {
   std::string problems;
   const auto problem = [&](const std::string& text) { problems += (problems.empty() ? "" : "; ") + text; };
-  if (supervisor_.stopped()) {
+  if (parts_->supervisor.stopped()) {
     problem("the engine has failed too often and serves nothing any more");
-  } else if (supervisor_.cell()->life() == runtime::Cell::Life::kRestarting) {
+  } else if (parts_->supervisor.cell()->life() == runtime::Cell::Life::kRestarting) {
     problem("the engine has failed and starts anew");
   }
-  const auto entries = directory_->all();
+  const auto entries = parts_->directory->all();
   if (entries.empty()) problem("no model is loaded");
   for (const ModelDirectory::Entry& entry : entries) {
     if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
   }
-  if (texts_->failed() || restarts_->texts.too_often()) {
+  if (parts_->texts->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
   }
-  return {.ready = problems.empty(), .detail = std::move(problems)};
+  const bool ready = problems.empty();
+  return {.ready = ready, .detail = std::move(problems)};
 }
 
-std::uint32_t Engine::running_count() const {
-  return running_->now();
+std::size_t Engine::running_requests() const {
+  return parts_->requests->size();
+}
+
+const WorkerFigures& Engine::device_figures(const std::string& device) const {
+  return *parts_->board->of(device);
 }
 
 void Engine::inject(protocol::InjectFault fault) {
-  static_cast<void>(supervisor_.ask_blocking(fault, std::chrono::seconds(60)));
+  static_cast<void>(parts_->supervisor.ask_blocking(fault, std::chrono::seconds(60)));
 }
 
 void Engine::inject(protocol::InjectCrash crash) {
   if (crash.where != protocol::InjectCrash::Where::kTexts) {
-    static_cast<void>(supervisor_.ask_blocking(crash, std::chrono::seconds(60)));
-  } else if (options_.worker.obey_faults) {
-    texts_->crash();
+    static_cast<void>(parts_->supervisor.ask_blocking(crash, std::chrono::seconds(60)));
+  } else if (parts_->options.worker.obey_faults) {
+    parts_->texts->crash();
   }
 }
 
 // -- models
 
-Outcome<protocol::ModelCard, ServiceError> Engine::load(ModelSpec spec, std::chrono::milliseconds timeout) {
-  runtime::Result<LoadModel::Reply> loaded = supervisor_.ask_blocking(LoadModel{std::move(spec)}, timeout);
+Engine::Loaded Engine::load(ModelSpec spec, std::chrono::milliseconds timeout) {
+  runtime::Result<LoadModel::Reply> loaded =
+      parts_->supervisor.ask_blocking(LoadModel{std::move(spec)}, timeout);
   if (loaded.ok()) return std::move(*loaded);
   return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
 }
 
-runtime::Ask<LoadModel::Reply> Engine::ask_load(ModelSpec spec, std::chrono::milliseconds timeout) {
-  return supervisor_.ask(LoadModel{std::move(spec)}, timeout);
+runtime::Ask<Engine::Loaded> Engine::ask_load(ModelSpec spec, std::chrono::milliseconds timeout) {
+  return parts_->supervisor.ask(LoadModel{std::move(spec)}, timeout);
 }
 
 bool Engine::unload(const std::string& name, std::chrono::milliseconds timeout) {
-  const runtime::Result<bool> unloaded = supervisor_.ask_blocking(UnloadModel{name}, timeout);
+  const runtime::Result<bool> unloaded = parts_->supervisor.ask_blocking(UnloadModel{name}, timeout);
   return unloaded.ok() && *unloaded;
 }
 
 std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds timeout) {
   const runtime::TimePoint deadline = runtime::deadline_after(timeout);
-  for (const ModelSpec& spec : options_.models) {
+  for (const ModelSpec& spec : parts_->options.models) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - runtime::Clock::now());
     auto loaded = load(spec, left);
     if (!loaded.ok()) return loaded.error();

@@ -1,7 +1,7 @@
 #pragma once
 // Engine: all of it as a library. Load models, submit requests, read their streams; no HTTP needed.
 //
-//   runtime::System system;
+//   runtime::System system;                              // runtime/system.h
 //   actors::Engine engine(system, {.models = {{.name = "m", .path = "model-folder"}}});
 //   engine.wait_until_ready(1min);
 //   auto events = engine.generate({.prompt = "Once upon a time", .max_tokens = 20});
@@ -25,13 +25,20 @@
 #include <memory>
 #include <string>
 
-#include "actors/bounded_count.h"
-#include "actors/model_supervisor.h"
-#include "actors/request/text_pool.h"
+#include "actors/engine_options.h"
 #include "protocol/service.h"
-#include "runtime/system.h"
+
+namespace reprise::runtime {
+class System;
+}
+namespace reprise::protocol {
+struct InjectFault;
+struct InjectCrash;
+}  // namespace reprise::protocol
 
 namespace reprise::actors {
+
+struct WorkerFigures;
 
 class Engine : public protocol::Service {
  public:
@@ -49,10 +56,10 @@ class Engine : public protocol::Service {
   protocol::Health health() const override;
   std::vector<protocol::Figure> figures() const override;
 
-  Outcome<protocol::ModelCard, protocol::ServiceError> load(ModelSpec spec,
-                                                            std::chrono::milliseconds timeout);
+  using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;
+  Loaded load(ModelSpec spec, std::chrono::milliseconds timeout);
   /// The same for an actor, which awaits it.
-  runtime::Ask<LoadModel::Reply> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
+  runtime::Ask<Loaded> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
   bool unload(const std::string& name, std::chrono::milliseconds timeout);
   /// Until every model is loaded or has failed; the error of the first that failed.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
@@ -61,23 +68,13 @@ class Engine : public protocol::Service {
   void inject(protocol::InjectFault fault);
   /// Returns when the crash has happened.
   void inject(protocol::InjectCrash crash);
-  std::size_t running_requests() { return requests_->size(); }
+  std::size_t running_requests() const;
   /// Of a device, by its name.
-  const WorkerFigures& device_figures(const std::string& device) const { return *board_->of(device); }
+  const WorkerFigures& device_figures(const std::string& device) const;
 
  private:
-  std::uint32_t running_count() const;
-
-  runtime::System& system_;
-  const EngineOptions options_;
-  const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
-  const std::shared_ptr<DeviceBoard> board_ = std::make_shared<DeviceBoard>();
-  const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
-  const std::shared_ptr<BoundedCount> running_;
-  const std::shared_ptr<BoundedCount> idle_;
-  const std::shared_ptr<Restarts> restarts_;
-  const std::shared_ptr<const TextPool> texts_;
-  runtime::RefOf<ModelSupervisor> supervisor_;
+  struct Parts;  // actors/engine_parts.h
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace reprise::actors

@@ -1,6 +1,6 @@
 // The engine's numbers, as Prometheus names such things.
 
-#include "actors/engine.h"
+#include "actors/engine_parts.h"
 
 namespace reprise::actors {
 
@@ -126,16 +126,16 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
 
 std::vector<Figure> Engine::figures() const {
   Listing list;
-  list.gauge("requests_running", "Requests that have not had their last event.", running_count());
-  list_devices(board_->all(), list);
-  for (const auto& [actor, log] : {std::pair{"texts", &restarts_->texts},
-                                   {"registry", &restarts_->registries},
-                                   {"device", &restarts_->devices},
-                                   {"supervisor", &restarts_->supervisors}}) {
+  list.gauge("requests_running", "Requests that have not had their last event.", parts_->running->now());
+  list_devices(parts_->board->all(), list);
+  for (const auto& [actor, log] : {std::pair{"texts", &parts_->restarts->texts},
+                                   {"registry", &parts_->restarts->registries},
+                                   {"device", &parts_->restarts->devices},
+                                   {"supervisor", &parts_->restarts->supervisors}}) {
     list.counter("actor_restarts_total", "Times that an actor failed and began anew.", log->total(),
                  {{"actor", actor}});
   }
-  for (const ModelDirectory::Entry& entry : directory_->all()) {
+  for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
     list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
                {{"model", entry.card.id}});
     if (entry.model && entry.model->registry)

@@ -2,7 +2,7 @@
 
 #include "actors/model_supervisor.h"
 
-#include "actors/request/chat_template.h"
+#include "actors/request/chat_tokens.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/text/chat_template_source.h"
@@ -57,7 +57,7 @@ ModelSupervisor::Device& ModelSupervisor::device_for(const ModelSpec& spec) {
 }
 
 void ModelSupervisor::spawn_worker(Device& device) {
-  WorkerOptions options = options_.worker;
+  WorkerOptions options{options_.worker};
   options.device = device.name;
   options.figures = device.figures;
   options.supervisor = self(*this);
@@ -190,28 +190,17 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
 }
 
 void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
-  const std::optional<std::string> source = models::load_chat_template(managed.spec.path);
-  if (!served.tokenizer || !source) return;
-  auto renderer = make_chat_renderer(*source, *served.tokenizer);
-  if (!renderer.ok()) return log("model '" + managed.spec.name + "' has no chat: " + renderer.error());
-  served.card.chat_template = *source;
-  served.render = std::move(*renderer);
-  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
-    protocol::ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      chat.messages.push_back(Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
-    }
-    auto rendered = served.render(chat);
-    if (!rendered.ok()) return std::nullopt;
-    return served.tokenizer->encode(*rendered);
-  };
-  served.shape = learn_shape(probe, [&](TokenId id) { return served.tokenizer->is_special(id); });
+  std::optional<std::string> source = models::load_chat_template(managed.spec.path);
+  if (!served.tokenizer || !source || source->empty()) return;
+  auto chat = protocol::ChatFormat::make(std::move(*source), chat_tokens(served.tokenizer));
+  if (!chat.ok()) return log("model '" + managed.spec.name + "' has no chat: " + chat.error());
+  served.card.chat = std::move(*chat);
 }
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
   if (!managed.registry || managed.registry.stopped()) {
-    RegistryOptions registry = options_.registry;
+    RegistryOptions registry{options_.registry};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
     if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;

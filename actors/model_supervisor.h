@@ -27,32 +27,16 @@
 #include <string>
 #include <vector>
 
-#include "actors/device_board.h"
-#include "actors/model_directory.h"
+#include "actors/engine_options.h"
 #include "actors/request/request_roll.h"
-#include "actors/restart_log.h"
+#include "actors/served/device_board.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
-
-struct EngineOptions {
-  std::vector<ModelSpec> models{};
-  WorkerOptions worker{};  // of every device; its `device` is where models go that name none
-  bool cache = true;
-  RegistryOptions registry{};  // budget_bytes 0: all of the state memory
-  RequestRules requests{};
-  std::uint32_t most_requests = 1024;
-  std::uint32_t most_idle = 4;                      // requests that do idle work
-  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
-  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
-  std::chrono::minutes reload_window{10};
-  std::function<void(const std::string&)> log{};  // may be empty; called from any thread
-  /// The device cannot be used again in this process: its requests have been told, its models have failed.
-  /// May be empty; a server ends itself here, for its service manager to start it anew.
-  std::function<void(const std::string& why)> device_lost{};
-};
 
 struct LoadModel {
   using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;

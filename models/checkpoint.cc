@@ -186,7 +186,8 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
   const std::string& file = source().path_of(stored);
-  if (!is_usable(stored.type)) {
+  const gpu::WeightFormat* format = format_of(stored.type);
+  if (format == nullptr) {
     throw LoadError(file, stored.name,
                     "the type " + std::string(info(stored.type).name) + " cannot be computed with");
   }
@@ -195,7 +196,7 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
   const bool as_is = entry.layout.is_identity();
   const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
-  if (as_is && address % info(stored.type).block_bytes == 0) return out;
+  if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
     UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);

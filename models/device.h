@@ -10,15 +10,10 @@
 #include <string>
 
 #include "gpu/block_memory.h"
+#include "models/device_options.h"
 #include "models/model.h"
 
 namespace reprise::models {
-
-struct DeviceOptions {
-  unsigned threads = 0;            // of the CPU; 0: one for each core
-  std::uint64_t arena_bytes = 0;   // of a GPU; 0: nine tenths of what is free
-  std::uint32_t most_rows = 2048;  // of a prefill step on a GPU
-};
 
 class Device {
  public:

@@ -11,6 +11,11 @@
 //   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
 //   Drops are idempotent and answer after a fault too.
 //
+// Checkpoints go one way. A prefill carries the plan of its checkpoints; the worker tells the registry of each
+// as it is taken, plan and all; the registry adopts it. Who computes is told how many were reported, and waits
+// with the registry (protocol/registry.h: Settle) until that many have been dealt with before it closes the
+// sequence.
+//
 // Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
 // computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
 // place, with what sampling needs to go on; for one request's own use.
@@ -18,6 +23,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +32,7 @@
 #include "base/outcome.h"
 #include "base/sampling.h"
 #include "base/token.h"
+#include "protocol/cache_report.h"
 #include "protocol/priority.h"
 #include "runtime/ref.h"
 #include "runtime/stream.h"
@@ -72,7 +79,7 @@ struct Nothing {};
 // -- models
 
 struct ArchLoaded {
-  ArchId arch;
+  ArchId arch{};
   std::string device;  // "cpu", "cuda:0"
   std::string architecture;
   std::uint32_t vocab = 0;
@@ -90,21 +97,22 @@ struct ArchLoaded {
 };
 
 struct Reclaim;
+struct CheckpointTaken;
 
 struct LoadArch {
   using Reply = JobResult<ArchLoaded>;
-  std::string path;
+  std::string path{};
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
 };
 
-/// Whom to ask for bytes when they are short. `oldest_use` is read without asking: the time of the entry
-/// that would go first, in nanoseconds of the steady clock.
+/// Whom to tell of checkpoints, and to ask for bytes when they are short. `oldest_use` is read without asking:
+/// the time of the entry that would go first, in nanoseconds of the steady clock.
 struct AttachRegistry {
-  ArchId arch;
-  runtime::Ref<Reclaim> registry;
-  std::function<std::int64_t()> oldest_use;
+  ArchId arch{};
+  runtime::Ref<Reclaim, CheckpointTaken> registry{};
+  std::function<std::int64_t()> oldest_use{};
 };
 
 struct ArchDropped {
@@ -114,29 +122,29 @@ struct ArchDropped {
 };
 struct DropArch {
   using Reply = ArchDropped;
-  ArchId arch;
+  ArchId arch{};
 };
 
 /// Told to whom the worker was given as supervisor, once for each fault. The model's sequences have failed
 /// and its snapshots are gone; it stays so until DropArch.
 struct ArchFailed {
-  ArchId arch;
-  std::string device;  // where it was
-  std::string why;
+  ArchId arch{};
+  std::string device{};  // where it was
+  std::string why{};
   bool device_lost = false;  // this process cannot use the device again
 };
 
 // -- sequences
 
 struct Opened {
-  SequenceId sequence;
+  SequenceId sequence{};
   std::uint64_t price_bytes = 0;
 };
 /// Answered when there is memory for it, in the order of actors/worker/admission_order.h; idle ones only while
 /// nobody else waits.
 struct OpenSequence {
   using Reply = JobResult<Opened>;
-  ArchId arch;
+  ArchId arch{};
   std::uint64_t ticket = 0;  // the sender's, never used twice: to close what it has no id of yet
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded
@@ -151,13 +159,37 @@ struct OpenSequence {
 /// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket,
 /// for a sender that gave up waiting and cannot know whether it was opened.
 struct CloseSequence {
-  ArchId arch;
+  ArchId arch{};
   std::uint64_t ticket = 0;
 };
 /// Ends the prefill or decoding in progress with kCancelled; the sequence stays.
 struct Cancel {
-  SequenceId sequence;
+  SequenceId sequence{};
 };
+
+// -- checkpoints: canonical snapshots for the registry
+
+using FlightNumber = std::uint64_t;  // of a prompt in flight (protocol/registry.h), never used twice; 0: none
+
+struct PlannedCheckpoint {
+  std::uint32_t at = 0;  // tokens, on the grid
+  Origin origin = Origin::kSpaced;
+
+  bool operator==(const PlannedCheckpoint&) const = default;
+};
+
+/// What the registry must know of the checkpoints of a computation. The worker looks at the places alone, and
+/// sends the plan on with each checkpoint.
+struct CheckpointPlan {
+  FlightNumber flight = 0;   // whose they are
+  FlightNumber request = 0;  // the flight of the request that it serves: what one request made stays together
+  std::string name_space{};
+  std::uint64_t conversation = 0;
+  std::uint32_t keep = 0;                     // do not supersede an entry of this length
+  std::vector<PlannedCheckpoint> places{};    // ascending
+  Origin origin_elsewhere = Origin::kBranch;  // of a checkpoint at none of these places
+};
+using SharedPlan = std::shared_ptr<const CheckpointPlan>;
 
 // -- snapshots
 
@@ -170,24 +202,27 @@ struct Restored {
 /// while only, since what it holds can be computed.
 struct RestoreKv {
   using Reply = JobResult<Restored>;
-  SequenceId sequence;
-  SnapshotId snapshot;
+  SequenceId sequence{};
+  SnapshotId snapshot{};
   std::uint32_t at = 0;
   std::uint64_t token_hash = 0;  // of the first `at` tokens of the prompt; a snapshot of others is damaged
 };
 
 struct SnapshotTaken {
-  SnapshotId snapshot;
+  SnapshotId snapshot{};
   std::uint32_t tokens = 0;
   std::uint64_t exclusive_bytes = 0;
+  bool reported = false;  // to the registry
 };
 /// Of a sequence that is at rest. Where memory is short a raw one waits until there is some; a canonical one
-/// waits for what the registries give back, and is refused where that is nothing.
+/// waits for what the registries give back, and is refused where that is nothing. A canonical one with a plan is
+/// a checkpoint: the registry is told of it before the answer.
 struct SnapshotKv {
   using Reply = JobResult<SnapshotTaken>;
   enum class Kind : std::uint8_t { kCanonical, kRaw };
-  SequenceId sequence;
+  SequenceId sequence{};
   Kind kind = Kind::kCanonical;
+  SharedPlan plan{};
 };
 
 struct Adopted {
@@ -198,7 +233,7 @@ struct Adopted {
 /// The registry takes a snapshot over, unless all that it holds would then be over `budget_bytes`.
 struct AdoptKvSnapshot {
   using Reply = JobResult<Adopted>;
-  SnapshotId snapshot;
+  SnapshotId snapshot{};
   std::uint64_t budget_bytes = 0;
 };
 
@@ -208,13 +243,13 @@ struct Dropped {
 };
 struct DropKvSnapshot {
   using Reply = Dropped;
-  SnapshotId snapshot;
+  SnapshotId snapshot{};
 };
 
 /// From a registry that begins with nothing: all that was adopted of this model goes.
 struct DropAdopted {
   using Reply = Dropped;
-  ArchId arch;
+  ArchId arch{};
 };
 
 struct Reclaimed {
@@ -229,36 +264,44 @@ struct Reclaim {
   std::int64_t not_after = INT64_MAX;  // nanoseconds of the steady clock
 };
 
-// -- computing
+/// From a registry that had less to give than it was asked for: it has more now.
+struct MoreToReclaim {
+  ArchId arch{};
+};
 
+/// From a worker to the registry of the sequence's model, once for each checkpoint of a plan.
 struct CheckpointTaken {
-  SequenceId sequence;
+  SequenceId sequence{};
+  SharedPlan plan{};
+  SharedTokens tokens{};  // of the sequence, at least `at`
   std::uint32_t at = 0;
   std::optional<SnapshotTaken> snapshot{};  // none: there was no memory for it, or
   bool healthy = true;                      // the state was not finite
 };
 
+// -- computing
+
 struct Prefilled {
   std::uint32_t computed = 0;  // tokens
   std::uint64_t digest = 0;    // of logits and state, where it was wanted
+  std::uint32_t reported = 0;  // checkpoints, to the registry: taken or missed
 };
-/// Computes tokens[stored, end). Checkpoints are taken on the way and reported as they are, in order, before
-/// the answer. The logits after the last token stay with the sequence, for Decode.
+/// Computes tokens[stored, end). The checkpoints of the plan are taken on the way, and the registry is told of
+/// each in order. The logits after the last token stay with the sequence, for Decode.
 struct Prefill {
   using Reply = JobResult<Prefilled>;
-  SequenceId sequence;
-  SharedTokens tokens;  // from the very beginning
+  SequenceId sequence{};
+  SharedTokens tokens{};  // from the very beginning
   std::uint32_t end = 0;
-  std::vector<std::uint32_t> checkpoints{};  // ascending, each on the grid
+  SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
-  runtime::Ref<CheckpointTaken> report_to{};
 };
 
-/// One more checkpoint for a prefill under way, which is hurried if it was an idle one. False: that place has
-/// been passed, or there is no such prefill.
+/// One more checkpoint for a prefill under way that has a plan, which is hurried if it was an idle one. False:
+/// that place has been passed, or there is no such prefill.
 struct AddCheckpoint {
   using Reply = bool;
-  SequenceId sequence;
+  SequenceId sequence{};
   std::uint32_t at = 0;
 };
 
@@ -275,12 +318,12 @@ struct DecodeEvent {
 };
 /// Decodes from the logits that the prefill left. The stream's credit is the pace.
 struct Decode {
-  SequenceId sequence;
-  SamplingParams sampling;
+  SequenceId sequence{};
+  SamplingParams sampling{};
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
   std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
-  runtime::StreamWriter<DecodeEvent> out;
+  runtime::StreamWriter<DecodeEvent> out{};
 };
 
 // -- looking at it

@@ -1,9 +1,10 @@
 #pragma once
 // What requests ask of the registry of prefixes, one for each model.
 //
-// A request announces its prompt, looks it up when it has a sequence, and inserts the checkpoints that its
-// prefill takes. From Announced to EndFlight the prompt is in flight: others that share its beginning wait
-// for its checkpoints instead of computing the same.
+// A request announces its prompt, and looks it up when it has a sequence. The worker tells the registry of the
+// checkpoints that the prefill takes (CheckpointTaken); the request waits with Settle until they are adopted. From
+// Announced to Settle the prompt is in flight: others that share its beginning wait for its checkpoints instead of
+// computing the same. The registry knows it until EndFlight.
 
 #include <optional>
 #include <string>
@@ -14,8 +15,6 @@
 
 namespace reprise::protocol {
 
-using FlightNumber = std::uint64_t;  // never used twice; 0: none
-
 struct Announced {
   std::uint32_t known = 0;                // tokens of the prompt that were seen before
   std::uint32_t restorable = 0;           // what a lookup would have found just now
@@ -25,8 +24,8 @@ struct Announced {
 struct Announce {
   using Reply = Announced;
   FlightNumber flight = 0;
-  std::string name_space;
-  SharedTokens prompt;
+  std::string name_space{};
+  SharedTokens prompt{};
 };
 
 struct LookedUp {
@@ -46,7 +45,7 @@ struct LookedUp {
 struct Lookup {
   using Reply = LookedUp;
   FlightNumber flight = 0;
-  SequenceId sequence;  // that is going to compute it
+  SequenceId sequence{};  // that is going to compute it
   std::uint32_t min_tokens = 0;
 };
 
@@ -56,27 +55,14 @@ struct EndLease {
   MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes; kNoMemory: it stays
 };
 
-struct InsertReply {
-  bool adopted = false;
-};
-struct Insert {
-  using Reply = InsertReply;
-  FlightNumber flight = 0;   // whose checkpoint it is; it may have ended
-  FlightNumber request = 0;  // the flight of the request that it serves: what one request made stays together
-  std::string name_space;
-  SharedTokens tokens;  // at least as long as the snapshot
-  SnapshotTaken snapshot;
-  Origin origin = Origin::kSpaced;
-  std::uint64_t conversation = 0;
-  bool pinned = false;
-  std::uint32_t keep = 0;  // do not supersede an entry of this length
-};
-
-/// A checkpoint of this flight was not taken: whoever waits for it need not.
-struct CheckpointMissed {
+/// All that was to be computed of this flight has been: nobody follows it any more. Answered when as many of
+/// its checkpoints as the worker has reported so far, `reported`, have been adopted or given up; until then its
+/// sequences must stay open. May be asked again after later checkpoints. An unknown flight is answered at once:
+/// nobody will adopt anything of it.
+struct Settle {
+  using Reply = Nothing;
   FlightNumber flight = 0;
-  std::uint32_t at = 0;
-  bool healthy = true;  // false: its state was not finite
+  std::uint32_t reported = 0;
 };
 
 struct EndFlight {
@@ -86,8 +72,8 @@ struct EndFlight {
 /// The state at this place turned out to be wrong: its entry goes, and all that may have been computed from
 /// it.
 struct DropEntry {
-  std::string name_space;
-  SharedTokens tokens;
+  std::string name_space{};
+  SharedTokens tokens{};
   std::uint32_t length = 0;
 };
 

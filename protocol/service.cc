@@ -28,4 +28,16 @@ std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::kStop ? "stop" : "length";
 }
 
+std::string_view name_of(ModelCard::State state) {
+  switch (state) {
+    case ModelCard::State::kLoading:
+      return "loading";
+    case ModelCard::State::kReady:
+      return "ready";
+    case ModelCard::State::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
 }  // namespace reprise::protocol

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@
 #include "runtime/stream.h"
 
 namespace reprise::protocol {
+
+class ChatFormat;  // protocol/chat/chat_format.h
 
 // -- what goes wrong
 
@@ -160,10 +163,11 @@ struct ModelCard {
   std::string architecture;
   std::uint32_t context = 0;  // tokens
   std::uint32_t vocab = 0;
-  bool takes_text = false;      // has a tokenizer
-  std::string chat_template{};  // its source; empty: no chat
+  bool takes_text = false;                   // has a tokenizer
+  std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
 };
+std::string_view name_of(ModelCard::State state);
 
 struct Health {
   bool ready = false;

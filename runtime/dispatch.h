@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/actor.h"
+#include "runtime/actor_class.h"
 
 namespace reprise::runtime::actor_detail {
 

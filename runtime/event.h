@@ -14,6 +14,7 @@
 //
 // Threading: the actor's home only.
 
+#include <optional>
 #include <utility>
 
 #include "runtime/wait.h"
@@ -68,12 +69,17 @@ class Event {
  public:
   /// To be awaited at once, before anything else of the actor runs.
   EventWait wait(TimePoint deadline = TimePoint::max(), CancelToken cancel = {}) {
-    return EventWait(next_.token(), deadline, std::move(cancel));
+    if (!next_) next_.emplace();
+    return EventWait(next_->token(), deadline, std::move(cancel));
   }
-  void signal() { std::exchange(next_, CancelSource()).cancel(); }
+  /// Costs nothing where nobody waits.
+  void signal() {
+    if (std::optional<CancelSource> awaited = std::exchange(next_, std::nullopt)) awaited->cancel();
+  }
 
  private:
-  CancelSource next_;  // cancelled once, by the next signal
+  std::optional<CancelSource>
+      next_;  // cancelled by the next signal; none while nobody has waited since the last
 };
 
 }  // namespace reprise::runtime

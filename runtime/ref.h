@@ -7,9 +7,9 @@
 //
 // How to send
 //   tell          returns at once: kSent, or why not. What the receiver does with it is not reported.
-//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like
-//   tell ask           awaitable: the answer, or why there is none, by a deadline ask_blocking  the same for
-//   a thread that is no actor's; never call it from a turn
+//   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
+//   ask           awaitable: the answer, or why there is none, by a deadline
+//   ask_blocking  the same for a thread that is no actor's; never call it from a turn
 // The promises about order and delivery stand in runtime/mailbox.h.
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
@@ -49,7 +49,7 @@ void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint de
   const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
   if (admission == Admission::kClosed) return reply.answer(ErrorCode::kStopped);
   if (admission == Admission::kFull) return reply.answer(ErrorCode::kMailboxFull);
-  auto* message = new Message<M>(std::move(content));
+  auto* message = new Message<M>(std::forward<M>(content));
   message->reply = std::move(reply);
   message->deadline = deadline;
   message->target = &cell;

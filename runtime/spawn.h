@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/actor.h"
+#include "runtime/actor_class.h"
 #include "runtime/dispatch.h"
 
 namespace reprise::runtime {

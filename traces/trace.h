@@ -6,12 +6,9 @@
 //   REPRISE_TRACE_RECORDER     traces/recorder.h keeps the events, for tests to assert
 //
 // Vocabulary
-//   fiber    the track of one actor: entered when one of its turns begins on a thread, left when the turn
-//   ends.
-//            A fiber is known by the *pointer* of its name, which must live for ever (runtime/names.h
-//            interns).
-//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await,
-//   for
+//   fiber    the track of one actor: entered when one of its turns begins on a thread, left when the turn ends.
+//            A fiber is known by the *pointer* of its name, which must live for ever (runtime/names.h interns).
+//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await, for
 //            the coroutine may go on elsewhere; intervals that span turns are told as messages or plots.
 //   message  a point in time with text, copied.
 //   plot     a value over time; the name must live for ever.

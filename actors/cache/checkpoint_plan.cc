@@ -23,8 +23,8 @@ std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rul
 }
 
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
-                                                const MessageBorders& borders, std::uint32_t restored,
-                                                std::optional<std::uint32_t> branch,
+                                                const protocol::MessageBorders& borders,
+                                                std::uint32_t restored, std::optional<std::uint32_t> branch,
                                                 std::span<const std::uint32_t> wanted,
                                                 const PlanRules& rules) {
   if (prompt.size() < 2) return {};

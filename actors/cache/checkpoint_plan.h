@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "actors/request/prompt_shape.h"
-#include "protocol/cache_report.h"
+#include "protocol/chat/prompt_shape.h"
+#include "protocol/job.h"
 
 namespace reprise::actors {
 
@@ -24,18 +24,13 @@ struct PlanRules {
   std::uint32_t most_spaced = 16;  // of one prompt, from its byte share; more would be spread wider
 };
 
-struct PlannedCheckpoint {
-  std::uint32_t at = 0;
-  protocol::Origin origin = protocol::Origin::kSpaced;
-
-  bool operator==(const PlannedCheckpoint&) const = default;
-};
+using protocol::PlannedCheckpoint;
 
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
 /// took another way; `wanted`: where others wait for one.
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
-                                                const MessageBorders& borders, std::uint32_t restored,
-                                                std::optional<std::uint32_t> branch,
+                                                const protocol::MessageBorders& borders,
+                                                std::uint32_t restored, std::optional<std::uint32_t> branch,
                                                 std::span<const std::uint32_t> wanted,
                                                 const PlanRules& rules);
 

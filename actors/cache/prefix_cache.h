@@ -46,6 +46,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/cache/cache_settings.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
 
@@ -54,22 +55,9 @@ namespace reprise::actors {
 using protocol::MissReason;
 using protocol::Origin;
 
-using EntryId = std::uint64_t;               // never reused
-using FlightId = std::uint64_t;              // never reused
-using Conversation = std::uint64_t;          // 0: none, and nothing is superseded
-using CacheTime = std::chrono::nanoseconds;  // since any fixed moment
-
-struct PrefixCacheOptions {
-  std::size_t max_entries = 10'000;
-  std::size_t max_path_tokens = 16'000'000;
-  std::size_t max_namespaces = 10'000;
-  std::size_t max_pinned = 16;
-  CacheTime ttl = std::chrono::hours(24);  // since the last use; 0: for ever
-  std::uint32_t grid = 1;                  // places at which states can be restored are multiples of it
-  bool any_token = false;                  // a state can be cut at every place of the grid
-  std::uint32_t worth_waiting = 64;        // tokens that a flight must save to be waited for
-  std::string policy = "lru";              // by name; see eviction_policy.h
-};
+using EntryId = std::uint64_t;       // never reused
+using FlightId = std::uint64_t;      // never reused
+using Conversation = std::uint64_t;  // 0: none, and nothing is superseded
 
 /// What a lookup found.
 struct Found {

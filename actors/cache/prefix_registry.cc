@@ -43,13 +43,15 @@ CacheTime PrefixRegistry::now() const {
 
 void PrefixRegistry::on(BindRegistry bind) {
   worker_ = std::move(bind.worker);
+  arch_ = bind.arch;
   generation_ = bind.arch.generation;
   worker_.tell(protocol::DropAdopted{bind.arch});  // before this one adopts anything
   adopted_bytes_ = 0;
   cache_.clear();
   for (auto& [number, flight] : flights_) {
     flight.lease = 0;  // ended by clear()
-    wake(flight, UINT32_MAX);
+    flight.cut_off = true;
+    pass(flight, UINT32_MAX);
   }
   publish();
 }
@@ -89,7 +91,8 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
   if (number == numbers_.end()) co_return false;
   const protocol::FlightNumber leading = number->second;
   Flight& flight = flights_.at(leading);
-  if (flight.sequence) {
+  const bool admitted = static_cast<bool>(flight.sequence);
+  if (admitted) {
     auto asked =
         worker_.ask(protocol::AddCheckpoint{.sequence = flight.sequence, .at = leader.at}, kWorkerDeadline);
     const Result<bool> added = co_await asked;
@@ -99,54 +102,60 @@ Task<bool> PrefixRegistry::follow(Leader leader) {
   }
   options_.figures->followers.fetch_add(1, std::memory_order_relaxed);
   // One that is not admitted yet may have to wait longer than this prompt would.
-  if (!flight.sequence) {
-    auto waiting = self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, kUnadmitted);
-    const Result<protocol::Nothing> waited = co_await waiting;
-    if (waited.ok()) co_return true;
+  if (!admitted) {
+    Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(kUnadmitted));
+    if (co_await passing) co_return true;
     const auto still = flights_.find(leading);
     if (still == flights_.end() || !still->second.sequence) co_return false;
   }
-  auto waiting =
-      self(*this).ask(AwaitCheckpoint{.flight = leading, .at = leader.at}, options_.longest_follow);
-  const Result<protocol::Nothing> waited = co_await waiting;
-  co_return waited.ok();
+  Task<bool> passing = passes(leading, leader.at, runtime::deadline_after(options_.longest_follow));
+  const bool passed = co_await passing;
+  co_return passed;
 }
 
-void PrefixRegistry::on(AwaitCheckpoint wait, runtime::ReplyTo<protocol::Nothing> reply) {
-  const auto found = flights_.find(wait.flight);
-  if (found == flights_.end() || wait.at <= found->second.passed) return reply.answer(protocol::Nothing{});
-  found->second.waiters.push_back({wait.at, std::move(reply)});
+Task<bool> PrefixRegistry::passes(protocol::FlightNumber flight, std::uint32_t at,
+                                  runtime::TimePoint deadline) {
+  for (;;) {
+    const auto found = flights_.find(flight);
+    if (found == flights_.end() || at <= found->second.passed) co_return true;
+    auto waiting = found->second.changed.wait(deadline);
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return false;
+  }
 }
 
-void PrefixRegistry::wake(Flight& flight, std::uint32_t up_to) {
+void PrefixRegistry::pass(Flight& flight, std::uint32_t up_to) {
   flight.passed = std::max(flight.passed, up_to);
-  std::vector<Flight::Waiter> staying;
-  for (Flight::Waiter& waiter : flight.waiters) {
-    if (waiter.at <= up_to) {
-      waiter.reply.answer(protocol::Nothing{});
-    } else {
-      staying.push_back(std::move(waiter));
-    }
-  }
-  flight.waiters = std::move(staying);
+  flight.changed.signal();
 }
 
-void PrefixRegistry::on(protocol::CheckpointMissed missed) {
-  const auto found = flights_.find(missed.flight);
-  if (found == flights_.end()) return;
-  if (!missed.healthy) {
-    cache_.note_unhealthy(found->second.name_space, std::span(*found->second.prompt).first(missed.at));
+void PrefixRegistry::land(Flight& flight) {
+  if (std::exchange(flight.landed, true)) return;
+  cache_.end_flight(flight.in_cache);
+  numbers_.erase(flight.in_cache);
+  pass(flight, UINT32_MAX);
+  publish();
+}
+
+Task<protocol::Nothing> PrefixRegistry::on(protocol::Settle settle) {
+  for (;;) {
+    const auto found = flights_.find(settle.flight);
+    if (found == flights_.end()) co_return protocol::Nothing{};
+    Flight& flight = found->second;
+    if (flight.reports >= settle.reported || flight.cut_off) land(flight);
+    if (flight.settled >= settle.reported || flight.cut_off) co_return protocol::Nothing{};
+    auto waiting = flight.changed.wait();
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return protocol::Nothing{};
   }
-  wake(found->second, missed.at);
 }
 
 void PrefixRegistry::on(protocol::EndFlight end) {
   const auto found = flights_.find(end.flight);
   if (found == flights_.end()) return;
-  wake(found->second, UINT32_MAX);
   end_lease(found->second, MissReason::kNone);
-  cache_.end_flight(found->second.in_cache);
-  numbers_.erase(found->second.in_cache);
+  land(found->second);
+  found->second.changed.signal();  // who waits for it to settle
   flights_.erase(found);
   publish();
 }
@@ -189,47 +198,69 @@ void PrefixRegistry::on(protocol::EndLease end) {
 void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
   const EntryId lease = std::exchange(flight.lease, 0);
   if (lease == 0) return;
-  if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(*snapshot);
+  if (const std::optional<std::uint64_t> snapshot = cache_.release(lease)) drop_later(id_of(*snapshot));
+  offer();
   if (failed == MissReason::kNone || failed == MissReason::kNoMemory) return;
   if (const std::optional<EntryInfo> entry = cache_.find(lease)) {
-    if (cache_.remove(entry->id, failed)) drop_later(entry->snapshot);
+    if (cache_.remove(entry->id, failed)) drop_later(id_of(entry->snapshot));
   }
 }
 
 // -- entries
 
-Task<protocol::InsertReply> PrefixRegistry::on(protocol::Insert insert) {
-  protocol::InsertReply reply;
-  if (insert.snapshot.snapshot.generation != generation_) co_return reply;
+Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
+  const protocol::FlightNumber number = taken.plan->flight;
+  const std::uint32_t at = taken.at;
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.reports;
+    flight->second.changed.signal();
+  }
+  if (taken.sequence.generation == generation_) {
+    if (taken.snapshot) {
+      Task<void> inserting = insert(std::move(taken));
+      co_await inserting;
+    } else if (!taken.healthy) {
+      cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
+    }
+  }
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.settled;
+    pass(flight->second, at);
+  }
+  publish();
+}
+
+Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   expire();
-  const std::uint32_t length = insert.snapshot.tokens;
-  const Inserted inserted = cache_.insert(insert.name_space, *insert.tokens,
-                                          {.snapshot = insert.snapshot.snapshot.number,
-                                           .length = length,
-                                           .origin = insert.origin,
-                                           .conversation = insert.conversation,
-                                           .request = insert.request,
-                                           .pinned = insert.pinned,
-                                           .keep = insert.keep},
-                                          now());
-  for (const std::uint64_t old : inserted.superseded) {
+  const protocol::CheckpointPlan& plan = *taken.plan;
+  const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
+                                    [&](const auto& one) { return one.at == taken.at; });
+  const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
+  const Inserted inserted =
+      cache_.insert(plan.name_space, *taken.tokens,
+                    {.snapshot = snapshot.number,
+                     .length = taken.at,
+                     .origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin,
+                     .conversation = plan.conversation,
+                     .request = plan.request,
+                     .keep = plan.keep},
+                    now());
+  offer();
+  std::vector<protocol::SnapshotId> superseded;
+  for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
+  for (const protocol::SnapshotId old : superseded) {
     Task<protocol::Dropped> dropping = drop(old);
     const protocol::Dropped dropped = co_await dropping;
     static_cast<void>(dropped);
   }
   if (inserted.already_there) {
     const std::optional<EntryInfo> there = cache_.find(inserted.entry);
-    if (!there || there->snapshot != insert.snapshot.snapshot.number) {
-      drop_later(insert.snapshot.snapshot.number);
-    }
+    if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
   } else {
-    Task<bool> adopting = adopt(insert.snapshot.snapshot, inserted.entry);
-    reply.adopted = co_await adopting;
+    Task<bool> adopting = adopt(snapshot, inserted.entry);
+    const bool adopted = co_await adopting;
+    static_cast<void>(adopted);  // else its place says why it is not there
   }
-  const auto flight = flights_.find(insert.flight);
-  if (flight != flights_.end()) wake(flight->second, length);
-  publish();
-  co_return reply;
 }
 
 Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
@@ -260,7 +291,7 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
                       std::to_string(options_.budget_bytes >> 20) + " MiB; give it more");
       }
     }
-    Task<protocol::Dropped> dropping = drop(victim->snapshot);
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
     const protocol::Dropped dropped = co_await dropping;
     adopted_bytes_ = dropped.adopted_bytes;
     if (victim->id == entry) co_return false;
@@ -270,13 +301,13 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
 void PrefixRegistry::on(protocol::DropEntry dropped) {
   const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
   for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
-    drop_later(snapshot);
+    drop_later(id_of(snapshot));
   }
   publish();
 }
 
-Task<protocol::Dropped> PrefixRegistry::drop(std::uint64_t number) {
-  auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = id_of(number)}, kWorkerDeadline);
+Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {
+  auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kWorkerDeadline);
   const Result<protocol::Dropped> dropped = co_await asked;
   co_return dropped.ok() ? *dropped : protocol::Dropped{};
 }
@@ -290,8 +321,8 @@ Task<void> wait_for(Task<protocol::Dropped> dropping) {
 
 }  // namespace
 
-void PrefixRegistry::drop_later(std::uint64_t number) {
-  if (worker_) launch(wait_for(drop(number)));
+void PrefixRegistry::drop_later(protocol::SnapshotId snapshot) {
+  if (worker_) launch(wait_for(drop(snapshot)));
 }
 
 Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
@@ -301,10 +332,13 @@ Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
     // Pinned ones too, at last: a request matters more.
     std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
     if (!victim) victim = cache_.least_valuable(now(), true);
-    if (!victim) break;
+    if (!victim) {
+      fell_short_ = true;
+      break;
+    }
     if (victim->last_use.count() > reclaim.not_after && reclaimed.entries > 0) break;
     cache_.remove(victim->id, MissReason::kEvicted);
-    Task<protocol::Dropped> dropping = drop(victim->snapshot);
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
     const protocol::Dropped dropped = co_await dropping;
     adopted_bytes_ = dropped.adopted_bytes;
     reclaimed.freed_bytes += dropped.freed_bytes;
@@ -314,10 +348,14 @@ Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
   co_return reclaimed;
 }
 
+void PrefixRegistry::offer() {
+  if (worker_ && std::exchange(fell_short_, false)) worker_.tell(protocol::MoreToReclaim{arch_});
+}
+
 // -- time and figures
 
 void PrefixRegistry::expire() {
-  for (const std::uint64_t snapshot : cache_.expire(now())) drop_later(snapshot);
+  for (const std::uint64_t snapshot : cache_.expire(now())) drop_later(id_of(snapshot));
 }
 
 Task<void> PrefixRegistry::expire_now_and_then() {

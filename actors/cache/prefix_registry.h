@@ -2,13 +2,20 @@
 // PrefixRegistry: the actor around a model's PrefixCache. It decides which snapshots are kept; the device
 // worker holds them.
 //
-// Every snapshot in the cache was adopted from the worker within `budget_bytes`, counted by the worker, who
-// knows which pages are shared; what stands in the way is evicted first. An entry that does not fit even when
-// all others are gone goes again at once, with a warning.
+// The worker reports every checkpoint of a prefill, with the plan that the request gave it (protocol/job.h). What
+// was taken is inserted and adopted, within `budget_bytes`, counted by the worker, who knows which pages are
+// shared; what stands in the way is evicted first. An entry that does not fit even when all others are gone goes
+// again at once, with a warning. Reports and what requests say come in any order: a request says how many reports
+// it knows of, and waits until these have been dealt with. A report of another generation of the model, or of a
+// flight that has ended, adopts what it can and wakes nobody; a snapshot that is not adopted goes with its
+// sequence.
 //
 // A prompt that shares more with one in flight than with any entry waits: the leader is asked for a
 // checkpoint where the two part, unless it has passed that place. The wait ends with that checkpoint, with
 // its failure or with the leader's end, whichever comes first.
+//
+// Leased entries are nobody's to reclaim. A registry that had less to give than the worker asked for says so when
+// it has more: when a lease has ended, or an entry has come.
 //
 // Failure: what leaves a handler makes it start anew, with nothing: the prompts in flight, their leases and
 // all entries are forgotten, whoever was waiting for an answer is told that there is none, and before
@@ -30,23 +37,21 @@
 #include "protocol/job.h"
 #include "protocol/registry.h"
 #include "runtime/actor.h"
+#include "runtime/event.h"
 
 namespace reprise::actors {
 
 using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                               protocol::AddCheckpoint>;
+                               protocol::AddCheckpoint, protocol::MoreToReclaim>;
 
 /// From a registry that has started, anew or for the first time: it wants to be bound.
 struct RegistryStarted {
   std::string model;
 };
 
-struct RegistryOptions {
-  std::string model{};                          // whose it is, to its supervisor
-  runtime::Ref<RegistryStarted> supervisor{};   // may be nobody
-  PrefixCacheOptions cache{.policy = "forks"};  // docs/replay.md says why
-  std::uint64_t budget_bytes = 0;
-  std::chrono::milliseconds longest_follow{120'000};
+struct RegistryOptions : RegistrySettings {
+  std::string model{};                             // whose it is, to its supervisor
+  runtime::Ref<RegistryStarted> supervisor{};      // may be nobody
   std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
 };
@@ -59,15 +64,10 @@ struct BindRegistry {
 
 class PrefixRegistry : public runtime::Actor {
  public:
-  struct AwaitCheckpoint {
-    using Reply = protocol::Nothing;
-    protocol::FlightNumber flight;
-    std::uint32_t at;
-  };
   using Accepts =
-      runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::Insert,
-                        protocol::CheckpointMissed, protocol::EndFlight, protocol::DropEntry,
-                        protocol::Reclaim, protocol::InjectCrash, BindRegistry, AwaitCheckpoint>;
+      runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
+                        protocol::Settle, protocol::EndFlight, protocol::DropEntry, protocol::Reclaim,
+                        protocol::InjectCrash, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -79,41 +79,47 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<protocol::Announced> on(protocol::Announce announce);
   protocol::LookedUp on(protocol::Lookup lookup);
   void on(protocol::EndLease lease);
-  runtime::Task<protocol::InsertReply> on(protocol::Insert insert);
-  void on(protocol::CheckpointMissed missed);
+  runtime::Task<void> on(protocol::CheckpointTaken taken);
+  runtime::Task<protocol::Nothing> on(protocol::Settle settle);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
   protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);
-  void on(AwaitCheckpoint wait, runtime::ReplyTo<protocol::Nothing> reply);
 
  private:
   struct Flight {
     FlightId in_cache = 0;
-    EntryId lease = 0;  // 0: none
+    bool landed = false;  // it is not in the cache any more, and nobody follows it
+    EntryId lease = 0;    // 0: none
     std::string name_space;
     SharedTokens prompt;
     std::uint32_t known = 0;
     protocol::SequenceId sequence{};  // none: not computing yet
     std::vector<std::uint32_t> wanted;
-    std::uint32_t passed = 0;  // the place of its last checkpoint, taken or missed
-    struct Waiter {
-      std::uint32_t at;
-      runtime::ReplyTo<protocol::Nothing> reply;
-    };
-    std::vector<Waiter> waiters;
+    std::uint32_t passed = 0;   // the place of its last checkpoint, taken or missed
+    std::uint32_t reports = 0;  // of its checkpoints, that have come
+    std::uint32_t settled = 0;  // of these, adopted or given up
+    bool cut_off = false;       // its worker has gone: no report will come
+    runtime::Event changed;     // any of these
   };
 
   CacheTime now() const;
+  /// At once, not after a co_await: the generation may be another by then.
   protocol::SnapshotId id_of(std::uint64_t number) const {
     return {.generation = generation_, .number = number};
   }
   runtime::Task<bool> follow(Leader leader);
-  runtime::Task<protocol::Dropped> drop(std::uint64_t number);
-  void drop_later(std::uint64_t number);
+  /// Whether the flight has passed that place, or ended, by the deadline.
+  runtime::Task<bool> passes(protocol::FlightNumber flight, std::uint32_t at, runtime::TimePoint deadline);
+  runtime::Task<void> insert(protocol::CheckpointTaken taken);
+  void land(Flight& flight);
+  runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
+  void drop_later(protocol::SnapshotId snapshot);
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
-  void wake(Flight& flight, std::uint32_t up_to);
+  void pass(Flight& flight, std::uint32_t up_to);
+  /// There is more to reclaim than there was.
+  void offer();
   void end_lease(Flight& flight, protocol::MissReason failed);
   runtime::Task<void> expire_now_and_then();
   void expire();
@@ -123,6 +129,8 @@ class PrefixRegistry : public runtime::Actor {
   PrefixCache cache_;
   WorkerRef worker_;
   std::uint32_t generation_ = 0;
+  protocol::ArchId arch_{};
+  bool fell_short_ = false;  // of what the worker wanted to reclaim last
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache

@@ -31,13 +31,13 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
                         "prompt"};
   }
   if (const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt)) {
-    if (!model.render) {
+    if (model.card.chat == nullptr) {
       return ServiceError{ServiceErrorCode::kUnsupported,
                           "model '" + model.card.id + "' has no chat template: use completions", "messages"};
     }
-    auto rendered = model.render(*chat);
+    auto rendered = model.card.chat->render(*chat);
     if (!rendered.ok()) return rendered.error();
-    text = std::move(*rendered) + chat->reply_opening;
+    text = std::move(*rendered);
     // A template writes its own BOS.
     return model.tokenizer->encode(text);
   }
@@ -144,24 +144,6 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
   }
   return prepared;
-}
-
-TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model) {
-  if (!model.render || !model.tokenizer || !chat.messages.is_array()) return {};
-  const auto continued = [&](const char* next) -> TokenList {
-    protocol::ChatPrompt more = chat;
-    more.reply_opening.clear();
-    more.messages.push_back(reply_message);
-    more.messages.push_back(Json{{"role", "user"}, {"content", next}});
-    auto rendered = model.render(more);
-    return rendered.ok() ? model.tokenizer->encode(*rendered) : TokenList{};
-  };
-  const TokenList one = continued("7");
-  const TokenList other = continued("x");
-  auto common = static_cast<std::size_t>(
-      std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first - one.begin());
-  while (common > 0 && !model.tokenizer->is_special(one[common - 1])) --common;
-  return TokenList(one.begin(), one.begin() + static_cast<std::ptrdiff_t>(common));
 }
 
 }  // namespace reprise::actors

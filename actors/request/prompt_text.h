@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-#include "actors/served_model.h"
+#include "actors/served/served_model.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -32,9 +32,5 @@ protocol::ServiceError text_error(const std::exception& error, const std::string
 /// The tokens of a text as the model wants it at the beginning: special tokens in it are recognised, and a
 /// BOS is added where the model was made with one and the text does not begin with it.
 TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text);
-
-/// What stands before the next user message if the conversation goes on from this reply, up to the last
-/// stable cut; empty where that cannot be told.
-TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply_message, const ServedModel& model);
 
 }  // namespace reprise::actors

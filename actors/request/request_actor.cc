@@ -64,7 +64,10 @@ Task<void> RequestActor::run() {
     failure = ServiceError{ServiceErrorCode::kInternal, error.what()};
   }
   end_of_watch_.cancel();
-  if (main_) main_->sequence.reset();
+  if (main_) {
+    main_->sequence.reset();
+    main_->flight.reset();
+  }
   const bool served = !failure && !client_gone_;
   if (failure && !client_gone_) {
     protocol::Event event = protocol::Failed{std::move(*failure)};

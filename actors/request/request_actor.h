@@ -5,9 +5,10 @@
 //   announce  the registry may let it wait for another with the same beginning
 //   open      a sequence, when there is memory for it; then Admitted
 //   restore   the deepest snapshot of its beginning
-//   prefill   the rest, with checkpoints that go to the registry as they are taken; then Started
+//   prefill   the rest; the worker tells the registry of the checkpoints on the way; then Started
 //   decode    its choices, from one prefill: Delta, ..., Finished
 //   keep      the state behind each reply, where it is canonical
+//   settle    until the registry has adopted what was kept, for that goes with the sequence otherwise
 //   verify    where that was asked for before the answer ends; then Done
 // Whatever goes wrong on the way is told by one Failed. Its client is watched all the while.
 //
@@ -33,7 +34,7 @@
 
 #include "actors/request/prompt_text.h"
 #include "actors/request/text_pool.h"
-#include "actors/served_model.h"
+#include "actors/served/served_model.h"
 #include "models/text/text_stream.h"
 #include "protocol/reply/reply_parser.h"
 #include "protocol/service.h"
@@ -61,7 +62,7 @@ struct RequestJob {
 
 class RequestActor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::CheckpointTaken, ModelLost>;
+  using Accepts = runtime::Messages<ModelLost>;
   static constexpr const char* kName = "request";
   static constexpr std::uint32_t kConcurrentHandlers = 64;
 
@@ -69,7 +70,6 @@ class RequestActor : public runtime::Actor {
   ~RequestActor() override;
 
   void on_start();
-  runtime::Task<void> on(protocol::CheckpointTaken taken);
   void on(ModelLost lost);
 
  private:
@@ -89,7 +89,9 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
-  runtime::Task<void> inserts_done();
+  protocol::CheckpointPlan plan_of(const Computation& computation) const;
+  runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
+  runtime::Task<void> all_settled();
 
   // -- request_decode.cc
   runtime::Task<Failure> decode();
@@ -124,9 +126,8 @@ class RequestActor : public runtime::Actor {
 
   PreparedPrompt prompt_;
   std::unique_ptr<Computation> main_;
-  Computation* computing_ = nullptr;  // whose checkpoints come in
-  std::uint32_t pending_inserts_ = 0;
-  runtime::Event inserted_;
+  std::uint32_t settling_ = 0;  // waits for checkpoints to be adopted
+  runtime::Event settled_;
 
   std::vector<std::unique_ptr<Choice>> choices_;
   std::size_t choices_begun_ = 0;

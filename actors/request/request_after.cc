@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actors/request/request_parts.h"
-#include "protocol/reply/reply_message.h"
 
 namespace reprise::actors {
 
@@ -14,19 +13,15 @@ using runtime::Task;
 Task<void> RequestActor::prefill_history() {
   const ServedModel& model = *job_.model;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request->prompt);
-  if (chat == nullptr || !model.limits.prefill_history || !main_->writes_cache || choices_.size() != 1)
+  const protocol::ChatFormatPtr& format = model.card.chat;
+  if (chat == nullptr || format == nullptr || !model.limits.prefill_history || !main_->writes_cache ||
+      choices_.size() != 1) {
     co_return;
-  protocol::ReplyParser parser(protocol::detect_reply_format(model.card.chat_template),
-                               {.tools = chat->tools,
-                                .prompt_tail = prompt_.tail,
-                                .reply_opening = chat->reply_opening,
-                                .id_seed = job_.request->id});
-  protocol::ReplyPieces pieces = parser.push(choices_.front()->reply);
-  for (protocol::ReplyPiece& piece : parser.finish()) pieces.push_back(std::move(piece));
-  Json said = protocol::assistant_message(pieces);
+  }
+  Json said = format->message_of(*chat, choices_.front()->reply, prompt_.tail, job_.request->id);
   TokenList history;
   if (text_bytes(job_.request->prompt) <= kShortText) {
-    history = history_of(*chat, said, model);
+    history = format->history_after(*chat, said);
   } else {
     auto asked = job_.texts->ask<HistoryJob>(
         TextOfRequest{.request = job_.request, .model = job_.model, .reply = std::move(said)}, lost_.token());
@@ -55,8 +50,8 @@ Task<void> RequestActor::prefill_history() {
   computation.plan = {{.at = end, .origin = protocol::Origin::kLastUser}};
   Task<Failure> prefilling = prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;
-  Task<void> inserting = inserts_done();
-  co_await inserting;
+  Task<void> settling = all_settled();
+  co_await settling;
 }
 
 // Cached equals cold: here is the proof, for a share of the hits.

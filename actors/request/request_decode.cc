@@ -8,8 +8,6 @@
 namespace reprise::actors {
 
 using protocol::FinishReason;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -42,8 +40,8 @@ Task<RequestActor::Failure> RequestActor::decode() {
   if (beside_failed_) failure = std::move(beside_failed_);
   if (failure) co_return failure;
   usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
-  Task<void> inserting = inserts_done();
-  co_await inserting;
+  Task<void> settling = all_settled();
+  co_await settling;
   co_return std::nullopt;
 }
 
@@ -225,29 +223,23 @@ Task<bool> RequestActor::send(protocol::Event event) {
   co_return written->ok();
 }
 
-// The state behind the reply, for clients that send it back token for token.
+// The state behind the reply, for clients that send it back token for token. It holds all but the last of its
+// tokens.
 Task<void> RequestActor::keep_turn_end(Choice& choice) {
   const ServedModel& model = *job_.model;
-  if (!main_->writes_cache || !model.arch.decode_is_canonical) co_return;
+  if (!main_->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
+  protocol::CheckpointPlan plan = plan_of(*main_);
+  plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(
-      protocol::SnapshotKv{.sequence = choice.sequence, .kind = protocol::SnapshotKv::Kind::kCanonical},
+      protocol::SnapshotKv{.sequence = choice.sequence,
+                           .kind = protocol::SnapshotKv::Kind::kCanonical,
+                           .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
       kWorkerDeadline, lost_.token());
   const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
-  if (!taken.ok() || !taken->ok()) co_return;
-  TokenList tokens = *prompt_.tokens;
-  tokens.insert(tokens.end(), choice.tokens.begin(), choice.tokens.end());
-  if (tokens.size() < (*taken)->tokens || (*taken)->tokens <= prompt_.tokens->size()) co_return;
-  auto inserting = model.registry.ask(protocol::Insert{.flight = 0,
-                                                       .request = main_->request,
-                                                       .name_space = job_.request->name_space,
-                                                       .tokens = share_tokens(std::move(tokens)),
-                                                       .snapshot = **taken,
-                                                       .origin = protocol::Origin::kTurnEnd,
-                                                       .conversation = main_->conversation,
-                                                       .keep = main_->keep},
-                                      kWorkerDeadline, lost_.token());
-  const Result<protocol::InsertReply> inserted = co_await inserting;
-  static_cast<void>(inserted);
+  if (!taken.ok() || !taken->ok() || !(*taken)->reported) co_return;
+  ++settling_;
+  Task<void> settling = settle(main_->number, ++main_->reported);
+  co_await settling;
 }
 
 }  // namespace reprise::actors

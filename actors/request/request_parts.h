@@ -40,7 +40,7 @@ class RequestActor::OpenedSequence {
   std::uint64_t ticket_;
 };
 
-/// A prompt in flight, with the lease that it may hold: both end with it.
+/// A prompt in flight, with the lease that it may hold: both end with it, and the registry forgets it.
 class RequestActor::FlightGuard {
  public:
   explicit FlightGuard(runtime::RefOf<PrefixRegistry> registry)
@@ -76,6 +76,7 @@ struct RequestActor::Computation {
   std::unique_ptr<FlightGuard> flight{};
   std::unique_ptr<OpenedSequence> sequence{};
   std::vector<std::uint32_t> wanted{};
+  std::uint32_t reported = 0;  // of its checkpoints, to the registry
   std::vector<PlannedCheckpoint> plan{};
   protocol::CacheReport report{};
   std::uint64_t digest = 0;

@@ -124,67 +124,55 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   protocol::Prefill prefill{.sequence = computation.sequence->id,
                             .tokens = computation.tokens,
                             .end = end,
-                            .checkpoints = {},
-                            .want_digest = want_digest,
-                            .report_to = self(*this)};
+                            .plan = {},
+                            .want_digest = want_digest};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      const MessageBorders borders = find_borders(model.shape, *computation.tokens);
+      const protocol::MessageBorders borders = model.borders(*computation.tokens);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
       computation.plan =
           plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
                            computation.announced->branch, computation.wanted, model.plan_rules());
     }
-    for (const PlannedCheckpoint& planned : computation.plan) prefill.checkpoints.push_back(planned.at);
+    protocol::CheckpointPlan plan = plan_of(computation);
+    plan.places = computation.plan;
+    prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
-  computing_ = &computation;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
   const Result<protocol::JobResult<protocol::Prefilled>> prefilled = co_await asked;
-  computing_ = nullptr;
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
   if (!prefilled->ok()) co_return failure_of(prefilled->error());
   computation.report.prefilled_tokens = (*prefilled)->computed;
   computation.digest = (*prefilled)->digest;
-  computation.flight.reset();
+  computation.reported = (*prefilled)->reported;
+  if (computation.flight) {
+    ++settling_;
+    launch(settle(computation.number, computation.reported));
+  }
   co_return std::nullopt;
 }
 
-Task<void> RequestActor::on(protocol::CheckpointTaken taken) {
-  if (computing_ == nullptr || computing_->sequence == nullptr ||
-      computing_->sequence->id != taken.sequence || !computing_->announced) {
-    co_return;
-  }
-  const ServedModel& model = *job_.model;
-  const Computation& computation = *computing_;
-  const protocol::FlightNumber flight = computation.number;
-  if (!taken.snapshot) {
-    model.registry.tell(
-        protocol::CheckpointMissed{.flight = flight, .at = taken.at, .healthy = taken.healthy});
-    co_return;
-  }
-  const auto planned = std::find_if(computation.plan.begin(), computation.plan.end(),
-                                    [&](const PlannedCheckpoint& one) { return one.at == taken.at; });
-  ++pending_inserts_;
-  auto asked = model.registry.ask(
-      protocol::Insert{.flight = flight,
-                       .request = computation.request,
-                       .name_space = job_.request->name_space,
-                       .tokens = computation.tokens,
-                       .snapshot = *taken.snapshot,
-                       .origin = planned == computation.plan.end() ? Origin::kBranch : planned->origin,
-                       .conversation = computation.conversation,
-                       .keep = computation.keep},
-      kPatience);
-  const Result<protocol::InsertReply> inserted = co_await asked;
-  static_cast<void>(inserted);
-  --pending_inserts_;
-  inserted_.signal();
+protocol::CheckpointPlan RequestActor::plan_of(const Computation& computation) const {
+  return {.flight = computation.number,
+          .request = computation.request,
+          .name_space = job_.request->name_space,
+          .conversation = computation.conversation,
+          .keep = computation.keep};
 }
 
-// A sequence must not be closed before its snapshots are adopted.
-Task<void> RequestActor::inserts_done() {
-  while (pending_inserts_ > 0) {
-    auto waiting = inserted_.wait(runtime::TimePoint::max(), lost_.token());
+// Nobody follows the flight from now on. A sequence must not be closed before its snapshots are adopted.
+Task<void> RequestActor::settle(protocol::FlightNumber flight, std::uint32_t reported) {
+  auto asked = job_.model->registry.ask(protocol::Settle{.flight = flight, .reported = reported}, kPatience,
+                                        lost_.token());
+  const Result<protocol::Nothing> settled = co_await asked;
+  static_cast<void>(settled);  // else nothing will be adopted any more
+  --settling_;
+  settled_.signal();
+}
+
+Task<void> RequestActor::all_settled() {
+  while (settling_ > 0) {
+    auto waiting = settled_.wait(runtime::TimePoint::max(), lost_.token());
     const Result<void> woken = co_await waiting;
     if (!woken.ok()) co_return;
   }

@@ -77,14 +77,14 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
   Answer<ModelPtr> found = find(job.request.model, false);
   if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
   const ServedModel& model = *std::get<ModelPtr>(found);
-  if (!model.render) {
+  if (model.card.chat == nullptr) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no chat template",
                         "messages"};
   }
   return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
-    auto rendered = model.render(job.request.chat);
+    auto rendered = model.card.chat->render(job.request.chat);
     if (!rendered.ok()) return rendered.error();
-    return protocol::Rendered{*rendered + job.request.chat.reply_opening};
+    return protocol::Rendered{std::move(*rendered)};
   });
 }
 
@@ -96,9 +96,10 @@ void TextActor::on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> re
 
 void TextActor::on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply) {
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
-  if (!reply.wanted() || chat == nullptr) return;
+  const protocol::ChatFormatPtr& format = job.of.model->card.chat;
+  if (!reply.wanted() || chat == nullptr || format == nullptr) return;
   reply.answer(guarded<HistoryJob::Reply>(
-      "messages", [&]() -> HistoryJob::Reply { return history_of(*chat, job.of.reply, *job.of.model); }));
+      "messages", [&]() -> HistoryJob::Reply { return format->history_after(*chat, job.of.reply); }));
 }
 
 protocol::Nothing TextActor::on(const protocol::InjectCrash&) {

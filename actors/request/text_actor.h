@@ -11,9 +11,9 @@
 
 #include <memory>
 
-#include "actors/model_directory.h"
 #include "actors/request/prompt_text.h"
-#include "actors/restart_log.h"
+#include "actors/served/model_directory.h"
+#include "actors/served/restart_log.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 
@@ -41,7 +41,7 @@ struct TextOfRequest {
   std::shared_ptr<const ServedModel> model;
   Json reply{};  // HistoryJob: what the assistant said
 };
-/// prepare_prompt() and history_of() of prompt_text.h. Skipped where nobody waits for it any more.
+/// prepare_prompt() of prompt_text.h and history_after() of the chat format. Skipped where nobody waits for it any more.
 struct PrepareJob {
   using Reply = Outcome<PreparedPrompt, protocol::ServiceError>;
   TextOfRequest of;

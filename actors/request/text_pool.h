@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/bounded_count.h"
 #include "actors/request/text_actor.h"
+#include "base/bounded_count.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {

@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/worker/batch_limits.h"
 #include "protocol/priority.h"
 
 namespace reprise::actors {
@@ -31,14 +32,6 @@ struct Runnable {
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t order = 0;      // prefills: the smaller, the older
   std::uint64_t last_step = 0;  // in which it last took part; 0: in none
-};
-
-struct BatchLimits {
-  std::uint32_t rows = 256;          // decoding sequences in a step
-  std::uint32_t tokens = 256;        // prefill tokens in a step without decoding sequences
-  std::uint32_t tokens_beside = 64;  // and with them
-  std::uint32_t idle_tokens = 64;    // of idle work
-  std::uint32_t grid = 1;            // at least one grid's worth is always taken
 };
 
 struct BatchSlice {

@@ -151,7 +151,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
     if (healthy) {
       snapshots_.take_checkpoint(*table_, run);
     } else {
-      snapshots_.skip_unhealthy_checkpoint(run);
+      snapshots_.skip_unhealthy_checkpoint(*table_, run);
     }
   }
   if (run.stored() < run.prompt_end) return;
@@ -163,7 +163,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
         JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
   }
   run.logits.assign(logits.begin(), logits.end());
-  protocol::Prefilled done{.computed = run.computed, .digest = 0};
+  protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {
     done.digest =
         digest_of(std::as_bytes(std::span(run.logits))) ^ table_->store().look_at_slot(*run.state).checksum;

@@ -36,7 +36,10 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
                  {.sequences = options_.max_sequences,
                   .waiting = options_.max_waiting,
                   .reply_tokens_priced = options_.reply_tokens_priced}),
-      snapshots_(state_, memory_, *figures_, options_.patience),
+      snapshots_(state_, memory_, *figures_, options_.patience,
+                 [this](const StateTable& table, protocol::CheckpointTaken taken) {
+                   return report(table.generation(), std::move(taken));
+                 }),
       decoding_(*figures_,
                 [this](protocol::SequenceId id, protocol::DecodeEvent event) {
                   launch(write_when_credited(id, std::move(event)));
@@ -205,7 +208,7 @@ void DeviceWorker::on(protocol::Decode job) {
 
 void DeviceWorker::on(protocol::SnapshotKv job,
                       runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply) {
-  survives([&] { snapshots_.snapshot(job, std::move(reply)); });
+  survives([&] { snapshots_.snapshot(std::move(job), std::move(reply)); });
   kick();
 }
 
@@ -218,9 +221,7 @@ void DeviceWorker::on(protocol::RestoreKv job,
 protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
   StateTable* table = state_.find(job.snapshot.generation);
   if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
-  const auto adopted = table->adopt(job.snapshot, job.budget_bytes);
-  if (adopted.ok() && adopted->done) memory_.memory_changed();
-  return adopted;
+  return table->adopt(job.snapshot, job.budget_bytes);
 }
 
 protocol::Dropped DeviceWorker::on(protocol::DropKvSnapshot job) {
@@ -239,6 +240,11 @@ protocol::Dropped DeviceWorker::on(protocol::DropAdopted job) {
   memory_.memory_changed();
   kick();
   return dropped;
+}
+
+void DeviceWorker::on(protocol::MoreToReclaim) {
+  memory_.memory_changed();
+  kick();
 }
 
 // -- looking at it

@@ -2,20 +2,24 @@
 // DeviceWorker: the one owner of a device. Weights, pages, slots and snapshots are its alone; everybody else
 // holds ids and sends jobs (protocol/job.h).
 //
-// It computes in steps (actors/worker/batch.h) and takes messages between them, so that whatever is asked waits for
-// one step at most; or for a model that is being loaded, which holds up all others. Work on a sequence:
-// OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
+// It computes in steps and takes messages between them, so that whatever is asked waits for one step at most;
+// or for a model that is being loaded, which holds up all others. Work on a sequence: OpenSequence, then RestoreKv
+// or nothing, Prefill, Decode, CloseSequence.
 //
-// Memory. Sequences and snapshots share one budget of bytes. A sequence is admitted when its price (slot, the
-// pages of its prompt and of some reply, a snapshot behind the prompt where one will be taken) is free beside
-// what is promised to others; a price above the whole budget, or above its tenant's share of it, is refused
-// at once. Who waits is admitted in the order of actors/worker/admission_order.h; one that does not fit yet may be
-// passed by those that do, a bounded number of times. What is short is reclaimed from the registries, the
-// entry that was used longest ago first, whichever model it belongs to. Where nothing more can be reclaimed,
-// idle work is cancelled, then the youngest sequence is preempted: its state is dropped, or saved to a
-// bounded swap where the device cannot recompute it in the same bits, and comes back when there is room.
-// Restores and snapshots look for memory in the same way, and wait with their sequence until it is there. A
-// checkpoint that finds no memory is skipped: it is worth less than a sequence.
+// The actor routes, owns the device and waits; what is decided is decided by plain classes, each with its rules in
+// its header:
+//   DeviceState    the models' tables (StateTable: sequences, snapshots, who owns them) and the one budget of bytes
+//   Admission      who gets a sequence, and when: prices, promises, shares of tenants
+//   MemorySearch   where bytes come from: the registries, then sequences that give way
+//   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
+//   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
+//   Decoding       the next token, and its way to the reader
+//   FaultInjection what tests break
+//
+// Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
+// memory, then admits, then builds a step, of one model after the other. Where nothing runs and somebody is short,
+// the worker does not poll: whatever frees memory, or lets a registry free some, is a message (CloseSequence, a
+// drop, MoreToReclaim). It sets one clock, to give up when somebody has been short for `patience`.
 //
 // Faults. A step that throws fails its model: every job on it ends with kDeviceFailed, its sequences and
 // snapshots go, and the supervisor is told, until DropArch. Drops answer all the while. A device that cannot
@@ -42,24 +46,14 @@
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
+#include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
 #include "runtime/actor.h"
 
 namespace reprise::actors {
 
-struct WorkerOptions {
-  std::string device = "cpu";  // a name that models/device.h knows
-  models::DeviceOptions device_options{};
-  std::uint64_t state_bytes = 1ULL << 30;  // 0: what suits the device
-  gpu::BlockMemory* memory = nullptr;      // of that state; none: the device's own. Must outlive the worker.
-  std::uint32_t max_sequences = 256;
-  std::uint32_t max_waiting = 1024;
-  std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
-  std::uint64_t swap_bytes = 256ULL << 20;
-  std::optional<BatchLimits> batch{};        // none: what suits the device
-  std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
-  bool obey_faults = false;                  // InjectFault
+struct WorkerOptions : WorkerSettings {
   std::shared_ptr<WorkerFigures> figures{};  // none: the worker makes its own
   runtime::Ref<protocol::ArchFailed> supervisor{};
 };
@@ -71,9 +65,9 @@ class DeviceWorker : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                                     protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
                                     protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::Prefill,
-                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
-                                    protocol::InjectFault, RunStep, StepDone>;
+                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                                    protocol::Prefill, protocol::AddCheckpoint, protocol::Decode,
+                                    protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -90,6 +84,7 @@ class DeviceWorker : public runtime::Actor {
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);
   protocol::Dropped on(protocol::DropAdopted job);
+  void on(protocol::MoreToReclaim job);
   void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);
@@ -115,8 +110,10 @@ class DeviceWorker : public runtime::Actor {
   void clear_step();
   runtime::Task<void> write_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
   runtime::Task<void> reclaim(std::uint64_t bytes);
-  runtime::Task<void> look_again_soon();
-  void give_up_if_stuck();
+  bool report(std::uint32_t generation, protocol::CheckpointTaken taken);
+  void wait_for_memory(std::chrono::steady_clock::time_point now);
+  runtime::Task<void> look_again_at(std::chrono::steady_clock::time_point time);
+  bool give_up_one();
 
   // -- device_worker_faults.cc
   // Does `work`, which touches the device's memory. False: it threw, and all models fail, at once or when the
@@ -144,10 +141,9 @@ class DeviceWorker : public runtime::Actor {
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
-  static constexpr std::chrono::milliseconds kFirstLook{1};
-  std::chrono::milliseconds look_again_ = kFirstLook;  // doubles while nothing changes
-  bool looking_again_ = false;
-  std::chrono::steady_clock::time_point short_since_{};
+  bool clock_is_set_ = false;  // look_again_at() is under way
+  /// Somebody has been short without a break, and nothing has run.
+  std::optional<std::chrono::steady_clock::time_point> short_since_;
   struct Broken {
     std::string why;
     bool device_lost;

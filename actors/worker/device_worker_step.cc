@@ -14,7 +14,6 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
-constexpr std::chrono::milliseconds kLongestLook{50};
 constexpr std::chrono::seconds kReclaimDeadline{5};
 
 std::int64_t now_ns() {
@@ -48,16 +47,11 @@ void DeviceWorker::run_step() {
   }
   publish();
   if (runs != nullptr) return start_step(*runs);
-  if (memory_.somebody_is_short() && !looking_again_ && !memory_.reclaiming()) {
-    looking_again_ = true;
-    launch(look_again_soon());
-    give_up_if_stuck();
-  }
+  if (memory_.somebody_is_short() && !memory_.reclaiming()) wait_for_memory(now);
 }
 
 void DeviceWorker::start_step(LoadedArch& arch) {
-  short_since_ = {};
-  look_again_ = kFirstLook;
+  short_since_.reset();
   figures_->step_began_ns.store(now_ns(), std::memory_order_relaxed);
   StepWork& work = step_.work();
   try {
@@ -166,32 +160,49 @@ runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes) {
   kick();
 }
 
-// Leases and snapshots that are about to be adopted or dropped may hold memory for a moment.
-runtime::Task<void> DeviceWorker::look_again_soon() {
-  auto pause = runtime::sleep_for(look_again_);
-  look_again_ = std::min(look_again_ * 2, kLongestLook);
-  const runtime::Result<void> rested = co_await pause;
-  looking_again_ = false;
-  if (!rested.ok()) co_return;
-  memory_.memory_changed();
-  kick();
-}
-
-void DeviceWorker::give_up_if_stuck() {
-  const auto now = std::chrono::steady_clock::now();
-  if (short_since_ == std::chrono::steady_clock::time_point{}) {
-    short_since_ = now;
+// Nothing runs, somebody is short, and the registries have nothing: whoever frees something says so. Leases and
+// streams without credit may hold memory for as long as they like, so the wait has an end.
+void DeviceWorker::wait_for_memory(std::chrono::steady_clock::time_point now) {
+  if (!short_since_) short_since_ = now;
+  auto until = *short_since_ + options_.patience;
+  if (now >= until) {
+    short_since_.reset();
+    if (give_up_one()) kick();
     return;
   }
-  if (now - short_since_ < options_.patience) return;
-  short_since_ = {};
+  if (std::exchange(clock_is_set_, true)) return;  // it was set earlier, and no later end is missed
+  if (const auto restore_ends = snapshots_.patience_ends()) until = std::min(until, *restore_ends);
+  launch(look_again_at(until));
+}
+
+runtime::Task<void> DeviceWorker::look_again_at(std::chrono::steady_clock::time_point time) {
+  auto pause = runtime::sleep_until(time);
+  const runtime::Result<void> rested = co_await pause;
+  clock_is_set_ = false;
+  if (rested.ok()) kick();
+}
+
+// False: there is nobody whom that would help.
+bool DeviceWorker::give_up_one() {
   const JobError error{JobFault::kNoMemory, "the device's memory is taken and nothing more can be freed"};
   // Whoever computes would have made progress; so the oldest that is short gets its answer.
   const auto stuck = state_.sequences_where(
       [](const SequenceRun& run) { return run.phase != Phase::kIdle && !run.awaits_credit; });
-  if (!stuck.empty()) return stuck.front().run->end_work(error);
+  if (!stuck.empty()) {
+    stuck.front().run->end_work(error);
+    return true;
+  }
   // While others are there they may pause or finish, and whoever waits has its own patience.
-  if (state_.sequences() == 0) admission_.refuse_oldest(error);
+  if (state_.sequences() > 0 || admission_.waiting() == 0) return false;
+  admission_.refuse_oldest(error);
+  return true;
+}
+
+// -- checkpoints
+
+bool DeviceWorker::report(std::uint32_t generation, protocol::CheckpointTaken taken) {
+  const LoadedArch* arch = arch_of(generation);
+  return arch->registry && arch->registry.tell(std::move(taken)) == runtime::SendStatus::kSent;
 }
 
 }  // namespace reprise::actors

@@ -26,8 +26,8 @@ class LoadedArch : public StateTable {
   StepRunner& runner() { return *runner_; }
   const models::Model& model() const { return runner_->model(); }
 
-  // Whom to ask for bytes.
-  runtime::Ref<protocol::Reclaim> registry;
+  // Whom to ask for bytes, and to tell of checkpoints.
+  runtime::Ref<protocol::Reclaim, protocol::CheckpointTaken> registry;
   std::function<std::int64_t()> oldest_use;
 
  private:

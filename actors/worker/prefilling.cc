@@ -12,6 +12,13 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
+std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
+  std::vector<std::uint32_t> places;
+  if (!job.plan) return places;
+  for (const protocol::PlannedCheckpoint& planned : job.plan->places) places.push_back(planned.at);
+  return places;
+}
+
 std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& run,
                                    const protocol::Prefill& job) {
   const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
@@ -33,12 +40,12 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   }
   const std::uint32_t grid = table.rules().grid;
   if (run.stored() % grid != 0) return bad("a prefill goes on from a place on the grid");
-  for (std::size_t i = 0; i < job.checkpoints.size(); ++i) {
-    const std::uint32_t at = job.checkpoints[i];
-    const bool ascending = i == 0 || at > job.checkpoints[i - 1];
-    if (!ascending || at % grid != 0 || at > job.end) {
+  std::uint32_t last = 0;
+  for (const std::uint32_t at : places_of(job)) {
+    if (at <= last || at % grid != 0 || at > job.end) {
       return bad("checkpoints must ascend, on the grid, within the prefill");
     }
+    last = at;
   }
   return std::nullopt;
 }
@@ -49,10 +56,11 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
                                       runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
   if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
   run.checkpoints.clear();
-  for (const std::uint32_t at : job.checkpoints) {
+  for (const std::uint32_t at : places_of(job)) {
     if (at > run.stored()) run.checkpoints.push_back(at);
   }
   for (const std::uint32_t at : std::exchange(run.early_checkpoints, {})) {
+    if (!job.plan) break;
     const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
     if (at > run.stored() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
       run.checkpoints.insert(place, at);
@@ -63,7 +71,8 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.decoded.clear();
   run.logits.clear();
   run.want_digest = job.want_digest;
-  run.report_to = std::move(job.report_to);
+  run.plan = std::move(job.plan);
+  run.reported = 0;
   run.prefilled = std::move(reply);
   run.computed = 0;
   run.shared_pages = 0;
@@ -77,7 +86,7 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
     if (at > run.stored()) run.early_checkpoints.push_back(at);
     return at > run.stored();
   }
-  if (run.phase != Phase::kPrefill) return false;
+  if (run.phase != Phase::kPrefill || !run.plan) return false;
   const auto& due = run.checkpoints;
   const bool planned = std::find(due.begin(), due.end(), at) != due.end();
   if (!planned) {

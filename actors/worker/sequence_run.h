@@ -53,6 +53,7 @@ struct SequenceRun {
   std::optional<protocol::RestoreKv> restore;
   runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
   protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
+  protocol::SharedPlan snapshot_plan;
   runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> snapshot_taken;
   std::optional<std::chrono::steady_clock::time_point> short_since;
 
@@ -61,7 +62,8 @@ struct SequenceRun {
   std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
   bool want_digest = false;
   std::uint32_t computed = 0;
-  runtime::Ref<protocol::CheckpointTaken> report_to;
+  protocol::SharedPlan plan;   // whose checkpoints they are
+  std::uint32_t reported = 0;  // of them
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
 
   // -- decode

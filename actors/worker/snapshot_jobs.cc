@@ -56,9 +56,10 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
     return capture;
   }
   WorkerFigures::add(figures_.checkpoints);
+  capture.tokens = tokens_of(run);
   const std::uint64_t bytes = state->exclusive_bytes();
   const protocol::SnapshotId id = table.add({.state = std::move(*state),
-                                             .tokens = tokens_of(run),
+                                             .tokens = capture.tokens,
                                              .owner = run.id,
                                              .adopted = false,
                                              .raw = raw,
@@ -74,19 +75,27 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
   if (captured.room == Room::kComing && run.stored() < run.prompt_end) return;
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   run.checkpoints.pop_front();
-  if (!run.report_to) return;
-  run.report_to.tell(protocol::CheckpointTaken{
-      .sequence = run.id, .at = run.stored(), .snapshot = captured.taken, .healthy = captured.healthy});
+  if (report(table, run, run.plan, captured)) ++run.reported;
 }
 
-void SnapshotJobs::skip_unhealthy_checkpoint(SequenceRun& run) {
+void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {
   WorkerFigures::add(figures_.unhealthy);
   run.checkpoints.pop_front();
-  if (!run.report_to) return;
-  run.report_to.tell(protocol::CheckpointTaken{.sequence = run.id, .at = run.stored(), .healthy = false});
+  if (report(table, run, run.plan, {.healthy = false})) ++run.reported;
 }
 
-void SnapshotJobs::snapshot(const protocol::SnapshotKv& job, TakenReply reply) {
+bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
+                          const Capture& capture) {
+  if (!plan) return false;
+  return report_(table, {.sequence = run.id,
+                         .plan = plan,
+                         .tokens = capture.tokens ? capture.tokens : run.prompt,
+                         .at = run.stored(),
+                         .snapshot = capture.taken,
+                         .healthy = capture.healthy});
+}
+
+void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   using Result = protocol::JobResult<protocol::SnapshotTaken>;
   const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
   const auto [table, run] = state_.find(job.sequence);
@@ -106,6 +115,7 @@ void SnapshotJobs::snapshot(const protocol::SnapshotKv& job, TakenReply reply) {
   }
   run->phase = Phase::kSnapshot;
   run->snapshot_kind = job.kind;
+  run->snapshot_plan = raw ? nullptr : std::move(job.plan);
   run->snapshot_taken = std::move(reply);
   try_snapshot(*table, *run);
 }
@@ -117,7 +127,12 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
   if (captured.room == Room::kComing || (captured.room == Room::kNone && raw)) return;
   run.phase = Phase::kIdle;
   auto reply = std::move(run.snapshot_taken);
-  if (captured.taken) return reply.answer(Result(*captured.taken));
+  const protocol::SharedPlan plan = std::move(run.snapshot_plan);
+  if (captured.taken) {
+    protocol::SnapshotTaken taken = *captured.taken;
+    taken.reported = report(table, run, plan, captured);
+    return reply.answer(Result(taken));
+  }
   if (!captured.healthy) {
     return reply.answer(Result(JobError{JobFault::kUnhealthy, "the state is not finite"}));
   }
@@ -181,8 +196,9 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     const Room room = memory_.find(need);
     if (room == Room::kComing) return;
     if (room == Room::kNone) {
+      if (record->raw) return;
       if (!run.short_since) run.short_since = now;
-      if (record->raw || now - *run.short_since < patience_) return;
+      if (now - *run.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();
       return answer(no_memory("no memory to restore into"));
     }
@@ -227,6 +243,18 @@ bool SnapshotJobs::try_waiting(Time now) {
     all = all && !run->waits_for_memory();
   }
   return all;
+}
+
+std::optional<SnapshotJobs::Time> SnapshotJobs::patience_ends() const {
+  std::optional<Time> first;
+  for (const StateTable* table : state_.tables()) {
+    for (const auto& [number, run] : table->sequences()) {
+      if (run.phase != Phase::kRestore || !run.short_since) continue;
+      const Time end = *run.short_since + patience_;
+      if (!first || end < *first) first = end;
+    }
+  }
+  return first;
 }
 
 }  // namespace reprise::actors

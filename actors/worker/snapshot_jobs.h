@@ -4,7 +4,8 @@
 // One function captures, whoever asks: the checkpoints of a prefill, and SnapshotKv. A raw snapshot was promised
 // when its sequence was admitted, and waits for its memory; a canonical one is worth less than what others were
 // promised: it waits for what the registries give back, and is skipped where that is nothing. States that are
-// not finite are never kept.
+// not finite are never kept. A canonical one with a plan is a checkpoint, of which the registry is told; so it is
+// of those that a prefill missed.
 //
 // A restore into a sequence uses the sequence's own slot where it has one. Where memory is short it is looked
 // for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. A snapshot
@@ -14,6 +15,7 @@
 // Threading: the device worker's thread.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "actors/worker/device_state.h"
@@ -28,29 +30,37 @@ class SnapshotJobs {
   using TakenReply = runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>>;
   using RestoredReply = runtime::ReplyTo<protocol::JobResult<protocol::Restored>>;
 
+  /// Tells the registry of the table's model; false: there is none.
+  using Report = std::function<bool(const StateTable&, protocol::CheckpointTaken)>;
+
   /// `state`, `memory` and `figures` must outlive it.
   SnapshotJobs(DeviceState& state, MemorySearch& memory, WorkerFigures& figures,
-               std::chrono::milliseconds patience)
-      : state_(state), memory_(memory), figures_(figures), patience_(patience) {}
+               std::chrono::milliseconds patience, Report report)
+      : state_(state), memory_(memory), figures_(figures), patience_(patience), report_(std::move(report)) {}
 
   /// Of a prefill that stands at a checkpoint. Leaves it due if its memory is on the way.
   void take_checkpoint(StateTable& table, SequenceRun& run);
   /// The same where the logits have told that the state is not finite.
-  void skip_unhealthy_checkpoint(SequenceRun& run);
+  void skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run);
 
-  void snapshot(const protocol::SnapshotKv& job, TakenReply reply);
+  void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
 
   /// False: some still wait for memory.
   bool try_waiting(Time now);
+  /// When the patience of the first restore that waits ends; nothing: none has to be woken.
+  std::optional<Time> patience_ends() const;
 
  private:
   struct Capture {
     Room room = Room::kNone;
     bool healthy = true;
     std::optional<protocol::SnapshotTaken> taken{};
+    SharedTokens tokens{};  // of what was taken
   };
   Capture capture(StateTable& table, SequenceRun& run, protocol::SnapshotKv::Kind kind);
+  bool report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
+              const Capture& capture);
   void try_snapshot(StateTable& table, SequenceRun& run);
   void try_restore(StateTable& table, SequenceRun& run, Time now);
   void drop_damaged(StateTable& table, protocol::SnapshotId snapshot);
@@ -59,6 +69,7 @@ class SnapshotJobs {
   MemorySearch& memory_;
   WorkerFigures& figures_;
   const std::chrono::milliseconds patience_;
+  const Report report_;
 };
 
 }  // namespace reprise::actors

@@ -80,7 +80,8 @@ ModelConfig read_model(const Family& family, const ConfigSource& source) {
 ModelConfig ModelConfig::from_hf(const JsonPlace& config, const JsonPlace* generation,
                                  std::span<const Family> known) {
   const JsonPlace text = text_part(config, known);
-  const Family& family = family_of_type((text.has("model_type") ? text : config).at("model_type"), known);
+  const JsonPlace type = (text.has("model_type") ? text : config).at("model_type");
+  const Family& family = family_of_type(type, known);
   const HfSource source(config, text, generation != nullptr ? std::optional(*generation) : std::nullopt);
   refuse_quantised(source);
   return read_model(family, source);

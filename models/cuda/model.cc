@@ -66,7 +66,7 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .size = made.size,
                       .ropes = buffers.ropes};
   ropes_.make(made.batch, buffers.ropes, stream);
-  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, buffers.x, stream);
+  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   for (const ResidualStep& one : steps_) {
     gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
                  one.norm.kind.eps, buffers.normed, stream);

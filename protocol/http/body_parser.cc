@@ -1,7 +1,5 @@
 #include "protocol/http/body_parser.h"
 
-#include "protocol/openai/token_requests.h"
-
 namespace reprise::protocol {
 
 using runtime::ErrorCode;
@@ -20,29 +18,15 @@ ApiError not_read(const runtime::Error& error) {
           .retry_after = std::chrono::seconds(1)};
 }
 
-runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const RequestLimits& limits) {
+runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const BodyLimits& limits) {
   return system.spawn<BodyParser>({.placement = runtime::Placement::own_thread()}, limits);
 }
 
 }  // namespace
 
-ParsedBody parse_body_of(Route route, std::string_view body, const RequestLimits& limits) {
+ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
   try {
-    switch (route) {
-      case Route::kTokenize:
-        return read_tokenize(body, limits);
-      case Route::kDetokenize:
-        return read_detokenize(body, limits);
-      case Route::kApplyTemplate:
-        return read_apply_template(body, limits);
-      default: {
-        REPRISE_CHECK(route == Route::kChat || route == Route::kCompletion, "a body on a path without one");
-        const ApiKind kind = route == Route::kChat ? ApiKind::kChat : ApiKind::kCompletion;
-        Outcome<ApiRequest, ApiError> parsed = parse_api_request(kind, body, limits);
-        if (!parsed) return parsed.error();
-        return std::move(*parsed);
-      }
-    }
+    return job.endpoint->parse({.body = job.body, .path_end = job.path_end, .tenant = job.tenant}, limits);
   } catch (const BadRequest& refused) {
     return refused.error();
   } catch (const std::exception& failure) {  // out of memory, most likely: it costs this request alone
@@ -52,11 +36,11 @@ ParsedBody parse_body_of(Route route, std::string_view body, const RequestLimits
   }
 }
 
-void BodyParser::on(ParseBody job, runtime::ReplyTo<ParsedBody> reply) {
-  if (reply.wanted()) reply.answer(parse_body_of(job.route, job.body, limits_));
+void BodyParser::on(ParseCall job, runtime::ReplyTo<ParsedCall> reply) {
+  if (reply.wanted()) reply.answer(parse_call(job, limits_));
 }
 
-BodyParsers::BodyParsers(runtime::System& system, std::size_t inline_bytes, const RequestLimits& limits)
+BodyParsers::BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits)
     : inline_bytes_(inline_bytes),
       limits_(limits),
       usual_(spawn_parser(system, limits)),
@@ -67,11 +51,12 @@ BodyParsers::~BodyParsers() {
   large_.stop();
 }
 
-Task<std::optional<ParsedBody>> BodyParsers::parse(Route route, std::string body, runtime::CancelToken gone) {
-  if (body.size() <= inline_bytes_) co_return parse_body_of(route, body, limits_);
-  const runtime::RefOf<BodyParser>& parser = body.size() <= kUsualBytes ? usual_ : large_;
-  auto asking = parser.ask(ParseBody{route, std::move(body)}, runtime::TimePoint::max(), gone);
-  Result<ParsedBody> parsed = co_await asking;
+Task<std::optional<ParsedCall>> BodyParsers::parse(ParseCall job, runtime::CancelToken gone) {
+  const std::size_t bytes = job.body.size();
+  if (bytes <= inline_bytes_) co_return parse_call(job, limits_);
+  const runtime::RefOf<BodyParser>& parser = bytes <= kUsualBytes ? usual_ : large_;
+  auto asking = parser.ask(std::move(job), runtime::TimePoint::max(), gone);
+  Result<ParsedCall> parsed = co_await asking;
   if (parsed.ok()) co_return std::move(*parsed);
   if (parsed.error().code == ErrorCode::kCancelled) co_return std::nullopt;
   co_return not_read(parsed.error());

@@ -9,60 +9,55 @@
 //
 // Threading: BodyParsers belongs to the server's loop; parse() within a turn of an actor there.
 
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <variant>
 
-#include "protocol/http/routes.h"
-#include "protocol/openai/api_error.h"
-#include "protocol/openai/request.h"
-#include "protocol/service.h"
+#include "protocol/api/endpoint.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
 namespace reprise::protocol {
 
-/// What a body asks for, by its route; or why it is refused.
-using ParsedBody = std::variant<ApiError, ApiRequest, TokenizeRequest, DetokenizeRequest, RenderRequest>;
-
-/// A pure function. The route must be one that takes a body.
-ParsedBody parse_body_of(Route route, std::string_view body, const RequestLimits& limits);
-
-struct ParseBody {
-  using Reply = ParsedBody;
-  Route route;
+struct ParseCall {
+  using Reply = ParsedCall;
+  std::shared_ptr<const Endpoint> endpoint;
   std::string body;
+  std::string path_end{};  // as ApiInput has them
+  std::string tenant{};
 };
+
+/// A pure function: what a body asks for at its endpoint, or why it is refused.
+ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
 class BodyParser : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<ParseBody>;
+  using Accepts = runtime::Messages<ParseCall>;
   static constexpr const char* kName = "http body parser";
   static constexpr runtime::MailboxSpec kMailbox{.capacity = 256, .overload = runtime::Overload::kReject};
 
-  explicit BodyParser(const RequestLimits& limits) : limits_(limits) {}
+  explicit BodyParser(const BodyLimits& limits) : limits_(limits) {}
 
-  void on(ParseBody job, runtime::ReplyTo<ParsedBody> reply);
+  void on(ParseCall job, runtime::ReplyTo<ParsedCall> reply);
 
  private:
-  const RequestLimits limits_;
+  const BodyLimits limits_;
 };
 
 class BodyParsers {
  public:
   /// Bodies of more than `inline_bytes` are parsed elsewhere.
-  BodyParsers(runtime::System& system, std::size_t inline_bytes, const RequestLimits& limits);
+  BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits);
   ~BodyParsers();
   BodyParsers(const BodyParsers&) = delete;
   BodyParsers& operator=(const BodyParsers&) = delete;
 
   /// Nothing: `gone` was cancelled meanwhile.
-  runtime::Task<std::optional<ParsedBody>> parse(Route route, std::string body, runtime::CancelToken gone);
+  runtime::Task<std::optional<ParsedCall>> parse(ParseCall job, runtime::CancelToken gone);
 
  private:
   const std::size_t inline_bytes_;
-  const RequestLimits limits_;
+  const BodyLimits limits_;
   const runtime::RefOf<BodyParser> usual_;
   const runtime::RefOf<BodyParser> large_;
 };

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "protocol/http/api_answer.h"
 #include "protocol/http/cors.h"
-#include "protocol/http/generation.h"
-#include "protocol/http/plain_answers.h"
+#include "protocol/http/pages.h"
 #include "protocol/http/refusals.h"
-#include "protocol/openai/token_requests.h"
 
 namespace reprise::protocol {
 
@@ -185,68 +184,20 @@ Task<bool> Connection::answer(Exchange& exchange) {
   exchange.record().tenant = tenant.name;
   bool goes_on = false;
   if (request.method == "OPTIONS") {
-    const std::string methods(allowed_methods(exchange.route()));
+    const std::string methods(exchange.route().allowed_methods());
     HttpResponse response = is_preflight(request) ? preflight_response(request, methods)
                                                   : HttpResponse{.status = 204, .content_type = {}};
     response.headers.emplace_back("Allow", methods);
     auto responding = exchange.respond(std::move(response));
     goes_on = co_await responding;
-  } else if (exchange.route() == Route::kChat || exchange.route() == Route::kCompletion) {
-    Generation generation(exchange, tenant);
-    auto running = generation.run();
-    goes_on = co_await running;
-  } else if (request.method == "POST") {
-    auto answering = answer_tokens(exchange);
+  } else if (exchange.route().endpoint != nullptr) {
+    auto answering = answer_call(exchange, tenant);
     goes_on = co_await answering;
   } else {
-    auto responding = exchange.respond(plain_answer(exchange.route(), request, *context_));
+    auto responding = exchange.respond(page_answer(exchange.route(), *context_));
     goes_on = co_await responding;
   }
   co_return goes_on;
-}
-
-namespace {
-
-/// The response to what the engine answered; `body` makes its JSON.
-template <class T, class Body>
-HttpResponse response_of(const Result<Answer<T>>& answer, Body body) {
-  if (!answer.ok()) return error_response(to_api_error(answer.error()));
-  if (const auto* error = std::get_if<ServiceError>(&*answer)) return error_response(to_api_error(*error));
-  return json_response(body(std::get<T>(*answer)));
-}
-
-}  // namespace
-
-Task<bool> Connection::answer_tokens(Exchange& exchange) {
-  auto parsing =
-      context_->bodies.parse(exchange.route(), std::move(exchange.request().body), exchange.wire().gone());
-  std::optional<ParsedBody> parsed = co_await parsing;
-  if (!parsed) {
-    exchange.record().outcome = "client_left";
-    exchange.record().status = kClientLeft;
-    co_return false;
-  }
-  exchange.drop_body();
-  HttpResponse response;
-  if (const auto* refused = std::get_if<ApiError>(&*parsed)) {
-    response = error_response(*refused);
-  } else if (auto* tokenize = std::get_if<TokenizeRequest>(&*parsed)) {
-    const bool pieces = tokenize->with_pieces;
-    auto asking = context_->service.tokenize(std::move(*tokenize));
-    const Result<Answer<Tokenized>> answer = co_await asking;
-    response = response_of(answer, [&](const Tokenized& found) { return tokenize_body(found, pieces); });
-  } else if (auto* detokenize = std::get_if<DetokenizeRequest>(&*parsed)) {
-    auto asking = context_->service.detokenize(std::move(*detokenize));
-    const Result<Answer<Detokenized>> answer = co_await asking;
-    response = response_of(answer, detokenize_body);
-  } else {
-    auto asking = context_->service.render(std::get<RenderRequest>(std::move(*parsed)));
-    const Result<Answer<Rendered>> answer = co_await asking;
-    response = response_of(answer, apply_template_body);
-  }
-  auto responding = exchange.respond(std::move(response));
-  const bool sent = co_await responding;
-  co_return sent;
 }
 
 }  // namespace reprise::protocol

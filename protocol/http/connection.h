@@ -46,7 +46,6 @@ class Connection : public runtime::Actor, private Waiting {
   runtime::Task<bool> read_body();
   /// False: the connection is to be closed.
   runtime::Task<bool> answer(Exchange& exchange);
-  runtime::Task<bool> answer_tokens(Exchange& exchange);
   void give_way() override;
   WaitingList& waiting_list();
 

@@ -1,6 +1,7 @@
 #include "protocol/http/exchange.h"
 
 #include "protocol/http/cors.h"
+#include "protocol/http/refusals.h"
 
 namespace reprise::protocol {
 
@@ -35,6 +36,7 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, Body
     : context_(context),
       wire_(wire),
       request_(std::move(request)),
+      route_(context.routes.find(request_.path)),
       lease_(std::move(lease)),
       begin_(runtime::Clock::now()),
       written_before_(wire.bytes_written()),
@@ -42,7 +44,8 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, Body
   const std::string_view given = request_.header("x-request-id");
   record_.id = is_good_id(given) ? std::string(given) : "req-" + context_.new_id();
   record_.method = plain_method(request_.method);
-  record_.route = route_of(request_.path);
+  record_.path = route_.path;
+  record_.generates = route_.generates;
 }
 
 void Exchange::drop_body() {
@@ -75,19 +78,19 @@ Task<bool> Exchange::respond(HttpResponse response) {
 
 Task<bool> Exchange::refuse(ApiError error) {
   record_.outcome = error.code;
-  HttpResponse response = error_response(error);
-  if (error.status == 405) response.headers.emplace_back("Allow", allowed_methods(record_.route));
+  HttpResponse response = error_response(error, route_.dialect());
+  if (error.status == 405) response.headers.emplace_back("Allow", route_.allowed_methods());
   auto responding = respond(std::move(response));
   const bool sent = co_await responding;
   co_return sent;
 }
 
-void Exchange::open_stream() {
+void Exchange::open_stream(std::string_view content_type) {
   record_.status = 200;
   stream_open_ = true;
   const bool chunked = request_.minor_version > 0;
   keep_alive_ = keeps_alive() && chunked;
-  HttpResponse response{.content_type = "text/event-stream; charset=utf-8"};
+  HttpResponse response{.content_type = content_type};
   response.headers.emplace_back("Cache-Control", "no-cache");
   response.headers.emplace_back("X-Accel-Buffering", "no");  // proxies are not to wait for more
   unsent_ = head_text(response, common_headers(), chunked ? Framing::kChunked : Framing::kClose,
@@ -109,11 +112,24 @@ Task<bool> Exchange::send(std::string data, Last last) {
   co_return written;
 }
 
+Task<bool> Exchange::give_up() {
+  if (is_abandoned()) {
+    record_.outcome = "client_left";
+    if (!answered()) record_.status = kClientLeft;
+    context_.metrics.client_left();
+    co_return false;
+  }
+  close_after();
+  auto refusing = refuse(shutting_down());
+  const bool sent = co_await refusing;
+  co_return sent;
+}
+
 void Exchange::finish() {
   const double seconds = std::chrono::duration<double>(runtime::Clock::now() - begin_).count();
   record_.ms = seconds * 1000;
   record_.bytes = wire_.bytes_written() - written_before_;
-  context_.metrics.request_done(record_.route, record_.status, seconds);
+  context_.metrics.request_done(record_.path, record_.status, seconds);
   log_request(record_);
 }
 

@@ -12,6 +12,7 @@
 
 #include "protocol/http/log.h"
 #include "protocol/http/message.h"
+#include "protocol/http/routes.h"
 #include "protocol/http/server_context.h"
 #include "protocol/http/wire.h"
 #include "runtime/task.h"
@@ -30,7 +31,7 @@ class Exchange {
   HttpRequest& request() { return request_; }
   /// When the body has been read for what it says: it may be large, and a reply may take long.
   void drop_body();
-  Route route() const { return record_.route; }
+  const Route& route() const { return route_; }
   const std::string& id() const { return record_.id; }
   ServerContext& context() { return context_; }
   Wire& wire() { return wire_; }
@@ -38,11 +39,12 @@ class Exchange {
   RequestRecord& record() { return record_; }
 
   runtime::Task<bool> respond(HttpResponse response);
+  /// In the shape of the route's API.
   runtime::Task<bool> refuse(ApiError error);
 
   enum class Last : bool { kNo, kYes };
   /// The head goes out with the first send().
-  void open_stream();
+  void open_stream(std::string_view content_type);
   bool stream_open() const { return stream_open_; }
   runtime::Task<bool> send(std::string data, Last last = Last::kNo);
   /// The head has not gone out yet.
@@ -52,6 +54,12 @@ class Exchange {
   void close_after() { keep_alive_ = false; }
   bool keep_alive() const { return keep_alive_; }
   bool answered() const { return record_.status != 0; }
+
+  /// The wire's gone() was cancelled, or it took nothing: whether nobody is there to be answered. Else it is
+  /// the server that cannot wait any longer.
+  bool is_abandoned() const { return wire_.client_closed() || !context_.draining; }
+  /// Where no stream is open: the end of an exchange of which there is no answer. Says so to who is there.
+  runtime::Task<bool> give_up();
 
   /// Logs and counts. Once, at the end.
   void finish();
@@ -63,6 +71,7 @@ class Exchange {
   ServerContext& context_;
   Wire& wire_;
   HttpRequest request_;
+  const Route& route_;
   BodyLease lease_;
   RequestRecord record_;
   const runtime::TimePoint begin_;

@@ -31,26 +31,26 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
 }
 
 std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context) {
-  const Route route = route_of(request.path);
-  if (seat == Seat::kReserve && !is_public(route) && route != Route::kMetrics) {
+  const Route& route = context.routes.find(request.path);
+  if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has as many connections as it may");
   }
   if (is_preflight(request)) return std::nullopt;
-  if (route == Route::kUnknown) {
+  if (!route.exists()) {
     return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
   }
   if (request.method == "OPTIONS") return std::nullopt;
-  if (!allows(route, request.method)) {
+  if (!route.allows(request.method)) {
     return ApiError{.status = 405,
-                    .message = "this path takes " + std::string(allowed_methods(route)),
+                    .message = "this path takes " + std::string(route.allowed_methods()),
                     .code = "method_not_allowed"};
   }
-  if (is_public(route)) return std::nullopt;
+  if (route.is_public) return std::nullopt;
   const Tenant* tenant = tenant_of(request, context.options);
   if (tenant == nullptr) {
     return ApiError{.status = 401, .message = "a valid API key is needed", .code = "invalid_api_key"};
   }
-  if (route == Route::kMetrics && !context.options.keys.empty() && !tenant->is_operator) {
+  if (route.page == Page::kMetrics && !context.options.keys.empty() && !tenant->is_operator) {
     return ApiError{.status = 403,
                     .message =
                         "only an operator's key may read this: 'operator = true' in a [[keys]] table "

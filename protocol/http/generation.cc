@@ -5,7 +5,6 @@
 
 #include "protocol/http/prompt_merge.h"
 #include "protocol/http/refusals.h"
-#include "protocol/sse.h"
 #include "runtime/wait.h"
 
 namespace reprise::protocol {
@@ -33,8 +32,12 @@ Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
 
 }  // namespace
 
-Generation::Generation(Exchange& exchange, const Tenant& tenant)
-    : exchange_(exchange), context_(exchange.context()), tenant_(tenant) {}
+Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
+    : exchange_(exchange),
+      context_(exchange.context()),
+      tenant_(tenant),
+      call_(std::move(call)),
+      request_(call_->request) {}
 
 Generation::~Generation() {
   if (counted_ == 0) return;
@@ -45,7 +48,8 @@ Generation::~Generation() {
 }
 
 std::optional<ApiError> Generation::enter() {
-  const std::uint64_t wanted = std::uint64_t{request_.reply.prompts} * request_.generate.n;
+  const std::size_t prompts = 1 + request_.further_prompts.size();
+  const std::uint64_t wanted = std::uint64_t{prompts} * request_.generate.n;
   const std::uint32_t most = context_.options.requests;
   if (wanted > most) return never_fits(wanted, most);
   const auto count = static_cast<std::uint32_t>(wanted);
@@ -55,73 +59,66 @@ std::optional<ApiError> Generation::enter() {
     return over_limit(*over, tenant_);
   }
   counted_ = count;
-  account_.expect_prompts(request_.reply.prompts);
+  account_.expect_prompts(static_cast<std::uint32_t>(prompts));
   context_.generations += counted_;
   context_.metrics.generations_changed(static_cast<int>(counted_));
   return std::nullopt;
 }
 
+void Generation::complete_request() {
+  GenerateRequest& generate = request_.generate;
+  generate.id = exchange_.id();
+  generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
+  generate.tenant = tenant_.name;
+  generate.tenant_share = tenant_.state_share;
+  generate.priority = priority_for(tenant_, request_.priority);
+  exchange_.record().stream = request_.stream;
+  exchange_.record().model = generate.model;
+}
+
 Task<bool> Generation::run() {
-  const ApiKind kind = exchange_.route() == Route::kChat ? ApiKind::kChat : ApiKind::kCompletion;
-  std::optional<ApiError> refused;
-  if (context_.generations >= context_.options.requests) {
-    refused = too_many_requests(context_.options.requests);
-  } else {
-    auto parsing = context_.bodies.parse(exchange_.route(), std::move(exchange_.request().body),
-                                         exchange_.wire().gone());
-    std::optional<ParsedBody> parsed = co_await parsing;
-    if (!parsed) {
-      auto giving_up = give_up();
-      const bool goes_on = co_await giving_up;
-      co_return goes_on;
-    }
-    if (auto* request = std::get_if<ApiRequest>(&*parsed)) {
-      request_ = std::move(*request);
-      refused = enter();
-    } else {
-      refused = std::get<ApiError>(std::move(*parsed));
-    }
+  std::optional<ApiError> refused = enter();
+  ReplyContext context{.id = context_.new_id()};
+  if (!refused) {
+    complete_request();
+    auto preparing = prepare_chat(context);
+    refused = co_await preparing;
   }
-  exchange_.drop_body();
   if (refused) {
     auto refusing = exchange_.refuse(std::move(*refused));
     const bool sent = co_await refusing;
     co_return sent;
   }
-
-  request_.generate.id = exchange_.id();
-  request_.generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
-  request_.generate.tenant = tenant_.name;
-  request_.generate.tenant_share = tenant_.state_share;
-  request_.generate.priority = priority_for(tenant_, request_.priority);
-  exchange_.record().stream = request_.reply.stream;
-  exchange_.record().model = request_.generate.model;
-
-  if (kind == ApiKind::kChat) {
-    const ToolChoice::Mode mode = request_.reply.tool_choice.mode;
-    format_ = context_.format_of(request_.generate.model);
-    parser_.tools = std::get<ChatPrompt>(request_.generate.prompt).tools;
-    parser_.parse_tools = mode != ToolChoice::Mode::kNone;
-    parser_.id_seed = context_.new_id();
-    if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
-      auto forcing = force_call();
-      std::optional<ApiError> impossible = co_await forcing;
-      if (impossible) {
-        auto refusing = exchange_.refuse(std::move(*impossible));
-        const bool sent = co_await refusing;
-        co_return sent;
-      }
-    }
+  if (request_.stream) {
+    std::unique_ptr<StreamedReply> reply = call_->stream(std::move(context));
+    streamed_ = reply.get();
+    reply_ = std::move(reply);
+  } else {
+    reply_ = call_->whole(std::move(context));
   }
-
   events_ = generate();
-  auto answering = request_.reply.stream ? run_stream() : run_whole();
+  auto answering = request_.stream ? run_stream() : run_whole();
   const bool goes_on = co_await answering;
   events_.cancel();
   co_return goes_on;
 }
 
-Task<std::optional<ApiError>> Generation::force_call() {
+Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
+  const auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
+  if (chat == nullptr) co_return std::nullopt;
+  const ToolChoice::Mode mode = request_.tool_choice.mode;
+  context.chat = context_.chat_of(request_.generate.model);
+  context.parser.tools = chat->tools;
+  context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
+  std::optional<ApiError> impossible;
+  if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
+    auto forcing = force_call(context);
+    impossible = co_await forcing;
+  }
+  co_return impossible;
+}
+
+Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   auto asking = context_.service.render({.model = request_.generate.model, .chat = chat});
   Result<Answer<Rendered>> answer = co_await asking;
@@ -129,20 +126,22 @@ Task<std::optional<ApiError>> Generation::force_call() {
   if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
   const std::string& prompt = std::get<Rendered>(*answer).prompt;
   const std::string tail = prompt.size() > kTailBytes ? prompt.substr(prompt.size() - kTailBytes) : prompt;
-  std::optional<std::string> opening = tool_opening(format_, request_.reply.tool_choice.name, tail);
+  std::optional<std::string> opening;
+  if (context.chat != nullptr) opening = context.chat->call_opening(request_.tool_choice.name, tail);
   if (!opening) {
     co_return ApiError{.message = "tool_choice: this model's replies cannot be made to be a tool call",
                        .code = "unsupported_parameter",
                        .param = "tool_choice"};
   }
   chat.reply_opening = *opening;
-  parser_.reply_opening = std::move(*opening);
+  context.parser.reply_opening = std::move(*opening);
   co_return std::nullopt;
 }
 
 runtime::StreamReader<Event> Generation::generate() {
   if (request_.further_prompts.empty()) return context_.service.generate(std::move(request_.generate));
   std::vector<runtime::StreamReader<Event>> replies;
+  const std::uint32_t n = request_.generate.n;
   replies.push_back(context_.service.generate(request_.generate));
   for (Prompt& prompt : request_.further_prompts) {
     request_.generate.prompt = std::move(prompt);
@@ -150,15 +149,8 @@ runtime::StreamReader<Event> Generation::generate() {
   }
   auto [writer, reader] = runtime::make_stream<Event>(kEventWindow);
   context_.system.spawn<PromptMerge>({.placement = runtime::Placement::on(context_.home)}, std::move(replies),
-                                     request_.reply.n, std::move(writer));
+                                     n, std::move(writer));
   return std::move(reader);
-}
-
-ReplyHead Generation::head(const Admitted& admitted) const {
-  const bool chat = request_.reply.kind == ApiKind::kChat;
-  return {.id = (chat ? "chatcmpl-" : "cmpl-") + context_.new_id(),
-          .created = seconds_since_1970(),
-          .model = admitted.model};
 }
 
 // -- as a stream
@@ -171,27 +163,27 @@ Task<bool> Generation::run_stream() {
     auto reading = events_.next(keep_alive_at, exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_streamed(*event);
+      goes_on = take(*event);
       // A window's worth at most: those that make no text would otherwise keep the loop for as long as they
       // come.
       for (std::uint32_t i = 1; i < kEventWindow && goes_on && out_.size() < context_.options.sse_batch_bytes;
            ++i) {
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
-        goes_on = take_streamed(**next);
+        goes_on = take(**next);
       }
     } else if (event.error().code == ErrorCode::kDeadline) {
-      if (!exchange_.stream_open()) exchange_.open_stream();
-      out_ += kSseKeepAlive;
+      if (!exchange_.stream_open()) exchange_.open_stream(streamed_->content_type());
+      streamed_->keep_alive(out_);
     } else if (event.error().code == ErrorCode::kCancelled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;
     } else {
-      fail_stream(broken_off(event.error()));
+      fail(broken_off(event.error()));
       goes_on = false;
     }
-    if (failure_ && !exchange_.stream_open()) {
+    if (failure_) {
       auto refusing = exchange_.refuse(std::move(*failure_));
       const bool sent = co_await refusing;
       co_return sent;
@@ -200,7 +192,7 @@ Task<bool> Generation::run_stream() {
     if (goes_on && out_.empty() && !exchange_.head_unsent()) {
       // Events that made no text (a call's arguments, what is held back) are no sign of life to the client.
       if (runtime::Clock::now() < keep_alive_at) continue;
-      out_ += kSseKeepAlive;
+      streamed_->keep_alive(out_);
     }
     auto sending = exchange_.send(std::move(out_), goes_on ? Exchange::Last::kNo : Exchange::Last::kYes);
     out_.clear();
@@ -215,43 +207,6 @@ Task<bool> Generation::run_stream() {
   co_return true;
 }
 
-bool Generation::take_streamed(Event& event) {
-  account_.see(event);
-  if (const auto* admitted = std::get_if<Admitted>(&event)) {
-    exchange_.record().model = admitted->model;
-    streamed_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
-    if (!exchange_.stream_open()) exchange_.open_stream();
-  } else if (const auto* failed = std::get_if<Failed>(&event)) {
-    fail_stream(to_api_error(failed->error));
-    return false;
-  } else {
-    REPRISE_CHECK(streamed_.has_value(), "the engine answered a request before it admitted it");
-    if (const auto* started = std::get_if<Started>(&event)) {
-      streamed_->started(*started, out_);
-    } else if (auto* delta = std::get_if<Delta>(&event)) {
-      streamed_->delta(std::move(*delta), out_);
-    } else if (const auto* finished = std::get_if<Finished>(&event)) {
-      streamed_->finished(*finished, out_);
-    } else if (const auto* done = std::get_if<Done>(&event)) {
-      streamed_->done(*done, out_);
-      exchange_.record().usage = done->usage;
-      context_.metrics.reply_done(done->usage);
-      return false;
-    }
-  }
-  return true;
-}
-
-void Generation::fail_stream(const ApiError& error) {
-  exchange_.record().outcome = error.code;
-  if (exchange_.stream_open()) {
-    append_sse_data(out_, error.envelope().dump());
-    out_ += kSseDone;
-  } else {
-    failure_ = error;
-  }
-}
-
 // -- in one piece
 
 Task<bool> Generation::run_whole() {
@@ -260,54 +215,66 @@ Task<bool> Generation::run_whole() {
     auto reading = events_.next(TimePoint::max(), exchange_.wire().gone());
     Result<Event> event = co_await reading;
     if (event.ok()) {
-      goes_on = take_whole(*event);
+      goes_on = take(*event);
       for (std::uint32_t i = 1; i < kEventWindow && goes_on; ++i) {  // what waits already
         std::optional<Result<Event>> next = events_.try_next();
         if (!next || !next->ok()) break;  // an error is seen again by next()
-        goes_on = take_whole(**next);
+        goes_on = take(**next);
       }
     } else if (event.error().code == ErrorCode::kCancelled) {
       auto giving_up = give_up();
       goes_on = co_await giving_up;
       co_return goes_on;
     } else {
-      failure_ = broken_off(event.error());
+      fail(broken_off(event.error()));
       goes_on = false;
     }
   }
   auto responding =
-      failure_ ? exchange_.refuse(std::move(*failure_)) : exchange_.respond(json_response(std::move(body_)));
+      failure_ ? exchange_.refuse(std::move(*failure_)) : exchange_.respond(json_response(std::move(out_)));
   const bool sent = co_await responding;
   co_return sent;
 }
 
-bool Generation::take_whole(Event& event) {
+bool Generation::take(Event& event) {
   account_.see(event);
-  if (const auto* admitted = std::get_if<Admitted>(&event)) {
-    exchange_.record().model = admitted->model;
-    whole_.emplace(head(*admitted), request_.reply, std::move(format_), std::move(parser_));
-  } else if (const auto* failed = std::get_if<Failed>(&event)) {
-    failure_ = to_api_error(failed->error);
+  if (const auto* failed = std::get_if<Failed>(&event)) {
+    fail(to_api_error(failed->error));
     return false;
-  } else {
-    REPRISE_CHECK(whole_.has_value(), "the engine answered a request before it admitted it");
-    if (const auto* started = std::get_if<Started>(&event)) {
-      whole_->started(*started);
-    } else if (auto* delta = std::get_if<Delta>(&event)) {
-      whole_->delta(std::move(*delta));
-    } else if (const auto* finished = std::get_if<Finished>(&event)) {
-      whole_->finished(*finished);
-    } else if (const auto* done = std::get_if<Done>(&event)) {
-      body_ = whole_->done(*done);
-      exchange_.record().usage = done->usage;
-      context_.metrics.reply_done(done->usage);
-      return false;
-    }
+  }
+  if (const auto* admitted = std::get_if<Admitted>(&event)) {
+    admitted_ = true;
+    exchange_.record().model = admitted->model;
+    reply_->admitted(*admitted, seconds_since_1970(), out_);
+    if (streamed_ != nullptr && !exchange_.stream_open()) exchange_.open_stream(streamed_->content_type());
+    return true;
+  }
+  REPRISE_CHECK(admitted_, "the engine answered a request before it admitted it");
+  if (const auto* started = std::get_if<Started>(&event)) {
+    reply_->started(*started, out_);
+  } else if (auto* delta = std::get_if<Delta>(&event)) {
+    reply_->delta(std::move(*delta), out_);
+  } else if (const auto* finished = std::get_if<Finished>(&event)) {
+    reply_->finished(*finished, out_);
+  } else if (const auto* done = std::get_if<Done>(&event)) {
+    reply_->done(*done, out_);
+    exchange_.record().usage = done->usage;
+    context_.metrics.reply_done(done->usage);
+    return false;
   }
   return true;
 }
 
 // -- what goes wrong
+
+void Generation::fail(ApiError error) {
+  exchange_.record().outcome = error.code;
+  if (exchange_.stream_open()) {
+    streamed_->failed(error, out_);
+  } else {
+    failure_ = std::move(error);
+  }
+}
 
 ApiError Generation::broken_off(const runtime::Error& error) const {
   return {.status = 500, .message = "the engine broke off: " + error.describe(), .code = "internal_error"};
@@ -315,25 +282,16 @@ ApiError Generation::broken_off(const runtime::Error& error) const {
 
 Task<bool> Generation::give_up() {
   events_.cancel();  // at once: the sequence is freed within a step
-  if (exchange_.wire().client_closed() || !context_.draining) {
-    exchange_.record().outcome = "client_left";
-    if (!exchange_.answered()) exchange_.record().status = kClientLeft;
-    context_.metrics.client_left();
-    co_return false;
+  if (!exchange_.stream_open() || exchange_.is_abandoned()) {
+    auto giving_up = exchange_.give_up();
+    const bool goes_on = co_await giving_up;
+    co_return goes_on;
   }
-  const ApiError error = shutting_down();
   exchange_.close_after();
-  exchange_.record().outcome = error.code;
-  if (exchange_.stream_open()) {
-    out_.clear();
-    append_sse_data(out_, error.envelope().dump());
-    out_ += kSseDone;
-    auto sending = exchange_.send(std::move(out_), Exchange::Last::kYes);
-    const bool sent = co_await sending;
-    co_return sent;
-  }
-  auto refusing = exchange_.refuse(error);
-  const bool sent = co_await refusing;
+  out_.clear();
+  fail(shutting_down());
+  auto sending = exchange_.send(std::move(out_), Exchange::Last::kYes);
+  const bool sent = co_await sending;
   co_return sent;
 }
 

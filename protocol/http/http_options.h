@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/api/body_limits.h"
 #include "protocol/http/key_ring.h"
-#include "protocol/openai/request_limits.h"
 
 namespace reprise::protocol {
 
@@ -39,7 +39,7 @@ struct HttpOptions {
 
   std::vector<std::string> cors_origins{};  // "*" allows all
   KeyRing keys{};                           // empty: everybody is let in
-  RequestLimits request{};
+  BodyLimits request{};
 };
 
 }  // namespace reprise::protocol

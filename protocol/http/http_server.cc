@@ -41,7 +41,8 @@ struct HttpServer::Listening {
   bool stopped = false;
 };
 
-HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, HttpOptions options)
+HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, HttpOptions options,
+                       ApiTable apis)
     : listening_(std::make_unique<Listening>()) {
   tcp::acceptor acceptor = listen(loop.context(), options);
   const tcp::endpoint endpoint = acceptor.local_endpoint();
@@ -50,7 +51,8 @@ HttpServer::HttpServer(runtime::System& system, IoLoop& loop, Service& service, 
   url << "http://" << endpoint << "/";
   url_ = url.str();
   const runtime::HomePtr home = runtime::adopt_io_context(system, loop.context());
-  listening_->context = std::make_shared<ServerContext>(std::move(options), service, system, home);
+  listening_->context =
+      std::make_shared<ServerContext>(std::move(options), std::move(apis), service, system, home);
   listening_->listener = system.spawn<Listener>({.placement = runtime::Placement::on(home)},
                                                 std::move(acceptor), listening_->context);
 }

@@ -1,10 +1,10 @@
 #pragma once
-// The HTTP server: OpenAI's endpoints in front of a Service. Start reading here; then
-// protocol/http/connection.h, exchange.h and generation.h are the way of a request.
+// The HTTP server: APIs (protocol/api/endpoint.h) in front of a Service. Start reading here; then
+// protocol/http/connection.h, exchange.h, api_answer.h and generation.h are the way of a request.
 //
 //   IoLoop loop;
 //   System system;
-//   HttpServer server(system, loop, service, options);     listens from here on
+//   HttpServer server(system, loop, service, options, all_apis());     listens from here on
 //   server.stop(8s);
 //   system.stop();
 //
@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "protocol/api/endpoint.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/io_loop.h"
 #include "protocol/service.h"
@@ -33,7 +34,7 @@ class ListenError : public std::runtime_error {
 class HttpServer {
  public:
   /// Throws ListenError.
-  HttpServer(runtime::System& system, IoLoop& loop, Service& service, HttpOptions options);
+  HttpServer(runtime::System& system, IoLoop& loop, Service& service, HttpOptions options, ApiTable apis);
   ~HttpServer();  // stop() without patience, if that was not done
 
   std::uint16_t port() const { return port_; }

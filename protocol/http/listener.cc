@@ -76,12 +76,11 @@ void Listener::on(runtime::Down down) {
   if (down.reason == runtime::StopReason::kFailed) {
     log_line(LogLevel::kError, "a connection failed: " + down.why);
   }
-  if (change_) change_->cancel();
+  change_.signal();
 }
 
 Task<void> Listener::wait_for_closing(TimePoint deadline) {
-  change_.emplace();
-  auto waiting = runtime::sleep_until(deadline, change_->token());
+  auto waiting = change_.wait(deadline);
   const Result<void> waited = co_await waiting;
 }
 
@@ -90,7 +89,7 @@ Task<bool> Listener::on(CloseServer close) {
   context_->draining = true;
   boost::system::error_code ignored;
   acceptor_.close(ignored);
-  if (change_) change_->cancel();
+  change_.signal();
 
   const TimePoint patience_ends = runtime::deadline_after(close.patience);
   for (const auto& [id, open] : open_) open.connection.tell(FinishConnection{});

@@ -15,6 +15,7 @@
 #include "protocol/http/connection.h"
 #include "protocol/http/server_context.h"
 #include "runtime/actor.h"
+#include "runtime/event.h"
 #include "runtime/supervision.h"
 
 namespace reprise::protocol {
@@ -56,7 +57,7 @@ class Listener : public runtime::Actor {
   std::unordered_map<runtime::ActorId, Open> open_;
   std::uint32_t in_reserve_ = 0;  // of open_
   bool closing_ = false;
-  std::optional<runtime::CancelSource> change_;  // somebody waits for a connection to close
+  runtime::Event change_;  // a connection has closed, or the server begins to
 };
 
 }  // namespace reprise::protocol

@@ -63,17 +63,15 @@ void log_line(LogLevel level, std::string_view text) {
 }
 
 void log_request(const RequestRecord& record) {
-  const bool generation = record.route == Route::kChat || record.route == Route::kCompletion;
-  const auto level = generation || record.status >= 500 ? spdlog::level::info : spdlog::level::debug;
+  const auto level = record.generates || record.status >= 500 ? spdlog::level::info : spdlog::level::debug;
   if (!logger().should_log(level)) return;
   fmt::memory_buffer line;
   const auto out = std::back_inserter(line);
   fmt::format_to(out, "request id={} method={} path={} status={} bytes={} ms={:.3f} outcome={}", record.id,
-                 record.method, name_of(record.route), record.status, record.bytes, record.ms,
-                 record.outcome);
+                 record.method, record.path, record.status, record.bytes, record.ms, record.outcome);
   if (!record.tenant.empty()) fmt::format_to(out, " tenant={}", in_quotes(record.tenant));
   if (!record.model.empty()) fmt::format_to(out, " model={}", in_quotes(record.model));
-  if (generation) fmt::format_to(out, " stream={}", record.stream);
+  if (record.generates) fmt::format_to(out, " stream={}", record.stream);
   if (record.usage) {
     const Usage& usage = *record.usage;
     const CacheReport& cache = usage.cache;

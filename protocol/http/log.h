@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/http/routes.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
@@ -26,7 +25,8 @@ struct RequestRecord {
   std::string id;
   std::string tenant{};
   std::string method{};
-  Route route = Route::kUnknown;
+  std::string_view path{};  // of the route: a literal, or the route table's
+  bool generates = false;
   int status = 0;
   std::uint64_t bytes = 0;  // sent
   double ms = 0;

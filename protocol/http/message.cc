@@ -64,8 +64,9 @@ HttpResponse json_response(std::string body, int status) {
   return {.status = status, .body = std::move(body)};
 }
 
-HttpResponse error_response(const ApiError& error) {
-  HttpResponse response = json_response(error.envelope().dump(), error.status);
+HttpResponse error_response(const ApiError& error, const Dialect& dialect) {
+  Dialect::ErrorAnswer answer = dialect.error_answer(error);
+  HttpResponse response = json_response(std::move(answer.body), answer.status);
   if (error.retry_after) {
     response.headers.emplace_back("Retry-After", std::to_string(error.retry_after->count()));
   }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/openai/api_error.h"
+#include "protocol/api/endpoint.h"
 
 namespace reprise::protocol {
 
@@ -39,8 +39,8 @@ struct HttpResponse {
 };
 
 HttpResponse json_response(std::string body, int status = 200);
-/// With Retry-After where the error has one.
-HttpResponse error_response(const ApiError& error);
+/// As the dialect tells it, with Retry-After where the error has one.
+HttpResponse error_response(const ApiError& error, const Dialect& dialect);
 
 /// How a body is delimited.
 enum class Framing : std::uint8_t {

@@ -82,8 +82,8 @@ struct HttpMetrics::Families {
           .Help("From the head of a request to the end of its answer")
           .Register(registry);
   // Finding a metric by its labels takes longer than counting.
-  std::map<std::pair<Route, int>, prometheus::Counter*> counts;
-  std::map<Route, prometheus::Histogram*> times;
+  std::map<std::pair<std::string_view, int>, prometheus::Counter*> counts;  // by path and status
+  std::map<std::string_view, prometheus::Histogram*> times;                 // by path
   prometheus::Histogram& first_token = prometheus::BuildHistogram()
                                            .Name("reprise_first_token_seconds")
                                            .Help("From the arrival of a request to its first token")
@@ -115,14 +115,13 @@ void HttpMetrics::client_left() {
   families_->left.Increment();
 }
 
-void HttpMetrics::request_done(Route route, int status, double seconds) {
-  prometheus::Counter*& count = families_->counts[{route, status}];
-  prometheus::Histogram*& times = families_->times[route];
-  const std::string path(name_of(route));
+void HttpMetrics::request_done(std::string_view path, int status, double seconds) {
+  prometheus::Counter*& count = families_->counts[{path, status}];
+  prometheus::Histogram*& times = families_->times[path];
   if (count == nullptr) {
-    count = &families_->requests.Add({{"path", path}, {"status", std::to_string(status)}});
+    count = &families_->requests.Add({{"path", std::string(path)}, {"status", std::to_string(status)}});
   }
-  if (times == nullptr) times = &families_->seconds.Add({{"path", path}}, kSeconds);
+  if (times == nullptr) times = &families_->seconds.Add({{"path", std::string(path)}}, kSeconds);
   count->Increment();
   times->Observe(seconds);
 }

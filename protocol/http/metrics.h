@@ -6,9 +6,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "protocol/http/routes.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
@@ -24,7 +24,8 @@ class HttpMetrics {
   void gave_way();
   /// What all bodies hold now.
   void set_body_bytes(std::size_t bytes);
-  void request_done(Route route, int status, double seconds);
+  /// `path`: of the route; must outlive this.
+  void request_done(std::string_view path, int status, double seconds);
   void reply_done(const Usage& usage);
   /// The client went away before its answer was whole.
   void client_left();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "protocol/openai/fields.h"
+#include "protocol/api/fields.h"
 #include "runtime/wait.h"
 
 namespace reprise::protocol {
@@ -11,14 +11,13 @@ using runtime::Result;
 using runtime::StreamReader;
 using runtime::StreamWriter;
 using runtime::Task;
-using runtime::TimePoint;
 
 PromptMerge::PromptMerge(std::vector<StreamReader<Event>> replies, std::uint32_t n,
                          StreamWriter<Event> merged)
     : replies_(std::move(replies)),
       n_(n),
       merged_(std::move(merged)),
-      taking_wanted_(replies_.size()),
+      taken_(replies_.size()),
       accounts_(replies_.size()) {}
 
 void PromptMerge::on_start() {
@@ -34,8 +33,7 @@ Task<void> PromptMerge::read(std::uint32_t prompt) {
     goes_on = event.ok() && !std::holds_alternative<Done>(*event);
     arrived_.push_back({prompt, std::move(event)});
     if (arrival_wanted_) arrival_wanted_->cancel();
-    taking_wanted_[prompt].emplace();
-    auto waiting = runtime::sleep_until(TimePoint::max(), taking_wanted_[prompt]->token());
+    auto waiting = taken_[prompt].wait();
     const Result<void> taken = co_await waiting;
   }
 }
@@ -53,7 +51,7 @@ Task<void> PromptMerge::write() {
     }
     Arrival arrival = std::move(arrived_.front());
     arrived_.pop_front();
-    taking_wanted_[arrival.prompt]->cancel();
+    taken_[arrival.prompt].signal();
     if (!arrival.event.ok()) {  // broken off
       merged_.fail(arrival.event.error());
       break;

@@ -18,6 +18,7 @@
 #include "protocol/service.h"
 #include "runtime/actor.h"
 #include "runtime/cancel.h"
+#include "runtime/event.h"
 
 namespace reprise::protocol {
 
@@ -47,9 +48,9 @@ class PromptMerge : public runtime::Actor {
   const std::uint32_t n_;
   runtime::StreamWriter<Event> merged_;
   std::deque<Arrival> arrived_;
-  std::optional<runtime::CancelSource> arrival_wanted_;
-  std::vector<std::optional<runtime::CancelSource>> taking_wanted_;  // by prompt
-  std::vector<std::optional<Usage>> accounts_;                       // by prompt
+  std::optional<runtime::CancelSource> arrival_wanted_;  // ends the wait for the reader's end
+  std::vector<runtime::Event> taken_;                    // by prompt: its event was taken from arrived_
+  std::vector<std::optional<Usage>> accounts_;           // by prompt
   bool admitted_ = false;
 };
 

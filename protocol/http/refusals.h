@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "protocol/api/api_error.h"
 #include "protocol/http/tenant_meter.h"
-#include "protocol/openai/api_error.h"
 
 namespace reprise::protocol {
 

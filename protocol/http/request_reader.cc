@@ -129,6 +129,8 @@ class RequestReader::Parser {
 
  private:
   void fail(ApiError error) {
+    if (state_ == State::kHead)
+      request_.path = path_of(parser_->get().target());  // whose API it is, if it came so far
     state_ = State::kFailed;
     error_ = std::move(error);
   }

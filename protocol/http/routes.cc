@@ -1,82 +1,78 @@
 #include "protocol/http/routes.h"
 
-#include <array>
 #include <charconv>
+
+#include "base/check.h"
 
 namespace reprise::protocol {
 namespace {
 
-constexpr std::string_view kModelPrefix = "/v1/models/";
+/// The part of a route's path before {…}; empty where it has none.
+std::string_view fixed_part(std::string_view path) {
+  return path.ends_with('}') ? path.substr(0, path.find('{')) : std::string_view();
+}
 
-struct Row {
-  Route route;
-  std::string_view path;
-  bool posts;
-  bool open;  // needs no key
-};
-
-// In the order of Route.
-constexpr std::array<Row, 12> kRows = {{
-    {Route::kFrontPage, "/", false, true},
-    {Route::kHealth, "/health", false, true},
-    {Route::kLive, "/health/live", false, true},
-    {Route::kMetrics, "/metrics", false, false},
-    {Route::kModels, "/v1/models", false, false},
-    {Route::kModel, "/v1/models/{id}", false, false},
-    {Route::kChat, "/v1/chat/completions", true, false},
-    {Route::kCompletion, "/v1/completions", true, false},
-    {Route::kTokenize, "/tokenize", true, false},
-    {Route::kDetokenize, "/detokenize", true, false},
-    {Route::kApplyTemplate, "/apply-template", true, false},
-    {Route::kUnknown, "?", false, false},
-}};
-
-const Row& row_of(Route route) {
-  return kRows[static_cast<std::size_t>(route)];
+bool leads_to(const Route& route, std::string_view path) {
+  const std::string_view fixed = fixed_part(route.path);
+  return fixed.empty() ? path == route.path : path.size() > fixed.size() && path.starts_with(fixed);
 }
 
 }  // namespace
 
-Route route_of(std::string_view path) {
-  for (const Row& row : kRows) {
-    if (row.path == path && row.route != Route::kModel && row.route != Route::kUnknown) return row.route;
-  }
-  if (path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size()) return Route::kModel;
-  return Route::kUnknown;
+std::string_view Route::allowed_methods() const {
+  return method == HttpMethod::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }
 
-std::string_view name_of(Route route) {
-  return row_of(route).path;
+bool Route::allows(std::string_view method_name) const {
+  if (method == HttpMethod::kPost) return method_name == "POST";
+  return method_name == "GET" || method_name == "HEAD";
 }
 
-std::string model_of_path(std::string_view path) {
-  path.remove_prefix(kModelPrefix.size());
-  std::string id;
-  while (!path.empty()) {
+std::string Route::path_end(std::string_view asked) const {
+  const std::string_view fixed = fixed_part(path);
+  if (fixed.empty()) return {};
+  asked.remove_prefix(fixed.size());
+  std::string end;
+  while (!asked.empty()) {
     unsigned byte = 0;
-    if (path[0] == '%' && path.size() >= 3 &&
-        std::from_chars(path.data() + 1, path.data() + 3, byte, 16).ptr == path.data() + 3) {
-      id += static_cast<char>(byte);
-      path.remove_prefix(3);
+    if (asked[0] == '%' && asked.size() >= 3 &&
+        std::from_chars(asked.data() + 1, asked.data() + 3, byte, 16).ptr == asked.data() + 3) {
+      end += static_cast<char>(byte);
+      asked.remove_prefix(3);
     } else {
-      id += path[0];
-      path.remove_prefix(1);
+      end += asked[0];
+      asked.remove_prefix(1);
     }
   }
-  return id;
+  return end;
 }
 
-std::string_view allowed_methods(Route route) {
-  return row_of(route).posts ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
+  REPRISE_CHECK(apis.elsewhere != nullptr, "no dialect for errors at paths that are nobody's");
+  const auto add_page = [&](std::string path, Page page, bool is_public) {
+    routes_.push_back(
+        {.path = std::move(path), .page = page, .elsewhere = apis.elsewhere, .is_public = is_public});
+  };
+  add_page("/", Page::kFrontPage, true);
+  add_page("/health", Page::kHealth, true);
+  add_page("/health/live", Page::kLive, true);
+  add_page("/metrics", Page::kMetrics, false);
+  for (ApiRoute& api : apis.routes) {
+    REPRISE_CHECK(api.endpoint != nullptr, "a path without an endpoint");
+    routes_.push_back({.method = api.method,
+                       .path = std::move(api.path),
+                       .endpoint = std::move(api.endpoint),
+                       .elsewhere = apis.elsewhere,
+                       .generates = api.generates,
+                       .is_public = api.is_public});
+  }
 }
 
-bool allows(Route route, std::string_view method) {
-  if (row_of(route).posts) return method == "POST";
-  return method == "GET" || method == "HEAD";
-}
-
-bool is_public(Route route) {
-  return row_of(route).open;
+const Route& RouteTable::find(std::string_view path) const {
+  for (const Route& route : routes_) {
+    if (leads_to(route, path)) return route;
+  }
+  return nothing_;
 }
 
 }  // namespace reprise::protocol

@@ -1,39 +1,48 @@
 #pragma once
-// What can be asked for, and how.
+// What can be asked for, and how: the server's own pages, and what its APIs have (protocol/api/endpoint.h).
 //
-// Threading: pure functions.
+// Threading: immutable once made.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "protocol/api/endpoint.h"
 
 namespace reprise::protocol {
 
-enum class Route : std::uint8_t {
-  kFrontPage,
-  kHealth,
-  kLive,
-  kMetrics,
-  kModels,
-  kModel,
-  kChat,
-  kCompletion,
-  kTokenize,
-  kDetokenize,
-  kApplyTemplate,
-  kUnknown,
+enum class Page : std::uint8_t { kNone, kFrontPage, kHealth, kLive, kMetrics };
+
+struct Route {
+  HttpMethod method = HttpMethod::kGet;
+  std::string path;                            // for logs and metrics too: what clients invent is no label
+  Page page = Page::kNone;                     // one of the server's own,
+  std::shared_ptr<const Endpoint> endpoint{};  // or an API's; neither: there is nothing at this path
+  std::shared_ptr<const Dialect> elsewhere{};  // how errors are told where no endpoint says so
+  bool generates = false;
+  bool is_public = false;
+
+  bool exists() const { return page != Page::kNone || endpoint != nullptr; }
+  const Dialect& dialect() const { return endpoint == nullptr ? *elsewhere : endpoint->dialect(); }
+  /// "GET, HEAD, OPTIONS"
+  std::string_view allowed_methods() const;
+  bool allows(std::string_view method_name) const;
+  /// What stands in the place of {…}, with %xx decoded. `asked` must be a path that has led here.
+  std::string path_end(std::string_view asked) const;
 };
 
-Route route_of(std::string_view path);
-/// For logs and metrics, so that what clients invent does not become a label: "/v1/models/{id}".
-std::string_view name_of(Route route);
-/// Of kModel: what stands behind /v1/models/, with %xx decoded.
-std::string model_of_path(std::string_view path);
+class RouteTable {
+ public:
+  explicit RouteTable(ApiTable apis);
 
-/// "GET, HEAD, OPTIONS"
-std::string_view allowed_methods(Route route);
-bool allows(Route route, std::string_view method);
-/// Needs no key.
-bool is_public(Route route);
+  /// There is always one; it stays where it is as long as the table.
+  const Route& find(std::string_view path) const;
+
+ private:
+  std::vector<Route> routes_;
+  Route nothing_;
+};
 
 }  // namespace reprise::protocol

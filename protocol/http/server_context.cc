@@ -6,18 +6,10 @@
 
 namespace reprise::protocol {
 
-const ReplyFormat& FormatCache::of(const ModelCard& card) {
-  const auto [found, is_new] = known_.try_emplace(card.id);
-  Known& known = found->second;
-  if (is_new || known.chat_template != card.chat_template) {
-    known = {card.chat_template, detect_reply_format(card.chat_template)};
-  }
-  return known.format;
-}
-
-ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System& actors,
+ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
                              runtime::HomePtr loop)
     : options(std::move(given)),
+      routes(std::move(apis)),
       service(engine),
       system(actors),
       home(std::move(loop)),
@@ -27,11 +19,11 @@ ServerContext::ServerContext(HttpOptions given, Service& engine, runtime::System
   id_seed_ = (std::uint64_t{device()} << 32) | device();
 }
 
-ReplyFormat ServerContext::format_of(const std::string& model) {
+ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
   for (const ModelCard& card : service.models()) {
-    if (model.empty() || card.id == model) return formats_.of(card);
+    if (model.empty() || card.id == model) return card.chat;
   }
-  return {};
+  return nullptr;
 }
 
 std::string ServerContext::new_id() {

@@ -5,42 +5,31 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 
+#include "protocol/chat/chat_format.h"
 #include "protocol/http/body_budget.h"
 #include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
+#include "protocol/http/routes.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/http/waiting_list.h"
-#include "protocol/reply/reply_format.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
 namespace reprise::protocol {
 
-/// The reply formats of models, found once for each chat template.
-class FormatCache {
- public:
-  const ReplyFormat& of(const ModelCard& card);
-
- private:
-  struct Known {
-    std::string chat_template;
-    ReplyFormat format;
-  };
-  std::unordered_map<std::string, Known> known_;  // by model; bounded by the models there are
-};
-
 struct ServerContext {
-  ServerContext(HttpOptions given, Service& engine, runtime::System& actors, runtime::HomePtr loop);
+  ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
+                runtime::HomePtr loop);
 
-  /// The format that the named model (empty: the first) writes its replies in.
-  ReplyFormat format_of(const std::string& model);
+  /// How the named model (empty: the first) chats; null where it does not, or there is none.
+  ChatFormatPtr chat_of(const std::string& model) const;
   /// 24 hex digits that no other request of this server has.
   std::string new_id();
 
   const HttpOptions options;
+  const RouteTable routes;
   Service& service;
   runtime::System& system;
   const runtime::HomePtr home;  // of connections: the server's loop
@@ -54,7 +43,6 @@ struct ServerContext {
   bool draining = false;          // no further requests on open connections
 
  private:
-  FormatCache formats_;
   std::uint64_t id_seed_;
   std::uint64_t requests_ = 0;
 };

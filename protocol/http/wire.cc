@@ -27,8 +27,7 @@ Task<void> Wire::pump() {
   while (discarded_ <= limits_.flood) {
     const bool may_rest = !answering_ && !closing_;
     if (may_rest && inflow_.size() >= limits_.inflow) {
-      room_wanted_.emplace();
-      auto resting = runtime::sleep_until(TimePoint::max(), room_wanted_->token());
+      auto resting = room_.wait();
       const Result<void> rested = co_await resting;
       continue;
     }
@@ -36,15 +35,11 @@ Task<void> Wire::pump() {
     const Result<std::size_t> count = co_await reading;
     if (!count.ok()) break;
     keep_or_discard({chunk_.data(), *count});
-    wake();
+    input_.signal();
   }
   ended_ = true;
-  wake();
+  input_.signal();
   gone_.cancel();
-}
-
-void Wire::wake() {
-  if (input_wanted_) input_wanted_->cancel();
 }
 
 void Wire::keep_or_discard(std::string_view bytes) {
@@ -58,40 +53,31 @@ void Wire::keep_or_discard(std::string_view bytes) {
   discarded_ += bytes.size() - kept;
 }
 
-void Wire::let_pump_go_on() {
-  if (!room_wanted_) return;
-  const runtime::CancelSource resting = *room_wanted_;
-  room_wanted_.reset();
-  runtime::CancelSource(resting).cancel();
-}
-
 void Wire::consume(std::size_t bytes) {
   inflow_.erase(0, bytes);
-  if (inflow_.size() < limits_.inflow) let_pump_go_on();
+  if (inflow_.size() < limits_.inflow) room_.signal();
 }
 
 void Wire::begin_answer() {
   answering_ = true;
-  let_pump_go_on();
+  room_.signal();
 }
 
 Task<bool> Wire::more(TimePoint deadline) {
   if (ended_) co_return false;
   const std::size_t had = inflow_.size();
-  input_wanted_.emplace();
-  auto waiting = runtime::sleep_until(deadline, input_wanted_->token());
-  const Result<void> waited = co_await waiting;
-  input_wanted_.reset();
-  co_return !waited.ok() && inflow_.size() > had;
+  auto waiting = input_.wait(deadline);
+  const Result<void> woken = co_await waiting;
+  co_return woken.ok() && inflow_.size() > had;
 }
 
 void Wire::interrupt() {
-  wake();
+  input_.signal();
 }
 
 void Wire::hurry() {
   hurried_ = true;
-  wake();
+  input_.signal();
 }
 
 Task<bool> Wire::write(std::string bytes, CancelToken cancel) {

@@ -17,11 +17,11 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "runtime/cancel.h"
+#include "runtime/event.h"
 #include "runtime/task.h"
 #include "runtime/ticks.h"
 
@@ -69,8 +69,6 @@ class Wire {
   std::uint64_t bytes_written() const { return written_; }
 
  private:
-  void wake();
-  void let_pump_go_on();
   void keep_or_discard(std::string_view bytes);
 
   boost::asio::ip::tcp::socket socket_;
@@ -84,8 +82,8 @@ class Wire {
   std::uint64_t discarded_ = 0;
   std::uint64_t written_ = 0;
   runtime::CancelSource gone_;
-  std::optional<runtime::CancelSource> input_wanted_;
-  std::optional<runtime::CancelSource> room_wanted_;
+  runtime::Event input_;  // something came in, or will not any more; or who waits for it is interrupted
+  runtime::Event room_;   // the pump may go on
 };
 
 }  // namespace reprise::protocol

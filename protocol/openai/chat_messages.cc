@@ -1,16 +1,16 @@
 #include "protocol/openai/chat_messages.h"
 
-#include "protocol/openai/api_error.h"
-#include "protocol/openai/fields.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/fields.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr std::size_t kNameBytes = 256;
 
 class MessageCheck {
  public:
-  explicit MessageCheck(const RequestLimits& limits) : limits_(limits) {}
+  explicit MessageCheck(const BodyLimits& limits) : limits_(limits) {}
 
   void check(const Json& message, const std::string& path) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
@@ -91,13 +91,13 @@ class MessageCheck {
     }
   }
 
-  const RequestLimits& limits_;
+  const BodyLimits& limits_;
   std::size_t bytes_ = 0;
 };
 
 }  // namespace
 
-void check_messages(const Json::Array& messages, const RequestLimits& limits) {
+void check_messages(const Json::Array& messages, const BodyLimits& limits) {
   if (messages.empty()) refuse_field("messages", "invalid_value", "must not be empty");
   if (messages.size() > limits.messages) {
     refuse_field("messages", "too_many",
@@ -107,7 +107,7 @@ void check_messages(const Json::Array& messages, const RequestLimits& limits) {
   for (std::size_t i = 0; i < messages.size(); ++i) check.check(messages[i], item_of("messages", i));
 }
 
-void check_tools(const Json::Array& tools, const RequestLimits& limits) {
+void check_tools(const Json::Array& tools, const BodyLimits& limits) {
   if (tools.size() > limits.tools) {
     refuse_field("tools", "too_many",
                  std::to_string(tools.size()) + " tools, more than " + std::to_string(limits.tools));
@@ -134,4 +134,4 @@ void check_tools(const Json::Array& tools, const RequestLimits& limits) {
   }
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -7,11 +7,11 @@
 // Threading: pure functions. Both throw BadRequest.
 
 #include "base/json.h"
-#include "protocol/openai/request_limits.h"
+#include "protocol/api/body_limits.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
-void check_messages(const Json::Array& messages, const RequestLimits& limits);
-void check_tools(const Json::Array& tools, const RequestLimits& limits);
+void check_messages(const Json::Array& messages, const BodyLimits& limits);
+void check_tools(const Json::Array& tools, const BodyLimits& limits);
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

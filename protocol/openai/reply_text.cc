@@ -4,8 +4,9 @@
 
 #include "base/json_text.h"
 #include "base/utf8.h"
+#include "protocol/api/lossy_text.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr double kLeastLogprob = -9999.0;  // for a token that cannot be: JSON has no -inf
@@ -63,9 +64,9 @@ void append_list(std::string& out, const Items& items, Append append) {
 
 }  // namespace
 
-void append_lossy_string(std::string& out, std::string_view bytes) {
-  if (is_utf8(bytes)) return append_json_string(out, bytes);
-  append_json_string(out, as_utf8(bytes));
+ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admitted, std::int64_t now) {
+  return {
+      .id = (kind == TextKind::kChat ? "chatcmpl-" : "cmpl-") + id, .created = now, .model = admitted.model};
 }
 
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object) {
@@ -172,4 +173,4 @@ void append_prompt_ids(std::string& out, const SharedTokens& prompt) {
   append_list(out, *prompt, [&](TokenId id) { append_integer(out, id); });
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/openai/request.h"
 #include "protocol/service.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
 /// What all objects of one answer begin with.
 struct ReplyHead {
@@ -21,6 +22,8 @@ struct ReplyHead {
   std::int64_t created = 0;
   std::string model;
 };
+/// `id`: of the request, without OpenAI's prefix; `now`: seconds since 1970.
+ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admitted, std::int64_t now);
 
 /// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object);
@@ -41,7 +44,4 @@ void append_token_ids(std::string& out, const std::vector<ReplyToken>& tokens);
 /// ,"prompt_token_ids":[1,2,3]; nothing where there are none.
 void append_prompt_ids(std::string& out, const SharedTokens& prompt);
 
-/// As JSON; what is not UTF-8 becomes U+FFFD.
-void append_lossy_string(std::string& out, std::string_view bytes);
-
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -3,18 +3,19 @@
 #include <charconv>
 #include <limits>
 
+#include "protocol/api/body.h"
+#include "protocol/api/fields.h"
 #include "protocol/openai/chat_messages.h"
-#include "protocol/openai/fields.h"
 #include "protocol/openai/unsupported.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
 
-std::vector<std::string> read_stop(const Fields& fields, const RequestLimits& limits) {
+std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limits) {
   const Json* stop = fields.find("stop");
   if (stop == nullptr) return {};
   std::vector<std::string> strings;
@@ -41,7 +42,7 @@ std::vector<std::string> read_stop(const Fields& fields, const RequestLimits& li
   return strings;
 }
 
-std::vector<LogitBias> read_logit_bias(const Fields& fields, const RequestLimits& limits) {
+std::vector<LogitBias> read_logit_bias(const Fields& fields, const BodyLimits& limits) {
   std::vector<LogitBias> biases;
   const Json* object = fields.object("logit_bias");
   if (object == nullptr) return biases;
@@ -68,7 +69,7 @@ std::vector<LogitBias> read_logit_bias(const Fields& fields, const RequestLimits
   return biases;
 }
 
-SamplingWishes read_sampling(const Fields& fields, const RequestLimits& limits) {
+SamplingWishes read_sampling(const Fields& fields, const BodyLimits& limits) {
   SamplingWishes sampling;
   sampling.temperature = fields.number("temperature", 0, 100);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
@@ -88,9 +89,10 @@ SamplingWishes read_sampling(const Fields& fields, const RequestLimits& limits) 
 }
 
 /// What chats and completions share.
-ApiRequest read_common(const Fields& fields, const RequestLimits& limits) {
-  ApiRequest request;
-  GenerateRequest& generate = request.generate;
+TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
+  TextRequest request;
+  ApiRequest& asked = request.asked;
+  GenerateRequest& generate = asked.generate;
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
   generate.stop = read_stop(fields, limits);
@@ -103,21 +105,20 @@ ApiRequest read_common(const Fields& fields, const RequestLimits& limits) {
     generate.conversation = *key;
   }
   if (const std::string* word = fields.string("priority", limits.label_bytes)) {
-    request.priority = priority_of(*word);
-    if (!request.priority)
-      refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
+    asked.priority = priority_of(*word);
+    if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
-  if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) request.cache_salt = *salt;
+  if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
   if (const auto most = fields.integer("max_tokens", 1, limits.max_tokens)) {
     generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
 
   ReplyOptions& reply = request.reply;
   reply.n = generate.n;
-  reply.stream = fields.boolean_or("stream", false);
+  asked.stream = fields.boolean_or("stream", false);
   reply.return_token_ids = fields.boolean_or("return_token_ids", false);
   if (const Json* options = fields.object("stream_options")) {
-    if (!reply.stream) refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
+    if (!asked.stream) refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
     reply.include_usage = Fields(*options, "stream_options").boolean_or("include_usage", false);
   }
   return request;
@@ -157,7 +158,7 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
   refuse_field("tool_choice.function.name", "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
-Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLimits& limits) {
+Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits& limits) {
   if (prompt.is_string()) {
     if (prompt.as_string().size() > limits.prompt_bytes) {
       refuse_field(path, "too_long", "has more than " + std::to_string(limits.prompt_bytes) + " bytes");
@@ -170,7 +171,7 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const RequestLim
 }
 
 /// One prompt, or an array of them.
-std::vector<Prompt> read_prompts(const Json& given, const RequestLimits& limits) {
+std::vector<Prompt> read_prompts(const Json& given, const BodyLimits& limits) {
   std::vector<Prompt> prompts;
   const bool several = given.is_array() && given.size() > 0 &&
                        (given.as_array()[0].is_string() || given.as_array()[0].is_array());
@@ -190,44 +191,12 @@ std::vector<Prompt> read_prompts(const Json& given, const RequestLimits& limits)
 
 }  // namespace
 
-TokenList read_token_list(const Json::Array& items, const std::string& path, const RequestLimits& limits) {
-  if (items.size() > limits.prompt_tokens) {
-    refuse_field(path, "too_long",
-                 std::to_string(items.size()) + " tokens, more than " + std::to_string(limits.prompt_tokens));
-  }
-  TokenList tokens;
-  tokens.reserve(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].is_int()) refuse_kind(item_of(path, i), "a token id", items[i]);
-    const std::int64_t id = items[i].as_int();
-    if (id < 0 || id > kMostToken) {
-      refuse_field(item_of(path, i), "out_of_range", std::to_string(id) + " is not a token id");
-    }
-    tokens.push_back(static_cast<TokenId>(id));
-  }
-  return tokens;
-}
-
-Json parse_body(std::string_view body, const RequestLimits& limits, BodyHolds holds) {
-  const std::size_t ids = holds == BodyHolds::kTokenIds ? limits.prompt_tokens : 0;
-  Outcome<Json, JsonError> parsed = Json::parse(body, {.bytes = body.size(),
-                                                       .depth = limits.nesting,
-                                                       .values = limits.values + ids,
-                                                       .members = limits.members});
-  if (!parsed) throw BadRequest({.message = parsed.error().message, .code = "invalid_json"});
-  if (!parsed->is_object()) {
-    throw BadRequest({.message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),
-                      .code = "invalid_json"});
-  }
-  return std::move(*parsed);
-}
-
-ApiRequest read_chat_request(const Json& body, const RequestLimits& limits) {
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
-  ApiRequest request = read_common(fields, limits);
+  TextRequest request = read_common(fields, limits);
   if (const auto most = fields.integer("max_completion_tokens", 1, limits.max_tokens)) {
-    request.generate.max_tokens = static_cast<std::uint32_t>(*most);
+    request.asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
 
   const Json::Array* messages = fields.array("messages");
@@ -235,56 +204,55 @@ ApiRequest read_chat_request(const Json& body, const RequestLimits& limits) {
   check_messages(*messages, limits);
   const Json::Array* tools = fields.array("tools");
   if (tools != nullptr) check_tools(*tools, limits);
-  request.reply.kind = ApiKind::kChat;
-  request.reply.tool_choice = read_tool_choice(fields, tools);
+  request.reply.kind = TextKind::kChat;
+  request.asked.tool_choice = read_tool_choice(fields, tools);
 
   const auto top = fields.integer("top_logprobs", 0, limits.top_logprobs);
   request.reply.logprobs = fields.boolean_or("logprobs", false);
   if (top && !request.reply.logprobs) {
     refuse_field("top_logprobs", "invalid_value", "only goes with \"logprobs\": true");
   }
-  if (request.reply.logprobs) request.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
+  if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
   ChatPrompt chat{.messages = Json(*messages)};
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
-  if (request.reply.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
+  if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   if (const std::string* effort = fields.string("reasoning_effort", 64)) {
     chat.template_extra["reasoning_effort"] = *effort;
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
-  request.generate.prompt = std::move(chat);
+  request.asked.generate.prompt = std::move(chat);
   return request;
 }
 
-ApiRequest read_completion_request(const Json& body, const RequestLimits& limits) {
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
-  ApiRequest request = read_common(fields, limits);
-  request.reply.kind = ApiKind::kCompletion;
-  if (!request.generate.max_tokens) request.generate.max_tokens = kDefaultCompletionTokens;
+  TextRequest request = read_common(fields, limits);
+  request.reply.kind = TextKind::kCompletion;
+  if (!request.asked.generate.max_tokens) request.asked.generate.max_tokens = kDefaultCompletionTokens;
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
   std::vector<Prompt> prompts = read_prompts(*prompt, limits);
   request.reply.prompts = static_cast<std::uint32_t>(prompts.size());
-  request.generate.prompt = std::move(prompts.front());
+  request.asked.generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());
-  request.further_prompts = std::move(prompts);
+  request.asked.further_prompts = std::move(prompts);
   if (const auto top = fields.integer("logprobs", 0, limits.top_logprobs)) {
     request.reply.logprobs = true;
-    request.generate.sampling.logprobs = static_cast<int>(*top);
+    request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
   return request;
 }
 
-Outcome<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_view body,
-                                                const RequestLimits& limits) {
+Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits) {
   try {
-    if (kind == ApiKind::kChat) return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits);
+    if (kind == TextKind::kChat) return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits);
     return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits);
   } catch (const BadRequest& refused) {
     return refused.error();
   }
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -1,14 +1,17 @@
 #include "protocol/openai/stream_reply.h"
 
 #include "base/json_text.h"
-#include "protocol/sse.h"
+#include "protocol/api/event_text.h"
+#include "protocol/openai/error_body.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
-std::string chunk_prefix(const ReplyHead& head, ApiKind kind) {
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+std::string chunk_prefix(const ReplyHead& head, TextKind kind) {
   std::string prefix = "data: ";
-  append_opening(prefix, head, kind == ApiKind::kChat ? "chat.completion.chunk" : "text_completion");
+  append_opening(prefix, head, kind == TextKind::kChat ? "chat.completion.chunk" : "text_completion");
   prefix += ",\"choices\":[";
   return prefix;
 }
@@ -42,14 +45,19 @@ void append_delta(std::string& out, const ReplyPiece& piece) {
 
 }  // namespace
 
-StreamReply::StreamReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser)
-    : head_(std::move(head)),
-      options_(std::move(options)),
-      format_(std::move(format)),
-      parser_options_(std::move(parser)),
-      prefix_(chunk_prefix(head_, options_.kind)),
+StreamReply::StreamReply(const ReplyOptions& options, ReplyContext context)
+    : options_(options),
+      context_(std::move(context)),
       choices_(options_.n * options_.prompts),
       unfinished_(options_.n * options_.prompts) {}
+
+std::string_view StreamReply::content_type() const {
+  return kSseContentType;
+}
+
+void StreamReply::admitted(const Admitted& event, std::int64_t now, std::string&) {
+  prefix_ = chunk_prefix(reply_head(options_.kind, context_.id, event, now), options_.kind);
+}
 
 StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
   REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
@@ -58,18 +66,14 @@ StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
 
 void StreamReply::started(const Started& event, std::string& out) {
   if (options_.return_token_ids) {
-    const std::uint32_t tellers = options_.kind == ApiKind::kChat ? 1 : options_.n;
+    const std::uint32_t tellers = options_.kind == TextKind::kChat ? 1 : options_.n;
     for (std::uint32_t i = 0; i < tellers; ++i) {
       choice(event.prompt_index * options_.n + i).prompt = event.prompt;
     }
   }
-  if (options_.kind != ApiKind::kChat) return;
-  parser_options_.prompt_tail = event.prompt_tail;
+  if (options_.kind != TextKind::kChat) return;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
-    ReplyParserOptions options = parser_options_;
-    options.id_seed += '_';
-    options.id_seed += std::to_string(i);
-    choices_[i].parser.emplace(format_, std::move(options));
+    choices_[i].parser.emplace(context_.parser_of(i, event));
     open_chunk(i, out);
     out += "{\"role\":\"assistant\",\"content\":\"\"}";
     close_chunk(i, {}, nullptr, out);
@@ -111,7 +115,16 @@ void StreamReply::done(const Done& event, std::string& out) {
     append_reprise(out, event.usage);
     out += "}\n\n";
   }
-  out += kSseDone;
+  out += kDone;
+}
+
+void StreamReply::keep_alive(std::string& out) {
+  out += kSseKeepAlive;
+}
+
+void StreamReply::failed(const ApiError& error, std::string& out) {
+  append_sse_data(out, envelope(error).dump());
+  out += kDone;
 }
 
 void StreamReply::write_pieces(std::uint32_t index, const ReplyPieces& pieces, std::string& out) {
@@ -128,7 +141,7 @@ void StreamReply::write_finish(std::uint32_t index, const Usage* usage, std::str
   std::string_view reason = name_of(*now.finish);
   if (now.parser && now.parser->calls() > 0 && *now.finish == FinishReason::kStop) reason = "tool_calls";
   open_chunk(index, out);
-  out += options_.kind == ApiKind::kChat ? "{}" : "\"\"";
+  out += options_.kind == TextKind::kChat ? "{}" : "\"\"";
   close_chunk(index, reason, usage, out);
 }
 
@@ -136,7 +149,7 @@ void StreamReply::open_chunk(std::uint32_t index, std::string& out) {
   out += prefix_;
   out += "{\"index\":";
   append_integer(out, index);
-  out += options_.kind == ApiKind::kChat ? ",\"delta\":" : ",\"text\":";
+  out += options_.kind == TextKind::kChat ? ",\"delta\":" : ",\"text\":";
 }
 
 void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage,
@@ -145,7 +158,7 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   out += ",\"logprobs\":";
   if (!options_.logprobs || now.tokens.empty()) {
     out += "null";
-  } else if (options_.kind == ApiKind::kChat) {
+  } else if (options_.kind == TextKind::kChat) {
     append_chat_logprobs(out, now.tokens);
   } else {
     append_completion_logprobs(out, now.tokens, now.text_offset);
@@ -161,7 +174,7 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
     append_token_ids(out, now.tokens);
   }
   now.tokens.clear();
-  const bool chat = options_.kind == ApiKind::kChat;
+  const bool chat = options_.kind == TextKind::kChat;
   if (!chat) append_prompt_ids(out, now.prompt);
   out += "}]";
   if (chat) append_prompt_ids(out, now.prompt);
@@ -174,4 +187,4 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   out += "}\n\n";
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -16,21 +16,25 @@
 #include <string>
 #include <vector>
 
+#include "protocol/api/reply.h"
 #include "protocol/openai/reply_text.h"
 #include "protocol/openai/request.h"
-#include "protocol/reply/reply_parser.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
-class StreamReply {
+class StreamReply final : public StreamedReply {
  public:
-  /// `format` and `parser` are for chats; a completion's text is passed on as it is.
-  StreamReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser);
+  /// A completion's text is passed on as it is, a chat's is read for its marks.
+  StreamReply(const ReplyOptions& options, ReplyContext context);
 
-  void started(const Started& event, std::string& out);
-  void delta(Delta event, std::string& out);
-  void finished(const Finished& event, std::string& out);
-  void done(const Done& event, std::string& out);
+  std::string_view content_type() const override;
+  void admitted(const Admitted& event, std::int64_t now, std::string& out) override;
+  void started(const Started& event, std::string& out) override;
+  void delta(Delta event, std::string& out) override;
+  void finished(const Finished& event, std::string& out) override;
+  void done(const Done& event, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void failed(const ApiError& error, std::string& out) override;
 
  private:
   struct Choice {
@@ -48,14 +52,12 @@ class StreamReply {
   /// Closes the choice and the chunk; with the account where there is one.
   void close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage, std::string& out);
 
-  const ReplyHead head_;
   const ReplyOptions options_;
-  const ReplyFormat format_;
-  ReplyParserOptions parser_options_;
-  const std::string prefix_;  // of every chunk
+  const ReplyContext context_;
+  std::string prefix_;  // of every chunk
   std::vector<Choice> choices_;
   std::uint32_t unfinished_;
   std::optional<std::uint32_t> held_finish_;
 };
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

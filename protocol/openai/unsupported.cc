@@ -4,10 +4,10 @@
 #include <array>
 #include <string_view>
 
-#include "protocol/openai/api_error.h"
-#include "protocol/openai/fields.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/fields.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 /// The values of a field that ask for nothing special; null always is one.
@@ -137,4 +137,4 @@ void refuse_unsupported_fields(const Json& body) {
   }
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -6,9 +6,9 @@
 
 #include "base/json.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
 /// Throws BadRequest.
 void refuse_unsupported_fields(const Json& body);
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -2,37 +2,33 @@
 
 #include "base/json_text.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
-WholeReply::WholeReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser)
-    : head_(std::move(head)),
-      options_(std::move(options)),
-      format_(std::move(format)),
-      parser_options_(std::move(parser)),
-      choices_(options_.n * options_.prompts) {}
+WholeReply::WholeReply(const ReplyOptions& options, ReplyContext context)
+    : options_(options), context_(std::move(context)), choices_(options_.n * options_.prompts) {}
+
+void WholeReply::admitted(const Admitted& event, std::int64_t now, std::string&) {
+  head_ = reply_head(options_.kind, context_.id, event, now);
+}
 
 WholeReply::Choice& WholeReply::choice(std::uint32_t index) {
   REPRISE_CHECK(index < choices_.size(), "the engine spoke of a choice that was not asked for");
   return choices_[index];
 }
 
-void WholeReply::started(const Started& event) {
+void WholeReply::started(const Started& event, std::string&) {
   if (options_.return_token_ids) {
     for (std::uint32_t i = 0; i < options_.n; ++i) {
       choice(event.prompt_index * options_.n + i).prompt = event.prompt;
     }
   }
-  if (options_.kind != ApiKind::kChat) return;
-  parser_options_.prompt_tail = event.prompt_tail;
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    ReplyParserOptions options = parser_options_;
-    options.id_seed += '_';
-    options.id_seed += std::to_string(i);
-    choices_[i].parser.emplace(format_, std::move(options));
+  if (options_.kind != TextKind::kChat) return;
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].parser.emplace(context_.parser_of(i, event));
   }
 }
 
-void WholeReply::delta(Delta event) {
+void WholeReply::delta(Delta event, std::string&) {
   Choice& now = choice(event.choice);
   if (options_.logprobs || options_.return_token_ids) {
     for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
@@ -44,30 +40,28 @@ void WholeReply::delta(Delta event) {
   }
 }
 
-void WholeReply::finished(const Finished& event) {
+void WholeReply::finished(const Finished& event, std::string&) {
   Choice& now = choice(event.choice);
   now.finish = event.reason;
   if (now.parser) now.message.add(now.parser->finish());
 }
 
-std::string WholeReply::done(const Done& event) {
+void WholeReply::done(const Done& event, std::string& out) {
   constexpr std::size_t kUsualBytes = 1024;  // of a short answer
-  std::string out;
   out.reserve(kUsualBytes);
-  append_opening(out, head_, options_.kind == ApiKind::kChat ? "chat.completion" : "text_completion");
+  append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
   out += ",\"choices\":[";
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
     append_choice(i, out);
   }
   out += ']';
-  if (options_.kind == ApiKind::kChat) append_prompt_ids(out, choices_.front().prompt);
+  if (options_.kind == TextKind::kChat) append_prompt_ids(out, choices_.front().prompt);
   out += ",\"usage\":";
   append_usage(out, event.usage);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
   out += '}';
-  return out;
 }
 
 void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
@@ -75,7 +69,7 @@ void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
   std::string_view reason = name_of(now.finish);
   out += "{\"index\":";
   append_integer(out, index);
-  if (options_.kind == ApiKind::kChat) {
+  if (options_.kind == TextKind::kChat) {
     if (now.message.has_calls() && now.finish == FinishReason::kStop) reason = "tool_calls";
     Json message = now.message.message();
     message["refusal"] = nullptr;
@@ -89,7 +83,7 @@ void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
   std::uint64_t offset = 0;
   if (!options_.logprobs) {
     out += "null";
-  } else if (options_.kind == ApiKind::kChat) {
+  } else if (options_.kind == TextKind::kChat) {
     append_chat_logprobs(out, now.tokens);
   } else {
     append_completion_logprobs(out, now.tokens, offset);
@@ -100,9 +94,9 @@ void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
   if (options_.return_token_ids) {
     out += ",\"token_ids\":";
     append_token_ids(out, now.tokens);
-    if (options_.kind == ApiKind::kCompletion) append_prompt_ids(out, now.prompt);
+    if (options_.kind == TextKind::kCompletion) append_prompt_ids(out, now.prompt);
   }
   out += '}';
 }
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -8,23 +8,23 @@
 #include <string>
 #include <vector>
 
+#include "protocol/api/reply.h"
 #include "protocol/openai/reply_text.h"
 #include "protocol/openai/request.h"
 #include "protocol/reply/reply_message.h"
-#include "protocol/reply/reply_parser.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 
-class WholeReply {
+class WholeReply final : public Reply {
  public:
-  /// `format` and `parser` are for chats; a completion's text is passed on as it is.
-  WholeReply(ReplyHead head, ReplyOptions options, ReplyFormat format, ReplyParserOptions parser);
+  /// A completion's text is passed on as it is, a chat's is read for its marks.
+  WholeReply(const ReplyOptions& options, ReplyContext context);
 
-  void started(const Started& event);
-  void delta(Delta event);
-  void finished(const Finished& event);
-  /// The body, once. Nothing may follow.
-  std::string done(const Done& event);
+  void admitted(const Admitted& event, std::int64_t now, std::string& out) override;
+  void started(const Started& event, std::string& out) override;
+  void delta(Delta event, std::string& out) override;
+  void finished(const Finished& event, std::string& out) override;
+  void done(const Done& event, std::string& out) override;
 
  private:
   struct Choice {
@@ -39,11 +39,10 @@ class WholeReply {
   Choice& choice(std::uint32_t index);
   void append_choice(std::uint32_t index, std::string& out) const;
 
-  const ReplyHead head_;
   const ReplyOptions options_;
-  const ReplyFormat format_;
-  ReplyParserOptions parser_options_;
+  const ReplyContext context_;
+  ReplyHead head_{};
   std::vector<Choice> choices_;
 };
 
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "actors/request/chat_template.h"
+#include "actors/request/chat_tokens.h"
 #include "models/text/tokenizer_load.h"
 #include "tests/actors/chat_model.h"
 #include "tests/actors/engine_harness.h"
@@ -71,14 +71,17 @@ class ChatTest : public testing::TestWithParam<std::string> {
   std::uint32_t on_grid(std::uint32_t at) const { return GetParam() != "cpu" ? at / 64 * 64 : at; }
 
   const models::Tokenizer& tokenizer() {
-    if (!tokenizer_) tokenizer_.emplace(models::load_tokenizer(folder_.path()));
+    if (!tokenizer_) {
+      tokenizer_ = std::make_shared<const models::Tokenizer>(models::load_tokenizer(folder_.path()));
+    }
     return *tokenizer_;
   }
   TokenList tokens(const ChatPrompt& prompt) {
-    auto renderer = make_chat_renderer(kChatTemplate, tokenizer());
-    auto text = (*renderer)(prompt);
+    const models::Tokenizer& encoder = tokenizer();
+    const auto format = protocol::ChatFormat::make(kChatTemplate, chat_tokens(tokenizer_));
+    auto text = (*format)->render(prompt);
     EXPECT_TRUE(text.ok()) << text.error().message;
-    return tokenizer().encode(*text);
+    return encoder.encode(*text);
   }
   void expect_no_mismatch() {
     EXPECT_TRUE(harness_->eventually([&] { return harness_->engine().running_requests() == 0; }));
@@ -91,7 +94,7 @@ class ChatTest : public testing::TestWithParam<std::string> {
 
   ChatModelFolder folder_;
   std::unique_ptr<EngineHarness> harness_;
-  std::optional<models::Tokenizer> tokenizer_;
+  std::shared_ptr<const models::Tokenizer> tokenizer_;
 };
 
 TEST_P(ChatTest, ASharedSystemPromptAtItsSecondSighting) {

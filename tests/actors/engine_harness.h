@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "actors/engine.h"
+#include "actors/model_supervisor.h"
 #include "gpu/devices.h"
+#include "runtime/system.h"
 
 namespace reprise::actors {
 

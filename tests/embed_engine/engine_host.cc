@@ -4,7 +4,9 @@
 // Usage: engine_host MODEL_FOLDER
 
 #include <actors/engine.h>
+#include <runtime/actor.h>
 #include <runtime/asio_home.h>
+#include <runtime/system.h>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
@@ -46,7 +48,7 @@ class Guest : public runtime::Actor {
  private:
   runtime::Task<bool> converse(std::string path) {
     auto loading = engine_.ask_load({.name = "tiny", .path = path}, 1min);
-    const runtime::Result<actors::LoadModel::Reply> loaded = co_await loading;
+    const runtime::Result<actors::Engine::Loaded> loaded = co_await loading;
     if (!loaded || !loaded->ok()) {
       std::printf("not loaded: %s\n",
                   loaded ? loaded->error().message.c_str() : loaded.error().describe().c_str());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "protocol/apis.h"
 #include "protocol/http/key_ring.h"
 #include "protocol/http/request_reader.h"
 #include "protocol/http/routes.h"
@@ -89,15 +90,16 @@ void fuzz_http(std::string_view input) {
 }
 
 void fuzz_routes(std::string_view input) {
-  const protocol::Route route = protocol::route_of(input);
-  REPRISE_CHECK(!protocol::name_of(route).empty(), "a route without a name");
+  static const protocol::RouteTable kRoutes(protocol::all_apis());
+  const protocol::Route& route = kRoutes.find(input);
+  REPRISE_CHECK(!route.path.empty(), "a route without a name");
   for (const std::string_view method : {"GET", "HEAD", "POST", "OPTIONS", "PUT"}) {
-    const bool allowed = protocol::allows(route, method);
-    REPRISE_CHECK(!allowed || protocol::allowed_methods(route).find(method) != std::string_view::npos,
+    const bool allowed = route.allows(method);
+    REPRISE_CHECK(!allowed || route.allowed_methods().find(method) != std::string_view::npos,
                   "a method that is allowed and not listed");
   }
-  if (route == protocol::Route::kModel) {
-    REPRISE_CHECK(protocol::model_of_path(input).size() <= input.size(), "a name longer than its path");
+  if (route.exists()) {
+    REPRISE_CHECK(route.path_end(input).size() <= input.size(), "a name longer than its path");
   }
 }
 

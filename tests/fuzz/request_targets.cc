@@ -3,17 +3,20 @@
 #include <string>
 
 #include "base/check.h"
+#include "protocol/llama/token_requests.h"
+#include "protocol/openai/error_body.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/token_requests.h"
 #include "tests/fuzz/targets.h"
 
 namespace reprise::fuzz {
 namespace {
 
 using namespace protocol;
+using namespace protocol::llama;
+using protocol::openai::TextKind;
 
 // Small, so that short inputs come up against them.
-RequestLimits small_limits() {
+BodyLimits small_limits() {
   return {.nesting = 16,
           .values = 400,
           .messages = 6,
@@ -33,7 +36,7 @@ RequestLimits small_limits() {
 void check_refusal(const ApiError& error) {
   REPRISE_CHECK(error.status >= 400 && error.status < 500, "a refusal that blames the server");
   REPRISE_CHECK(!error.message.empty() && !error.code.empty(), "a refusal without a reason");
-  const auto sent = Json::parse(error.envelope().dump());
+  const auto sent = Json::parse(openai::envelope(error).dump());
   REPRISE_CHECK(sent.ok() && sent->find_object("error") != nullptr, "a refusal that is no JSON");
 }
 
@@ -41,7 +44,7 @@ bool is_within(const std::optional<double>& value, double least, double most) {
   return !value || (*value >= least && *value <= most);
 }
 
-void check_sampling(const SamplingWishes& sampling, const RequestLimits& limits) {
+void check_sampling(const SamplingWishes& sampling, const BodyLimits& limits) {
   REPRISE_CHECK(is_within(sampling.temperature, 0, 1000), "temperature");
   REPRISE_CHECK(is_within(sampling.top_p, 0, 1), "top_p");
   REPRISE_CHECK(is_within(sampling.min_p, 0, 1), "min_p");
@@ -57,12 +60,12 @@ void check_sampling(const SamplingWishes& sampling, const RequestLimits& limits)
   }
 }
 
-void check_tokens(const TokenList& tokens, const RequestLimits& limits) {
+void check_tokens(const TokenList& tokens, const BodyLimits& limits) {
   REPRISE_CHECK(tokens.size() <= limits.prompt_tokens, "too many tokens");
   for (const TokenId id : tokens) REPRISE_CHECK(id >= 0, "a token id below 0");
 }
 
-void check_chat(const ChatPrompt& chat, const RequestLimits& limits) {
+void check_chat(const ChatPrompt& chat, const BodyLimits& limits) {
   REPRISE_CHECK(chat.messages.is_array() && chat.messages.size() <= limits.messages, "messages");
   for (const Json& message : chat.messages.as_array()) {
     REPRISE_CHECK(message.is_object() && message.find_string("role") != nullptr, "a message without a role");
@@ -72,7 +75,7 @@ void check_chat(const ChatPrompt& chat, const RequestLimits& limits) {
   REPRISE_CHECK(chat.template_extra.is_null() || chat.template_extra.is_object(), "chat_template_kwargs");
 }
 
-void check_prompt(const Prompt& prompt, const RequestLimits& limits) {
+void check_prompt(const Prompt& prompt, const BodyLimits& limits) {
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     REPRISE_CHECK(text->size() <= limits.prompt_bytes, "a prompt over its limit");
   } else if (const auto* tokens = std::get_if<TokenList>(&prompt)) {
@@ -83,13 +86,13 @@ void check_prompt(const Prompt& prompt, const RequestLimits& limits) {
   }
 }
 
-void fuzz_generate(ApiKind kind, std::string_view input) {
-  const RequestLimits limits = small_limits();
-  const auto request = parse_api_request(kind, input, limits);
+void fuzz_generate(TextKind kind, std::string_view input) {
+  const BodyLimits limits = small_limits();
+  const auto request = openai::parse_request(kind, input, limits);
   if (!request.ok()) return check_refusal(request.error());
-  const GenerateRequest& generate = request->generate;
+  const GenerateRequest& generate = request->asked.generate;
   REPRISE_CHECK(request->reply.kind == kind, "another kind of request");
-  REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == ApiKind::kChat),
+  REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == TextKind::kChat),
                 "another kind of prompt");
   REPRISE_CHECK(generate.n >= 1 && generate.n <= limits.choices && request->reply.n == generate.n, "n");
   REPRISE_CHECK(generate.stop.size() <= limits.stop_strings, "stop");
@@ -101,12 +104,12 @@ void fuzz_generate(ApiKind kind, std::string_view input) {
       "max_tokens");
   REPRISE_CHECK(generate.model.size() <= limits.label_bytes, "model");
   REPRISE_CHECK(generate.conversation.size() <= limits.label_bytes, "prompt_cache_key");
-  REPRISE_CHECK(request->cache_salt.size() <= limits.label_bytes, "cache_salt");
-  REPRISE_CHECK(request->reply.prompts == 1 + request->further_prompts.size(), "prompts");
+  REPRISE_CHECK(request->asked.cache_salt.size() <= limits.label_bytes, "cache_salt");
+  REPRISE_CHECK(request->reply.prompts == 1 + request->asked.further_prompts.size(), "prompts");
   REPRISE_CHECK(request->reply.prompts <= limits.prompts, "prompts");
   check_sampling(generate.sampling, limits);
   check_prompt(generate.prompt, limits);
-  for (const Prompt& prompt : request->further_prompts) check_prompt(prompt, limits);
+  for (const Prompt& prompt : request->asked.further_prompts) check_prompt(prompt, limits);
 }
 
 template <class Read>
@@ -121,15 +124,15 @@ void refused_or(Read read) {
 }  // namespace
 
 void fuzz_chat(std::string_view input) {
-  fuzz_generate(ApiKind::kChat, input);
+  fuzz_generate(TextKind::kChat, input);
 }
 
 void fuzz_completion(std::string_view input) {
-  fuzz_generate(ApiKind::kCompletion, input);
+  fuzz_generate(TextKind::kCompletion, input);
 }
 
 void fuzz_tokenize(std::string_view input) {
-  refused_or([&](const RequestLimits& limits) {
+  refused_or([&](const BodyLimits& limits) {
     const TokenizeRequest request = read_tokenize(input, limits);
     REPRISE_CHECK(request.text.size() <= limits.prompt_bytes, "a text over its limit");
     // Pieces of tokens are any bytes; the answer has to be JSON whatever they are.
@@ -139,13 +142,11 @@ void fuzz_tokenize(std::string_view input) {
 }
 
 void fuzz_detokenize(std::string_view input) {
-  refused_or(
-      [&](const RequestLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
+  refused_or([&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
 }
 
 void fuzz_apply_template(std::string_view input) {
-  refused_or(
-      [&](const RequestLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
+  refused_or([&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
 }
 
 }  // namespace reprise::fuzz

@@ -84,7 +84,7 @@ TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
     const std::vector<double> wanted = expected(x, w, p);
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_w = upload(w);
-    const DeviceMatrix weight{.data = on_w.as<const Bf16>(), .rows = p.n, .columns = p.k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = on_w.data(), .rows = p.n, .columns = p.k};
     const std::size_t rows = static_cast<std::size_t>(PrefillGemm::padded(p.m));
     for (const bool prefill : {true, false}) {
       for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
@@ -123,7 +123,7 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   const int most = 200;
   const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
   const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-  const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+  const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
   const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
   decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
   const std::vector<float> whole = download<float>(y);
@@ -155,7 +155,7 @@ TEST_F(CudaGemmTest, PrefillProductsOfModelsAreAdmitted) {
                              {18432, 2560},
                              {2560, 9216}}) {
     const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const GemmOutput output = n < 3000 ? GemmOutput::kAddF32 : GemmOutput::kBf16;
     EXPECT_TRUE(gemm.admit(weight, output, 2048)) << n << " x " << k;
   }
@@ -208,7 +208,7 @@ TEST_F(CudaGemmTest, Timings) {
                              {24576, 4096},
                              {4096, 12288}}) {
     const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const int largest = n > 100000 ? 64 : 2048;
     const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(largest) * k));
     const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));

@@ -159,7 +159,7 @@ void FakeService::set_health(Health health) {
 }
 void FakeService::set_chat_template(std::string source) {
   const std::lock_guard lock(mutex_);
-  chat_template_ = std::move(source);
+  chat_ = *ChatFormat::make(std::move(source), {});
 }
 void FakeService::set_ask_failure(std::optional<runtime::ErrorCode> failure) {
   const std::lock_guard lock(mutex_);
@@ -224,7 +224,7 @@ std::vector<ModelCard> FakeService::models() const {
            .context = 4096,
            .vocab = 256,
            .takes_text = true,
-           .chat_template = chat_template_,
+           .chat = chat_,
            .state = ModelCard::State::kReady}};
 }
 

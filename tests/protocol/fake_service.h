@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/chat/chat_format.h"
 #include "protocol/service.h"
 #include "runtime/system.h"
 
@@ -42,6 +43,7 @@ class FakeService : public Service {
   /// Lets all holds go on, also those to come.
   void release() { released_ = true; }
   void set_health(Health health);
+  /// There is none at first. Must compile.
   void set_chat_template(std::string source);
   /// What tokenize(), detokenize() and render() fail with from now on; nothing: they work.
   void set_ask_failure(std::optional<runtime::ErrorCode> failure);
@@ -72,7 +74,7 @@ class FakeService : public Service {
   Writer writer_;                                  // guarded by mutex_
   std::vector<GenerateRequest> requests_;          // guarded by mutex_
   Health health_{.ready = true};                   // guarded by mutex_
-  std::string chat_template_;                      // guarded by mutex_
+  ChatFormatPtr chat_;                             // guarded by mutex_
   std::optional<runtime::ErrorCode> ask_failure_;  // guarded by mutex_
   std::atomic<bool> released_{false};
   std::atomic<int> live_{0};

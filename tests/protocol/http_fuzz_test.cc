@@ -6,8 +6,9 @@
 #include <random>
 
 #include "protocol/http/request_reader.h"
+#include "protocol/llama/token_requests.h"
+#include "protocol/openai/error_body.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/token_requests.h"
 #include "tests/protocol/served.h"
 
 namespace reprise::protocol {
@@ -61,22 +62,22 @@ TEST(HttpFuzz, BodiesAreMappedOrRefusedWithASentence) {
   int accepted = 0;
   for (int i = 0; i < 30'000; ++i) {
     const std::string body = mutated(kBodies[below(random, kBodies.size())], random, kJsonWords);
-    for (const ApiKind kind : {ApiKind::kChat, ApiKind::kCompletion}) {
-      const auto request = parse_api_request(kind, body, {});
+    for (const openai::TextKind kind : {openai::TextKind::kChat, openai::TextKind::kCompletion}) {
+      const auto request = openai::parse_request(kind, body, {});
       if (request.ok()) {
         ++accepted;
-        EXPECT_GE(request->generate.n, 1u);
-        EXPECT_EQ(request->generate.n, request->reply.n);
+        EXPECT_GE(request->asked.generate.n, 1u);
+        EXPECT_EQ(request->asked.generate.n, request->reply.n);
       } else {
         EXPECT_FALSE(request.error().message.empty()) << body;
         EXPECT_FALSE(request.error().code.empty()) << body;
         EXPECT_EQ(request.error().status, 400) << body;
-        EXPECT_TRUE(Json::parse(request.error().envelope().dump()).ok()) << body;
+        EXPECT_TRUE(Json::parse(openai::envelope(request.error()).dump()).ok()) << body;
       }
     }
-    for (const auto read : {+[](std::string_view text) { read_tokenize(text, {}); },
-                            +[](std::string_view text) { read_detokenize(text, {}); },
-                            +[](std::string_view text) { read_apply_template(text, {}); }}) {
+    for (const auto read : {+[](std::string_view text) { llama::read_tokenize(text, {}); },
+                            +[](std::string_view text) { llama::read_detokenize(text, {}); },
+                            +[](std::string_view text) { llama::read_apply_template(text, {}); }}) {
       try {
         read(body);
       } catch (const BadRequest& refused) {

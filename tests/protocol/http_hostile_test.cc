@@ -11,7 +11,9 @@
 #include <future>
 #include <thread>
 
+#include "protocol/apis.h"
 #include "protocol/http/body_parser.h"
+#include "protocol/http/routes.h"
 #include "tests/base/colliding_keys.h"
 #include "tests/protocol/served.h"
 
@@ -205,13 +207,14 @@ class Crowd : public runtime::Actor {
  private:
   runtime::Task<void> hand_in() {
     std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", 70'000);
-    auto parsing = parsers_.parse(Route::kCompletion, std::move(body), runtime::CancelToken());
-    const std::optional<ParsedBody> parsed = co_await parsing;
+    auto parsing = parsers_.parse({.endpoint = endpoint_, .body = std::move(body)}, runtime::CancelToken());
+    const std::optional<ParsedCall> parsed = co_await parsing;
     const auto* error = parsed ? std::get_if<ApiError>(&*parsed) : nullptr;
-    if (parsed && std::holds_alternative<ApiRequest>(*parsed)) ++counts_.parsed;
+    if (parsed && std::holds_alternative<std::unique_ptr<GenerationCall>>(*parsed)) ++counts_.parsed;
     if (error != nullptr && error->status == 503 && error->retry_after) ++counts_.refused;
   }
 
+  const std::shared_ptr<const Endpoint> endpoint_ = RouteTable(all_apis()).find("/v1/completions").endpoint;
   BodyParsers& parsers_;
   const int bodies_;
   Counts& counts_;

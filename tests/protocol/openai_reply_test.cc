@@ -2,14 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "protocol/api/lossy_text.h"
 #include "protocol/openai/stream_reply.h"
 #include "protocol/openai/whole_reply.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr const char* kTemplate = "<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>";
-const ReplyHead kHead{.id = "id-1", .created = 7, .model = "m"};
+constexpr std::int64_t kNow = 7;
 
 ReplyToken token(std::string bytes, TokenId id) {
   return {.id = id, .bytes = std::move(bytes), .logprob = -0.5};
@@ -44,31 +45,35 @@ struct Both {
 
 Both reply_to(const std::vector<std::string>& texts, ReplyOptions options,
               FinishReason reason = FinishReason::kStop) {
-  const ReplyFormat format = detect_reply_format(kTemplate);
-  const ReplyParserOptions parser{.id_seed = "seed"};
-  StreamReply streamed(kHead, options, format, parser);
-  WholeReply whole(kHead, options, format, parser);
+  const ReplyContext context{.id = "seed", .chat = *ChatFormat::make(kTemplate, {})};
+  StreamReply streamed(options, context);
+  WholeReply whole(options, context);
   std::string out;
+  std::string body;
+  streamed.admitted({.model = "m", .prompt_tokens = 3}, kNow, out);
+  whole.admitted({.model = "m", .prompt_tokens = 3}, kNow, body);
   const Started started{.cache = {}, .prompt_tail = "assistant\n", .prompt = share_tokens({8, 9})};
   streamed.started(started, out);
-  whole.started(started);
+  whole.started(started, body);
   TokenId id = 0;
   for (const std::string& text : texts) {
     ++id;
     for (std::uint32_t choice = 0; choice < options.n; ++choice) {
       const Delta delta{.choice = choice, .text = text, .tokens = {token(text, id)}};
       streamed.delta(delta, out);
-      whole.delta(delta);
+      whole.delta(delta, body);
     }
   }
   for (std::uint32_t choice = 0; choice < options.n; ++choice) {
     const Finished finished{.choice = choice, .reason = reason};
     streamed.finished(finished, out);
-    whole.finished(finished);
+    whole.finished(finished, body);
   }
   const Done done{{.prompt_tokens = 3, .completion_tokens = static_cast<std::uint32_t>(texts.size())}};
   streamed.done(done, out);
-  auto parsed = Json::parse(whole.done(done));
+  EXPECT_EQ(body, "");
+  whole.done(done, body);
+  auto parsed = Json::parse(body);
   EXPECT_TRUE(parsed.ok());
   return {parsed.ok() ? *parsed : Json(), chunks(out)};
 }
@@ -137,7 +142,7 @@ TEST(OpenAiReply, ACallThatWasCutOffIsALengthFinish) {
 TEST(OpenAiReply, NoTokenIsLostOrToldTwice) {
   // Text is held back while it may begin a mark; its tokens come later, in order.
   const std::vector<std::string> texts = {"a", "<tool", "_box", "<", "/think", "", "b"};
-  for (const ApiKind kind : {ApiKind::kChat, ApiKind::kCompletion}) {
+  for (const TextKind kind : {TextKind::kChat, TextKind::kCompletion}) {
     const ReplyOptions options{.kind = kind, .return_token_ids = true, .logprobs = true, .n = 2};
     const Both both = reply_to(texts, options);
     for (std::int64_t index = 0; index < 2; ++index) {
@@ -148,8 +153,8 @@ TEST(OpenAiReply, NoTokenIsLostOrToldTwice) {
         for (const Json& id : *choice.find_array("token_ids")) ids += id.dump() + " ";
         const Json* logprobs = choice.find_object("logprobs");
         if (logprobs == nullptr) continue;
-        for (const Json& item : *logprobs->find_array(kind == ApiKind::kChat ? "content" : "tokens")) {
-          names += kind == ApiKind::kChat ? *item.find_string("token") : item.as_string();
+        for (const Json& item : *logprobs->find_array(kind == TextKind::kChat ? "content" : "tokens")) {
+          names += kind == TextKind::kChat ? *item.find_string("token") : item.as_string();
         }
       }
       EXPECT_EQ(ids, "1 2 3 4 5 6 7 ");
@@ -168,7 +173,7 @@ TEST(OpenAiReply, ThePromptsIdsComeOnceAndFirst) {
   for (std::size_t i = 1; i < chat.streamed.size(); ++i) EXPECT_EQ(chat.streamed[i].find(kIds), nullptr);
 
   const Both completion =
-      reply_to({"a", "b"}, {.kind = ApiKind::kCompletion, .return_token_ids = true, .n = 2});
+      reply_to({"a", "b"}, {.kind = TextKind::kCompletion, .return_token_ids = true, .n = 2});
   std::vector<bool> told(2);
   for (const Json& chunk : completion.streamed) {
     const auto index = static_cast<std::size_t>(choice_of(chunk).find("index")->as_int());
@@ -225,4 +230,4 @@ TEST(OpenAiReply, BytesThatAreNoTextAreShown) {
 }
 
 }  // namespace
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

@@ -4,29 +4,31 @@
 
 #include <gtest/gtest.h>
 
-namespace reprise::protocol {
+#include "protocol/openai/error_body.h"
+
+namespace reprise::protocol::openai {
 namespace {
 
 constexpr const char* kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
-Outcome<ApiRequest, ApiError> parse(ApiKind kind, std::string members) {
+Outcome<TextRequest, ApiError> parse(TextKind kind, std::string members) {
   members.insert(0, 1, '{');
   members += '}';
-  return parse_api_request(kind, members, {});
+  return parse_request(kind, members, {});
 }
-Outcome<ApiRequest, ApiError> chat(const std::string& fields) {
+Outcome<TextRequest, ApiError> chat(const std::string& fields) {
   std::string members = kMessages;
   if (!fields.empty()) members += ',';
-  return parse(ApiKind::kChat, members + fields);
+  return parse(TextKind::kChat, members + fields);
 }
-Outcome<ApiRequest, ApiError> completion(const std::string& fields) {
-  return parse(ApiKind::kCompletion, fields);
+Outcome<TextRequest, ApiError> completion(const std::string& fields) {
+  return parse(TextKind::kCompletion, fields);
 }
 
 TEST(OpenAiRequest, AnEmptyChatHasDefaults) {
   const auto request = chat("");
   ASSERT_TRUE(request.ok());
-  const GenerateRequest& generate = request->generate;
+  const GenerateRequest& generate = request->asked.generate;
   EXPECT_EQ(generate.model, "");
   EXPECT_EQ(generate.n, 1u);
   EXPECT_FALSE(generate.max_tokens);
@@ -35,8 +37,8 @@ TEST(OpenAiRequest, AnEmptyChatHasDefaults) {
   EXPECT_FALSE(generate.sampling.logprobs);
   EXPECT_TRUE(generate.cache_prompt);
   EXPECT_FALSE(generate.ignore_eos);
-  EXPECT_FALSE(request->reply.stream);
-  EXPECT_EQ(request->reply.tool_choice.mode, ToolChoice::Mode::kNone);
+  EXPECT_FALSE(request->asked.stream);
+  EXPECT_EQ(request->asked.tool_choice.mode, ToolChoice::Mode::kNone);
   const auto& prompt = std::get<ChatPrompt>(generate.prompt);
   EXPECT_EQ(prompt.messages.dump(), R"([{"role":"user","content":"hi"}])");
   EXPECT_TRUE(prompt.tools.is_null());
@@ -51,7 +53,7 @@ TEST(OpenAiRequest, EveryFieldArrives) {
       "cache_salt":"salt","prompt_cache_key":"talk","cache_prompt":false,"min_cache_tokens":100,
       "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","add_generation_prompt":false)");
   ASSERT_TRUE(request.ok()) << request.error().message;
-  const GenerateRequest& generate = request->generate;
+  const GenerateRequest& generate = request->asked.generate;
   EXPECT_EQ(generate.model, "m");
   EXPECT_EQ(generate.n, 3u);
   EXPECT_EQ(generate.stop, (std::vector<std::string>{"a", "b"}));
@@ -72,8 +74,8 @@ TEST(OpenAiRequest, EveryFieldArrives) {
   EXPECT_EQ(generate.conversation, "talk");
   EXPECT_FALSE(generate.cache_prompt);
   EXPECT_EQ(generate.min_cache_tokens, 100u);
-  EXPECT_EQ(request->cache_salt, "salt");
-  EXPECT_TRUE(request->reply.stream);
+  EXPECT_EQ(request->asked.cache_salt, "salt");
+  EXPECT_TRUE(request->asked.stream);
   EXPECT_TRUE(request->reply.include_usage);
   EXPECT_TRUE(request->reply.return_token_ids);
   EXPECT_TRUE(request->reply.logprobs);
@@ -198,7 +200,7 @@ TEST(OpenAiRequest, MessagesAreRefusedWithTheirPlace) {
        "unsupported_parameter"},
   };
   for (const Refusal& refusal : refusals) {
-    const auto request = parse_api_request(ApiKind::kChat, refusal.fields, {});
+    const auto request = parse_request(TextKind::kChat, refusal.fields, {});
     ASSERT_FALSE(request.ok()) << refusal.fields;
     EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
     EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
@@ -214,8 +216,7 @@ TEST(OpenAiRequest, MessagesThatAreAccepted) {
             "arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}])",
        R"([{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"b"}]}])",
        R"([{"role":"assistant","reasoning_content":"hm","content":"x"}])"}) {
-    const auto request =
-        parse_api_request(ApiKind::kChat, R"({"messages":)" + std::string(messages) + "}", {});
+    const auto request = parse_request(TextKind::kChat, R"({"messages":)" + std::string(messages) + "}", {});
     EXPECT_TRUE(request.ok()) << messages << ": " << (request.ok() ? "" : request.error().message);
   }
 }
@@ -226,7 +227,7 @@ TEST(OpenAiRequest, ToolChoices) {
   const auto mode = [&](const std::string& choice) {
     const auto request = chat(tools + choice);
     EXPECT_TRUE(request.ok());
-    return request->reply.tool_choice.mode;
+    return request->asked.tool_choice.mode;
   };
   EXPECT_EQ(mode(""), ToolChoice::Mode::kAuto);
   EXPECT_EQ(mode(R"(,"tool_choice":"auto")"), ToolChoice::Mode::kAuto);
@@ -234,25 +235,26 @@ TEST(OpenAiRequest, ToolChoices) {
   EXPECT_EQ(mode(R"(,"tool_choice":"required")"), ToolChoice::Mode::kRequired);
   EXPECT_EQ(mode(R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"), ToolChoice::Mode::kNamed);
   // The template is told of the tools only where they may be called.
-  EXPECT_EQ(std::get<ChatPrompt>(chat(tools)->generate.prompt).tools.size(), 1u);
+  EXPECT_EQ(std::get<ChatPrompt>(chat(tools)->asked.generate.prompt).tools.size(), 1u);
   EXPECT_TRUE(
-      std::get<ChatPrompt>(chat(tools + R"(,"tool_choice":"none")")->generate.prompt).tools.is_null());
+      std::get<ChatPrompt>(chat(tools + R"(,"tool_choice":"none")")->asked.generate.prompt).tools.is_null());
 }
 
 TEST(OpenAiRequest, CompletionPrompts) {
-  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":"abc")")->generate.prompt), "abc");
-  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[1,2,3])")->generate.prompt), (TokenList{1, 2, 3}));
-  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":["abc"])")->generate.prompt), "abc");
-  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[[4,5]])")->generate.prompt), (TokenList{4, 5}));
+  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":"abc")")->asked.generate.prompt), "abc");
+  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[1,2,3])")->asked.generate.prompt),
+            (TokenList{1, 2, 3}));
+  EXPECT_EQ(std::get<std::string>(completion(R"("prompt":["abc"])")->asked.generate.prompt), "abc");
+  EXPECT_EQ(std::get<TokenList>(completion(R"("prompt":[[4,5]])")->asked.generate.prompt), (TokenList{4, 5}));
   const auto several = completion(R"("prompt":["a",[1,2],"c"],"n":4)");
-  EXPECT_EQ(std::get<std::string>(several->generate.prompt), "a");
-  ASSERT_EQ(several->further_prompts.size(), 2u);
-  EXPECT_EQ(std::get<TokenList>(several->further_prompts[0]), (TokenList{1, 2}));
-  EXPECT_EQ(std::get<std::string>(several->further_prompts[1]), "c");
+  EXPECT_EQ(std::get<std::string>(several->asked.generate.prompt), "a");
+  ASSERT_EQ(several->asked.further_prompts.size(), 2u);
+  EXPECT_EQ(std::get<TokenList>(several->asked.further_prompts[0]), (TokenList{1, 2}));
+  EXPECT_EQ(std::get<std::string>(several->asked.further_prompts[1]), "c");
   EXPECT_EQ(several->reply.prompts, 3u);
   EXPECT_EQ(several->reply.n, 4u);
-  EXPECT_EQ(completion(R"("prompt":"abc")")->generate.max_tokens, 16u);
-  EXPECT_EQ(completion(R"("prompt":"abc","logprobs":2)")->generate.sampling.logprobs, 2);
+  EXPECT_EQ(completion(R"("prompt":"abc")")->asked.generate.max_tokens, 16u);
+  EXPECT_EQ(completion(R"("prompt":"abc","logprobs":2)")->asked.generate.sampling.logprobs, 2);
   const Refusal refusals[] = {
       {R"("max_tokens":1)", "prompt", "missing"},
       {R"("prompt":[])", "prompt", "invalid_value"},
@@ -278,45 +280,45 @@ TEST(OpenAiRequest, CompletionPrompts) {
 }
 
 TEST(OpenAiRequest, LimitsHold) {
-  RequestLimits limits;
+  BodyLimits limits;
   limits.messages = 2;
   limits.prompt_bytes = 10;
   limits.prompt_tokens = 3;
   limits.prompts = 2;
   limits.nesting = 8;
-  const auto code = [&](ApiKind kind, const std::string& body) {
-    const auto request = parse_api_request(kind, body, limits);
+  const auto code = [&](TextKind kind, const std::string& body) {
+    const auto request = parse_request(kind, body, limits);
     return request.ok() ? "accepted" : request.error().code;
   };
   const std::string one = R"({"role":"user","content":"12345678"})";
-  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "]}"), "accepted");
-  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "," + one + "]}"), "too_long");
-  EXPECT_EQ(code(ApiKind::kChat, R"({"messages":[)" + one + "," + one + "," + one + "]}"), "too_many");
-  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"12345678901"})"), "too_long");
-  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":[1,2,3,4]})"), "too_long");
-  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":["a","b"]})"), "accepted");
-  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":["a","b","c"]})"), "too_many");
-  EXPECT_EQ(code(ApiKind::kCompletion, R"({"prompt":"a","x":[[[[[[[[[[1]]]]]]]]]]})"), "invalid_json");
-  EXPECT_EQ(code(ApiKind::kCompletion, "[]"), "invalid_json");
-  EXPECT_EQ(code(ApiKind::kCompletion, "{\"prompt\":"), "invalid_json");
-  EXPECT_EQ(code(ApiKind::kCompletion, ""), "invalid_json");
+  EXPECT_EQ(code(TextKind::kChat, R"({"messages":[)" + one + "]}"), "accepted");
+  EXPECT_EQ(code(TextKind::kChat, R"({"messages":[)" + one + "," + one + "]}"), "too_long");
+  EXPECT_EQ(code(TextKind::kChat, R"({"messages":[)" + one + "," + one + "," + one + "]}"), "too_many");
+  EXPECT_EQ(code(TextKind::kCompletion, R"({"prompt":"12345678901"})"), "too_long");
+  EXPECT_EQ(code(TextKind::kCompletion, R"({"prompt":[1,2,3,4]})"), "too_long");
+  EXPECT_EQ(code(TextKind::kCompletion, R"({"prompt":["a","b"]})"), "accepted");
+  EXPECT_EQ(code(TextKind::kCompletion, R"({"prompt":["a","b","c"]})"), "too_many");
+  EXPECT_EQ(code(TextKind::kCompletion, R"({"prompt":"a","x":[[[[[[[[[[1]]]]]]]]]]})"), "invalid_json");
+  EXPECT_EQ(code(TextKind::kCompletion, "[]"), "invalid_json");
+  EXPECT_EQ(code(TextKind::kCompletion, "{\"prompt\":"), "invalid_json");
+  EXPECT_EQ(code(TextKind::kCompletion, ""), "invalid_json");
 }
 
 TEST(OpenAiRequest, TokenIdsDoNotCountAmongTheValues) {
-  RequestLimits limits;
+  BodyLimits limits;
   limits.values = 10;
   limits.members = 4;
   limits.prompt_tokens = 100;
   std::string ids = "1";
   for (int i = 1; i < 100; ++i) ids += ",1";
-  const auto message = [&](ApiKind kind, const std::string& body) {
-    const auto request = parse_api_request(kind, body, limits);
+  const auto message = [&](TextKind kind, const std::string& body) {
+    const auto request = parse_request(kind, body, limits);
     return request.ok() ? "accepted" : request.error().message;
   };
-  EXPECT_EQ(message(ApiKind::kCompletion, R"({"prompt":[)" + ids + "]}"), "accepted");
-  EXPECT_EQ(message(ApiKind::kChat, R"({"messages":[{"role":"user","content":"a"}],"x":[)" + ids + "]}"),
+  EXPECT_EQ(message(TextKind::kCompletion, R"({"prompt":[)" + ids + "]}"), "accepted");
+  EXPECT_EQ(message(TextKind::kChat, R"({"messages":[{"role":"user","content":"a"}],"x":[)" + ids + "]}"),
             "invalid JSON at line 1, column 58: more than 10 values");
-  EXPECT_EQ(message(ApiKind::kCompletion, R"({"prompt":"a","b":1,"c":1,"d":1,"e":1})"),
+  EXPECT_EQ(message(TextKind::kCompletion, R"({"prompt":"a","b":1,"c":1,"d":1,"e":1})"),
             "invalid JSON at line 1, column 33: more than 4 members of objects");
 }
 
@@ -325,8 +327,8 @@ TEST(OpenAiRequest, FieldsAreFoundAmongManyMembers) {
   for (int i = 0; i < 1000; ++i) many += "\"x" + std::to_string(i * 7919 % 1000) + "\":1,";
   const auto request = chat(many + R"("temperature":0.5,"n":null,"best_of":1)");
   ASSERT_TRUE(request.ok()) << request.error().message;
-  EXPECT_EQ(request->generate.sampling.temperature, 0.5);
-  EXPECT_EQ(request->generate.n, 1u);
+  EXPECT_EQ(request->asked.generate.sampling.temperature, 0.5);
+  EXPECT_EQ(request->asked.generate.n, 1u);
   EXPECT_EQ(chat(many + R"("temperature":"hot")").error().param, "temperature");
   EXPECT_EQ(chat(many + R"("best_of":2)").error().param, "best_of");
 }
@@ -350,7 +352,7 @@ TEST(OpenAiRequest, ErrorsQuoteNoMoreThanAFewWords) {
 TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   const auto request = chat(R"("temperature":9000)");
   ASSERT_FALSE(request.ok());
-  EXPECT_EQ(request.error().envelope().dump(),
+  EXPECT_EQ(envelope(request.error()).dump(),
             R"({"error":{"message":"temperature: 9000 is not from 0 to 100","type":"invalid_request_error",)"
             R"("param":"temperature","code":"out_of_range"}})");
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kUnknownModel, .message = "m"}).status, 404);
@@ -361,4 +363,4 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
 }
 
 }  // namespace
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::openai

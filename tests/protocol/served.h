@@ -5,11 +5,12 @@
 #include <functional>
 #include <thread>
 
+#include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
 #include "runtime/system.h"
 #include "tests/protocol/fake_service.h"
-#include "tests/protocol/http_client.h"
+#include "tools/bench/http_client.h"
 
 namespace reprise::protocol {
 
@@ -24,7 +25,8 @@ inline bool eventually(const std::function<bool()>& condition) {
 }
 
 struct Served {
-  explicit Served(HttpOptions options = {}) : server(system, loop, service, on_any_port(std::move(options))) {
+  explicit Served(HttpOptions options = {}, ApiTable apis = all_apis())
+      : server(system, loop, service, on_any_port(std::move(options)), std::move(apis)) {
     set_log_level(LogLevel::kOff);
   }
   ~Served() {

@@ -13,10 +13,11 @@
 #include <memory>
 #include <stdexcept>
 
+#include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
-#include "tests/protocol/http_client.h"
 #include "tools/bench/bare_server.h"
+#include "tools/bench/http_client.h"
 #include "tools/bench/null_service.h"
 
 namespace reprise::bench {
@@ -157,7 +158,7 @@ int run(const Options& options) {
   protocol::HttpOptions http;
   http.port = 0;
   http.sse_batch_bytes = 0;  // one event a chunk, as when tokens come one by one
-  protocol::HttpServer server(system, loop, service, http);
+  protocol::HttpServer server(system, loop, service, http, protocol::all_apis());
 
   const std::string prompt = R"("prompt":[1,2,3,4],"max_tokens":)";
   const Job whole{"requests", "/v1/completions",

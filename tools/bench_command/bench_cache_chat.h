@@ -11,10 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/request/chat_template.h"
-#include "actors/request/prompt_shape.h"
 #include "base/json.h"
 #include "models/text/tokenizer.h"
+#include "protocol/chat/chat_format.h"
 #include "tools/bench_command/bench_cache_story.h"
 
 namespace reprise::tools {
@@ -28,7 +27,7 @@ class ChatWorld {
 
   std::uint32_t prompt() const { return prompt_; }
   const RestoreRules& rules() const { return rules_; }
-  bool thinks() const { return source_.find("<think>") != std::string::npos; }
+  bool thinks() const { return chat_->source().find("<think>") != std::string::npos; }
 
   /// Words of about so many tokens; the same for the same seed.
   std::string words(std::uint32_t tokens, std::uint32_t seed) const;
@@ -43,17 +42,16 @@ class ChatWorld {
   TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply) const;
 
  private:
-  ChatWorld(std::string source, models::Tokenizer tokenizer, std::uint32_t prompt, const RestoreRules& rules)
-      : source_(std::move(source)), tokenizer_(std::move(tokenizer)), prompt_(prompt), rules_(rules) {}
+  ChatWorld(protocol::ChatFormatPtr chat, std::shared_ptr<const models::Tokenizer> tokenizer,
+            std::uint32_t prompt, const RestoreRules& rules)
+      : chat_(std::move(chat)), tokenizer_(std::move(tokenizer)), prompt_(prompt), rules_(rules) {}
   /// Just past the last opener among the first `count`; 0: there is none.
   std::uint32_t last_border(const TokenList& tokens, std::size_t count) const;
 
-  const std::string source_;
-  const models::Tokenizer tokenizer_;
+  const protocol::ChatFormatPtr chat_;
+  const std::shared_ptr<const models::Tokenizer> tokenizer_;
   const std::uint32_t prompt_;
   const RestoreRules rules_;
-  actors::ChatRenderer render_;
-  actors::PromptShape shape_;
 };
 
 /// `world` must outlive them.

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <random>
 
+#include "actors/request/chat_tokens.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
-#include "protocol/reply/reply_format.h"
-#include "protocol/reply/reply_message.h"
-#include "protocol/reply/reply_parser.h"
 #include "tools/bench_command/bench_cache_chat.h"
 
 namespace reprise::tools {
@@ -26,29 +24,17 @@ std::unique_ptr<ChatWorld> ChatWorld::load(const std::string& model, const proto
     why_not = "the model has no chat template";
     return nullptr;
   }
-  std::unique_ptr<ChatWorld> world(
-      new ChatWorld(std::move(*source), models::load_tokenizer(model), prompt, rules));
-  auto renderer = actors::make_chat_renderer(world->source_, world->tokenizer_);
-  if (!renderer.ok()) {
-    why_not = renderer.error();
+  auto tokenizer = std::make_shared<const models::Tokenizer>(models::load_tokenizer(model));
+  auto chat = protocol::ChatFormat::make(std::move(*source), actors::chat_tokens(tokenizer));
+  if (!chat.ok()) {
+    why_not = chat.error();
     return nullptr;
   }
-  world->render_ = std::move(*renderer);
-  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
-    ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      chat.messages.push_back(Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
-    }
-    auto rendered = world->render_(chat);
-    if (!rendered.ok()) return std::nullopt;
-    return world->tokenizer_.encode(*rendered);
-  };
-  world->shape_ = actors::learn_shape(probe, [&](TokenId id) { return world->tokenizer_.is_special(id); });
-  if (!world->shape_.known()) {
+  if (!(*chat)->shape().known()) {
     why_not = "the chat template opens messages with no special token";
     return nullptr;
   }
-  return world;
+  return std::unique_ptr<ChatWorld>(new ChatWorld(std::move(*chat), std::move(tokenizer), prompt, rules));
 }
 
 std::string ChatWorld::words(std::uint32_t tokens, std::uint32_t seed) const {
@@ -62,29 +48,23 @@ std::string ChatWorld::words(std::uint32_t tokens, std::uint32_t seed) const {
     for (int i = 0; i < 8; ++i)
       text += std::string(text.empty() ? "" : " ") + kWords[random() % std::size(kWords)];
     text += ".";
-    count = tokenizer_.encode(text).size();
+    count = tokenizer_->encode(text).size();
   }
   return text;
 }
 
 std::string ChatWorld::text_of(const ChatPrompt& chat) const {
-  auto rendered = render_(chat);
+  auto rendered = chat_->render(chat);
   if (!rendered.ok()) throw std::runtime_error(rendered.error().message);
-  return *rendered + chat.reply_opening;
+  return std::move(*rendered);
 }
 
 TokenList ChatWorld::tokens_of(const ChatPrompt& chat) const {
-  return tokenizer_.encode(text_of(chat));
+  return tokenizer_->encode(text_of(chat));
 }
 
 Json ChatWorld::message_of(const ChatPrompt& chat, const BenchAnswer& answer) const {
-  protocol::ReplyParser parser(protocol::detect_reply_format(source_), {.tools = chat.tools,
-                                                                        .prompt_tail = answer.prompt_tail,
-                                                                        .reply_opening = chat.reply_opening,
-                                                                        .id_seed = "bench"});
-  protocol::ReplyPieces pieces = parser.push(answer.text);
-  for (protocol::ReplyPiece& piece : parser.finish()) pieces.push_back(std::move(piece));
-  return protocol::assistant_message(pieces);
+  return chat_->message_of(chat, answer.text, answer.prompt_tail, "bench");
 }
 
 Hope ChatWorld::up_to_border(const TokenList& prompt, const std::vector<TokenList>& seen) const {
@@ -112,7 +92,7 @@ TokenList ChatWorld::history_of(const ChatPrompt& chat, const Json& reply) const
 
 std::uint32_t ChatWorld::last_border(const TokenList& tokens, std::size_t count) const {
   for (std::size_t i = count; i > 0; --i) {
-    if (tokens[i - 1] == shape_.opener) return static_cast<std::uint32_t>(i);
+    if (tokens[i - 1] == chat_->shape().opener) return static_cast<std::uint32_t>(i);
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "actors/engine.h"
 #include "protocol/service.h"
+#include "runtime/system.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {

@@ -26,8 +26,11 @@
 
 #include "actors/engine.h"
 #include "gpu/scarce_memory.h"
+#include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
+#include "protocol/job.h"
+#include "runtime/system.h"
 
 namespace reprise::tools {
 namespace {
@@ -194,7 +197,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error->message.c_str());
     return 1;
   }
-  protocol::HttpServer server(system, loop, chaos->engine(), http);
+  protocol::HttpServer server(system, loop, chaos->engine(), http, protocol::all_apis());
   answer(Json{{"port", server.port()}});
   for (std::string line; std::getline(std::cin, line);) answer(chaos->obey(line));
 

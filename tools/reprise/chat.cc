@@ -8,7 +8,9 @@
 
 #include "actors/engine.h"
 #include "base/utf8.h"
+#include "protocol/chat/chat_format.h"
 #include "protocol/reply/reply_message.h"
+#include "runtime/system.h"
 #include "tools/reprise/chat_history.h"
 #include "tools/reprise/chat_input.h"
 #include "tools/reprise/reply_printer.h"
@@ -58,7 +60,7 @@ class Chat {
   ChatInput& input_;
   runtime::System system_;
   std::optional<actors::Engine> engine_;
-  protocol::ReplyFormat format_;
+  protocol::ChatFormatPtr format_;
   ChatHistory history_;
   std::uint64_t replies_ = 0, prompt_tokens_ = 0, restored_tokens_ = 0, prefilled_tokens_ = 0;
   std::uint32_t conversation_ = 1;
@@ -90,12 +92,12 @@ bool Chat::load() {
     if (input_.interrupted(kLook)) std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
   }
   if (card.state == ModelCard::State::kFailed) throw std::runtime_error(engine_->health().detail);
-  if (card.chat_template.empty()) {
+  if (card.chat == nullptr) {
     std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),
                  card.takes_text ? "no chat template" : "no tokenizer");
     return false;
   }
-  format_ = protocol::detect_reply_format(card.chat_template);
+  format_ = card.chat;
   std::fprintf(stderr, "%s, %u tokens of context; /help lists the commands\n", card.id.c_str(), card.context);
   return true;
 }
@@ -212,8 +214,7 @@ void Chat::reply(const ChatHistory& before) {
     }
     if (auto* started = std::get_if<protocol::Started>(&*event)) {
       cache = started->cache;
-      parser.emplace(format_,
-                     protocol::ReplyParserOptions{.prompt_tail = started->prompt_tail, .parse_tools = false});
+      parser.emplace(format_->parser({.prompt_tail = started->prompt_tail, .parse_tools = false}));
     } else if (auto* delta = std::get_if<protocol::Delta>(&*event)) {
       tokens += static_cast<std::uint32_t>(delta->tokens.size());
       if (parser) take(parser->push(delta->text));

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <optional>
 
+#include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
 
@@ -85,7 +86,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   std::unique_ptr<protocol::Service> service = make_service(system, config);
   std::optional<HttpServer> server;
   try {
-    server.emplace(system, loop, *service, config.http);
+    server.emplace(system, loop, *service, config.http, protocol::all_apis());
   } catch (const protocol::ListenError& error) {
     log_line(LogLevel::kError, error.what());
     return 1;

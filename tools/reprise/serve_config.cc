@@ -136,7 +136,7 @@ constexpr std::uint64_t kAny = std::numeric_limits<std::int64_t>::max();
 std::vector<Setting> serve_settings(ServeConfig& config) {
   Table table;
   protocol::HttpOptions& http = config.http;
-  protocol::RequestLimits& request = http.request;
+  protocol::BodyLimits& request = http.request;
   table.text("http.host", "--host", http.host, "Address to listen on");
   table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
   table.list("http.cors_origins", "--cors-origins", http.cors_origins,

@@ -1,0 +1,35 @@
+#pragma once
+// What a host says of its engine.
+//
+// Threading: a plain value; its functions are called from any thread.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/cache/cache_settings.h"
+#include "actors/served/model_spec.h"
+#include "actors/worker/worker_settings.h"
+
+namespace reprise::actors {
+
+struct EngineOptions {
+  std::vector<ModelSpec> models{};
+  WorkerSettings worker{};  // of every device; its `device` is where models go that name none
+  bool cache = true;
+  RegistrySettings registry{};
+  RequestRules requests{};
+  std::uint32_t most_requests = 1024;
+  std::uint32_t most_idle = 4;                      // requests that do idle work
+  std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
+  std::uint32_t most_reloads = 3;                   // of a model, within reload_window
+  std::chrono::minutes reload_window{10};
+  std::function<void(const std::string&)> log{};  // may be empty; called from any thread
+  /// The device cannot be used again in this process: its requests have been told, its models have failed.
+  /// May be empty; a server ends itself here, for its service manager to start it anew.
+  std::function<void(const std::string& why)> device_lost{};
+};
+
+}  // namespace reprise::actors

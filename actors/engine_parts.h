@@ -1,0 +1,31 @@
+#pragma once
+// What an engine consists of. For its own sources: hosts see actors/engine.h.
+//
+// Threading: as actors/engine.h; each part says its own.
+
+#include <memory>
+
+#include "actors/engine.h"
+#include "actors/model_supervisor.h"
+#include "actors/request/text_pool.h"
+#include "base/bounded_count.h"
+#include "runtime/system.h"
+
+namespace reprise::actors {
+
+struct Engine::Parts {
+  Parts(runtime::System& host, EngineOptions wishes);
+
+  runtime::System& system;
+  const EngineOptions options;
+  const std::shared_ptr<ModelDirectory> directory = std::make_shared<ModelDirectory>();
+  const std::shared_ptr<DeviceBoard> board = std::make_shared<DeviceBoard>();
+  const std::shared_ptr<RequestRoll> requests = std::make_shared<RequestRoll>();
+  const std::shared_ptr<BoundedCount> running;
+  const std::shared_ptr<BoundedCount> idle;
+  const std::shared_ptr<Restarts> restarts;
+  const std::shared_ptr<const TextPool> texts;
+  runtime::RefOf<ModelSupervisor> supervisor;
+};
+
+}  // namespace reprise::actors

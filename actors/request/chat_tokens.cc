@@ -1,0 +1,19 @@
+#include "actors/request/chat_tokens.h"
+
+namespace reprise::actors {
+namespace {
+
+std::string text_of(const models::Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.token_text(*id)) : std::string();
+}
+
+}  // namespace
+
+protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer> tokenizer) {
+  return {.bos = text_of(*tokenizer, tokenizer->bos()),
+          .eos = text_of(*tokenizer, tokenizer->eos()),
+          .encode = [tokenizer](const std::string& text) { return tokenizer->encode(text); },
+          .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); }};
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,30 @@
+#include "actors/served/model_directory.h"
+
+#include <algorithm>
+
+namespace reprise::actors {
+
+std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (name.empty() || entry.card.id == name) return entry;
+  }
+  return std::nullopt;
+}
+
+void ModelDirectory::set(Entry entry) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& old : entries_) {
+    if (old.card.id != entry.card.id) continue;
+    old = std::move(entry);
+    return;
+  }
+  entries_.push_back(std::move(entry));
+}
+
+void ModelDirectory::remove(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.card.id == name; });
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,59 @@
+#pragma once
+// A model as requests use it: what turns text into tokens and back, how it chats (card.chat), and whom to
+// ask. Made by the supervisor when the model is loaded, made anew when it is reloaded after a fault; a
+// request keeps the one it began with.
+//
+// Threading: immutable and shared; may be used from any thread.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/cache/checkpoint_plan.h"
+#include "actors/cache/prefix_registry.h"
+#include "actors/served/model_spec.h"
+#include "actors/worker/device_worker.h"
+#include "models/arch/config.h"
+#include "models/text/tokenizer.h"
+#include "protocol/chat/chat_format.h"
+#include "protocol/service.h"
+
+namespace reprise::actors {
+
+struct ServedModel {
+  protocol::ModelCard card;
+  models::TokenIds special;
+  SamplingWishes sampling;
+  std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
+  protocol::ArchLoaded arch;
+  runtime::RefOf<DeviceWorker> worker;
+  runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
+  std::shared_ptr<RegistryFigures> registry_figures;
+  RequestRules limits;
+  std::function<void(const std::string&)> warn;
+
+  /// Where messages begin in a prompt; nothing where that is not known.
+  protocol::MessageBorders borders(std::span<const TokenId> prompt) const {
+    return card.chat == nullptr ? protocol::MessageBorders{} : card.chat->borders(prompt);
+  }
+  PlanRules plan_rules() const {
+    // Spaced checkpoints of one prompt take at most an eighth of the memory.
+    const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;
+    return {.grid = arch.grid,
+            .any_token = arch.any_token,
+            .most_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
+  }
+  /// Tokens of one sequence that the device has memory for, beside a snapshot of its prompt where it is kept.
+  std::uint64_t most_tokens(bool keeps_prompt) const {
+    const std::uint64_t page_bytes = arch.token_bytes * arch.page_tokens;
+    const std::uint64_t fixed = arch.slot_bytes + (keeps_prompt ? arch.slot_bytes + page_bytes : 0);
+    if (arch.state_bytes < fixed) return 0;
+    if (page_bytes == 0) return UINT32_MAX;
+    return (arch.state_bytes - fixed) / page_bytes * arch.page_tokens;
+  }
+};
+
+}  // namespace reprise::actors

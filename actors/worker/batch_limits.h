@@ -1,0 +1,18 @@
+#pragma once
+// How much a step may hold (actors/worker/batch.h).
+//
+// Threading: a plain value.
+
+#include <cstdint>
+
+namespace reprise::actors {
+
+struct BatchLimits {
+  std::uint32_t rows = 256;          // decoding sequences in a step
+  std::uint32_t tokens = 256;        // prefill tokens in a step without decoding sequences
+  std::uint32_t tokens_beside = 64;  // and with them
+  std::uint32_t idle_tokens = 64;    // of idle work
+  std::uint32_t grid = 1;            // at least one grid's worth is always taken
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,16 @@
+#pragma once
+// How a device is opened (models/device.h).
+//
+// Threading: a plain value.
+
+#include <cstdint>
+
+namespace reprise::models {
+
+struct DeviceOptions {
+  unsigned threads = 0;            // of the CPU; 0: one for each core
+  std::uint64_t arena_bytes = 0;   // of a GPU; 0: nine tenths of what is free
+  std::uint32_t most_rows = 2048;  // of a prefill step on a GPU
+};
+
+}  // namespace reprise::models

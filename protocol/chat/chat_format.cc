@@ -1,0 +1,87 @@
+#include "protocol/chat/chat_format.h"
+
+#include <algorithm>
+
+#include "protocol/reply/reply_message.h"
+
+namespace reprise::protocol {
+namespace {
+
+PromptShape shape_of(const ChatFormat& format, const ChatFormat::Tokens& tokens) {
+  if (!tokens.encode || !tokens.is_special) return {};
+  const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
+    ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      chat.messages.push_back(Json{{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
+    }
+    const auto rendered = format.render(chat);
+    if (!rendered.ok()) return std::nullopt;
+    return tokens.encode(*rendered);
+  };
+  return learn_shape(probe, tokens.is_special);
+}
+
+}  // namespace
+
+Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::string source, Tokens tokens) {
+  auto compiled = jinja::Template::compile(source);
+  if (!compiled.ok()) return "chat template: " + compiled.error().describe();
+  return std::shared_ptr<const ChatFormat>(
+      new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens)));
+}
+
+// The shape is learnt last: that renders with all that stands before it.
+ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens)
+    : source_(std::move(source)),
+      template_(std::move(compiled)),
+      tokens_(std::move(tokens)),
+      reply_(detect_reply_format(source_)),
+      shape_(shape_of(*this, tokens_)) {}
+
+Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
+  Json context = Json::object();
+  if (chat.template_extra.is_object()) context = chat.template_extra;
+  context["messages"] = template_form(chat.messages, reply_.null_content);
+  context["tools"] = chat.tools;
+  context["add_generation_prompt"] = chat.add_generation_prompt;
+  context["bos_token"] = tokens_.bos;
+  context["eos_token"] = tokens_.eos;
+  auto rendered = template_.render(context);
+  if (rendered.ok()) return std::move(*rendered) + chat.reply_opening;
+  return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
+                      "messages"};
+}
+
+Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,
+                            const std::string& id_seed) const {
+  ReplyParser reading = parser({.tools = chat.tools,
+                                .prompt_tail = prompt_tail,
+                                .reply_opening = chat.reply_opening,
+                                .id_seed = id_seed});
+  ReplyPieces pieces = reading.push(reply);
+  for (ReplyPiece& piece : reading.finish()) pieces.push_back(std::move(piece));
+  return assistant_message(pieces);
+}
+
+TokenList ChatFormat::continued(ChatPrompt chat, const char* next) const {
+  chat.messages.push_back(Json{{"role", "user"}, {"content", next}});
+  const auto rendered = render(chat);
+  return rendered.ok() ? tokens_.encode(*rendered) : TokenList{};
+}
+
+// What two next messages have in common is what stands before either.
+TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_message) const {
+  if (!tokens_.encode || !tokens_.is_special || !chat.messages.is_array()) return {};
+  ChatPrompt answered = chat;
+  answered.reply_opening.clear();
+  answered.messages.push_back(reply_message);
+  TokenList one = continued(answered, "7");
+  const TokenList other = continued(std::move(answered), "x");
+  auto common = static_cast<std::size_t>(
+      std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first - one.begin());
+  while (common > 0 && !tokens_.is_special(one[common - 1])) --common;
+  one.resize(common);
+  return one;
+}
+
+}  // namespace reprise::protocol

@@ -1,0 +1,83 @@
+#pragma once
+// ChatFormat: all that is known of how a model chats, found once from its chat template when the model is
+// loaded: how a conversation becomes a prompt, where messages begin in it, how replies mark reasoning and
+// tool calls, how a call is forced, and how the next turn will show a reply.
+//
+// No template is known by name: marks are found in its text (protocol/reply/reply_format.h), places of
+// messages by rendering small conversations (protocol/chat/prompt_shape.h).
+//
+// Threading: immutable and shared; any thread. Time and memory of rendering are bounded
+// (protocol/jinja/limits.h).
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/outcome.h"
+#include "base/token.h"
+#include "protocol/chat/prompt_shape.h"
+#include "protocol/jinja/template.h"
+#include "protocol/reply/reply_format.h"
+#include "protocol/reply/reply_parser.h"
+#include "protocol/service.h"
+
+namespace reprise::protocol {
+
+class ChatFormat {
+ public:
+  /// The model's tokenizer, as far as chats need it. The functions are called from any thread; without them
+  /// nothing is known of places in a prompt.
+  struct Tokens {
+    std::string bos{};  // as text; empty: there is none
+    std::string eos{};
+    std::function<TokenList(const std::string& text)> encode{};  // recognises special tokens
+    std::function<bool(TokenId id)> is_special{};
+  };
+
+  /// An error names what is wrong with the template.
+  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens);
+
+  /// The template as it came with the model.
+  const std::string& source() const { return source_; }
+
+  /// The prompt's text, with the reply's opening behind it. Content that is an array of text parts becomes
+  /// one text, and arguments of tool calls objects: what templates expect.
+  Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
+
+  /// Where messages begin in a rendered prompt.
+  MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
+  const PromptShape& shape() const { return shape_; }
+
+  const ReplyFormat& reply_format() const { return reply_; }
+  ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }
+  /// What to put behind a prompt with this end so that the reply can only be a call: of the named tool, or of
+  /// any where the name is empty. Nothing where the format has no calls, or the name cannot be written in it.
+  std::optional<std::string> call_opening(std::string_view tool_name, std::string_view prompt_tail) const {
+    return tool_opening(reply_, tool_name, prompt_tail);
+  }
+
+  /// A whole reply as the message that a client keeps of it. Ids of its calls are made from the seed.
+  Json message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,
+                  const std::string& id_seed) const;
+  /// What stands before the next user message if the conversation goes on from this reply, up to the last
+  /// stable cut; empty where that cannot be told.
+  TokenList history_after(const ChatPrompt& chat, const Json& reply_message) const;
+
+ private:
+  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens);
+  /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
+  TokenList continued(ChatPrompt chat, const char* next) const;
+
+  const std::string source_;
+  const jinja::Template template_;
+  const Tokens tokens_;
+  const ReplyFormat reply_;
+  const PromptShape shape_;
+};
+
+using ChatFormatPtr = std::shared_ptr<const ChatFormat>;
+
+}  // namespace reprise::protocol

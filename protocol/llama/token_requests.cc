@@ -1,0 +1,99 @@
+#include "protocol/llama/token_requests.h"
+
+#include "base/json_text.h"
+#include "base/utf8.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/body.h"
+#include "protocol/api/fields.h"
+#include "protocol/api/lossy_text.h"
+#include "protocol/openai/chat_messages.h"
+
+namespace reprise::protocol::llama {
+namespace {
+
+std::string read_model(const Fields& fields, const BodyLimits& limits) {
+  const std::string* model = fields.string("model", limits.label_bytes);
+  return model == nullptr ? std::string() : *model;
+}
+
+void append_piece(std::string& out, std::string_view bytes) {
+  if (is_utf8(bytes)) return append_json_string(out, bytes);
+  out += '[';
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0) out += ',';
+    append_integer(out, static_cast<unsigned char>(bytes[i]));
+  }
+  out += ']';
+}
+
+}  // namespace
+
+TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits) {
+  const Json json = parse_body(body, limits, BodyHolds::kText);
+  const Fields fields(json);
+  const std::string* content = fields.string("content", limits.prompt_bytes);
+  if (content == nullptr) refuse_field("content", "missing", "is required");
+  return {.model = read_model(fields, limits),
+          .text = *content,
+          .add_special = fields.boolean_or("add_special", false),
+          .parse_special = fields.boolean_or("parse_special", true),
+          .with_pieces = fields.boolean_or("with_pieces", false)};
+}
+
+std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
+  std::string out = "{\"tokens\":[";
+  for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+    if (i > 0) out += ',';
+    if (!with_pieces) {
+      append_integer(out, answer.tokens[i]);
+      continue;
+    }
+    out += "{\"id\":";
+    append_integer(out, answer.tokens[i]);
+    out += ",\"piece\":";
+    append_piece(out, i < answer.pieces.size() ? answer.pieces[i] : std::string());
+    out += '}';
+  }
+  out += "]}";
+  return out;
+}
+
+DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits) {
+  const Json json = parse_body(body, limits, BodyHolds::kTokenIds);
+  const Fields fields(json);
+  const Json::Array* tokens = fields.array("tokens");
+  if (tokens == nullptr) refuse_field("tokens", "missing", "is required");
+  return {.model = read_model(fields, limits), .tokens = read_token_list(*tokens, "tokens", limits)};
+}
+
+std::string detokenize_body(const Detokenized& answer) {
+  std::string out = "{\"content\":";
+  append_lossy_string(out, answer.text);
+  out += '}';
+  return out;
+}
+
+RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits) {
+  const Json json = parse_body(body, limits, BodyHolds::kText);
+  const Fields fields(json);
+  const Json::Array* messages = fields.array("messages");
+  if (messages == nullptr) refuse_field("messages", "missing", "is required");
+  openai::check_messages(*messages, limits);
+  RenderRequest request{.model = read_model(fields, limits), .chat = {.messages = Json(*messages)}};
+  if (const Json::Array* tools = fields.array("tools")) {
+    openai::check_tools(*tools, limits);
+    if (!tools->empty()) request.chat.tools = Json(*tools);
+  }
+  if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
+  request.chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
+  return request;
+}
+
+std::string apply_template_body(const Rendered& answer) {
+  std::string out = "{\"prompt\":";
+  append_lossy_string(out, answer.prompt);
+  out += '}';
+  return out;
+}
+
+}  // namespace reprise::protocol::llama

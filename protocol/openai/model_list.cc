@@ -1,0 +1,37 @@
+#include "protocol/openai/model_list.h"
+
+namespace reprise::protocol::openai {
+namespace {
+
+Json describe(const ModelCard& card) {
+  return Json{{"id", card.id},
+              {"object", "model"},
+              {"created", card.created},
+              {"owned_by", "reprise"},
+              {"architecture", card.architecture},
+              {"max_model_len", card.context},
+              {"vocab_size", card.vocab},
+              {"takes_text", card.takes_text},
+              {"takes_chat", card.takes_text && card.chat != nullptr},
+              {"state", name_of(card.state)}};
+}
+
+}  // namespace
+
+runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
+  Json data = Json::array();
+  for (const ModelCard& card : service.models()) data.push_back(describe(card));
+  co_return Json{{"object", "list"}, {"data", std::move(data)}}.dump();
+}
+
+runtime::Task<Question::Answered> ModelQuestion::answer(Service& service) {
+  for (const ModelCard& card : service.models()) {
+    if (card.id == id_) co_return describe(card).dump();
+  }
+  co_return ApiError{.status = 404,
+                     .message = "there is no model '" + id_ + "'",
+                     .code = "model_not_found",
+                     .param = "model"};
+}
+
+}  // namespace reprise::protocol::openai

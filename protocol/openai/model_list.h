@@ -1,0 +1,28 @@
+#pragma once
+// What is served, as OpenAI lists models: answered at once, from what the engine has published.
+//
+// Threading: one actor's.
+
+#include <string>
+
+#include "protocol/api/endpoint.h"
+
+namespace reprise::protocol::openai {
+
+/// {"object":"list","data":[…]}
+class ModelListQuestion final : public Question {
+ public:
+  runtime::Task<Answered> answer(Service& service) override;
+};
+
+/// {"id":…,"object":"model",…} of one.
+class ModelQuestion final : public Question {
+ public:
+  explicit ModelQuestion(std::string id) : id_(std::move(id)) {}
+  runtime::Task<Answered> answer(Service& service) override;
+
+ private:
+  const std::string id_;
+};
+
+}  // namespace reprise::protocol::openai

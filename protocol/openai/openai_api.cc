@@ -1,0 +1,83 @@
+#include "protocol/openai/openai_api.h"
+
+#include "protocol/openai/error_body.h"
+#include "protocol/openai/model_list.h"
+#include "protocol/openai/request.h"
+#include "protocol/openai/stream_reply.h"
+#include "protocol/openai/whole_reply.h"
+
+namespace reprise::protocol::openai {
+namespace {
+
+class OpenAiDialect final : public Dialect {
+ public:
+  ErrorAnswer error_answer(const ApiError& error) const override {
+    return {error.status, envelope(error).dump()};
+  }
+};
+
+const Dialect& the_dialect() {
+  static const OpenAiDialect kDialect;
+  return kDialect;
+}
+
+class TextCall final : public GenerationCall {
+ public:
+  explicit TextCall(TextRequest request)
+      : GenerationCall(std::move(request.asked)), options_(request.reply) {}
+
+  std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
+    return std::make_unique<StreamReply>(options_, std::move(context));
+  }
+  std::unique_ptr<Reply> whole(ReplyContext context) override {
+    return std::make_unique<WholeReply>(options_, std::move(context));
+  }
+
+ private:
+  const ReplyOptions options_;
+};
+
+class TextEndpoint final : public Endpoint {
+ public:
+  explicit TextEndpoint(TextKind kind) : kind_(kind) {}
+
+  const Dialect& dialect() const override { return the_dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    auto request = parse_request(kind_, input.body, limits);
+    if (!request.ok()) return request.error();
+    return std::make_unique<TextCall>(std::move(*request));
+  }
+
+ private:
+  const TextKind kind_;
+};
+
+/// GET: all models, or the one that the path names.
+class ModelsEndpoint final : public Endpoint {
+ public:
+  const Dialect& dialect() const override { return the_dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
+    if (input.path_end.empty()) return std::make_unique<ModelListQuestion>();
+    return std::make_unique<ModelQuestion>(std::string(input.path_end));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Dialect> dialect() {
+  return std::shared_ptr<const Dialect>(std::shared_ptr<void>(), &the_dialect());  // is there for ever
+}
+
+std::vector<ApiRoute> routes() {
+  const auto models = std::make_shared<ModelsEndpoint>();
+  return {{.path = "/v1/chat/completions",
+           .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat),
+           .generates = true},
+          {.path = "/v1/completions",
+           .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion),
+           .generates = true},
+          {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
+          {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
+}
+
+}  // namespace reprise::protocol::openai

@@ -1,0 +1,181 @@
+// A step without a device: what is computed, and what follows from it.
+
+#include "tests/actors/worker_parts.h"
+
+namespace reprise::actors {
+namespace {
+
+using Phase = SequenceRun::Phase;
+using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
+
+class DeviceStepTest : public testing::Test {
+ protected:
+  std::optional<JobError> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
+                                const std::vector<std::uint32_t>& places = {}) {
+    protocol::Prefill job{.sequence = run.id,
+                          .tokens = WorkerParts::prompt(end),
+                          .end = end,
+                          .plan = WorkerParts::plan(places)};
+    auto reply = box.reply();
+    return begin_prefill(parts.table, run, job, reply);
+  }
+  /// Steps until nobody can run; how many.
+  std::uint32_t run_all(WorkerParts& parts, const BatchLimits& limits) {
+    std::uint32_t steps = 0;
+    while (parts.step.build(parts.table, limits)) {
+      parts.compute();
+      ++steps;
+    }
+    return steps;
+  }
+};
+
+TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 200, {50, 150}).has_value());
+  EXPECT_EQ(run_all(parts, {.tokens = 1000}), 3U) << "to 50, to 150, to the end";
+  ASSERT_TRUE(prefilled.answered() && prefilled.answer().ok());
+  EXPECT_EQ(prefilled.answer()->computed, 200U);
+  EXPECT_EQ(run.phase, Phase::kIdle);
+  EXPECT_EQ(run.logits.size(), kVocab);
+  EXPECT_EQ(parts.table.snapshots().size(), 2U);
+  EXPECT_EQ(parts.figures.prefill_tokens.load(), 200U);
+  EXPECT_EQ(prefilled.answer()->reported, 2U);
+  ASSERT_EQ(parts.reports.size(), 2U);
+  EXPECT_EQ(parts.reports[0].at, 50U);
+  EXPECT_TRUE(parts.reports[0].snapshot.has_value());
+  EXPECT_EQ(parts.reports[1].at, 150U);
+  EXPECT_EQ(parts.reports[1].plan->flight, 1U);
+}
+
+TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
+  WorkerParts parts({.rules = {.grid = 64, .replays_decoding = false}});
+  SequenceRun& run = parts.open(64);
+  const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
+    Prefilled box;
+    const auto refusal = begin(parts, run, box, end, places);
+    return refusal && refusal->fault == JobFault::kBadJob && run.phase == Phase::kIdle;
+  };
+  EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";
+  EXPECT_TRUE(refused(200, {100})) << "off the grid";
+  EXPECT_TRUE(refused(200, {128, 128}));
+  EXPECT_TRUE(refused(200, {256}));
+  Prefilled outside;
+  auto reply = outside.reply();
+  protocol::Prefill job{.sequence = run.id, .tokens = share_tokens(TokenList(100, kVocab)), .end = 100};
+  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->fault, JobFault::kBadJob);
+  Prefilled box;
+  EXPECT_FALSE(begin(parts, run, box, 200, {64, 128}).has_value());
+  EXPECT_EQ(run.checkpoints, std::deque<std::uint32_t>{128}) << "what it holds already is not taken again";
+}
+
+TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  run.prompt.reset();
+  run.priority = protocol::Priority::kIdle;
+  EXPECT_TRUE(add_checkpoint(parts.table, run, 30)) << "it may overtake the prefill";
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 100, {60}).has_value());
+  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{30, 60}));
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000, .idle_tokens = 1000}));
+  EXPECT_FALSE(add_checkpoint(parts.table, run, 20)) << "the step under way passes it";
+  EXPECT_TRUE(add_checkpoint(parts.table, run, 80));
+  EXPECT_EQ(run.priority, protocol::Priority::kNormal) << "somebody waits for it now";
+  EXPECT_FALSE(add_checkpoint(parts.table, run, 101));
+  parts.compute();
+  run_all(parts, {.tokens = 1000});
+  EXPECT_EQ(parts.table.snapshots().size(), 3U);
+}
+
+TEST_F(DeviceStepTest, LogitsThatAreNotFiniteFailThePrefill) {
+  WorkerParts parts({.slot_bytes = 0});
+  SequenceRun& run = parts.open();
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 64, {64}).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
+  parts.compute(3, false);
+  EXPECT_EQ(fault_of(prefilled), JobFault::kUnhealthy);
+  EXPECT_EQ(parts.table.snapshots().size(), 0U) << "without a slot the logits judge the checkpoint";
+  ASSERT_EQ(parts.reports.size(), 1U) << "whoever waits for it need not";
+  EXPECT_FALSE(parts.reports[0].healthy);
+}
+
+TEST_F(DeviceStepTest, WhoFindsNoPagesIsLeftOut) {
+  WorkerParts parts({.limit = 2 * kSlotBytes + kPageBytes});
+  SequenceRun& first = parts.open();
+  SequenceRun& second = parts.open();
+  Prefilled one;
+  Prefilled other;
+  ASSERT_FALSE(begin(parts, first, one, 64).has_value());
+  ASSERT_FALSE(begin(parts, second, other, 64).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
+  EXPECT_EQ(parts.step.work().prefills.size(), 1U);
+  EXPECT_EQ(parts.reclaims.size(), 1U) << "and looks for them";
+  parts.compute();
+}
+
+TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  const protocol::SequenceId id = run.id;
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 64).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
+  run.end_work({JobFault::kCancelled, "closed"});
+  run.closing = true;
+  EXPECT_EQ(fault_of(prefilled), JobFault::kCancelled);
+  parts.compute();
+  EXPECT_EQ(parts.table.find(id), nullptr);
+  EXPECT_EQ(parts.state.budget().used(), 0U);
+}
+
+TEST_F(DeviceStepTest, TokensAreDecodedUntilTheLastOneAndAtTheReadersPace) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open(10);
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(2);
+  protocol::Decode job{.sequence = run.id, .max_tokens = 4, .out = std::move(writer)};
+  job.sampling.temperature = 0;
+  parts.decoding.begin({&parts.table, &run}, std::move(job));
+  EXPECT_EQ(run.decoded.size(), 1U) << "from the prefill's logits";
+  EXPECT_EQ(run_all(parts, {}), 2U);
+  ASSERT_EQ(parts.uncredited.size(), 1U) << "two were read by nobody, the third waits";
+  EXPECT_TRUE(run.awaits_credit);
+  EXPECT_TRUE(reader.try_next()->ok());
+  EXPECT_TRUE(reader.try_next()->ok());
+  ASSERT_TRUE(run.out.try_write(parts.uncredited[0]).has_value());
+  parts.decoding.written(run, false, true);
+  EXPECT_EQ(run_all(parts, {}), 1U);
+  EXPECT_EQ(reader.try_next().value()->token->token, 3);
+  EXPECT_EQ(reader.try_next().value()->end, protocol::DecodeEnd::kLength);
+  EXPECT_EQ(run.phase, Phase::kIdle);
+}
+
+TEST_F(DeviceStepTest, APreemptedSequenceCatchesUpBeforeItGoesOn) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open(10);
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(16);
+  protocol::Decode job{.sequence = run.id, .max_tokens = 8, .out = std::move(writer)};
+  job.sampling.temperature = 0;
+  parts.decoding.begin({&parts.table, &run}, std::move(job));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(parts.step.build(parts.table, {}));
+    parts.compute();
+  }
+  EXPECT_EQ(run.decoded.size(), 4U);
+  run.state.reset();
+  EXPECT_FALSE(parts.step.build(parts.table, {}));
+  ASSERT_TRUE(parts.memory.bring_back_preempted());
+  ASSERT_TRUE(parts.step.build(parts.table, {}));
+  EXPECT_EQ(parts.step.work().prefills.size(), 1U) << "its 13 tokens in one slice: decoding is prefilling";
+  parts.compute();
+  EXPECT_EQ(run.decoded.size(), 4U) << "nothing new was chosen";
+  ASSERT_TRUE(parts.step.build(parts.table, {}));
+  parts.compute();
+  EXPECT_EQ(run.decoded.size(), 5U);
+}
+
+}  // namespace
+}  // namespace reprise::actors

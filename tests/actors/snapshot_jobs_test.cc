@@ -1,0 +1,171 @@
+// Taking snapshots and restoring from them: what is waited for, what is skipped, what is dropped.
+
+#include "tests/actors/worker_parts.h"
+
+namespace reprise::actors {
+namespace {
+
+using Kind = protocol::SnapshotKv::Kind;
+using Phase = SequenceRun::Phase;
+
+class SnapshotJobsTest : public testing::Test {
+ protected:
+  using Taken = AnswerBox<JobResult<protocol::SnapshotTaken>>;
+  using Restored = AnswerBox<JobResult<protocol::Restored>>;
+
+  static protocol::RestoreKv restore_of(const SequenceRun& into, protocol::SnapshotId snapshot,
+                                        std::uint32_t at) {
+    return {.sequence = into.id, .snapshot = snapshot, .at = at, .token_hash = WorkerParts::hash_of(at)};
+  }
+};
+
+TEST_F(SnapshotJobsTest, AStateIsRestoredIntoAnotherSequence) {
+  WorkerParts parts;
+  SequenceRun& from = parts.open(100);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  SequenceRun& into = parts.open();
+  Restored restored;
+  parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
+  ASSERT_TRUE(restored.answered() && restored.answer().ok());
+  EXPECT_EQ(restored.answer()->tokens, 100U);
+  EXPECT_EQ(restored.answer()->shared_bytes, kPageBytes) << "the full page; the tail was copied";
+  EXPECT_EQ(into.stored(), 100U);
+  EXPECT_EQ(into.phase, Phase::kIdle);
+}
+
+TEST_F(SnapshotJobsTest, WhatMakesNoSenseIsRefused) {
+  WorkerParts parts;
+  SequenceRun& from = parts.open(100);
+  SequenceRun& into = parts.open();
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  const auto fault = [&](protocol::RestoreKv job) {
+    Restored restored;
+    parts.snapshots.restore(job, restored.reply(), parts.start);
+    return fault_of(restored);
+  };
+  EXPECT_EQ(fault(restore_of(into, snapshot, 60)), JobFault::kBadJob) << "a state with a slot cannot be cut";
+  EXPECT_EQ(fault(restore_of(into, {.generation = 7, .number = 999}, 100)), JobFault::kUnknown);
+  EXPECT_EQ(fault(restore_of(into, {.generation = 6, .number = snapshot.number}, 100)), JobFault::kUnknown);
+  into.phase = Phase::kPrefill;
+  EXPECT_EQ(fault(restore_of(into, snapshot, 100)), JobFault::kBadJob);
+  into.phase = Phase::kIdle;
+  protocol::RestoreKv other = restore_of(into, snapshot, 100);
+  ++other.token_hash;
+  EXPECT_EQ(fault(other), JobFault::kDamaged);
+  EXPECT_EQ(parts.table.find(snapshot), nullptr) << "a snapshot of other tokens is of no use";
+  EXPECT_EQ(parts.figures.damaged.load(), 1U);
+}
+
+TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
+  WorkerParts parts;
+  SequenceRun& from = parts.open(100);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  parts.table.store().damage(parts.table.find(snapshot)->state);
+  SequenceRun& into = parts.open();
+  Restored restored;
+  parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
+  EXPECT_EQ(fault_of(restored), JobFault::kDamaged);
+  EXPECT_EQ(parts.table.find(snapshot), nullptr);
+  ASSERT_TRUE(into.state.has_value());
+  EXPECT_EQ(into.stored(), 0U);
+}
+
+TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open(64);
+  parts.take_all_but(kSlotBytes - 1);
+  Taken taken;
+  parts.snapshots.snapshot({.sequence = run.id}, taken.reply());
+  EXPECT_FALSE(taken.answered()) << "the registries are asked";
+  ASSERT_EQ(parts.reclaims.size(), 1U);
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
+  parts.memory.reclaim_ended(0);
+  parts.memory.begin_round();
+  EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
+  EXPECT_EQ(fault_of(taken), JobFault::kNoMemory);
+  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
+}
+
+TEST_F(SnapshotJobsTest, ARawOneWaitsUntilItsMemoryIsThere) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open(64);
+  run.snapshot_promised = true;
+  parts.take_all_but(kSlotBytes - 1);
+  Taken taken;
+  parts.snapshots.snapshot({.sequence = run.id, .kind = Kind::kRaw}, taken.reply());
+  parts.memory.reclaim_ended(0);
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 1h)) << "it was promised";
+  EXPECT_TRUE(parts.memory.somebody_is_short());
+  parts.state.budget().give(1);
+  parts.memory.memory_changed();
+  EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
+  ASSERT_TRUE(taken.answered() && taken.answer().ok());
+  EXPECT_FALSE(run.snapshot_promised);
+}
+
+TEST_F(SnapshotJobsTest, ARestoreOfWhatCanBeComputedWaitsForAWhileOnly) {
+  WorkerParts parts;
+  SequenceRun& from = parts.open(100);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  SequenceRun& into = parts.open();
+  parts.take_all_but(kPageBytes - 1);  // the tail's page
+  Restored restored;
+  parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
+  parts.memory.reclaim_ended(0);
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 1ms));
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 100ms)) << "since it was short first: 99 ms";
+  EXPECT_TRUE(parts.snapshots.try_waiting(parts.start + 101ms));
+  EXPECT_EQ(fault_of(restored), JobFault::kNoMemory);
+  EXPECT_NE(parts.table.find(snapshot), nullptr);
+}
+
+TEST_F(SnapshotJobsTest, ASnapshotThatGoesWhileItIsWaitedForIsGone) {
+  WorkerParts parts;
+  SequenceRun& from = parts.open(100);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  SequenceRun& into = parts.open();
+  parts.take_all_but(kPageBytes - 1);
+  Restored restored;
+  parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
+  EXPECT_FALSE(restored.answered());
+  parts.table.drop(snapshot);
+  EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
+  EXPECT_EQ(fault_of(restored), JobFault::kUnknown);
+}
+
+TEST_F(SnapshotJobsTest, WhereThereIsNoSlotASnapshotCanBeCut) {
+  WorkerParts parts({.slot_bytes = 0});
+  SequenceRun& from = parts.open(100);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
+  SequenceRun& into = parts.open();
+  Restored restored;
+  parts.snapshots.restore(restore_of(into, snapshot, 70), restored.reply(), parts.start);
+  ASSERT_TRUE(restored.answered() && restored.answer().ok());
+  EXPECT_EQ(into.stored(), 70U);
+}
+
+TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open(64);
+  parts.table.store().poison(*run.state);
+  Taken taken;
+  parts.snapshots.snapshot({.sequence = run.id}, taken.reply());
+  EXPECT_EQ(fault_of(taken), JobFault::kUnhealthy);
+  EXPECT_EQ(parts.table.snapshots().size(), 0U);
+}
+
+TEST_F(SnapshotJobsTest, CanonicalStatesStandOnTheGrid) {
+  WorkerParts parts({.rules = {.grid = 64, .decode_is_canonical = false}});
+  SequenceRun& run = parts.open(100);
+  Taken off_grid;
+  parts.snapshots.snapshot({.sequence = run.id}, off_grid.reply());
+  EXPECT_EQ(fault_of(off_grid), JobFault::kBadJob);
+  EXPECT_TRUE(parts.snapshot_of(run, Kind::kRaw).has_value());
+  SequenceRun& on_grid = parts.open(128);
+  EXPECT_TRUE(parts.snapshot_of(on_grid).has_value());
+}
+
+}  // namespace
+}  // namespace reprise::actors

@@ -1,0 +1,203 @@
+#pragma once
+// The classes of a device worker, put together without the actor and without a device: a table whose state is
+// on the host, and a model that is played by the test.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/worker/admission.h"
+#include "actors/worker/decoding.h"
+#include "actors/worker/device_step.h"
+#include "actors/worker/memory_search.h"
+#include "actors/worker/prefilling.h"
+#include "actors/worker/snapshot_jobs.h"
+#include "base/token_hash.h"
+
+namespace reprise::actors {
+
+using namespace std::chrono_literals;
+using protocol::JobError;
+using protocol::JobFault;
+using protocol::JobResult;
+
+/// An answer that plain code asks for and looks at.
+template <class T>
+class AnswerBox {
+ public:
+  AnswerBox() : slot_(new Slot) {}
+  ~AnswerBox() { slot_->let_go(); }
+  AnswerBox(const AnswerBox&) = delete;
+  AnswerBox& operator=(const AnswerBox&) = delete;
+
+  /// Once.
+  runtime::ReplyTo<T> reply() { return runtime::ReplyTo<T>(slot_); }
+  bool answered() const { return slot_->value.has_value(); }
+  const T& answer() const { return **slot_->value; }
+
+ private:
+  struct Slot : runtime::ReplySlot<T> {
+    Slot() : runtime::ReplySlot<T>(nullptr) {}
+    void deliver() override {
+      value.emplace(this->take_value());
+      this->release();
+    }
+    void let_go() {
+      this->abandon();
+      this->release();
+    }
+    std::optional<runtime::Result<T>> value;
+  };
+  Slot* const slot_;
+};
+
+template <class T>
+std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
+  if (!box.answered() || box.answer().ok()) return std::nullopt;
+  return box.answer().error().fault;
+}
+
+inline constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;
+inline constexpr std::uint64_t kSlotBytes = 128;
+inline constexpr std::uint32_t kVocab = 16;
+
+struct PartsOptions {
+  std::uint64_t limit = 1 << 20;
+  std::uint64_t swap = 1 << 20;
+  models::ModelRules rules{};
+  std::uint64_t slot_bytes = kSlotBytes;
+  AdmissionLimits admission{};
+};
+
+class WorkerParts {
+ public:
+  explicit WorkerParts(const PartsOptions& options = {})
+      : state(options.limit),
+        memory(state, options.swap, figures, [this](std::uint64_t bytes) { reclaims.push_back(bytes); }),
+        admission(state, memory, options.admission),
+        snapshots(state, memory, figures, 100ms,
+                  [this](const StateTable&, protocol::CheckpointTaken taken) {
+                    reports.push_back(std::move(taken));
+                    return true;
+                  }),
+        decoding(figures, [this](protocol::SequenceId,
+                                 protocol::DecodeEvent event) { uncredited.push_back(std::move(event)); }),
+        step(state.budget(), memory, snapshots, decoding, figures),
+        table(7,
+              {.sizes = {.page_bytes = kPageBytes, .slot_bytes = options.slot_bytes},
+               .rules = options.rules,
+               .vocab = kVocab},
+              state.budget(), nullptr) {
+    state.add(table);
+  }
+
+  /// A sequence that holds so many tokens and is at rest.
+  SequenceRun& open(std::uint32_t tokens = 0) {
+    SequenceRun& run = table.open(++tickets_);
+    run.order = ++orders_;
+    run.state = table.store().open();
+    EXPECT_TRUE(run.state.has_value());
+    run.prompt = prompt(std::max(tokens, 1U));
+    run.prompt_end = tokens;
+    if (tokens > 0) {
+      EXPECT_TRUE(run.state->reserve(tokens));
+      run.state->advance(tokens);
+      fill(run);
+      run.logits.assign(kVocab, 0.F);
+    }
+    return run;
+  }
+  /// One that was decoding when it was given way for.
+  SequenceRun& decoding_run(std::uint32_t tokens) {
+    SequenceRun& run = open(tokens);
+    run.phase = SequenceRun::Phase::kDecode;
+    run.decoded = {1};
+    streams_.push_back(runtime::make_stream<protocol::DecodeEvent>(8));
+    run.out = std::move(streams_.back().writer);
+    return run;
+  }
+  static SharedTokens prompt(std::uint32_t count) {
+    TokenList tokens(count);
+    for (std::uint32_t i = 0; i < count; ++i) tokens[i] = static_cast<TokenId>(i % kVocab);
+    return share_tokens(std::move(tokens));
+  }
+  static protocol::SharedPlan plan(const std::vector<std::uint32_t>& places) {
+    protocol::CheckpointPlan plan{.flight = 1, .request = 1};
+    for (const std::uint32_t at : places) plan.places.push_back({.at = at});
+    return std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
+  }
+  static std::uint64_t hash_of(std::uint32_t tokens) { return token_hash(*prompt(tokens)); }
+
+  /// Bytes and slots that no sequence of the test needs.
+  void take_all_but(std::uint64_t bytes) {
+    ASSERT_GE(state.budget().free(), bytes);
+    ASSERT_TRUE(state.budget().take(state.budget().free() - bytes));
+  }
+
+  std::optional<protocol::SnapshotId> snapshot_of(
+      SequenceRun& run, protocol::SnapshotKv::Kind kind = protocol::SnapshotKv::Kind::kCanonical) {
+    AnswerBox<JobResult<protocol::SnapshotTaken>> taken;
+    snapshots.snapshot({.sequence = run.id, .kind = kind}, taken.reply());
+    if (!taken.answered() || !taken.answer().ok()) return std::nullopt;
+    return taken.answer()->snapshot;
+  }
+
+  /// What a model does with a step: the state goes on, the next token is `best`.
+  void compute(TokenId best = 3, bool finite = true) {
+    StepWork& work = step.work();
+    rows_.clear();
+    const auto add_row = [&] {
+      std::vector<float> row(kVocab, finite ? 0.F : std::numeric_limits<float>::quiet_NaN());
+      if (finite) row[static_cast<std::size_t>(best)] = 9.F;
+      rows_.insert(rows_.end(), row.begin(), row.end());
+    };
+    for (models::Slice& slice : work.prefills) {
+      slice.sequence->advance(slice.tokens.size());
+      if (slice.logits != models::Slice::Logits::kNone) add_row();
+    }
+    const std::size_t prefilled = rows_.size();
+    for (models::Slice& slice : work.decodes.slices) {
+      slice.sequence->advance(slice.tokens.size());
+      add_row();
+    }
+    work.prefill_logits = std::span<const float>(rows_).first(prefilled);
+    work.decodes.logits = std::span<const float>(rows_).subspan(prefilled);
+    work.decodes.drawn.assign(work.decodes.slices.size(), std::nullopt);
+    ++table.steps;
+    step.release_sequences();
+    step.take_apart();
+    step.clear();
+  }
+
+  WorkerFigures figures;
+  std::vector<std::uint64_t> reclaims;             // that were started
+  std::vector<protocol::CheckpointTaken> reports;  // to the registry
+  std::vector<protocol::DecodeEvent> uncredited;   // that wait for their reader
+  DeviceState state;
+  MemorySearch memory;
+  Admission admission;
+  SnapshotJobs snapshots;
+  Decoding decoding;
+  DeviceStep step;
+  StateTable table;
+  const std::chrono::steady_clock::time_point start{};
+
+ private:
+  void fill(SequenceRun& run) {
+    if (table.slot_bytes() > 0) std::memset(run.state->slot_data(), 0, table.slot_bytes());
+    for (std::size_t i = 0; i < run.state->pages().size(); ++i) {
+      std::memset(run.state->page_data(i), 0, kPageBytes);
+    }
+  }
+
+  std::uint64_t tickets_ = 0;
+  std::uint64_t orders_ = 0;
+  std::vector<float> rows_;
+  std::vector<runtime::Stream<protocol::DecodeEvent>> streams_;
+};
+
+}  // namespace reprise::actors

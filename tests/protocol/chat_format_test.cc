@@ -1,0 +1,138 @@
+// A chat format as a whole: what it finds in a template, and what it says of prompts and replies.
+
+#include "protocol/chat/chat_format.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise::protocol {
+namespace {
+
+// ChatML with thinking, which is left out of what was said before the last user message.
+constexpr const char* kTemplate = R"({%- set ns = namespace(last=0) -%}
+{%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor -%}
+{{- bos_token -}}
+{%- for m in messages -%}
+<|im_start|>{{ m.role }}
+{% if m.reasoning_content and loop.index0 > ns.last %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}{% if m.tool_calls %}<tool_call>{{ m.tool_calls[0].function.arguments.city }}</tool_call>{% endif %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% endif -%})";
+
+constexpr TokenId kStart = 1000, kEnd = 1001;
+
+/// A byte is a token, and so are the two marks.
+TokenList encode(const std::string& text) {
+  TokenList tokens;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(i);
+    const auto mark = [&](std::string_view name, TokenId id) {
+      if (!rest.starts_with(name)) return false;
+      tokens.push_back(id);
+      i += name.size();
+      return true;
+    };
+    if (mark("<|im_start|>", kStart) || mark("<|im_end|>", kEnd)) continue;
+    tokens.push_back(static_cast<unsigned char>(text[i++]));
+  }
+  return tokens;
+}
+
+ChatFormatPtr format(const char* source = kTemplate) {
+  auto made = ChatFormat::make(
+      source,
+      {.bos = "<s>", .eos = "</s>", .encode = encode, .is_special = [](TokenId id) { return id >= kStart; }});
+  EXPECT_TRUE(made.ok());
+  return *made;
+}
+
+Json message(const char* role, const char* content) {
+  return Json{{"role", role}, {"content", content}};
+}
+ChatPrompt chat(Json::Array messages) {
+  return {.messages = Json(std::move(messages))};
+}
+
+TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
+  ChatPrompt prompt = chat({message("user", "hi")});
+  prompt.reply_opening = "So";
+  EXPECT_EQ(*format()->render(prompt),
+            "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\nSo");
+}
+
+TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
+  auto messages =
+      Json::parse(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+      {"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"city\":\"Rome\"}"}}]}])");
+  ASSERT_TRUE(messages.ok());
+  EXPECT_EQ(
+      *format()->render({.messages = *messages, .add_generation_prompt = false}),
+      "<s><|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n<tool_call>Rome</tool_call><|im_end|>\n");
+}
+
+TEST(ChatFormat, WhatATemplateRefusesIsTheClientsFault) {
+  const auto refused = format("{{ raise_exception('roles must alternate') }}")->render(chat({}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error().field, "messages");
+  EXPECT_NE(refused.error().message.find("roles must alternate"), std::string::npos);
+}
+
+TEST(ChatFormat, ATemplateThatDoesNotCompileIsNone) {
+  const auto wrong = ChatFormat::make("{% if %}", {});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_TRUE(wrong.error().starts_with("chat template: ")) << wrong.error();
+}
+
+TEST(ChatFormat, KnowsWhereMessagesBegin) {
+  const ChatFormatPtr known = format();
+  const TokenList prompt = encode(*known->render(chat({message("system", "s"), message("user", "hi")})));
+  const MessageBorders borders = known->borders(prompt);
+  ASSERT_TRUE(borders.last_user && borders.last_opener);
+  EXPECT_EQ(prompt[*borders.last_user - 1], kStart);
+  EXPECT_EQ(prompt[*borders.last_user], 'u');
+  EXPECT_EQ(prompt[*borders.last_opener], 'a');
+  EXPECT_EQ(borders.first_user, borders.last_user);
+}
+
+TEST(ChatFormat, WithoutATokenizerItKnowsNoPlaces) {
+  const auto made = ChatFormat::make(kTemplate, {});
+  ASSERT_TRUE(made.ok());
+  EXPECT_FALSE((*made)->shape().known());
+  EXPECT_FALSE((*made)->borders(TokenList{kStart, 'u'}).last_user);
+  EXPECT_TRUE((*made)->history_after(chat({message("user", "hi")}), message("assistant", "x")).empty());
+}
+
+TEST(ChatFormat, RepliesAreReadByTheMarksOfTheTemplate) {
+  const Json said =
+      format()->message_of(chat({message("user", "hi")}),
+                           "hm\n</think>\n\nYes.<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+                           "<|im_start|>assistant\n<think>\n", "seed");
+  EXPECT_EQ(*said.find_string("content"), "Yes.");
+  EXPECT_EQ(*said.find_string("reasoning_content"), "hm");
+  EXPECT_EQ(*said.find_array("tool_calls")->front().find_string("id"), "call_seed_0");
+}
+
+TEST(ChatFormat, ACallIsForcedBehindTheThinkingThatThePromptOpened) {
+  const ChatFormatPtr known = format();
+  EXPECT_EQ(known->call_opening("f", "<|im_start|>assistant\n<think>\n"),
+            "\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\":");
+  EXPECT_EQ(format("{{ messages }}")->call_opening("f", ""), std::nullopt);
+}
+
+TEST(ChatFormat, TheHistoryIsWhatTheNextTurnWillBeginWith) {
+  const ChatFormatPtr known = format();
+  ChatPrompt now = chat({message("user", "hi")});
+  now.reply_opening = "not part of it";
+  const Json said{{"role", "assistant"}, {"content", "Yes."}, {"reasoning_content", "hm"}};
+  EXPECT_EQ(known->history_after(now, said),
+            encode("<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>"))
+      << "its thinking is gone, and it ends with the last mark before the next text";
+}
+
+}  // namespace
+}  // namespace reprise::protocol
