@@ -18,8 +18,8 @@ constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of pro
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
-constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
-                                           "model.lm_head.weight"};
+// And its head, which stands outside of it.
+constexpr std::string_view kHeadPrefixes[] = {"", "language_model.", "model."};
 
 std::string text_prefix(const TensorSource& source, const std::string& embedding, const std::string& folder) {
   for (std::string_view prefix : kTextPrefixes) {
@@ -118,8 +118,9 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
   const auto place = [&](const TensorSpec& spec) {
     StoredAs stored = spec.hf;
-    if (spec.name == "lm_head.weight") {
-      stored.names.assign(std::begin(kHeadNames), std::end(kHeadNames));
+    if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
+      for (const std::string_view before : kHeadPrefixes)
+        stored.names.push_back(std::string(before) + spec.name);
       return stored;
     }
     if (stored.names.empty()) stored.names = {spec.name};
