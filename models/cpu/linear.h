@@ -15,7 +15,24 @@
 namespace reprise::models {
 
 class Checkpoint;
-struct Tensor;
+
+/// Rows that go into several linear layers. What their products want of them is prepared once as long as they want
+/// the same. It stands in the step's scratch from the first apply() on: of no use once that was reset.
+class LinearInput {
+ public:
+  /// x [rows, the layers' inputs]
+  LinearInput(const float* x, std::size_t rows) : x_(x), rows_(rows) {}
+
+  std::size_t rows() const { return rows_; }
+  /// In this form; from the step's scratch.
+  const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
+
+ private:
+  const float* x_;
+  std::size_t rows_;
+  const gpu::ActivationForm* form_ = nullptr;  // what was prepared last
+  const void* prepared_ = nullptr;
+};
 
 class Linear {
  public:
@@ -32,6 +49,8 @@ class Linear {
 
   /// x [rows, inputs] -> y [rows, outputs]
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
+  /// The same for an input that others share.
+  void apply(Step& step, LinearInput& x, float* y) const;
 
   /// One row of the weight, widened: an embedding. y [inputs]
   void row(const Step& step, std::size_t index, float* y) const;
@@ -40,11 +59,5 @@ class Linear {
   mutable gpu::HostWeight weight_;  // the first product packs it
   std::vector<float> bias_;         // empty: none
 };
-
-/// A tensor as a weight: its last dimension are the columns, all others rows.
-gpu::WeightView view_of(const Tensor& tensor);
-
-/// A tensor of few elements, as f32.
-std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
 
 }  // namespace reprise::models

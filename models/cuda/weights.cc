@@ -2,8 +2,8 @@
 
 #include <new>
 
-#include "models/cpu/linear.h"
 #include "models/files/load_error.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
 namespace {

@@ -98,6 +98,30 @@ TEST(Linear, RowsDependOnNeitherBatchNorThreads) {
   }
 }
 
+// Layers of different formats and products, in any order: each finds the input in its own form.
+TEST(Linear, AnInputMayBeShared) {
+  Random random(4);
+  const TestWeight blocks(random, kTestBlocks, kOutputs, kInputs);
+  const TestWeight tiles(random, kTestTiles, kOutputs, kInputs);
+  const auto bf16 = random.matrix(gpu::kBF16Format, kOutputs, kInputs);
+  const std::vector<Linear> layers = [&] {
+    std::vector<Linear> all;
+    for (const gpu::WeightView& view : {blocks.view, blocks.view, bf16.view(), tiles.view, blocks.view}) {
+      all.emplace_back(gpu::HostWeight(view));
+    }
+    return all;
+  }();
+  const std::vector<float> x = random.floats(3 * kInputs);
+  Bench bench(Compute::kAuto);
+  LinearInput input(x.data(), 3);
+  for (const Linear& layer : layers) {
+    const std::vector<float> alone = bench.apply(layer, x.data(), 3);
+    std::vector<float> shared(alone.size());
+    layer.apply(bench.step, input, shared.data());
+    EXPECT_EQ(std::memcmp(alone.data(), shared.data(), alone.size() * sizeof(float)), 0);
+  }
+}
+
 TEST(Linear, ReadsRowsOfAnEmbedding) {
   Random random(3);
   for (const Setting& setting : kSettings) {
