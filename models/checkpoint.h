@@ -47,6 +47,12 @@ using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 class Checkpoint {
  public:
   static Checkpoint open(const std::filesystem::path& path, std::span<const Family> known = families());
+  /// Of a model that has no tensors in files.
+  static Checkpoint without_files(ModelConfig config) {
+    Checkpoint checkpoint;
+    checkpoint.config_ = std::move(config);
+    return checkpoint;
+  }
 
   const ModelConfig& config() const { return config_; }
   const std::string& path() const { return path_; }

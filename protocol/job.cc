@@ -24,6 +24,8 @@ std::string_view name_of(JobFault fault) {
       return "cancelled";
     case JobFault::kDeviceFailed:
       return "device failed";
+    case JobFault::kNoAnswer:
+      return "no answer";
   }
   return "?";
 }

@@ -62,17 +62,27 @@ enum class JobFault : std::uint8_t {
   kCannotSample,  // the request's own biases leave no token
   kCancelled,
   kDeviceFailed,  // a step failed; the model has to be loaded anew
+  kNoAnswer,      // the worker did not say: it has gone, or the wait for it ended first
 };
 std::string_view name_of(JobFault fault);
 
 struct JobError {
   JobFault fault = JobFault::kUnknown;
   std::string message{};
-  std::uint64_t bytes = 0;  // kNeverFits, kNoMemory: the price
+  std::uint64_t bytes = 0;                                      // kNeverFits, kNoMemory: the price
+  runtime::ErrorCode no_answer = runtime::ErrorCode::kStopped;  // kNoAnswer: why
 };
 
 template <class T>
 using JobResult = Outcome<T, JobError>;
+
+/// Of a job that was asked for: what the worker said, or kNoAnswer.
+///   const JobResult<Opened> opened = answer_of(co_await asked);
+template <class T>
+JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
+  if (asked.ok()) return std::move(*asked);
+  return JobError{JobFault::kNoAnswer, asked.error().describe(), 0, asked.error().code};
+}
 
 struct Nothing {};
 

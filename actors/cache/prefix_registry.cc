@@ -268,17 +268,16 @@ Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
     auto asked =
         worker_.ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = options_.budget_bytes},
                     kWorkerDeadline);
-    const Result<protocol::JobResult<protocol::Adopted>> answer = co_await asked;
-    if (!answer.ok() || !answer->ok()) {
+    const protocol::JobResult<protocol::Adopted> adopted = protocol::answer_of(co_await asked);
+    if (!adopted.ok()) {
       cache_.remove(entry, MissReason::kLost);
       co_return false;
     }
-    const protocol::Adopted& adopted = **answer;
-    adopted_bytes_ = adopted.adopted_bytes;
-    if (adopted.done && !cache_.over_entry_limit()) co_return true;
+    adopted_bytes_ = adopted->adopted_bytes;
+    if (adopted->done && !cache_.over_entry_limit()) co_return true;
     const std::optional<EntryInfo> victim = cache_.least_valuable(now(), true);
     if (!victim) {
-      if (adopted.done) co_return true;  // all are leased: the limit waits
+      if (adopted->done) co_return true;  // all are leased: the limit waits
       cache_.remove(entry, MissReason::kEvicted);
       co_return false;
     }

@@ -193,6 +193,8 @@ RequestActor::Failure RequestActor::failure_of(const protocol::JobError& error) 
       failure.code = ServiceErrorCode::kUnavailable;
       failure.retry_after = std::chrono::seconds(1);
       break;
+    case JobFault::kNoAnswer:
+      return unanswered(error.no_answer, error.message);
     case JobFault::kBadJob:
     case JobFault::kDamaged:
     case JobFault::kUnhealthy:
@@ -201,16 +203,16 @@ RequestActor::Failure RequestActor::failure_of(const protocol::JobError& error) 
   return failure;
 }
 
-RequestActor::Failure RequestActor::failure_of(const runtime::Error& error) const {
+RequestActor::Failure RequestActor::unanswered(runtime::ErrorCode code, const std::string& what) const {
   if (!lost_why_.empty()) {
     return ServiceError{ServiceErrorCode::kUnavailable, lost_why_, "", std::chrono::seconds(1)};
   }
   if (client_gone_) return ServiceError{ServiceErrorCode::kCancelled, "the client has gone"};
-  if (error.code == runtime::ErrorCode::kDeadline) {
+  if (code == runtime::ErrorCode::kDeadline) {
     return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the device", "",
                         std::chrono::seconds(5)};
   }
-  return ServiceError{ServiceErrorCode::kUnavailable, "the engine is not there: " + error.describe(), "",
+  return ServiceError{ServiceErrorCode::kUnavailable, "the engine is not there: " + what, "",
                       std::chrono::seconds(1)};
 }
 

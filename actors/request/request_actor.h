@@ -74,7 +74,7 @@ class RequestActor : public runtime::Actor {
 
  private:
   using Failure = std::optional<protocol::ServiceError>;
-  using Restoring = runtime::Result<protocol::JobResult<protocol::Restored>>;
+  using Restoring = protocol::JobResult<protocol::Restored>;
   struct Choice;
   class OpenedSequence;
   class FlightGuard;
@@ -111,7 +111,8 @@ class RequestActor : public runtime::Actor {
   runtime::Task<bool> verify(protocol::Priority priority);
 
   Failure failure_of(const protocol::JobError& error) const;
-  Failure failure_of(const runtime::Error& error) const;
+  Failure failure_of(const runtime::Error& error) const { return unanswered(error.code, error.describe()); }
+  Failure unanswered(runtime::ErrorCode code, const std::string& what) const;
   bool caches() const;
   /// Everything that waits for this request's sake comes to its end.
   void break_off();

@@ -50,10 +50,9 @@ Task<RequestActor::Failure> RequestActor::keep_prompt() {
   auto asked = job_.model->worker.ask(
       protocol::SnapshotKv{.sequence = main_->sequence->id, .kind = protocol::SnapshotKv::Kind::kRaw},
       job_.model->limits.longest_wait, lost_.token());
-  const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
+  const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
   if (!taken.ok()) co_return failure_of(taken.error());
-  if (!taken->ok()) co_return failure_of(taken->error());
-  kept_prompt_ = (*taken)->snapshot;
+  kept_prompt_ = taken->snapshot;
   co_return std::nullopt;
 }
 
@@ -63,7 +62,7 @@ Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& seque
                                                           .at = usage_.prompt_tokens,
                                                           .token_hash = token_hash(*prompt_.tokens)},
                                       job_.model->limits.longest_wait, lost_.token());
-  Restoring restored = co_await asked;
+  Restoring restored = protocol::answer_of(co_await asked);
   co_return restored;
 }
 
@@ -84,12 +83,12 @@ Task<void> RequestActor::decode_beside() {
                                                            .group = job_.group,
                                                            .tenant_share = job_.request->tenant_share},
                                     model.limits.longest_wait, all_begun_.token());
-    const Result<protocol::JobResult<protocol::Opened>> opened = co_await opening;
-    if (!opened.ok() || !opened->ok() || all_begun_.cancelled()) break;
-    sequence.id = (*opened)->sequence;
+    const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await opening);
+    if (!opened.ok() || all_begun_.cancelled()) break;
+    sequence.id = opened->sequence;
     Task<Restoring> restoring = restore_prompt(sequence);
     const Restoring restored = co_await restoring;
-    if (!restored.ok() || !restored->ok() || choices_begun_ == choices_.size()) break;
+    if (!restored.ok() || choices_begun_ == choices_.size()) break;
     Task<Failure> decoding = decode_next(sequence);
     Failure failure = co_await decoding;
     goes_on = !failure;
@@ -111,7 +110,6 @@ Task<RequestActor::Failure> RequestActor::decode_on_first() {
       const Restoring restored = co_await restoring;
       if (choices_begun_ == choices_.size()) break;
       if (!restored.ok()) co_return failure_of(restored.error());
-      if (!restored->ok()) co_return failure_of(restored->error());
     }
     Task<Failure> decoding = decode_next(sequence);
     if (Failure failure = co_await decoding) co_return failure;
@@ -235,8 +233,8 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
                            .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
       kWorkerDeadline, lost_.token());
-  const Result<protocol::JobResult<protocol::SnapshotTaken>> taken = co_await asked;
-  if (!taken.ok() || !taken->ok() || !(*taken)->reported) co_return;
+  const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
+  if (!taken.ok() || !taken->reported) co_return;
   ++settling_;
   Task<void> settling = settle(main_->number, ++main_->reported);
   co_await settling;

@@ -59,10 +59,9 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
                               .group = job_.group,
                               .tenant_share = job_.request->tenant_share};
   auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, lost_.token());
-  const Result<protocol::JobResult<protocol::Opened>> opened = co_await asked;
+  const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await asked);
   if (!opened.ok()) co_return failure_of(opened.error());
-  if (!opened->ok()) co_return failure_of(opened->error());
-  computation.sequence->id = (*opened)->sequence;
+  computation.sequence->id = opened->sequence;
   co_return std::nullopt;
 }
 
@@ -88,22 +87,24 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
                             .at = from.at,
                             .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
         model.limits.longest_wait, lost_.token());
-    const Result<protocol::JobResult<protocol::Restored>> restored = co_await restoring;
+    const Restoring restored = protocol::answer_of(co_await restoring);
+    using protocol::JobFault;
+    const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
     MissReason failed = MissReason::kNone;
-    if (restored.ok() && !restored->ok()) {
-      const protocol::JobFault fault = restored->error().fault;
-      failed = fault == protocol::JobFault::kDamaged    ? MissReason::kCorrupt
-               : fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory
-                                                        : MissReason::kLost;
+    if (!restored.ok() && !unanswered) {
+      const JobFault fault = restored.error().fault;
+      failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
+               : fault == JobFault::kNoMemory ? MissReason::kNoMemory
+                                              : MissReason::kLost;
     }
     model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
-    if (!restored.ok()) co_return failure_of(restored.error());
+    if (unanswered) co_return failure_of(restored.error());
     if (failed != MissReason::kNone) {
       report.reason = failed;
       if (model.warn) {
         model.warn("a snapshot of " + std::to_string(from.at) + " tokens (" +
                    std::string(protocol::name_of(from.origin)) +
-                   ") could not be restored: " + restored->error().message);
+                   ") could not be restored: " + restored.error().message);
       }
       if (failed == MissReason::kNoMemory) break;  // a smaller one would not fit either
       continue;
@@ -139,12 +140,11 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
-  const Result<protocol::JobResult<protocol::Prefilled>> prefilled = co_await asked;
+  const protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
-  if (!prefilled->ok()) co_return failure_of(prefilled->error());
-  computation.report.prefilled_tokens = (*prefilled)->computed;
-  computation.digest = (*prefilled)->digest;
-  computation.reported = (*prefilled)->reported;
+  computation.report.prefilled_tokens = prefilled->computed;
+  computation.digest = prefilled->digest;
+  computation.reported = prefilled->reported;
   if (computation.flight) {
     ++settling_;
     launch(settle(computation.number, computation.reported));

@@ -95,7 +95,8 @@ protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch jo
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
-    std::unique_ptr<models::Model> model = device_->load(job.path, options);
+    std::unique_ptr<models::Model> model =
+        options_.make_model ? options_.make_model(job.path) : device_->load(job.path, options);
     model->checkpoint().validate();
     state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
     WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,6 +15,9 @@
 
 namespace reprise::gpu {
 class BlockMemory;
+}
+namespace reprise::models {
+class Model;
 }
 
 namespace reprise::actors {
@@ -29,6 +34,8 @@ struct WorkerSettings {
   std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
   bool obey_faults = false;                  // InjectFault
+  /// In place of the device's loader, by path: for tests. Throws what a loader does.
+  std::function<std::unique_ptr<models::Model>(const std::string&)> make_model{};
 };
 
 }  // namespace reprise::actors

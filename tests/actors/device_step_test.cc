@@ -51,7 +51,7 @@ TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
 }
 
 TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
-  WorkerParts parts({.rules = {.grid = 64, .replays_decoding = false}});
+  WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(64);
   const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
     Prefilled box;

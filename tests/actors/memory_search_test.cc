@@ -118,8 +118,7 @@ TEST(MemorySearch, SequencesGiveWayOnlyWhenRegistriesCannot) {
 
 TEST(MemorySearch, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
   const std::uint64_t one = kSlotBytes + kPageBytes;
-  WorkerParts parts(
-      {.limit = 1 << 20, .swap = one + one / 2, .rules = {.grid = 64, .replays_decoding = false}});
+  WorkerParts parts({.limit = 1 << 20, .swap = one + one / 2, .rules = kGpuRules});
   parts.decoding_run(64);
   SequenceRun& second = parts.decoding_run(64);
   SequenceRun& third = parts.decoding_run(64);

@@ -157,7 +157,7 @@ TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
 }
 
 TEST_F(SnapshotJobsTest, CanonicalStatesStandOnTheGrid) {
-  WorkerParts parts({.rules = {.grid = 64, .decode_is_canonical = false}});
+  WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(100);
   Taken off_grid;
   parts.snapshots.snapshot({.sequence = run.id}, off_grid.reply());

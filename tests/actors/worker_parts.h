@@ -65,6 +65,13 @@ inline constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;
 inline constexpr std::uint64_t kSlotBytes = 128;
 inline constexpr std::uint32_t kVocab = 16;
 
+/// Decoding has bits of its own, and is saved where it gives way.
+inline constexpr models::ModelRules kGpuRules{.grid = 64,
+                                              .phases_mix = false,
+                                              .decode_is_canonical = false,
+                                              .replays_decoding = false,
+                                              .computes_aside = true};
+
 struct PartsOptions {
   std::uint64_t limit = 1 << 20;
   std::uint64_t swap = 1 << 20;

@@ -1,0 +1,533 @@
+// A device worker alone, with a fake model and a fake registry: what protocol/job.h promises.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "actors/worker/device_worker.h"
+#include "base/token_hash.h"
+#include "runtime/system.h"
+#include "tests/actors/eventually.h"
+#include "tests/actors/fake_model.h"
+
+namespace reprise::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::JobFault;
+using protocol::JobResult;
+using Kind = protocol::SnapshotKv::Kind;
+
+/// What the neighbours of a worker were told, for the test to read.
+struct Notes {
+  std::mutex mutex;
+  std::deque<protocol::CheckpointTaken> checkpoints;  // guarded by mutex
+  std::vector<protocol::SnapshotId> to_give;          // on the next Reclaim; guarded by mutex
+  std::atomic<std::uint32_t> reclaims{0};
+  std::atomic<std::uint32_t> failures{0};
+};
+
+/// Gives back what the test says.
+class FakeRegistry : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::Reclaim, protocol::CheckpointTaken>;
+  static constexpr std::uint32_t kConcurrentHandlers = 16;
+  FakeRegistry(std::shared_ptr<Notes> notes, runtime::RefOf<DeviceWorker> worker)
+      : notes_(std::move(notes)), worker_(std::move(worker)) {}
+
+  runtime::Task<protocol::Reclaimed> on(protocol::Reclaim) {
+    ++notes_->reclaims;
+    std::vector<protocol::SnapshotId> going;
+    {
+      const std::lock_guard lock(notes_->mutex);
+      going.swap(notes_->to_give);
+    }
+    protocol::Reclaimed reclaimed;
+    for (const protocol::SnapshotId id : going) {
+      auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = id}, 10s);
+      const runtime::Result<protocol::Dropped> dropped = co_await asked;
+      if (dropped.ok()) reclaimed.freed_bytes += dropped->freed_bytes;
+      ++reclaimed.entries;
+    }
+    co_return reclaimed;
+  }
+  void on(protocol::CheckpointTaken taken) {
+    const std::lock_guard lock(notes_->mutex);
+    notes_->checkpoints.push_back(std::move(taken));
+  }
+
+ private:
+  const std::shared_ptr<Notes> notes_;
+  const runtime::RefOf<DeviceWorker> worker_;
+};
+
+class FakeSupervisor : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::ArchFailed>;
+  explicit FakeSupervisor(std::shared_ptr<Notes> notes) : notes_(std::move(notes)) {}
+  void on(protocol::ArchFailed) { ++notes_->failures; }
+
+ private:
+  const std::shared_ptr<Notes> notes_;
+};
+
+constexpr std::uint64_t kSlot = FakeModel::kSlotBytes;
+constexpr std::uint64_t kPage = FakeModel::kPageBytes;
+
+class DeviceWorkerContract : public testing::Test {
+ protected:
+  void start(std::uint64_t state_bytes = 1 << 20, std::chrono::milliseconds patience = 300ms) {
+    WorkerOptions options;
+    options.device_options.threads = 1;
+    options.state_bytes = state_bytes;
+    options.reply_tokens_priced = 0;
+    options.patience = patience;
+    options.obey_faults = true;
+    options.make_model = fake_models(control_);
+    options.supervisor = system_.spawn<FakeSupervisor>({}, notes_);
+    worker_ = system_.spawn<DeviceWorker>({.placement = runtime::Placement::own_thread()}, options);
+    registry_ = system_.spawn<FakeRegistry>({}, notes_, worker_);
+    arch_ = load();
+  }
+  protocol::ArchId load() {
+    const auto loaded = ask(protocol::LoadArch{.path = "none"});
+    EXPECT_TRUE(loaded.ok());
+    worker_.tell(protocol::AttachRegistry{.arch = loaded->arch, .registry = registry_});
+    return loaded->arch;
+  }
+
+  /// The worker's answer; there is always one.
+  template <class Job>
+  typename Job::Reply ask(Job job) {
+    auto answer = worker_.ask_blocking(std::move(job), 30s);
+    EXPECT_TRUE(answer.ok()) << answer.error().describe();
+    return std::move(*answer);
+  }
+  template <class Job>
+  std::future<typename Job::Reply> ask_meanwhile(Job job) {
+    return std::async(std::launch::async,
+                      [this, job = std::move(job)]() mutable { return ask(std::move(job)); });
+  }
+
+  protocol::OpenSequence wish(std::uint32_t prompt_tokens) {
+    return {.arch = arch_, .ticket = ++ticket_, .prompt_tokens = prompt_tokens};
+  }
+  struct Open {
+    protocol::SequenceId id;
+    std::uint64_t ticket;
+  };
+  Open open(std::uint32_t prompt_tokens = 200) {
+    const auto opened = ask(wish(prompt_tokens));
+    EXPECT_TRUE(opened.ok()) << opened.error().message;
+    return {opened->sequence, ticket_};
+  }
+  void close(const Open& sequence) { worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}); }
+
+  static TokenList prompt(std::uint32_t count, TokenId salt = 0) {
+    TokenList tokens(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      tokens[i] = static_cast<TokenId>((i * 7 + static_cast<std::uint32_t>(salt)) % FakeModel::kVocab);
+    }
+    return tokens;
+  }
+  static protocol::Prefill prefill_of(const Open& sequence, std::uint32_t count,
+                                      const std::vector<std::uint32_t>& places = {}) {
+    auto plan = std::make_shared<protocol::CheckpointPlan>();
+    plan->flight = 77;
+    for (const std::uint32_t at : places) plan->places.push_back({.at = at});
+    return {.sequence = sequence.id, .tokens = share_tokens(prompt(count)), .end = count, .plan = plan};
+  }
+  void prefill(const Open& sequence, std::uint32_t count) {
+    const auto prefilled = ask(prefill_of(sequence, count));
+    EXPECT_TRUE(prefilled.ok()) << prefilled.error().message;
+  }
+  protocol::SnapshotId snapshot(const Open& sequence, Kind kind = Kind::kCanonical) {
+    const auto taken = ask(protocol::SnapshotKv{.sequence = sequence.id, .kind = kind});
+    EXPECT_TRUE(taken.ok()) << taken.error().message;
+    return taken.ok() ? taken->snapshot : protocol::SnapshotId{};
+  }
+  /// A snapshot of so many tokens that belongs to the registry.
+  protocol::SnapshotId adopted(std::uint32_t tokens) {
+    const Open sequence = open(tokens);
+    prefill(sequence, tokens);
+    const protocol::SnapshotId id = snapshot(sequence);
+    EXPECT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = id, .budget_bytes = 1 << 20})->done);
+    close(sequence);
+    return id;
+  }
+  static protocol::RestoreKv restore_of(const Open& sequence, protocol::SnapshotId snapshot,
+                                        std::uint32_t at) {
+    return {.sequence = sequence.id, .snapshot = snapshot, .at = at, .token_hash = token_hash(prompt(at))};
+  }
+  TokenList decode(const Open& sequence, std::uint32_t count) {
+    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
+    protocol::Decode job{.sequence = sequence.id, .max_tokens = count, .out = std::move(writer)};
+    job.sampling.temperature = 0;
+    worker_.tell(std::move(job));
+    TokenList tokens;
+    for (;;) {
+      const auto event = reader.next_blocking(runtime::deadline_after(20s));
+      if (!event.ok() || event->end == protocol::DecodeEnd::kFault) return tokens;
+      tokens.push_back(event->token->token);
+    }
+  }
+  protocol::Memory memory() { return ask(protocol::QueryMemory{}); }
+  std::deque<protocol::CheckpointTaken> reported() {
+    const std::lock_guard lock(notes_->mutex);
+    return notes_->checkpoints;
+  }
+  void give(protocol::SnapshotId id) {
+    const std::lock_guard lock(notes_->mutex);
+    notes_->to_give.push_back(id);
+  }
+
+  const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
+  const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
+  runtime::System system_{{.workers = 2}};
+  runtime::RefOf<DeviceWorker> worker_;
+  runtime::RefOf<FakeRegistry> registry_;
+  protocol::ArchId arch_;
+  std::uint64_t ticket_ = 0;
+};
+
+// -- lifetimes
+
+TEST_F(DeviceWorkerContract, ASnapshotGoesWithItsSequenceUntilItIsAdopted) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 100);
+  const protocol::SnapshotId kept = snapshot(sequence);
+  const protocol::SnapshotId lost = snapshot(sequence);
+  ASSERT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = kept, .budget_bytes = 1 << 20})->done);
+  close(sequence);
+  EXPECT_EQ(memory().snapshots, 1U);
+  const auto too_late = ask(protocol::AdoptKvSnapshot{.snapshot = lost, .budget_bytes = 1 << 20});
+  ASSERT_FALSE(too_late.ok());
+  EXPECT_EQ(too_late.error().fault, JobFault::kUnknown);
+  const Open next = open();
+  EXPECT_TRUE(ask(restore_of(next, kept, 100)).ok());
+  EXPECT_EQ(ask(restore_of(next, lost, 100)).error().fault, JobFault::kUnknown);
+  close(next);
+  EXPECT_GT(ask(protocol::DropKvSnapshot{kept}).freed_bytes, 0U);
+  EXPECT_EQ(ask(protocol::DropKvSnapshot{kept}).freed_bytes, 0U) << "a drop may come twice";
+  EXPECT_EQ(memory().used_bytes, 0U);
+}
+
+TEST_F(DeviceWorkerContract, ARestoredSequenceRepliesAsAColdOneDoes) {
+  start();
+  const Open cold = open();
+  prefill(cold, 100);
+  const protocol::SnapshotId behind_70 = [&] {
+    const Open sequence = open();
+    prefill(sequence, 70);
+    return snapshot(sequence);
+  }();
+  const Open warm = open();
+  ASSERT_TRUE(ask(restore_of(warm, behind_70, 70)).ok());
+  const auto prefilled = ask(prefill_of(warm, 100));
+  ASSERT_TRUE(prefilled.ok());
+  EXPECT_EQ(prefilled->computed, 30U);
+  const TokenList expected = FakeModel::reply_to(prompt(100), 12);
+  EXPECT_EQ(decode(cold, 12), expected);
+  EXPECT_EQ(decode(warm, 12), expected);
+}
+
+TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
+  start();
+  const protocol::SnapshotId gone = adopted(80);
+  static_cast<void>(ask(protocol::DropKvSnapshot{gone}));
+  const Open sequence = open();
+  EXPECT_EQ(ask(restore_of(sequence, gone, 80)).error().fault, JobFault::kUnknown);
+  const protocol::SnapshotId damaged = adopted(80);
+  static_cast<void>(ask(protocol::InjectFault{.kind = protocol::InjectFault::Kind::kDamage}));
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().fault, JobFault::kDamaged);
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().fault, JobFault::kUnknown)
+      << "it has been dropped";
+  prefill(sequence, 90);
+  EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
+}
+
+TEST_F(DeviceWorkerContract, ARawSnapshotIsItsSequencesAlone) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 50);
+  const protocol::SnapshotId raw = snapshot(sequence, Kind::kRaw);
+  EXPECT_FALSE(ask(protocol::AdoptKvSnapshot{.snapshot = raw, .budget_bytes = 1 << 20}).ok());
+  const Open other = open();
+  ASSERT_TRUE(ask(restore_of(other, raw, 50)).ok());
+  EXPECT_EQ(decode(other, 6), FakeModel::reply_to(prompt(50), 6)) << "from the prompt's logits";
+  close(sequence);
+  EXPECT_EQ(memory().snapshots, 0U);
+}
+
+TEST_F(DeviceWorkerContract, ARegistryThatBeginsAnewDropsWhatWasAdoptedAndNoMore) {
+  start();
+  adopted(64);
+  const Open sequence = open();
+  prefill(sequence, 100);
+  const protocol::SnapshotId owned = snapshot(sequence);
+  EXPECT_GT(ask(protocol::DropAdopted{arch_}).freed_bytes, 0U);
+  EXPECT_EQ(memory().adopted_bytes, 0U);
+  EXPECT_EQ(memory().snapshots, 1U);
+  EXPECT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = owned, .budget_bytes = 1 << 20})->done);
+}
+
+TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 64);
+  const protocol::SnapshotId id = snapshot(sequence);
+  const auto tight = ask(protocol::AdoptKvSnapshot{.snapshot = id, .budget_bytes = kSlot + kPage - 10});
+  ASSERT_TRUE(tight.ok());
+  EXPECT_FALSE(tight->done);
+  EXPECT_EQ(tight->short_bytes, 10U);
+  EXPECT_EQ(memory().adopted_bytes, 0U);
+}
+
+// -- generations
+
+TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
+  start();
+  const protocol::SnapshotId snapshot = adopted(64);
+  const Open sequence = open();
+  const protocol::ArchId old = arch_;
+  const auto dropped = ask(protocol::DropArch{old});
+  EXPECT_EQ(dropped.sequences, 1U);
+  EXPECT_EQ(dropped.snapshots, 1U);
+  EXPECT_EQ(dropped.freed_bytes, 2 * kSlot + kPage);
+  EXPECT_EQ(memory().used_bytes, 0U);
+  EXPECT_EQ(ask(protocol::DropArch{old}).sequences, 0U) << "it may come twice";
+  arch_ = load();
+  EXPECT_NE(arch_.generation, old.generation);
+  const Open fresh = open();
+  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().fault, JobFault::kUnknown);
+  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = sequence.id}).error().fault, JobFault::kUnknown);
+  EXPECT_EQ(ask(restore_of(fresh, snapshot, 64)).error().fault, JobFault::kUnknown);
+  EXPECT_FALSE(ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = 1 << 20}).ok());
+  EXPECT_EQ(ask(protocol::DropKvSnapshot{snapshot}).freed_bytes, 0U);
+  EXPECT_FALSE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 5}));
+  worker_.tell(protocol::CloseSequence{old, sequence.ticket});
+  EXPECT_EQ(memory().sequences, 1U) << "a close of the past closes nothing of today";
+}
+
+TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
+  start(kSlot + kPage);
+  open(64);
+  auto waiting = ask_meanwhile(wish(64));
+  ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
+  static_cast<void>(ask(protocol::DropArch{arch_}));
+  EXPECT_EQ(waiting.get().error().fault, JobFault::kUnknown);
+}
+
+// -- faults
+
+TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheSame) {
+  start();
+  const protocol::SnapshotId before = adopted(64);
+  const Open bystander = open();
+  prefill(bystander, 40);
+  const Open sequence = open();
+  static_cast<void>(ask(protocol::InjectFault{.kind = protocol::InjectFault::Kind::kFailedStep}));
+  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().fault, JobFault::kDeviceFailed);
+  EXPECT_TRUE(eventually([&] { return notes_->failures == 1; })) << "the supervisor is told";
+  EXPECT_EQ(memory().used_bytes, 0U) << "states and snapshots have gone";
+  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = bystander.id}).error().fault, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(restore_of(bystander, before, 64)).error().fault, JobFault::kDeviceFailed);
+  EXPECT_TRUE(decode(bystander, 4).empty());
+  EXPECT_EQ(ask(wish(10)).error().fault, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(protocol::DropKvSnapshot{before}).freed_bytes, 0U);
+  EXPECT_EQ(ask(protocol::DropAdopted{arch_}).adopted_bytes, 0U);
+  close(bystander);
+  close(sequence);
+  EXPECT_EQ(memory().sequences, 0U);
+  static_cast<void>(ask(protocol::DropArch{arch_}));
+  arch_ = load();
+  const Open again = open();
+  prefill(again, 64);
+  EXPECT_EQ(decode(again, 3), FakeModel::reply_to(prompt(64), 3));
+}
+
+// -- checkpoints
+
+TEST_F(DeviceWorkerContract, CheckpointsAreReportedToTheRegistryInOrderWithTheirPlan) {
+  start();
+  const Open sequence = open();
+  const auto prefilled = ask(prefill_of(sequence, 120, {30, 64, 120}));
+  ASSERT_TRUE(prefilled.ok());
+  EXPECT_EQ(prefilled->reported, 3U);
+  ASSERT_TRUE(eventually([&] { return reported().size() == 3; }));
+  const auto reports = reported();
+  EXPECT_EQ(reports[0].at, 30U);
+  EXPECT_EQ(reports[1].at, 64U);
+  EXPECT_EQ(reports[2].at, 120U);
+  for (const protocol::CheckpointTaken& report : reports) {
+    EXPECT_EQ(report.sequence, sequence.id);
+    EXPECT_EQ(report.plan->flight, 77U);
+    EXPECT_EQ(*report.tokens, prompt(120));
+    ASSERT_TRUE(report.snapshot.has_value());
+    EXPECT_TRUE(
+        ask(protocol::AdoptKvSnapshot{.snapshot = report.snapshot->snapshot, .budget_bytes = 1 << 20})->done);
+  }
+  close(sequence);
+  const Open next = open();
+  EXPECT_TRUE(ask(restore_of(next, reports[0].snapshot->snapshot, 30)).ok());
+}
+
+TEST_F(DeviceWorkerContract, ACheckpointBehindAReplyCarriesAllItsTokens) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 20);
+  const TokenList reply = decode(sequence, 5);
+  auto plan = std::make_shared<protocol::CheckpointPlan>();
+  plan->origin_elsewhere = protocol::Origin::kTurnEnd;
+  const auto taken =
+      ask(protocol::SnapshotKv{.sequence = sequence.id, .kind = Kind::kCanonical, .plan = plan});
+  ASSERT_TRUE(taken.ok());
+  EXPECT_TRUE(taken->reported);
+  EXPECT_EQ(taken->tokens, 24U) << "all but the last token of the reply";
+  ASSERT_TRUE(eventually([&] { return reported().size() == 1; }));
+  TokenList tokens = prompt(20);
+  tokens.insert(tokens.end(), reply.begin(), reply.end() - 1);
+  EXPECT_EQ(*reported()[0].tokens, tokens);
+}
+
+TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed) {
+  start();
+  const Open sequence = open();
+  EXPECT_TRUE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 50}))
+      << "it may overtake the prefill";
+  const auto prefilled = ask(prefill_of(sequence, 100, {90}));
+  EXPECT_EQ(prefilled->reported, 2U);
+  EXPECT_FALSE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 60}));
+}
+
+// -- memory
+
+TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFor) {
+  start(3 * kSlot + 2 * kPage, 10s);
+  const protocol::SnapshotId leased = adopted(64);
+  const Open holder = open(64);
+  prefill(holder, 64);
+  auto waiting = ask_meanwhile(wish(64));
+  ASSERT_TRUE(eventually([&] { return notes_->reclaims >= 1; }));
+  std::this_thread::sleep_for(150ms);
+  EXPECT_EQ(notes_->reclaims, 1U) << "nothing has changed, so nobody is asked again";
+  EXPECT_EQ(memory().waiting, 1U);
+  give(leased);  // its lease has ended
+  worker_.tell(protocol::MoreToReclaim{arch_});
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(notes_->reclaims, 2U);
+}
+
+TEST_F(DeviceWorkerContract, WhoeverClosesMakesRoomForWhoeverWaits) {
+  start(kSlot + kPage, 10s);
+  const Open holder = open(64);
+  auto waiting = ask_meanwhile(wish(64));
+  ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
+  close(holder);
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+TEST_F(DeviceWorkerContract, WhoIsShortForTooLongIsToldSo) {
+  start(2 * kSlot + kPage, 200ms);
+  const protocol::SnapshotId leased = adopted(64);
+  auto lonely = ask_meanwhile(wish(64));
+  EXPECT_EQ(lonely.get().error().fault, JobFault::kNoMemory) << "it would wait for a lease for ever";
+  static_cast<void>(ask(protocol::DropKvSnapshot{leased}));
+  EXPECT_TRUE(ask(wish(64)).ok());
+}
+
+TEST_F(DeviceWorkerContract, ACheckpointThatFindsNoMemoryIsSkippedAndToldOf) {
+  start(kSlot + 2 * kPage);
+  const Open sequence = open(128);
+  const auto prefilled = ask(prefill_of(sequence, 100, {40}));
+  ASSERT_TRUE(prefilled.ok());
+  EXPECT_EQ(prefilled->reported, 1U);
+  ASSERT_TRUE(eventually([&] { return reported().size() == 1; }));
+  EXPECT_FALSE(reported()[0].snapshot.has_value());
+  EXPECT_TRUE(reported()[0].healthy);
+}
+
+// -- cancelling, in each phase
+
+TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
+  start(kSlot + kPage, 10s);
+  const Open holder = open(64);
+  const protocol::OpenSequence job = wish(64);
+  auto waiting = std::async(std::launch::async, [&] { return worker_.ask_blocking(job, 30s); });
+  ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
+  worker_.tell(protocol::CloseSequence{arch_, job.ticket});
+  EXPECT_FALSE(waiting.get().ok());
+  close(holder);
+  EXPECT_EQ(memory().sequences, 0U);
+  EXPECT_EQ(memory().waiting, 0U);
+}
+
+TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
+  start();
+  const Open sequence = open(4000);
+  control_->hold();
+  auto prefilling = ask_meanwhile(prefill_of(sequence, 4000, {2000}));
+  ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
+  worker_.tell(protocol::Cancel{sequence.id});
+  control_->release();
+  EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
+  const auto on = ask(prefill_of(sequence, 4000));
+  ASSERT_TRUE(on.ok()) << on.error().message;
+  EXPECT_LT(on->computed, 4000U) << "from where it stood";
+  EXPECT_EQ(decode(sequence, 4), FakeModel::reply_to(prompt(4000), 4));
+}
+
+TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 30);
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(4);
+  protocol::Decode job{.sequence = sequence.id, .max_tokens = 1000, .out = std::move(writer)};
+  job.sampling.temperature = 0;
+  worker_.tell(std::move(job));
+  ASSERT_TRUE(reader.next_blocking(runtime::deadline_after(20s)).ok());
+  worker_.tell(protocol::Cancel{sequence.id});
+  std::size_t more = 0;
+  for (;; ++more) {
+    const auto event = reader.next_blocking(runtime::deadline_after(20s));
+    if (!event.ok() || event->end) break;
+  }
+  EXPECT_LE(more, 8U);
+  EXPECT_EQ(memory().sequences, 1U);
+}
+
+TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded) {
+  start();
+  const Open sequence = open(2000);
+  control_->hold();
+  auto prefilling = ask_meanwhile(prefill_of(sequence, 2000));
+  ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
+  close(sequence);
+  control_->release();
+  EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
+  EXPECT_EQ(memory().sequences, 0U);
+  EXPECT_EQ(memory().used_bytes, 0U);
+}
+
+TEST_F(DeviceWorkerContract, AReaderThatGoesEndsItsDecoding) {
+  start();
+  const Open sequence = open();
+  prefill(sequence, 30);
+  {
+    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(4);
+    protocol::Decode job{.sequence = sequence.id, .max_tokens = 100'000, .out = std::move(writer)};
+    job.sampling.temperature = 0;
+    worker_.tell(std::move(job));
+    ASSERT_TRUE(reader.next_blocking(runtime::deadline_after(20s)).ok());
+  }
+  // At rest again, it can be restored into or closed.
+  const protocol::SnapshotId snapshot = adopted(64);
+  EXPECT_TRUE(eventually([&] { return ask(restore_of(sequence, snapshot, 64)).ok(); }));
+}
+
+}  // namespace
+}  // namespace reprise::actors

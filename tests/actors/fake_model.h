@@ -1,0 +1,129 @@
+#pragma once
+// A model without files: a few numbers that depend on all tokens before, on the host.
+//
+// The slot holds one number, which every token turns into another; the next token is that number modulo the
+// vocabulary. So two states that hold the same tokens give the same reply, and others do not.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "models/model.h"
+
+namespace reprise::actors {
+
+/// What a test does to a model while it computes, from its own thread.
+class FakeControl {
+ public:
+  /// Steps wait until release().
+  void hold() { set(true); }
+  void release() { set(false); }
+  /// How many steps have begun.
+  std::uint32_t steps() const { return steps_; }
+  /// Loads fail, or wait, until told otherwise; each is counted.
+  std::atomic<bool> refuse_to_load{false};
+  std::atomic<bool> hold_loads{false};
+  std::atomic<std::uint32_t> loads{0};
+
+  void begin_step() {
+    std::unique_lock lock(mutex_);
+    ++steps_;
+    changed_.wait(lock, [this] { return !held_; });
+  }
+
+ private:
+  void set(bool held) {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;  // guarded by mutex_
+  std::atomic<std::uint32_t> steps_{0};
+};
+
+class FakeModel : public models::Model {
+ public:
+  static constexpr std::uint32_t kVocab = 64;
+  static constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;
+  static constexpr std::uint64_t kSlotBytes = 64;
+
+  explicit FakeModel(std::shared_ptr<FakeControl> control)
+      : Model(models::Checkpoint::without_files(config_of()), {}), control_(std::move(control)) {
+    state_.add_per_token("token", sizeof(float));
+    state_.add_per_sequence("sum", sizeof(float));
+  }
+
+  std::span<const float> forward(std::span<const models::Slice> slices, models::Phase) override {
+    control_->begin_step();
+    logits_.clear();
+    for (const models::Slice& slice : slices) {
+      float sum = 0;
+      std::memcpy(&sum, slice.sequence->slot_data(), sizeof sum);
+      for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
+        const std::size_t at = slice.sequence->stored() + i;
+        const auto token = static_cast<float>(slice.tokens[i]);
+        std::memcpy(slice.sequence->page_data(at / gpu::kPageTokens) + at % gpu::kPageTokens * 4, &token, 4);
+        sum = next(sum, slice.tokens[i]);
+      }
+      std::memcpy(slice.sequence->slot_data(), &sum, sizeof sum);
+      slice.sequence->advance(slice.tokens.size());
+      if (slice.logits == models::Slice::Logits::kNone) continue;
+      std::array<float, kVocab> row{};
+      row[static_cast<std::size_t>(reply(sum))] = 10;
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+    return logits_;
+  }
+  models::ModelRules rules() const override { return {}; }
+
+  /// What it replies to a prompt.
+  static TokenList reply_to(const TokenList& prompt, std::size_t count) {
+    float sum = 0;
+    for (const TokenId token : prompt) sum = next(sum, token);
+    TokenList tokens;
+    while (tokens.size() < count) {
+      tokens.push_back(reply(sum));
+      sum = next(sum, tokens.back());
+    }
+    return tokens;
+  }
+
+ private:
+  static models::ModelConfig config_of() {
+    models::ModelConfig config;
+    config.architecture = "fake";
+    config.vocab = kVocab;
+    config.context_length = 100'000;
+    return config;
+  }
+  static float next(float sum, TokenId token) {
+    return static_cast<float>((static_cast<std::uint32_t>(sum) * 31 + static_cast<std::uint32_t>(token) + 7) %
+                              65'521);
+  }
+  static TokenId reply(float sum) { return static_cast<TokenId>(static_cast<std::uint32_t>(sum) % kVocab); }
+
+  const std::shared_ptr<FakeControl> control_;
+  std::vector<float> logits_;
+};
+
+/// For WorkerOptions::make_model.
+inline auto fake_models(const std::shared_ptr<FakeControl>& control) {
+  return [control](const std::string&) -> std::unique_ptr<models::Model> {
+    ++control->loads;
+    while (control->hold_loads) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (control->refuse_to_load) throw std::runtime_error("the test refuses to load");
+    return std::make_unique<FakeModel>(control);
+  };
+}
+
+}  // namespace reprise::actors

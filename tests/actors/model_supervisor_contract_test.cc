@@ -1,0 +1,231 @@
+// The supervisor, with fake models on a real device worker: one load for all who ask, and everything that fails is
+// brought back, within limits.
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "actors/model_supervisor.h"
+#include "tests/actors/eventually.h"
+#include "tests/actors/fake_model.h"
+
+namespace reprise::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::JobFault;
+using State = protocol::ModelCard::State;
+
+class SupervisorContract : public testing::Test {
+ protected:
+  void start(std::uint32_t most_reloads = 3) {
+    EngineOptions options;
+    options.worker.device = "cpu";
+    options.worker.device_options.threads = 1;
+    options.worker.state_bytes = 1 << 20;
+    options.worker.obey_faults = true;
+    options.worker.make_model = fake_models(control_);
+    options.most_reloads = most_reloads;
+    supervisor_ =
+        system_.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
+                                        .on_failure = runtime::OnFailure::restart(
+                                            ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                       options, directory_, board_, requests_, restarts_);
+  }
+  ~SupervisorContract() override {
+    control_->hold_loads = false;
+    control_->release();
+  }
+
+  static ModelSpec spec(const std::string& name = "m") {
+    ModelSpec spec;
+    spec.name = name;
+    spec.path = std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/qwen3_5_text";  // its tokens' names
+    return spec;
+  }
+  LoadModel::Reply load(const std::string& name = "m") {
+    auto loaded = supervisor_.ask_blocking(LoadModel{spec(name)}, 30s);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().describe();
+    return std::move(*loaded);
+  }
+  std::future<LoadModel::Reply> load_meanwhile(const std::string& name = "m") {
+    return std::async(std::launch::async, [this, name] { return load(name); });
+  }
+  std::optional<State> state(const std::string& name = "m") const {
+    const auto entry = directory_->find(name);
+    return entry ? std::optional(entry->card.state) : std::nullopt;
+  }
+  std::shared_ptr<const ServedModel> served(const std::string& name = "m") const {
+    const auto entry = directory_->find(name);
+    return entry ? entry->model : nullptr;
+  }
+  /// Another than this one is served.
+  bool replaced(const std::shared_ptr<const ServedModel>& before) const {
+    return eventually([&] { return served() != nullptr && served() != before; });
+  }
+
+  /// Computes a prompt on the model; how that ended.
+  std::optional<JobFault> compute(const ServedModel& model) {
+    const std::uint64_t ticket = ++ticket_;
+    const auto opened = model.worker.ask_blocking(
+        protocol::OpenSequence{.arch = model.arch.arch, .ticket = ticket, .prompt_tokens = 10}, 20s);
+    if (!opened.ok()) return JobFault::kCancelled;
+    if (!opened->ok()) return opened->error().fault;
+    const auto prefilled = model.worker.ask_blocking(
+        protocol::Prefill{
+            .sequence = (*opened)->sequence, .tokens = share_tokens(TokenList(10, 1)), .end = 10},
+        20s);
+    model.worker.tell(protocol::CloseSequence{model.arch.arch, ticket});
+    if (!prefilled.ok()) return JobFault::kCancelled;
+    if (!prefilled->ok()) return prefilled->error().fault;
+    return std::nullopt;
+  }
+  void break_a_step(const ServedModel& model) {
+    static_cast<void>(supervisor_.ask_blocking(
+        protocol::InjectFault{.kind = protocol::InjectFault::Kind::kFailedStep}, 20s));
+    EXPECT_EQ(compute(model), JobFault::kDeviceFailed);
+  }
+
+  const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
+  const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
+  const std::shared_ptr<DeviceBoard> board_ = std::make_shared<DeviceBoard>();
+  const std::shared_ptr<RequestRoll> requests_ = std::make_shared<RequestRoll>();
+  const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(0);
+  runtime::System system_{{.workers = 2}};
+  runtime::RefOf<ModelSupervisor> supervisor_;
+  std::atomic<std::uint64_t> ticket_{0};
+};
+
+TEST_F(SupervisorContract, WhoeverAsksForAModelThatIsBeingLoadedWaitsForThatLoad) {
+  start();
+  control_->hold_loads = true;
+  std::vector<std::future<LoadModel::Reply>> asking;
+  for (int i = 0; i < 8; ++i) asking.push_back(load_meanwhile());
+  ASSERT_TRUE(eventually([&] { return control_->loads == 1; }));
+  EXPECT_EQ(state(), State::kLoading);
+  EXPECT_EQ(served(), nullptr);
+  std::this_thread::sleep_for(30ms);
+  control_->hold_loads = false;
+  for (auto& one : asking) EXPECT_TRUE(one.get().ok());
+  EXPECT_EQ(control_->loads, 1U);
+  EXPECT_EQ(state(), State::kReady);
+  EXPECT_TRUE(load().ok()) << "and one that is loaded is there at once";
+  EXPECT_EQ(control_->loads, 1U);
+  EXPECT_EQ(compute(*served()), std::nullopt);
+}
+
+TEST_F(SupervisorContract, ALoadThatFailsIsToldWithItsReasonAndMayBeTriedAgain) {
+  start();
+  control_->refuse_to_load = true;
+  const auto refused = load();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("the test refuses"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(state(), State::kFailed);
+  EXPECT_NE(directory_->find("m")->detail.find("the test refuses"), std::string::npos);
+  control_->refuse_to_load = false;
+  EXPECT_TRUE(load().ok());
+  EXPECT_EQ(compute(*served()), std::nullopt);
+}
+
+TEST_F(SupervisorContract, AModelWhoseStepFailedIsLoadedAnewAsAnotherGeneration) {
+  start();
+  ASSERT_TRUE(load().ok());
+  const auto before = served();
+  break_a_step(*before);
+  ASSERT_TRUE(replaced(before));
+  EXPECT_NE(served()->arch.arch.generation, before->arch.arch.generation);
+  EXPECT_EQ(served()->worker, before->worker) << "the worker goes on";
+  EXPECT_EQ(served()->registry, before->registry) << "and so does the registry";
+  EXPECT_EQ(compute(*served()), std::nullopt);
+  EXPECT_EQ(compute(*before), JobFault::kUnknown) << "ids of the past are of nothing";
+}
+
+TEST_F(SupervisorContract, AModelThatFailsTooOftenStaysDownUntilSomebodyAsks) {
+  start(1);
+  ASSERT_TRUE(load().ok());
+  const auto first = served();
+  break_a_step(*first);
+  ASSERT_TRUE(replaced(first));
+  break_a_step(*served());
+  ASSERT_TRUE(eventually([&] { return state() == State::kFailed; }));
+  EXPECT_NE(directory_->find("m")->detail.find("failed too often"), std::string::npos);
+  EXPECT_TRUE(load().ok());
+  EXPECT_EQ(compute(*served()), std::nullopt);
+}
+
+TEST_F(SupervisorContract, AWorkerThatEndsIsReplacedAndItsModelsComeBack) {
+  start();
+  ASSERT_TRUE(load("m").ok());
+  ASSERT_TRUE(load("other").ok());
+  const auto before = served("m");
+  before->worker.stop();
+  ASSERT_TRUE(replaced(before));
+  EXPECT_NE(served("m")->worker, before->worker);
+  ASSERT_TRUE(
+      eventually([&] { return served("other") != nullptr && served("other")->worker != before->worker; }));
+  EXPECT_EQ(served("other")->worker, served("m")->worker);
+  EXPECT_EQ(compute(*served("m")), std::nullopt);
+  EXPECT_EQ(restarts_->devices.total(), 1U);
+}
+
+TEST_F(SupervisorContract, ARegistryThatFailedIsBoundAgain) {
+  start();
+  ASSERT_TRUE(load().ok());
+  const auto model = served();
+  EXPECT_FALSE(model->registry.ask_blocking(protocol::InjectCrash{}, 20s).ok());
+  ASSERT_TRUE(eventually([&] { return restarts_->registries.total() == 1; }));
+  EXPECT_EQ(served(), model) << "the model is served all the while";
+  const auto announced = model->registry.ask_blocking(
+      protocol::Announce{.flight = 1, .name_space = "", .prompt = share_tokens(TokenList(10, 1))}, 20s);
+  ASSERT_TRUE(announced.ok());
+  EXPECT_TRUE(eventually([&] {  // it knows the model's generation again
+    const auto found = model->registry.ask_blocking(
+        protocol::Lookup{.flight = 1, .sequence = {.generation = model->arch.arch.generation, .number = 1}},
+        20s);
+    return found.ok() && found->reason == protocol::MissReason::kNeverSeen;
+  }));
+}
+
+TEST_F(SupervisorContract, ARegistryThatFailsTooOftenFailsItsModel) {
+  start();
+  ASSERT_TRUE(load().ok());
+  const auto model = served();
+  for (std::uint32_t i = 0; i <= PrefixRegistry::kMostRestarts; ++i) {
+    EXPECT_FALSE(model->registry.ask_blocking(protocol::InjectCrash{}, 20s).ok());
+  }
+  ASSERT_TRUE(eventually([&] { return state() == State::kFailed; }));
+  EXPECT_NE(directory_->find("m")->detail.find("cache failed too often"), std::string::npos);
+  EXPECT_TRUE(load().ok()) << "and may be loaded again";
+  EXPECT_NE(served()->registry, model->registry);
+}
+
+TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
+  start();
+  EXPECT_FALSE(*supervisor_.ask_blocking(UnloadModel{"m"}, 20s)) << "there is no such model";
+  ASSERT_TRUE(load().ok());
+  const auto model = served();
+  ASSERT_EQ(compute(*model), std::nullopt);
+  EXPECT_TRUE(*supervisor_.ask_blocking(UnloadModel{"m"}, 20s));
+  EXPECT_EQ(state(), std::nullopt);
+  EXPECT_EQ(compute(*model), JobFault::kUnknown);
+  EXPECT_TRUE(eventually([&] { return model->registry.stopped(); }));
+  const auto memory = model->worker.ask_blocking(protocol::QueryMemory{}, 20s);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ(memory->used_bytes, 0U);
+}
+
+TEST_F(SupervisorContract, OneThatFailsItselfBringsAllItsModelsBack) {
+  start();
+  ASSERT_TRUE(load("m").ok());
+  ASSERT_TRUE(load("other").ok());
+  const auto before = served("m");
+  static_cast<void>(supervisor_.ask_blocking(
+      protocol::InjectCrash{.where = protocol::InjectCrash::Where::kSupervisor}, 20s));
+  ASSERT_TRUE(replaced(before));
+  ASSERT_TRUE(eventually([&] { return state("other") == State::kReady; }));
+  EXPECT_EQ(compute(*served("m")), std::nullopt);
+  EXPECT_TRUE(eventually([&] { return before->worker.stopped(); })) << "its children ended with it";
+}
+
+}  // namespace
+}  // namespace reprise::actors
