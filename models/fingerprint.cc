@@ -10,6 +10,10 @@
 namespace reprise::models {
 namespace {
 
+bool has_files(const Model& model) {
+  return !model.checkpoint().path().empty();
+}
+
 /// What the files say of the model beside its weights: all of config.json, or all of a GGUF file that stands before
 /// its tensors. More than decides the bits: a change that does not matter costs a few misses, no more.
 std::uint64_t digest_of_settings(const Checkpoint& checkpoint) {
@@ -34,7 +38,7 @@ void add(Digest& digest, const std::vector<StateLayout::Field>& fields) {
 
 std::uint64_t digest_of_model(const Model& model) {
   Digest digest;
-  digest.add(digest_of_settings(model.checkpoint()));
+  if (has_files(model)) digest.add(digest_of_settings(model.checkpoint()));
   add(digest, model.state().per_token());
   add(digest, model.state().per_sequence());
   const ComputeOptions& options = model.options();
@@ -49,7 +53,8 @@ std::uint64_t Fingerprint::all() const {
 }
 
 Fingerprint fingerprint_of(const Model& model) {
-  return {.weights = weights_digest(model.checkpoint().source(), model.checkpoint().path()),
+  return {.weights =
+              has_files(model) ? weights_digest(model.checkpoint().source(), model.checkpoint().path()) : 0,
           .model = digest_of_model(model),
           .arithmetic = Digest().add(build_id()).add(model.arithmetic()).value()};
 }

@@ -42,7 +42,8 @@ struct DeviceFormat {
   void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
   /// embed() for this format.
-  void (*embed)(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y, StreamHandle stream);
+  void (*embed)(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                StreamHandle stream);
 };
 
 extern const DeviceFormat kBf16OnDevice;
