@@ -74,6 +74,47 @@ std::vector<double> expected(const std::vector<Bf16>& x, const std::vector<Bf16>
   return y;
 }
 
+TEST(CudaFormats, TheTableSaysWhatIsKeptAsWhat) {
+  Random random(6);
+  for (const WeightFormat* stored : {&kF32Format, &kF16Format, &kBF16Format}) {
+    const DeviceUpload* upload = find_upload(*stored);
+    ASSERT_NE(upload, nullptr) << stored->name;
+    EXPECT_EQ(upload->kept, &kBf16OnDevice) << stored->name;
+    const test::OwnedMatrix weight = random.matrix(*stored, 3, 40);
+    std::vector<Bf16> kept(weight.values.size());
+    if (upload->convert == nullptr) {
+      ASSERT_EQ(upload->stored, upload->kept->format);
+      kept = weight.halves;
+    } else {
+      upload->convert(weight.view(), reinterpret_cast<std::byte*>(kept.data()));
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      ASSERT_EQ(kept[i], to_bf16(weight.values[i])) << stored->name << " at " << i;
+    }
+  }
+  constexpr WeightFormat kUnknown{.name = "UNKNOWN", .block_size = 32, .block_bytes = 34, .alignment = 2};
+  EXPECT_EQ(find_upload(kUnknown), nullptr);
+}
+
+TEST_F(CudaGemmTest, RowsOfATableAreReadAsOnTheCpu) {
+  Random random(7);
+  const test::OwnedMatrix table = random.matrix(kBF16Format, 50, 88);
+  const DeviceBytes on_table = upload(table.halves);
+  const DeviceWeight weight{.format = &kBf16OnDevice, .data = on_table.data(), .rows = 50, .columns = 88};
+  const std::vector<std::int32_t> tokens = {0, 49, 7, 7};
+  const DeviceBytes on_tokens = upload(tokens);
+  const DeviceBytes y(tokens.size() * 88 * sizeof(float));
+  embed(on_tokens.as<const std::int32_t>(), 4, weight, y.as<float>(), stream_->handle());
+  const std::vector<float> got = download<float>(y);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::vector<float> row(88);
+    test::plain()
+        .format(kBF16Format)
+        .widen_row(table.view(), static_cast<std::size_t>(tokens[i]), row.data());
+    EXPECT_EQ(std::memcmp(row.data(), got.data() + i * 88, 88 * sizeof(float)), 0) << tokens[i];
+  }
+}
+
 TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
   Random random(1);
   PrefillGemm gemm;
