@@ -109,7 +109,8 @@ protocol::Health Engine::health() const {
   if (parts_->texts->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
   }
-  return {.ready = problems.empty(), .detail = std::move(problems)};
+  const bool ready = problems.empty();
+  return {.ready = ready, .detail = std::move(problems)};
 }
 
 std::size_t Engine::running_requests() const {

@@ -13,8 +13,8 @@ namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
   kF32,   // weights widened in registers, f32 arithmetic: the reference
-  kAuto,  // the fastest that the processor has: where weights are bf16, products of bf16, activations being
-          // sums of two of them, with f32 sums; else as kF32
+  kAuto,  // the fastest product that the processor has for a weight's format (gpu/products.h): for bf16,
+  // products of bf16, activations being sums of two of them, with f32 sums; where none is faster, kF32's
 };
 
 enum class KvType : std::uint8_t { kF32, kBF16 };

@@ -14,6 +14,8 @@ struct DeviceInfo {
   std::uint64_t free_bytes = 0;  // at the time of the call; other processes may take it at any moment
   int compute_major = 0;         // compute capability, 9.0 for Hopper
   int compute_minor = 0;
+  int driver_version = 0;   // as CUDA counts: 13010 is 13.1
+  int runtime_version = 0;  // likewise
 };
 
 // The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a

@@ -5,17 +5,21 @@
 // alone, in an order of additions fixed by the sizes of the model. So the bits of a row do not depend on how
 // many rows there are, how work is cut into ranges, or who else is in the batch. Sums over k run in kLanes
 // interleaved partial sums, lane l taking k = l, l + kLanes, ... upwards with fused multiply-adds, missing
-// elements being zeros, and are then folded in halves. The f32 functions give the same bits in every table;
-// matmul_bf16 only within one.
+// elements being zeros, and are then folded in halves. All give the same bits in every table, but for the fast
+// products of formats (gpu/products.h), which give them within one.
 //
 // Threading: any thread, on disjoint outputs. All tensors are row-major and contiguous unless a stride is
 // given.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "gpu/compute.h"
-#include "gpu/matrix.h"
+#include "gpu/products.h"
+#include "gpu/weight.h"
 
 namespace reprise::gpu {
 
@@ -70,20 +74,16 @@ struct CausalConv {
 struct Kernels {
   Isa isa;
 
-  /// y[m, n] = sum_k x[m, k] w[n, k] for n in [n_begin, n_end); y has rows of `y_stride`.
-  void (*matmul)(const float* x, std::size_t m, const Matrix& w, float* y, std::size_t y_stride,
-                 std::size_t n_begin, std::size_t n_end);
-  /// The same for a w of bf16, on bf16 products summed in f32; x is given as the sum of two bf16
-  /// (split_bf16), which keeps 16 bits of it. Null where the processor has no such products.
-  void (*matmul_bf16)(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
-                      float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end);
+  /// Products with weights, and readers of their rows: one for each format that can be computed with.
+  std::span<const FormatKernels> formats;
+
+  /// Null: weights of this format cannot be computed with.
+  const FormatKernels* find(const WeightFormat& format) const;
+  /// One that is there.
+  const FormatKernels& format(const WeightFormat& format) const;
 
   /// Rounds to nearest even. count elements.
   void (*to_bf16)(const float* x, std::uint16_t* y, std::size_t count);
-  /// high = bf16(x), low = bf16(x - high).
-  void (*split_bf16)(const float* x, std::uint16_t* high, std::uint16_t* low, std::size_t count);
-  /// A row of a matrix, widened. y[columns].
-  void (*widen_row)(const Matrix& w, std::size_t row, float* y);
 
   /// y = x / sqrt(mean(x^2) + eps) * (offset + w), for each of `rows` rows of `size` that stand `stride`
   /// apart in both.
@@ -111,7 +111,13 @@ struct Kernels {
   void (*attention)(const AttentionRow& row);
 };
 
+/// The instruction set, and the formats for which it has a product of its own: "neon, BF16".
+std::string name_of(const Kernels& kernels);
+
 /// Requires is_available(isa).
 const Kernels& cpu_kernels(Isa isa);
+
+/// The format of this name, of those that the CPU computes with (every table has them all); null: there is none.
+const WeightFormat* format_named(std::string_view name);
 
 }  // namespace reprise::gpu

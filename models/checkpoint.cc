@@ -18,8 +18,8 @@ constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of pro
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
-constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight",
-                                           "model.lm_head.weight"};
+// And its head, which stands outside of it.
+constexpr std::string_view kHeadPrefixes[] = {"", "language_model.", "model."};
 
 std::string text_prefix(const TensorSource& source, const std::string& embedding, const std::string& folder) {
   for (std::string_view prefix : kTextPrefixes) {
@@ -118,8 +118,9 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
   const auto place = [&](const TensorSpec& spec) {
     StoredAs stored = spec.hf;
-    if (spec.name == "lm_head.weight") {
-      stored.names.assign(std::begin(kHeadNames), std::end(kHeadNames));
+    if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
+      for (const std::string_view before : kHeadPrefixes)
+        stored.names.push_back(std::string(before) + spec.name);
       return stored;
     }
     if (stored.names.empty()) stored.names = {spec.name};
@@ -185,7 +186,8 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
   const std::string& file = source().path_of(stored);
-  if (!is_usable(stored.type)) {
+  const gpu::WeightFormat* format = format_of(stored.type);
+  if (format == nullptr) {
     throw LoadError(file, stored.name,
                     "the type " + std::string(info(stored.type).name) + " cannot be computed with");
   }
@@ -194,7 +196,7 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
   const bool as_is = entry.layout.is_identity();
   const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
-  if (as_is && address % info(stored.type).block_bytes == 0) return out;
+  if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
     UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);

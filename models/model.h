@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/token.h"
@@ -83,6 +84,10 @@ class Model {
   virtual void bind_thread() {}
 
   virtual ModelRules rules() const = 0;
+
+  /// Names all that decides the bits of its results beside weights, options and the build: which kernels, and on
+  /// what. Constant once the model is loaded.
+  virtual std::string arithmetic() const = 0;
 
  protected:
   Model(Checkpoint checkpoint, const ComputeOptions& options)

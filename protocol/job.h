@@ -103,7 +103,8 @@ struct ArchLoaded {
   std::uint32_t grid = 1;            // canonical snapshots stand at its multiples
   bool any_token = false;            // snapshots can be cut at any place of the grid
   bool decode_is_canonical = false;  // decoded states may enter the registry
-  std::uint64_t fingerprint = 0;     // of weights, settings and build: snapshots of another never fit
+  std::uint64_t fingerprint = 0;     // of weights, settings and arithmetic: snapshots of another never fit
+  std::uint64_t arithmetic = 0;      // its part that is this build on this device
 };
 
 struct Reclaim;

@@ -105,7 +105,7 @@ class [[nodiscard]] Operation : public Ask<Outcome> {
       emit_ = start(std::move(reply), std::make_shared<boost::asio::cancellation_signal>());
     });
   }
-  ~Operation() {
+  ~Operation() override {
     if (!this->await_ready()) abort();
   }
 

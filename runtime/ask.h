@@ -32,7 +32,7 @@ class [[nodiscard]] Ask : public Wait {
     start(deadline, cancel, std::forward<Send>(send));
   }
 
-  ~Ask() {
+  ~Ask() override {
     if (slot_ != nullptr) slot_->forget_asker();
   }
 

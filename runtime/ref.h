@@ -49,7 +49,7 @@ void ask(Cell& cell, M&& content, ReplyTo<typename M::Reply> reply, TimePoint de
   const Admission admission = cell.mailbox().admit(/*can_wait=*/true);
   if (admission == Admission::kClosed) return reply.answer(ErrorCode::kStopped);
   if (admission == Admission::kFull) return reply.answer(ErrorCode::kMailboxFull);
-  auto* message = new Message<M>(std::move(content));
+  auto* message = new Message<M>(std::forward<M>(content));
   message->reply = std::move(reply);
   message->deadline = deadline;
   message->target = &cell;

@@ -113,7 +113,7 @@ class [[nodiscard]] StreamRead : public StreamWait {
  public:
   StreamRead(std::shared_ptr<StreamCore<T>> core, TimePoint deadline, CancelToken cancel)
       : StreamWait(core->reader_side, deadline, std::move(cancel)), core_(std::move(core)) {}
-  ~StreamRead() { withdraw(); }
+  ~StreamRead() override { withdraw(); }
 
   Result<T> await_resume() { return std::move(*outcome_); }
 
@@ -136,7 +136,7 @@ class [[nodiscard]] StreamWrite : public StreamWait {
       : StreamWait(core->writer_side, deadline, std::move(cancel)),
         core_(std::move(core)),
         value_(std::move(value)) {}
-  ~StreamWrite() { withdraw(); }
+  ~StreamWrite() override { withdraw(); }
 
   Result<void> await_resume() { return std::move(*outcome_); }
 
@@ -158,7 +158,7 @@ class [[nodiscard]] StreamReaderEnd : public StreamWait {
  public:
   StreamReaderEnd(std::shared_ptr<StreamCore<T>> core, CancelToken cancel)
       : StreamWait(core->watch_side, TimePoint::max(), std::move(cancel)), core_(std::move(core)) {}
-  ~StreamReaderEnd() { withdraw(); }
+  ~StreamReaderEnd() override { withdraw(); }
 
   Result<void> await_resume() { return std::move(outcome_); }
 

@@ -8,8 +8,6 @@
 namespace reprise::actors {
 
 using protocol::FinishReason;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 

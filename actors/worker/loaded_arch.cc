@@ -1,8 +1,6 @@
 #include "actors/worker/loaded_arch.h"
 
-#include <algorithm>
-
-#include "base/token_hash.h"
+#include "models/fingerprint.h"
 
 namespace reprise::actors {
 
@@ -18,33 +16,6 @@ ModelFacts facts_of(const StepRunner& runner) {
           .draws = model.draws()};
 }
 
-// Of all that decides the bits of a state, as far as it can be told cheaply: names, shapes, a sample of the
-// weights, the compute settings.
-std::uint64_t fingerprint_of(const models::Model& model) {
-  std::uint64_t hash = 0;
-  const auto add = [&hash](std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) {
-      const auto token = static_cast<TokenId>(byte);
-      hash = token_hash({&token, 1}, hash);
-    }
-  };
-  const auto add_number = [&](std::uint64_t number) { add(std::as_bytes(std::span(&number, 1))); };
-  for (const std::string& name : model.checkpoint().names()) {
-    add(std::as_bytes(std::span(name)));
-    const models::Tensor tensor = model.checkpoint().tensor(name);
-    add_number(tensor.bytes.size());
-    add(tensor.bytes.first(std::min<std::size_t>(64, tensor.bytes.size())));
-    add(tensor.bytes.last(std::min<std::size_t>(64, tensor.bytes.size())));
-  }
-  const models::ComputeOptions& options = model.options();
-  for (const std::uint64_t setting :
-       {static_cast<std::uint64_t>(options.compute), static_cast<std::uint64_t>(options.kv),
-        static_cast<std::uint64_t>(options.isa)}) {
-    add_number(setting);
-  }
-  return hash;
-}
-
 }  // namespace
 
 LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
@@ -55,6 +26,7 @@ LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> run
 
 protocol::ArchLoaded LoadedArch::describe() const {
   const models::ModelConfig& config = model().config();
+  const models::Fingerprint fingerprint = models::fingerprint_of(model());
   return {.arch = id(),
           .device = {},
           .architecture = config.architecture,
@@ -69,7 +41,8 @@ protocol::ArchLoaded LoadedArch::describe() const {
           .grid = rules().grid,
           .any_token = model().state().attention_only(),
           .decode_is_canonical = rules().decode_is_canonical,
-          .fingerprint = fingerprint_of(model())};
+          .fingerprint = fingerprint.all(),
+          .arithmetic = fingerprint.arithmetic};
 }
 
 }  // namespace reprise::actors

@@ -20,7 +20,7 @@ class LoadedArch : public StateTable {
   LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
              gpu::BlockMemory* memory);
 
-  /// But for the device.
+  /// But for the device. Reads all weights (models/fingerprint.h).
   protocol::ArchLoaded describe() const;
 
   StepRunner& runner() { return *runner_; }

@@ -5,6 +5,6 @@
 
 namespace reprise::gpu {
 
-const Kernels kAvx2Kernels = make_table(Isa::kAvx2, nullptr);
+constinit const Kernels kAvx2Kernels = make_table(Isa::kAvx2, kFormats);
 
 }  // namespace reprise::gpu

@@ -9,6 +9,7 @@
 
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
+#include "gpu/cpu/two_bf16.h"
 
 namespace reprise::gpu {
 
@@ -30,13 +31,7 @@ inline float fold(__m512 a) {
   return lane[0];
 }
 
-/// Both parts of the rows of x.
-struct Activations {
-  const std::uint16_t* high;
-  const std::uint16_t* low;
-
-  Activations from(std::size_t offset) const { return {high + offset, low + offset}; }
-};
+using Activations = TwoBf16<32>;
 
 template <int kRows, int kOutputs>
 inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth, float* y,
@@ -49,8 +44,9 @@ inline void tile(const Activations& x, const std::uint16_t* w, std::size_t depth
     __m512bh b[kOutputs];
     for (int j = 0; j < kOutputs; ++j) b[j] = load_pairs(w + j * depth + k, depth - k);
     for (int i = 0; i < kRows; ++i) {
-      const __m512bh high = load_pairs(x.high + i * depth + k, depth - k);
-      const __m512bh low = load_pairs(x.low + i * depth + k, depth - k);
+      const std::uint16_t* parts = x.row(i) + 2 * k;
+      const __m512bh high = load_pairs(parts, 32);
+      const __m512bh low = load_pairs(parts + 32, 32);
       for (int j = 0; j < kOutputs; ++j) {
         sums[i][j] = _mm512_dpbf16_ps(sums[i][j], high, b[j]);
         sums[i][j] = _mm512_dpbf16_ps(sums[i][j], low, b[j]);
@@ -66,23 +62,26 @@ template <int kOutputs>
 inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_t* w, std::size_t depth,
                          float* y, std::size_t y_stride) {
   std::size_t i = 0;
-  for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
-  for (; i < m; ++i) tile<1, kOutputs>(x.from(i * depth), w, depth, y + i * y_stride, y_stride);
+  for (; i + 4 <= m; i += 4) tile<4, kOutputs>(x.from(i), w, depth, y + i * y_stride, y_stride);
+  for (; i < m; ++i) tile<1, kOutputs>(x.from(i), w, depth, y + i * y_stride, y_stride);
 }
 
-void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
-                 float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, float* y,
+                   std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
-  const Activations x{high, low};
+  const Activations x(activations, depth);
   std::size_t n = n_begin;
   for (; n + 4 <= n_end; n += 4) outputs_tile<4>(x, m, rows + n * depth, depth, y + n, y_stride);
   for (; n < n_end; ++n) outputs_tile<1>(x, m, rows + n * depth, depth, y + n, y_stride);
 }
 
+constexpr auto kFormatsWithBf16 =
+    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16<32>, .multiply = multiply_bf16});
+
 }  // namespace
 
-const Kernels kAvx512Kernels = make_table(Isa::kAvx512, nullptr);
-const Kernels kAvx512Bf16Kernels = make_table(Isa::kAvx512, matmul_bf16);
+constinit const Kernels kAvx512Kernels = make_table(Isa::kAvx512, kFormats);
+constinit const Kernels kAvx512Bf16Kernels = make_table(Isa::kAvx512, kFormatsWithBf16);
 
 }  // namespace reprise::gpu

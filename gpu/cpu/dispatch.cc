@@ -84,6 +84,34 @@ Isa best_isa() {
   return Isa::kPlain;
 }
 
+const FormatKernels* Kernels::find(const WeightFormat& format) const {
+  for (const FormatKernels& row : formats) {
+    if (row.format == &format) return &row;
+  }
+  return nullptr;
+}
+
+const FormatKernels& Kernels::format(const WeightFormat& format) const {
+  const FormatKernels* found = find(format);
+  REPRISE_CHECK(found != nullptr, "a weight in a format that cannot be computed with");
+  return *found;
+}
+
+const WeightFormat* format_named(std::string_view name) {
+  for (const FormatKernels& row : kPlainKernels.formats) {
+    if (row.format->name == name) return row.format;
+  }
+  return nullptr;
+}
+
+std::string name_of(const Kernels& kernels) {
+  std::string name(name_of(kernels.isa));
+  for (const FormatKernels& format : kernels.formats) {
+    if (format.has_fast()) name += ", " + std::string(format.format->name);
+  }
+  return name;
+}
+
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
   switch (isa) {

@@ -12,29 +12,6 @@ void to_bf16(const float* x, std::uint16_t* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] = f32_to_bf16(x[i]);
 }
 
-void split_bf16(const float* x, std::uint16_t* high, std::uint16_t* low, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    high[i] = f32_to_bf16(x[i]);
-    low[i] = f32_to_bf16(x[i] - bf16_to_f32(high[i]));
-  }
-}
-
-void widen_row(const Matrix& w, std::size_t row, float* y) {
-  const std::size_t count = w.columns;
-  const auto* narrow = static_cast<const std::uint16_t*>(w.data) + row * count;
-  switch (w.type) {
-    case ElementType::kF32:
-      std::memcpy(y, static_cast<const float*>(w.data) + row * count, count * sizeof(float));
-      return;
-    case ElementType::kF16:
-      for (std::size_t i = 0; i < count; ++i) y[i] = f16_to_f32(narrow[i]);
-      return;
-    case ElementType::kBF16:
-      for (std::size_t i = 0; i < count; ++i) y[i] = bf16_to_f32(narrow[i]);
-      return;
-  }
-}
-
 inline float sum_of_squares(const float* x, std::size_t size) {
   Lanes total = Lanes::set(0.0F);
   std::size_t i = 0;

@@ -5,6 +5,6 @@
 
 namespace reprise::gpu {
 
-const Kernels kNeonKernels = make_table(Isa::kNeon, nullptr);
+constinit const Kernels kNeonKernels = make_table(Isa::kNeon, kFormats);
 
 }  // namespace reprise::gpu

@@ -8,6 +8,7 @@
 
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
+#include "gpu/cpu/two_bf16.h"
 
 namespace reprise::gpu {
 
@@ -32,26 +33,16 @@ inline RowPair pair_rows(uint16x8_t a, uint16x8_t b) {
   return {vreinterpretq_bf16_u64(vzip1q_u64(x, y)), vreinterpretq_bf16_u64(vzip2q_u64(x, y))};
 }
 
-/// Both parts of the rows of x.
-struct Activations {
-  const std::uint16_t* high;
-  const std::uint16_t* low;
-
-  Activations from(std::size_t offset) const { return {high + offset, low + offset}; }
-};
+using Activations = TwoBf16<8>;
 
 /// 2 * kPairs rows by 2 * kOutputPairs outputs, of which `rows` and `outputs` exist.
 template <int kPairs, int kOutputPairs>
 inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w, std::size_t outputs,
                  std::size_t depth, float* y, std::size_t y_stride) {
   // Rows that do not exist repeat the last one; their results are not stored.
-  const std::uint16_t* high[2 * kPairs];
-  const std::uint16_t* low[2 * kPairs];
+  const std::uint16_t* parts[2 * kPairs];
   const std::uint16_t* weights[2 * kOutputPairs];
-  for (std::size_t i = 0; i < 2 * kPairs; ++i) {
-    high[i] = x.high + std::min(i, rows - 1) * depth;
-    low[i] = x.low + std::min(i, rows - 1) * depth;
-  }
+  for (std::size_t i = 0; i < 2 * kPairs; ++i) parts[i] = x.row(std::min(i, rows - 1));
   for (std::size_t j = 0; j < 2 * kOutputPairs; ++j) weights[j] = w + std::min(j, outputs - 1) * depth;
 
   float32x4_t sums[kPairs][kOutputPairs];
@@ -62,8 +53,10 @@ inline void tile(const Activations& x, std::size_t rows, const std::uint16_t* w,
     RowPair a[kPairs];
     RowPair b[kPairs];
     for (int i = 0; i < kPairs; ++i) {
-      a[i] = pair_rows(load(high[2 * i] + k), load(high[2 * i + 1] + k));
-      b[i] = pair_rows(load(low[2 * i] + k), load(low[2 * i + 1] + k));
+      const std::uint16_t* even = parts[2 * i] + 2 * k;
+      const std::uint16_t* odd = parts[2 * i + 1] + 2 * k;
+      a[i] = pair_rows(vld1q_u16(even), vld1q_u16(odd));
+      b[i] = pair_rows(vld1q_u16(even + 8), vld1q_u16(odd + 8));
     }
     for (int j = 0; j < kOutputPairs; ++j) {
       const RowPair c = pair_rows(load(weights[2 * j] + k), load(weights[2 * j + 1] + k));
@@ -96,21 +89,21 @@ inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_
                          std::size_t depth, float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + 4 < m; i += 6) {
-    tile<3, kOutputPairs>(x.from(i * depth), std::min<std::size_t>(6, m - i), w, outputs, depth,
-                          y + i * y_stride, y_stride);
+    tile<3, kOutputPairs>(x.from(i), std::min<std::size_t>(6, m - i), w, outputs, depth, y + i * y_stride,
+                          y_stride);
   }
   if (i + 2 < m) {
-    tile<2, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
+    tile<2, kOutputPairs>(x.from(i), m - i, w, outputs, depth, y + i * y_stride, y_stride);
   } else if (i < m) {
-    tile<1, kOutputPairs>(x.from(i * depth), m - i, w, outputs, depth, y + i * y_stride, y_stride);
+    tile<1, kOutputPairs>(x.from(i), m - i, w, outputs, depth, y + i * y_stride, y_stride);
   }
 }
 
-void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_t m, const Matrix& w,
-                 float* y, std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, float* y,
+                   std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
-  const Activations x{high, low};
+  const Activations x(activations, depth);
   std::size_t n = n_begin;
   for (; n + 8 <= n_end; n += 8) outputs_tile<4>(x, m, rows + n * depth, 8, depth, y + n, y_stride);
   for (; n < n_end; n += 2) {
@@ -118,8 +111,11 @@ void matmul_bf16(const std::uint16_t* high, const std::uint16_t* low, std::size_
   }
 }
 
+constexpr auto kFormatsWithBf16 =
+    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
+
 }  // namespace
 
-const Kernels kNeonBf16Kernels = make_table(Isa::kNeon, matmul_bf16);
+constinit const Kernels kNeonBf16Kernels = make_table(Isa::kNeon, kFormatsWithBf16);
 
 }  // namespace reprise::gpu

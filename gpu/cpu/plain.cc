@@ -7,6 +7,6 @@
 
 namespace reprise::gpu {
 
-const Kernels kPlainKernels = make_table(Isa::kPlain, nullptr);
+constinit const Kernels kPlainKernels = make_table(Isa::kPlain, kFormats);
 
 }  // namespace reprise::gpu

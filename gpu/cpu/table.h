@@ -3,19 +3,16 @@
 #pragma once
 
 #include "gpu/cpu/elementwise.h"
-#include "gpu/cpu/matmul.h"
+#include "gpu/cpu/formats.h"
 #include "gpu/cpu/sequence_mixing.h"
 
 namespace reprise::gpu {
 namespace {
 
-constexpr Kernels make_table(Isa isa, decltype(Kernels::matmul_bf16) matmul_bf16) {
+constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
   return {.isa = isa,
-          .matmul = matmul,
-          .matmul_bf16 = matmul_bf16,
+          .formats = formats,
           .to_bf16 = to_bf16,
-          .split_bf16 = split_bf16,
-          .widen_row = widen_row,
           .rms_norm = rms_norm,
           .l2_norm = l2_norm,
           .add = add,

@@ -1,4 +1,4 @@
-// decode_gemm: a skinny product that reads each weight once for up to 64 rows of x.
+// decode_bf16: a skinny product that reads each weight once for up to 64 rows of x.
 //
 // A block of 8 warps makes 16 * kOutputTiles outputs (rows of W) for up to 8 * kColumnTiles rows of x. The
 // sum over k is cut into chunks of 64: warp w takes chunks w, w + 8, ... ascending, and the eight partial
@@ -122,12 +122,13 @@ __global__ void __launch_bounds__(kWarps * 32)
 }
 
 template <int kColumnTiles, int kOutputTiles>
-void launch(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+void launch(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
             StreamHandle stream) {
   constexpr int kAtOnce = kOutputs * kOutputTiles;
   const dim3 grid((weight.rows + kAtOnce - 1) / kAtOnce, (m + 8 * kColumnTiles - 1) / (8 * kColumnTiles));
+  const auto* w = static_cast<const Bf16*>(weight.data);
   const auto run = [&](auto kernel) {
-    kernel<<<grid, kWarps * 32, 0, stream>>>(x, m, weight.data, weight.rows, weight.columns, y);
+    kernel<<<grid, kWarps * 32, 0, stream>>>(x, m, w, weight.rows, weight.columns, y);
   };
   switch (output) {
     case GemmOutput::kBf16:
@@ -144,7 +145,7 @@ void launch(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutpu
 
 }  // namespace
 
-void decode_gemm(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream) {
   const bool wide = weight.rows >= kWide;
   if (m <= 8) {
@@ -156,7 +157,7 @@ void decode_gemm(const Bf16* x, int m, const DeviceMatrix& weight, void* y, Gemm
   } else {
     wide ? launch<8, 2>(x, m, weight, y, output, stream) : launch<8, 1>(x, m, weight, y, output, stream);
   }
-  check_launch("decode_gemm");
+  check_launch("decode_bf16");
 }
 
 }  // namespace reprise::gpu::cuda

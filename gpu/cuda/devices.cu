@@ -30,6 +30,10 @@ std::vector<DeviceInfo> list_devices() {
   int count = 0;
   if (!succeeded(cudaGetDeviceCount(&count))) return {};  // no driver, or no GPU
 
+  int driver = 0;
+  int runtime = 0;
+  if (!succeeded(cudaDriverGetVersion(&driver)) || !succeeded(cudaRuntimeGetVersion(&runtime))) return {};
+
   std::vector<DeviceInfo> devices;
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties{};
@@ -42,7 +46,9 @@ std::vector<DeviceInfo> list_devices() {
                        .total_bytes = total_bytes,
                        .free_bytes = free_bytes,
                        .compute_major = properties.major,
-                       .compute_minor = properties.minor});
+                       .compute_minor = properties.minor,
+                       .driver_version = driver,
+                       .runtime_version = runtime});
   }
   return devices;
 }

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/digest.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
 
@@ -113,7 +115,7 @@ struct PrefillGemm::State {
                              std::to_string(outputs) + " x " + std::to_string(columns));
   }
 
-  void run(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+  void run(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
            StreamHandle stream) {
     std::unique_ptr<Plan>& plan = plans[{weight.rows, weight.columns, m, output}];
     if (!plan) plan = make(weight.rows, weight.columns, m, output);
@@ -131,17 +133,19 @@ PrefillGemm::PrefillGemm() : state_(std::make_unique<State>()) {
 }
 PrefillGemm::~PrefillGemm() = default;
 
-void PrefillGemm::multiply(const Bf16* x, int m, const DeviceMatrix& weight, void* y, GemmOutput output,
+void PrefillGemm::multiply(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                            StreamHandle stream) {
   const auto found = state_->admitted.find({weight.rows, weight.columns, output});
-  if (found != state_->admitted.end() && !found->second) {
+  const bool refused = found != state_->admitted.end() && !found->second;
+  if (!weight.format->is_rows_of_bf16 || refused) {
     decode_gemm(x, m, weight, y, output, stream);
   } else {
     state_->run(x, padded(m), weight, y, output, stream);
   }
 }
 
-bool PrefillGemm::admit(const DeviceMatrix& weight, GemmOutput output, int most) {
+bool PrefillGemm::admit(const DeviceWeight& weight, GemmOutput output, int most) {
+  if (!weight.format->is_rows_of_bf16) return true;
   const Shape shape{weight.rows, weight.columns, output};
   if (const auto found = state_->admitted.find(shape); found != state_->admitted.end()) return found->second;
   const int largest = padded(most);
@@ -171,6 +175,21 @@ bool PrefillGemm::admit(const DeviceMatrix& weight, GemmOutput output, int most)
   }
   state_->admitted[shape] = same;
   return same;
+}
+
+std::string PrefillGemm::arithmetic() const {
+  Digest digest;
+  for (const auto& [shape, same] : state_->admitted) {
+    const auto& [outputs, columns, output] = shape;
+    for (const int number : {outputs, columns, static_cast<int>(output), static_cast<int>(same)}) {
+      digest.add(static_cast<std::uint64_t>(number));
+    }
+    // The smallest of the products that were tried: all have the same bits.
+    const auto plan = state_->plans.find({outputs, columns, kGrid, output});
+    if (plan == state_->plans.end()) continue;
+    digest.add(std::as_bytes(std::span(plan->second->algorithm.data)));
+  }
+  return "cublasLt " + std::to_string(cublasLtGetVersion()) + " algorithms " + std::to_string(digest.value());
 }
 
 }  // namespace reprise::gpu::cuda

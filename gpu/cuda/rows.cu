@@ -66,9 +66,10 @@ __global__ void add_bias_rows(T* y, int size, const float* bias) {
 
 }  // namespace
 
-void embed(const std::int32_t* tokens, int rows, const Bf16* table, int size, float* y, StreamHandle stream) {
-  embed_rows<<<rows, kThreads, 0, stream>>>(tokens, table, size, y);
-  check_launch("embed");
+void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                StreamHandle stream) {
+  embed_rows<<<rows, kThreads, 0, stream>>>(tokens, static_cast<const Bf16*>(table.data), table.columns, y);
+  check_launch("embed_bf16");
 }
 
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const float* weight,

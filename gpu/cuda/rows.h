@@ -1,16 +1,20 @@
 #pragma once
-// Kernels that look at one row of the activations at a time. gpu/kernels.h (widen_row, rms_norm, swiglu) is
-// the specification. The residual stream is f32; what enters a product is bf16.
+// Kernels that look at one row of the activations at a time. gpu/products.h (widen_row) and gpu/kernels.h
+// (rms_norm, swiglu) are the specification. The residual stream is f32; what enters a product is bf16.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/formats.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
 
-/// Rows of `table` [vocabulary, size] for tokens [rows]: y f32 [rows, size].
-void embed(const std::int32_t* tokens, int rows, const Bf16* table, int size, float* y, StreamHandle stream);
+/// Rows of `table` for tokens [rows]: y f32 [rows, table.columns].
+void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y, StreamHandle stream);
+/// The same for a table of bf16.
+void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                StreamHandle stream);
 
 /// y bf16 [rows, size] = x / sqrt(mean(x^2) + eps) * (offset + weight), x f32 [.., size]; row i of y is of
 /// row picked[i] of x, or of row i where `picked` is null.

@@ -84,9 +84,10 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   float* k = step.scratch.floats(rows * spec_.kv_size());
   float* v = step.scratch.floats(rows * spec_.kv_size());
   float* mixed = step.scratch.floats(rows * spec_.q_size());
-  q_.apply(step, x, rows, projected);
-  k_.apply(step, x, rows, k);
-  v_.apply(step, x, rows, v);
+  LinearInput input(x, rows);
+  q_.apply(step, input, projected);
+  k_.apply(step, input, k);
+  v_.apply(step, input, v);
   if (spec_.output_gate) {
     q = step.scratch.floats(rows * spec_.q_size());
     gate = step.scratch.floats(rows * spec_.q_size());

@@ -93,10 +93,11 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   float* a = step.scratch.floats(rows * heads);
   float* b = step.scratch.floats(rows * heads);
   float* mixed = step.scratch.floats(rows * spec_.value_size());
-  qkv_.apply(step, x, rows, projected);
-  z_.apply(step, x, rows, z);
-  a_.apply(step, x, rows, a);
-  b_.apply(step, x, rows, b);
+  LinearInput input(x, rows);
+  qkv_.apply(step, input, projected);
+  z_.apply(step, input, z);
+  a_.apply(step, input, a);
+  b_.apply(step, input, b);
   convolve(step, projected, qkv);
   normalise_heads(step, qkv);
   for (std::size_t row = 0; row < rows; ++row) {

@@ -3,9 +3,9 @@
 //
 // Threading: as Step.
 
-#include "models/cpu/delta_net_vectors.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
+#include "models/delta_net_vectors.h"
 #include "models/layers/delta_net_spec.h"
 
 namespace reprise::models {

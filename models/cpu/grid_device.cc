@@ -29,6 +29,9 @@ class GridModel : public Model {
             .replays_decoding = false,
             .computes_aside = true};
   }
+  std::string arithmetic() const override {
+    return "prefill by " + prefill_->arithmetic() + "; decode by " + decode_->arithmetic();
+  }
 
  private:
   const std::unique_ptr<Model> prefill_;

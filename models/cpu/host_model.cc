@@ -81,7 +81,7 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
     for (const TokenId token : slice.tokens) {
       REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < embedding_.outputs(),
                     "a token outside the vocabulary");
-      kernels_.widen_row(embedding_.weight(), static_cast<std::size_t>(token), x + row++ * hidden);
+      embedding_.row(step, static_cast<std::size_t>(token), x + row++ * hidden);
     }
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);

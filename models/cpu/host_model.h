@@ -20,6 +20,7 @@ class HostModel : public Model {
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override { return {}; }
+  std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
  private:
   void place_slices(Step& step, std::span<const Slice> slices) const;

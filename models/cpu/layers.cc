@@ -1,7 +1,7 @@
 #include "models/cpu/layers.h"
 
 #include "models/checkpoint.h"
-#include "models/cpu/linear.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models {
 

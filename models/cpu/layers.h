@@ -31,7 +31,6 @@ class Part {
 /// y = x / rms(x) * (offset + weight), on rows.
 class RmsNorm {
  public:
-  RmsNorm() = default;
   RmsNorm(std::vector<float> weight, const NormKind& kind) : weight_(std::move(weight)), kind_(kind) {}
   /// From `spec.name`.weight.
   RmsNorm(const Checkpoint& checkpoint, const NormSpec& spec);

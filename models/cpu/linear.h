@@ -1,43 +1,63 @@
 #pragma once
-// A linear layer over the rows of a step: y = x W^T + bias, in the step's compute setting.
+// A linear layer over the rows of a step: y = x W^T + bias, by the product that the step's kernels have for the
+// weight's format in the step's compute setting.
 //
 // Threading: as Step.
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "gpu/matrix.h"
+#include "gpu/host_weight.h"
 #include "models/cpu/step.h"
 
 namespace reprise::models {
 
 class Checkpoint;
-struct Tensor;
+
+/// Rows that go into several linear layers. What their products want of them is prepared once as long as they want
+/// the same. It stands in the step's scratch from the first apply() on: of no use once that was reset.
+class LinearInput {
+ public:
+  /// x [rows, the layers' inputs]
+  LinearInput(const float* x, std::size_t rows) : x_(x), rows_(rows) {}
+
+  std::size_t rows() const { return rows_; }
+  /// In this form; from the step's scratch.
+  const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
+
+ private:
+  const float* x_;
+  std::size_t rows_;
+  const gpu::ActivationForm* form_ = nullptr;  // what was prepared last
+  const void* prepared_ = nullptr;
+};
 
 class Linear {
  public:
   Linear() = default;
   /// `name` without its ".weight". A ".bias" beside it is taken where the checkpoint has one.
   Linear(const Checkpoint& checkpoint, const std::string& name);
+  explicit Linear(gpu::HostWeight weight, std::vector<float> bias = {})
+      : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
-  std::size_t inputs() const { return weight_.columns; }
-  std::size_t outputs() const { return weight_.rows; }
-  const gpu::Matrix& weight() const { return weight_; }
+  std::size_t inputs() const { return weight_.view().columns; }
+  std::size_t outputs() const { return weight_.view().rows; }
+  /// Of the weight's copy in the order that its product reads, made by the first apply(); 0: none.
+  std::size_t packed_bytes() const { return weight_.packed_bytes(); }
 
   /// x [rows, inputs] -> y [rows, outputs]
   void apply(Step& step, const float* x, std::size_t rows, float* y) const;
+  /// The same for an input that others share.
+  void apply(Step& step, LinearInput& x, float* y) const;
+
+  /// One row of the weight, widened: an embedding. y [inputs]
+  void row(const Step& step, std::size_t index, float* y) const;
 
  private:
-  gpu::Matrix weight_;
-  std::vector<float> bias_;            // empty: none
-  std::shared_ptr<const void> owner_;  // of the bytes, where they are not the checkpoint's
+  mutable gpu::HostWeight weight_;  // the first product packs it
+  std::vector<float> bias_;         // empty: none
 };
-
-/// A tensor as a matrix: its last dimension are the columns.
-gpu::Matrix view_of(const Tensor& tensor);
-
-/// A tensor of few elements, as f32.
-std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);
 
 }  // namespace reprise::models

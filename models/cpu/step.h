@@ -26,15 +26,6 @@ class Scratch {
  public:
   /// Uninitialised, valid until reset().
   float* floats(std::size_t count) { return reinterpret_cast<float*>(bytes(count * sizeof(float))); }
-  std::uint16_t* halves(std::size_t count) {
-    return reinterpret_cast<std::uint16_t*>(bytes(count * sizeof(std::uint16_t)));
-  }
-
-  /// What was handed out since the mark may be handed out again.
-  std::size_t mark() const { return next_; }
-  void reset(std::size_t mark = 0) { next_ = mark; }
-
- private:
   std::byte* bytes(std::size_t size) {
     if (next_ == blocks_.size()) blocks_.emplace_back();
     Block& block = blocks_[next_++];
@@ -45,6 +36,11 @@ class Scratch {
     return block.memory.get();
   }
 
+  /// What was handed out since the mark may be handed out again.
+  std::size_t mark() const { return next_; }
+  void reset(std::size_t mark = 0) { next_ = mark; }
+
+ private:
   struct Block {
     std::unique_ptr<std::byte[]> memory;
     std::size_t size = 0;

@@ -13,8 +13,9 @@ void SwiGlu::apply(Step& step, const float* x, float* y) const {
   const std::size_t size = gate_.outputs();
   float* gate = step.scratch.floats(rows * size);  // [rows, intermediate]
   float* up = step.scratch.floats(rows * size);    // [rows, intermediate]
-  gate_.apply(step, x, rows, gate);
-  up_.apply(step, x, rows, up);
+  LinearInput input(x, rows);
+  gate_.apply(step, input, gate);
+  up_.apply(step, input, up);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     step.kernels.swiglu(gate + begin * size, up + begin * size, gate + begin * size, (end - begin) * size);
   });

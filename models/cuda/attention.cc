@@ -1,7 +1,7 @@
-#include "models/cpu/linear.h"
 #include "models/cuda/layers.h"
 #include "models/cuda/rope_tables.h"
 #include "models/files/load_error.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
 

@@ -1,5 +1,5 @@
-#include "models/cpu/delta_net_vectors.h"
 #include "models/cuda/layers.h"
+#include "models/delta_net_vectors.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models::cuda {

@@ -1,7 +1,7 @@
 #include "models/cuda/layer_factory.h"
 
-#include "models/cpu/linear.h"
 #include "models/files/load_error.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
+#include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
 #include "models/files/load_error.h"
 
@@ -66,7 +67,7 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .size = made.size,
                       .ropes = buffers.ropes};
   ropes_.make(made.batch, buffers.ropes, stream);
-  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight.data, hidden, buffers.x, stream);
+  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   for (const ResidualStep& one : steps_) {
     gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
                  one.norm.kind.eps, buffers.normed, stream);
@@ -119,6 +120,17 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
 
 bool CudaModel::draws() const {
   return config().vocab <= static_cast<std::size_t>(gc::kMostVocab);
+}
+
+std::string CudaModel::arithmetic() const {
+  std::string out = "cuda";
+  for (const gpu::DeviceInfo& info : gpu::list_devices()) {
+    if (info.index != device_) continue;
+    out += ", " + info.name + ", compute " + std::to_string(info.compute_major) + "." +
+           std::to_string(info.compute_minor) + ", driver " + std::to_string(info.driver_version) +
+           ", runtime " + std::to_string(info.runtime_version);
+  }
+  return out + ", " + gemm_.arithmetic();
 }
 
 void CudaModel::bind_thread() {

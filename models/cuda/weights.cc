@@ -2,9 +2,8 @@
 
 #include <new>
 
-#include "gpu/kernels.h"
-#include "models/cpu/linear.h"
 #include "models/files/load_error.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -28,51 +27,68 @@ std::byte* WeightStore::take(std::size_t bytes) {
   return data;
 }
 
-void WeightStore::upload(const Tensor& tensor, std::byte* to) {
-  if (tensor.type == DType::kBF16) {
-    gc::copy_to_device(to, tensor.bytes.data(), tensor.bytes.size(), stream_.handle());
-  } else {
-    const gpu::Matrix matrix = view_of(tensor);
-    std::vector<float> row(matrix.columns);
-    std::vector<std::uint16_t> halves(matrix.rows * matrix.columns);
-    const gpu::Kernels& kernels = gpu::cpu_kernels(gpu::best_isa());
-    for (std::size_t i = 0; i < matrix.rows; ++i) {
-      kernels.widen_row(matrix, i, row.data());
-      kernels.to_bf16(row.data(), halves.data() + i * matrix.columns, matrix.columns);
-    }
-    gc::copy_to_device(to, halves.data(), halves.size() * sizeof(std::uint16_t), stream_.handle());
+const gc::DeviceUpload& WeightStore::upload_of(const std::string& name) const {
+  const DType type = checkpoint_.stored_type(name);
+  const gpu::WeightFormat* format = format_of(type);
+  const gc::DeviceUpload* upload = format == nullptr ? nullptr : gc::find_upload(*format);
+  if (upload == nullptr) {
+    throw LoadError(checkpoint_.path(), name,
+                    "the type " + std::string(info(type).name) + " cannot be computed with on a GPU");
   }
-  stream_.wait();  // the source may go
+  return *upload;
+}
+
+void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std::byte* to) {
+  if (how.convert == nullptr) {
+    gc::copy_to_device(to, tensor.bytes.data(), tensor.bytes.size(), stream_.handle());
+    stream_.wait();  // the source may go
+    return;
+  }
+  const gpu::WeightView from = view_of(tensor);
+  const gpu::WeightView kept{.format = how.kept->format, .rows = from.rows, .columns = from.columns};
+  std::vector<std::byte> converted(kept.bytes());
+  how.convert(from, converted.data());
+  gc::copy_to_device(to, converted.data(), converted.size(), stream_.handle());
+  stream_.wait();
 }
 
 DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
+  const gc::DeviceFormat& format = *upload_of(names.front() + ".weight").kept;
   std::size_t rows = 0;
   bool biased = false;
   for (const std::string& name : names) {
+    if (const gc::DeviceFormat* other = upload_of(name + ".weight").kept; other != &format) {
+      throw LoadError(checkpoint_.path(), name + ".weight",
+                      std::string(other->format->name) + " beside " + std::string(format.format->name) +
+                          " of " + names.front() +
+                          ".weight: a GPU multiplies by both at once, in one format");
+    }
     rows += checkpoint_.shape(name + ".weight").front();
     biased = biased || checkpoint_.has(name + ".bias");
   }
   const std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
-  if (columns % kRowsMultiple != 0) {
+  if (columns % static_cast<std::size_t>(format.columns_multiple) != 0) {
     throw LoadError(checkpoint_.path(), names.front(),
-                    std::to_string(columns) + " inputs: a GPU needs a multiple of 8");
+                    std::to_string(columns) + " inputs: a GPU needs a multiple of " +
+                        std::to_string(format.columns_multiple));
   }
   const std::size_t padded = rounded_up(rows, kRowsMultiple);
-  const std::size_t row_bytes = columns * sizeof(std::uint16_t);
+  const std::size_t row_bytes =
+      gpu::WeightView{.format = format.format, .rows = padded, .columns = columns}.row_bytes();
   std::byte* data = take(padded * row_bytes);
   gc::fill(data + rows * row_bytes, 0, (padded - rows) * row_bytes, stream_.handle());
   std::vector<float> bias(biased ? padded : 0);
   std::size_t row = 0;
   for (const std::string& name : names) {
-    const Tensor tensor = checkpoint_.tensor(name + ".weight");
-    upload(tensor, data + row * row_bytes);
+    upload(checkpoint_.tensor(name + ".weight"), upload_of(name + ".weight"), data + row * row_bytes);
     if (checkpoint_.has(name + ".bias")) {
       const std::vector<float> part = load_vector(checkpoint_, name + ".bias");
       std::copy(part.begin(), part.end(), bias.begin() + static_cast<std::ptrdiff_t>(row));
     }
     row += checkpoint_.shape(name + ".weight").front();
   }
-  return {.weight = {.data = reinterpret_cast<const gc::Bf16*>(data),
+  return {.weight = {.format = &format,
+                     .data = data,
                      .rows = static_cast<int>(padded),
                      .columns = static_cast<int>(columns)},
           .bias = biased ? vector(bias) : nullptr};

@@ -1,6 +1,6 @@
 #pragma once
-// Weights of a checkpoint on their way to the GPU: matrices as bf16, several joined into one so that a layer
-// needs few products; vectors as f32.
+// Weights of a checkpoint on their way to the GPU: matrices in the format that theirs is kept as
+// (gpu/cuda/formats.h), several joined into one so that a layer needs few products; vectors as f32.
 //
 // Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and ends with
 // it.
@@ -19,7 +19,7 @@ namespace gc = gpu::cuda;
 
 /// y = x W^T + bias of several layers of a checkpoint at once: their outputs stand one after another.
 struct DeviceLinear {
-  gc::DeviceMatrix weight;      // rows rounded up to a multiple of 8, the last ones zeros
+  gc::DeviceWeight weight;      // rows rounded up to a multiple of 8, the last ones zeros
   const float* bias = nullptr;  // [weight.rows]; null: none
 };
 
@@ -31,7 +31,8 @@ class WeightStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  /// `names` without their ".weight"; all have the same inputs. Throws LoadError, std::bad_alloc.
+  /// `names` without their ".weight"; all have the same inputs. Throws LoadError (also for a tensor in a format
+  /// that has no product on a GPU, and for tensors that are kept in different ones), std::bad_alloc.
   DeviceLinear linear(const std::vector<std::string>& names);
   const float* vector(const std::vector<float>& values);
   /// Waits until all is there.
@@ -39,7 +40,8 @@ class WeightStore {
 
  private:
   std::byte* take(std::size_t bytes);
-  void upload(const Tensor& tensor, std::byte* to);
+  const gc::DeviceUpload& upload_of(const std::string& name) const;
+  void upload(const Tensor& tensor, const gc::DeviceUpload& how, std::byte* to);
 
   struct Block {
     std::byte* data;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "gpu/kernels.h"
 
 namespace reprise::models {
 namespace {
@@ -89,8 +90,8 @@ const DTypeInfo& info(DType type) {
   return kTypes[static_cast<std::size_t>(type)].info;
 }
 
-bool is_usable(DType type) {
-  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+const gpu::WeightFormat* format_of(DType type) {
+  return gpu::format_named(info(type).name);
 }
 
 std::optional<DType> dtype_of_ggml(std::uint32_t id) {

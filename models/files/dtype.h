@@ -2,8 +2,8 @@
 // The element types that checkpoints store, with the size of each.
 //
 // A type comes in blocks: `block_size` elements of a row take `block_bytes` bytes. Plain types have blocks of
-// one. Only F32, F16 and BF16 can be computed with; the others are known so that sizes can be checked and
-// errors can name them.
+// one. Those that a device's table of formats has (gpu/weight.h) can be computed with; the others are known so
+// that sizes can be checked and errors can name them.
 //
 // Threading: pure functions.
 
@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "gpu/weight.h"
 
 namespace reprise::models {
 
@@ -36,8 +38,8 @@ struct DTypeInfo {
 
 const DTypeInfo& info(DType type);
 
-/// F32, F16 or BF16.
-bool is_usable(DType type);
+/// The format of weights of this type: the one of the same name. Null: the type cannot be computed with.
+const gpu::WeightFormat* format_of(DType type);
 
 /// The type with this id in a GGUF file; nothing for an unknown or withdrawn id.
 std::optional<DType> dtype_of_ggml(std::uint32_t id);

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "gpu/kernels.h"
+
 namespace reprise::models {
 namespace {
 
@@ -37,17 +39,6 @@ float undo_negative_exp(float stored) {
     if (nearly_equal(static_cast<float>(-std::exp(static_cast<double>(candidate))), stored)) return candidate;
   }
   return static_cast<float>(exact);
-}
-
-float element(DType type, const std::byte* data, std::size_t i) {
-  if (type == DType::kF32) {
-    float value = 0;
-    std::memcpy(&value, data + i * sizeof value, sizeof value);
-    return value;
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-  return type == DType::kF16 ? widen_f16(bits) : widen_bf16(bits);
 }
 
 // Copies one line of units into Hugging Face's order.
@@ -119,18 +110,22 @@ UndoneTensor undo(const GgufLayout& layout, DType type, const Shape& shape,
   if (!bytes.empty()) undo_moves(layout, type, shape, bytes, moved.get());
   if (layout.values == GgufLayout::Values::kSame) return {type, bytes.size(), std::move(moved)};
 
-  if (!is_usable(type)) {
+  const gpu::WeightFormat* format = format_of(type);
+  if (format == nullptr) {
     throw std::invalid_argument("the type " + std::string(info(type).name) + " has no plain values");
   }
-  const std::size_t count = bytes.size() / info(type).block_bytes;
-  std::shared_ptr<std::byte[]> changed(new std::byte[count * sizeof(float)]);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float stored = element(type, moved.get(), i);
-    const float value =
-        layout.values == GgufLayout::Values::kPlusOne ? stored - 1.0f : undo_negative_exp(stored);
-    std::memcpy(changed.get() + i * sizeof value, &value, sizeof value);
+  const gpu::WeightView line{.format = format,
+                             .rows = 1,
+                             .columns = bytes.size() / format->block_bytes * format->block_size,
+                             .data = moved.get()};
+  std::shared_ptr<std::byte[]> changed(new std::byte[line.columns * sizeof(float)]);
+  auto* values = reinterpret_cast<float*>(changed.get());
+  gpu::cpu_kernels(gpu::Isa::kPlain).format(*format).widen_row(line, 0, values);
+  for (std::size_t i = 0; i < line.columns; ++i) {
+    values[i] =
+        layout.values == GgufLayout::Values::kPlusOne ? values[i] - 1.0f : undo_negative_exp(values[i]);
   }
-  return {DType::kF32, count * sizeof(float), std::move(changed)};
+  return {DType::kF32, line.columns * sizeof(float), std::move(changed)};
 }
 
 }  // namespace reprise::models

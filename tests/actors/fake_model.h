@@ -85,6 +85,7 @@ class FakeModel : public models::Model {
     return logits_;
   }
   models::ModelRules rules() const override { return {}; }
+  std::string arithmetic() const override { return "fake"; }
 
   /// What it replies to a prompt.
   static TokenList reply_to(const TokenList& prompt, std::size_t count) {

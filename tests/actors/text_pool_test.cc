@@ -16,25 +16,25 @@ using namespace std::chrono_literals;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 
+using Reply = HistoryJob::Reply;
+
 /// Asks the pool from an actor's turn, as asks must be.
 class Client : public runtime::Actor {
  public:
-  struct Render {
-    using Reply = RenderJob::Reply;
-    std::string what;
+  struct Tell {
+    using Reply = HistoryJob::Reply;
+    TextOfRequest text;
   };
-  using Accepts = runtime::Messages<Render>;
+  using Accepts = runtime::Messages<Tell>;
   static constexpr std::uint32_t kConcurrentHandlers = 1024;
 
   explicit Client(const TextPool* pool) : pool_(pool) {}
 
-  runtime::Task<RenderJob::Reply> on(Render job) {
-    protocol::RenderRequest request;
-    request.chat.reply_opening = job.what;
-    auto asked = pool_->ask<RenderJob>(std::move(request));
-    runtime::Result<RenderJob::Reply> answer = co_await asked;
+  runtime::Task<Reply> on(Tell tell) {
+    auto asked = pool_->ask<HistoryJob>(std::move(tell.text));
+    runtime::Result<Reply> answer = co_await asked;
     if (answer.ok()) co_return std::move(*answer);
-    co_return RenderJob::Reply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
+    co_return Reply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
   }
 
  private:
@@ -46,33 +46,50 @@ class TextPoolTest : public testing::Test {
   static constexpr std::uint32_t kActors = 2;
 
   TextPoolTest() {
-    auto model = std::make_shared<ServedModel>();
-    model->render = [this](const protocol::ChatPrompt& chat) -> Outcome<std::string, ServiceError> {
-      if (chat.reply_opening == "throw") throw std::runtime_error("out of cheese");
-      if (chat.reply_opening == "backtrack") throw models::RegexError("match limit exceeded");
-      if (chat.reply_opening == "no memory") throw std::bad_alloc();
-      if (chat.reply_opening == "wait") {
-        ++waiting_;
-        gate_.wait();
-      }
-      return std::string("rendered ");
-    };
-    model->card.id = "m";
-    directory_->set({model->card, model, "", {}});
+    auto made =
+        protocol::ChatFormat::make("{% for m in messages %}{{ m.content }}|{% endfor %}",
+                                   {.encode = [this](const std::string& text) { return encode(text); },
+                                    .is_special = [](TokenId id) { return id == '|'; }});
+    EXPECT_TRUE(made.ok());
+    model_->card.id = "m";
+    model_->card.chat = *made;
+    directory_->set({model_->card, model_, "", {}});
   }
   ~TextPoolTest() override {
     if (!gate_.try_wait()) gate_.count_down();
   }
 
-  RenderJob::Reply render(const std::string& what) {
-    runtime::Result<RenderJob::Reply> answer = client_.ask_blocking(Client::Render{what}, 60s);
+  /// A tokenizer that does what the text says; a token for each byte.
+  TokenList encode(const std::string& text) {
+    const auto says = [&](const char* what) { return text.find(what) != std::string::npos; };
+    if (says("throw")) throw std::runtime_error("out of cheese");
+    if (says("backtrack")) throw models::RegexError("match limit exceeded");
+    if (says("no memory")) throw std::bad_alloc();
+    if (says("wait") && !gate_.try_wait()) {
+      ++waiting_;
+      gate_.wait();
+    }
+    return TokenList(text.begin(), text.end());
+  }
+
+  /// The history behind a reply of that text.
+  Reply history(const std::string& what) {
+    auto request = std::make_shared<protocol::GenerateRequest>();
+    protocol::ChatPrompt chat{.messages = Json::array()};
+    chat.messages.push_back(Json{{"role", "user"}, {"content", "hi"}});
+    request->prompt = std::move(chat);
+    runtime::Result<Reply> answer =
+        client_.ask_blocking(Client::Tell{{.request = std::move(request),
+                                           .model = model_,
+                                           .reply = Json{{"role", "assistant"}, {"content", what}}}},
+                             60s);
     if (answer.ok()) return std::move(*answer);
     return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};
   }
-  std::future<RenderJob::Reply> render_later(const std::string& what) {
-    return std::async(std::launch::async, [this, what] { return render(what); });
+  std::future<Reply> history_later(const std::string& what) {
+    return std::async(std::launch::async, [this, what] { return history(what); });
   }
-  static std::optional<ServiceErrorCode> code(const RenderJob::Reply& reply) {
+  static std::optional<ServiceErrorCode> code(const Reply& reply) {
     const auto* error = std::get_if<ServiceError>(&reply);
     return error == nullptr ? std::nullopt : std::optional(error->code);
   }
@@ -87,6 +104,7 @@ class TextPoolTest : public testing::Test {
 
   std::latch gate_{1};
   std::atomic<std::uint32_t> waiting_{0};
+  const std::shared_ptr<ServedModel> model_ = std::make_shared<ServedModel>();
   const std::shared_ptr<ModelDirectory> directory_ = std::make_shared<ModelDirectory>();
   const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(kActors);
   runtime::System system_{
@@ -97,39 +115,40 @@ class TextPoolTest : public testing::Test {
 
 TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(code(render("throw")), ServiceErrorCode::kInternal);
-    EXPECT_EQ(code(render("backtrack")), ServiceErrorCode::kInvalid);
-    EXPECT_EQ(code(render("no memory")), ServiceErrorCode::kOverloaded);
-    const RenderJob::Reply good = render("well");
-    ASSERT_TRUE(std::holds_alternative<protocol::Rendered>(good)) << std::get<ServiceError>(good).message;
-    EXPECT_EQ(std::get<protocol::Rendered>(good).prompt, "rendered well");
+    EXPECT_EQ(code(history("throw")), ServiceErrorCode::kInternal);
+    EXPECT_EQ(code(history("backtrack")), ServiceErrorCode::kInvalid);
+    EXPECT_EQ(code(history("no memory")), ServiceErrorCode::kOverloaded);
+    const Reply good = history("well");
+    ASSERT_TRUE(std::holds_alternative<TokenList>(good)) << std::get<ServiceError>(good).message;
+    const std::string_view wanted = "hi|well|";
+    EXPECT_EQ(std::get<TokenList>(good), TokenList(wanted.begin(), wanted.end()));
   }
   EXPECT_EQ(restarts_->texts.total(), 0U);
 }
 
 TEST_F(TextPoolTest, AnActorThatFailsBeginsAnew) {
   pool_.crash();
-  for (std::uint32_t i = 0; i < 2 * kActors; ++i) EXPECT_FALSE(code(render("well")).has_value());
+  for (std::uint32_t i = 0; i < 2 * kActors; ++i) EXPECT_FALSE(code(history("well")).has_value());
   EXPECT_TRUE(eventually([&] { return restarts_->texts.total() == kActors; }));
   EXPECT_FALSE(restarts_->texts.too_often());
   EXPECT_FALSE(pool_.failed());
   for (int i = 0; i < 5; ++i) pool_.crash();
   EXPECT_TRUE(eventually([&] { return restarts_->texts.too_often(); }));
-  EXPECT_FALSE(code(render("well")).has_value());
+  EXPECT_FALSE(code(history("well")).has_value());
 }
 
 TEST_F(TextPoolTest, ALongTextHoldsUpNobodyElse) {
-  auto slow = render_later("wait");
+  auto slow = history_later("wait");
   ASSERT_TRUE(eventually([&] { return waiting_ == 1; }));
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(code(render("well")).has_value());
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(code(history("well")).has_value());
   gate_.count_down();
   EXPECT_FALSE(code(slow.get()).has_value());
 }
 
 TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
-  std::vector<std::future<RenderJob::Reply>> jobs;
+  std::vector<std::future<Reply>> jobs;
   constexpr std::uint32_t kAll = kActors * TextActor::kMostJobs;
-  for (std::uint32_t i = 0; i < kAll + 8; ++i) jobs.push_back(render_later("wait"));
+  for (std::uint32_t i = 0; i < kAll + 8; ++i) jobs.push_back(history_later("wait"));
   std::uint32_t refused = 0;
   ASSERT_TRUE(eventually([&] {
     refused = 0;
@@ -139,7 +158,7 @@ TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
   gate_.count_down();
   std::uint32_t overloaded = 0;
   for (auto& job : jobs) {
-    const RenderJob::Reply reply = job.get();
+    const Reply reply = job.get();
     if (code(reply) == ServiceErrorCode::kOverloaded) {
       ++overloaded;
     } else {
@@ -147,7 +166,7 @@ TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
     }
   }
   EXPECT_EQ(overloaded, 8U);
-  EXPECT_FALSE(code(render("well")).has_value());
+  EXPECT_FALSE(code(history("well")).has_value());
 }
 
 TEST(RestartLog, TellsFailuresFromBirths) {

@@ -74,6 +74,47 @@ std::vector<double> expected(const std::vector<Bf16>& x, const std::vector<Bf16>
   return y;
 }
 
+TEST(CudaFormats, TheTableSaysWhatIsKeptAsWhat) {
+  Random random(6);
+  for (const WeightFormat* stored : {&kF32Format, &kF16Format, &kBF16Format}) {
+    const DeviceUpload* upload = find_upload(*stored);
+    ASSERT_NE(upload, nullptr) << stored->name;
+    EXPECT_EQ(upload->kept, &kBf16OnDevice) << stored->name;
+    const test::OwnedMatrix weight = random.matrix(*stored, 3, 40);
+    std::vector<Bf16> kept(weight.values.size());
+    if (upload->convert == nullptr) {
+      ASSERT_EQ(upload->stored, upload->kept->format);
+      kept = weight.halves;
+    } else {
+      upload->convert(weight.view(), reinterpret_cast<std::byte*>(kept.data()));
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      ASSERT_EQ(kept[i], to_bf16(weight.values[i])) << stored->name << " at " << i;
+    }
+  }
+  constexpr WeightFormat kUnknown{.name = "UNKNOWN", .block_size = 32, .block_bytes = 34, .alignment = 2};
+  EXPECT_EQ(find_upload(kUnknown), nullptr);
+}
+
+TEST_F(CudaGemmTest, RowsOfATableAreReadAsOnTheCpu) {
+  Random random(7);
+  const test::OwnedMatrix table = random.matrix(kBF16Format, 50, 88);
+  const DeviceBytes on_table = upload(table.halves);
+  const DeviceWeight weight{.format = &kBf16OnDevice, .data = on_table.data(), .rows = 50, .columns = 88};
+  const std::vector<std::int32_t> tokens = {0, 49, 7, 7};
+  const DeviceBytes on_tokens = upload(tokens);
+  const DeviceBytes y(tokens.size() * 88 * sizeof(float));
+  embed(on_tokens.as<const std::int32_t>(), 4, weight, y.as<float>(), stream_->handle());
+  const std::vector<float> got = download<float>(y);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::vector<float> row(88);
+    test::plain()
+        .format(kBF16Format)
+        .widen_row(table.view(), static_cast<std::size_t>(tokens[i]), row.data());
+    EXPECT_EQ(std::memcmp(row.data(), got.data() + i * 88, 88 * sizeof(float)), 0) << tokens[i];
+  }
+}
+
 TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
   Random random(1);
   PrefillGemm gemm;
@@ -84,7 +125,7 @@ TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
     const std::vector<double> wanted = expected(x, w, p);
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_w = upload(w);
-    const DeviceMatrix weight{.data = on_w.as<const Bf16>(), .rows = p.n, .columns = p.k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = on_w.data(), .rows = p.n, .columns = p.k};
     const std::size_t rows = static_cast<std::size_t>(PrefillGemm::padded(p.m));
     for (const bool prefill : {true, false}) {
       for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
@@ -123,7 +164,7 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   const int most = 200;
   const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
   const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-  const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+  const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
   const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
   decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
   const std::vector<float> whole = download<float>(y);
@@ -155,7 +196,7 @@ TEST_F(CudaGemmTest, PrefillProductsOfModelsAreAdmitted) {
                              {18432, 2560},
                              {2560, 9216}}) {
     const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const GemmOutput output = n < 3000 ? GemmOutput::kAddF32 : GemmOutput::kBf16;
     EXPECT_TRUE(gemm.admit(weight, output, 2048)) << n << " x " << k;
   }
@@ -208,7 +249,7 @@ TEST_F(CudaGemmTest, Timings) {
                              {24576, 4096},
                              {4096, 12288}}) {
     const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-    const DeviceMatrix weight{.data = w.as<const Bf16>(), .rows = n, .columns = k};
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const int largest = n > 100000 ? 64 : 2048;
     const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(largest) * k));
     const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));

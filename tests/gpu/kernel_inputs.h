@@ -47,7 +47,8 @@ inline std::vector<const Kernels*> all_tables() {
 }
 
 inline std::string label(const Kernels& table) {
-  return std::string(name_of(table.isa)) + (table.matmul_bf16 != nullptr ? " with bf16 products" : "");
+  return std::string(name_of(table.isa)) +
+         (table.format(kBF16Format).has_fast() ? " with bf16 products" : "");
 }
 
 template <class T>
@@ -74,17 +75,40 @@ inline float from_f16(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/// A matrix with its bytes, and the values it stands for.
+/// A weight of floats with its bytes, and the values it stands for.
 struct OwnedMatrix {
-  ElementType type;
+  const WeightFormat* format;
   std::size_t rows;
   std::size_t columns;
   std::vector<float> values;
   std::vector<std::uint16_t> halves;  // empty for f32
 
-  Matrix view() const {
-    const void* data = type == ElementType::kF32 ? static_cast<const void*>(values.data()) : halves.data();
-    return {.type = type, .rows = rows, .columns = columns, .data = data};
+  WeightView view() const {
+    const void* data = format == &kF32Format ? static_cast<const void*>(values.data()) : halves.data();
+    return {.format = format, .rows = rows, .columns = columns, .data = data};
+  }
+};
+
+/// Rows of x as a product of bf16 wants them (gpu/cpu/two_bf16.h).
+struct TwoParts {
+  std::size_t group;   // elements whose high parts stand together, then their low ones
+  std::size_t stride;  // from row to row
+  std::vector<std::uint16_t> parts;
+
+  TwoParts(const Product& product, const std::vector<float>& x, std::size_t depth)
+      : group(product.activations->row_bytes(1) / 4),
+        stride(product.activations->row_bytes(depth) / 2),
+        parts(x.size() / depth * stride) {
+    product.activations->prepare(x.data(), x.size() / depth, depth,
+                                 reinterpret_cast<std::byte*>(parts.data()));
+  }
+
+  const std::uint16_t* row(std::size_t index) const { return parts.data() + index * stride; }
+  float high(std::size_t index, std::size_t k) const {
+    return from_bf16(row(index)[k / group * 2 * group + k % group]);
+  }
+  float low(std::size_t index, std::size_t k) const {
+    return from_bf16(row(index)[k / group * 2 * group + group + k % group]);
   }
 };
 
@@ -121,12 +145,12 @@ class Random {
     return values;
   }
 
-  OwnedMatrix matrix(ElementType type, std::size_t rows, std::size_t columns) {
+  OwnedMatrix matrix(const WeightFormat& format, std::size_t rows, std::size_t columns) {
     OwnedMatrix out{
-        .type = type, .rows = rows, .columns = columns, .values = floats(rows * columns), .halves = {}};
-    if (type == ElementType::kF32) return out;
+        .format = &format, .rows = rows, .columns = columns, .values = floats(rows * columns), .halves = {}};
+    if (&format == &kF32Format) return out;
     for (float& value : out.values) {
-      if (type == ElementType::kBF16) {
+      if (&format == &kBF16Format) {
         out.halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
         value = from_bf16(out.halves.back());
       } else {

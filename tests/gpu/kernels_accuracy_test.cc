@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "tests/gpu/kernel_inputs.h"
 
@@ -26,16 +27,16 @@ TEST(KernelValues, MatmulWithinRounding) {
   Random random(1);
   for (const Kernels* table : all_tables()) {
     for (const std::size_t depth : {1, 7, 64, 300, 3584}) {
-      const OwnedMatrix w = random.matrix(ElementType::kBF16, 9, depth);
+      const OwnedMatrix w = random.matrix(kBF16Format, 9, depth);
       const std::vector<float> x = random.floats(5 * depth);
-      std::vector<std::uint16_t> high(x.size());
-      std::vector<std::uint16_t> low(x.size());
-      table->split_bf16(x.data(), high.data(), low.data(), x.size());
+      const FormatKernels& bf16 = table->format(kBF16Format);
+      std::optional<TwoParts> parts;
       std::vector<float> exact(5 * w.rows);
       std::vector<float> rounded(5 * w.rows);
-      table->matmul(x.data(), 5, w.view(), exact.data(), w.rows, 0, w.rows);
-      if (table->matmul_bf16 != nullptr) {
-        table->matmul_bf16(high.data(), low.data(), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
+      bf16.exact.multiply(x.data(), 5, w.view(), exact.data(), w.rows, 0, w.rows);
+      if (bf16.has_fast()) {
+        parts.emplace(bf16.fast, x, depth);
+        bf16.fast.multiply(parts->row(0), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
       }
       for (std::size_t i = 0; i < 5; ++i) {
         for (std::size_t n = 0; n < w.rows; ++n) {
@@ -46,14 +47,14 @@ TEST(KernelValues, MatmulWithinRounding) {
             const double weight = w.values[n * depth + k];
             const std::size_t at = i * depth + k;
             sum += x[at] * weight;
-            split_sum += (static_cast<double>(from_bf16(high[at])) + from_bf16(low[at])) * weight;
+            if (parts) split_sum += (static_cast<double>(parts->high(i, k)) + parts->low(i, k)) * weight;
             magnitudes += std::abs(x[at] * weight);
           }
           // Sums of f32: one rounding of 1 ulp a step, which add up like a random walk.
           const double bound = 2 * kUlp * std::sqrt(static_cast<double>(depth)) * magnitudes;
           const std::string what = label(*table) + ", depth " + std::to_string(depth);
           expect_close(exact[i * w.rows + n], sum, 0, bound, what);
-          if (table->matmul_bf16 == nullptr) continue;
+          if (!parts) continue;
           expect_close(rounded[i * w.rows + n], split_sum, 0, bound, what + ", of the parts");
           expect_close(rounded[i * w.rows + n], sum, 0, bound + 0x1p-17 * magnitudes,
                        what + ", of the whole");
@@ -88,18 +89,20 @@ TEST(KernelValues, EveryHalfWidens) {
   }
   for (const Kernels* table : all_tables()) {
     std::vector<float> y(f16.size());
-    table->widen_row({.type = ElementType::kF16, .rows = 1, .columns = f16.size(), .data = f16.data()}, 0,
+    const FormatKernels& of_f16 = table->format(kF16Format);
+    of_f16.widen_row({.format = &kF16Format, .rows = 1, .columns = f16.size(), .data = f16.data()}, 0,
                      y.data());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], from_f16(f16[i])) << f16[i];
     // The product has its own way of widening.
     const std::vector<float> one = {1.0F};
-    table->matmul(one.data(), 1,
-                  {.type = ElementType::kF16, .rows = f16.size(), .columns = 1, .data = f16.data()}, y.data(),
-                  y.size(), 0, y.size());
+    of_f16.exact.multiply(one.data(), 1,
+                          {.format = &kF16Format, .rows = f16.size(), .columns = 1, .data = f16.data()},
+                          y.data(), y.size(), 0, y.size());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], from_f16(f16[i])) << f16[i];
     y.resize(bf16.size());
-    table->widen_row({.type = ElementType::kBF16, .rows = 1, .columns = bf16.size(), .data = bf16.data()}, 0,
-                     y.data());
+    table->format(kBF16Format)
+        .widen_row({.format = &kBF16Format, .rows = 1, .columns = bf16.size(), .data = bf16.data()}, 0,
+                   y.data());
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], from_bf16(bf16[i])) << bf16[i];
   }
 }
@@ -108,11 +111,14 @@ TEST(KernelValues, SplitKeepsSixteenBits) {
   Random random(2);
   const std::vector<float> x = random.floats(10000, 100.0F);
   for (const Kernels* table : all_tables()) {
-    std::vector<std::uint16_t> high(x.size());
-    std::vector<std::uint16_t> low(x.size());
-    table->split_bf16(x.data(), high.data(), low.data(), x.size());
+    const FormatKernels& bf16 = table->format(kBF16Format);
+    if (!bf16.has_fast()) continue;
+    const TwoParts parts(bf16.fast, x, x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double both = static_cast<double>(from_bf16(high[i])) + from_bf16(low[i]);
+      std::uint16_t high = 0;  // rounded to nearest even, as every table does
+      plain().to_bf16(&x[i], &high, 1);
+      ASSERT_EQ(parts.high(0, i), from_bf16(high));
+      const double both = static_cast<double>(from_bf16(high)) + parts.low(0, i);
       expect_close(both, x[i], 0x1p-17, 0, "split");
     }
   }

@@ -8,7 +8,7 @@
 namespace reprise::gpu::test {
 namespace {
 
-constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF16, ElementType::kBF16};
+constexpr const WeightFormat* kFloats[] = {&kF32Format, &kF16Format, &kBF16Format};
 
 /// Calls compute(table, output) for each table and expects the plain one's bits. The output begins as
 /// `before`.
@@ -29,14 +29,14 @@ TEST(KernelBits, Matmul) {
     const std::size_t m = random.size(1, 20);
     const std::size_t n = random.size(1, 40);
     const std::size_t stride = n + random.size(0, 3);
-    const OwnedMatrix w = random.matrix(kTypes[round % 3], n, random.size(1, 300));
+    const OwnedMatrix w = random.matrix(*kFloats[round % 3], n, random.size(1, 300));
     const std::vector<float> x =
         round % 10 == 9 ? random.odd_floats(m * w.columns) : random.floats(m * w.columns);
     const std::size_t begin = random.size(0, n - 1);
     const std::size_t end = random.size(begin, n);
     // What lies outside the range keeps the bits it had.
     expect_same(random.floats(m * stride), [&](const Kernels& kernels, std::vector<float>& y) {
-      kernels.matmul(x.data(), m, w.view(), y.data(), stride, begin, end);
+      kernels.format(*w.format).exact.multiply(x.data(), m, w.view(), y.data(), stride, begin, end);
     });
   }
 }
@@ -49,15 +49,11 @@ TEST(KernelBits, Conversions) {
                 [&](const Kernels& kernels, std::vector<std::uint16_t>& y) {
                   kernels.to_bf16(x.data(), y.data(), count);
                 });
-    expect_same(std::vector<std::uint16_t>(2 * count),
-                [&](const Kernels& kernels, std::vector<std::uint16_t>& y) {
-                  kernels.split_bf16(x.data(), y.data(), y.data() + count, count);
-                });
     if (count == 0) continue;
-    for (const ElementType type : kTypes) {
-      const OwnedMatrix w = random.matrix(type, 3, count);
+    for (const WeightFormat* format : kFloats) {
+      const OwnedMatrix w = random.matrix(*format, 3, count);
       expect_same(std::vector<float>(count), [&](const Kernels& kernels, std::vector<float>& y) {
-        kernels.widen_row(w.view(), 2, y.data());
+        kernels.format(*format).widen_row(w.view(), 2, y.data());
       });
     }
   }
@@ -200,14 +196,14 @@ TEST(RowInvariance, Matmul) {
   Random random(8);
   for (const Kernels* table : all_tables()) {
     SCOPED_TRACE(label(*table));
-    for (const ElementType type : kTypes) {
+    for (const WeightFormat* format : kFloats) {
       for (const std::size_t depth : {64, 77}) {
-        const OwnedMatrix w = random.matrix(type, 43, depth);
+        const OwnedMatrix w = random.matrix(*format, 43, depth);
         const std::vector<float> x = random.floats(40 * depth);
-        expect_row_invariance(w.rows,
-                              [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
-                                table->matmul(x.data(), m, w.view(), y.data(), w.rows, begin, end);
-                              });
+        expect_row_invariance(
+            w.rows, [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
+              table->format(*format).exact.multiply(x.data(), m, w.view(), y.data(), w.rows, begin, end);
+            });
       }
     }
   }
@@ -216,25 +212,23 @@ TEST(RowInvariance, Matmul) {
 TEST(RowInvariance, MatmulOfBf16) {
   Random random(9);
   for (const Kernels* table : all_tables()) {
-    if (table->matmul_bf16 == nullptr) continue;
+    const FormatKernels& bf16 = table->format(kBF16Format);
+    if (!bf16.has_fast()) continue;
     SCOPED_TRACE(label(*table));
     for (const std::size_t depth : {1, 8, 31, 32, 64, 77, 328}) {
-      const OwnedMatrix w = random.matrix(ElementType::kBF16, 43, depth);
+      const OwnedMatrix w = random.matrix(kBF16Format, 43, depth);
       const std::vector<float> x = random.floats(40 * depth);
-      std::vector<std::uint16_t> high(x.size());
-      std::vector<std::uint16_t> low(x.size());
-      table->split_bf16(x.data(), high.data(), low.data(), x.size());
-      expect_row_invariance(
-          w.rows, [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
-            table->matmul_bf16(high.data(), low.data(), m, w.view(), y.data(), w.rows, begin, end);
-          });
+      const TwoParts parts(bf16.fast, x, depth);
+      expect_row_invariance(w.rows,
+                            [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
+                              bf16.fast.multiply(parts.row(0), m, w.view(), y.data(), w.rows, begin, end);
+                            });
       // The place of a row among the others: each row alone, last among others before it.
       std::vector<float> all(40 * w.rows);
-      table->matmul_bf16(high.data(), low.data(), 40, w.view(), all.data(), w.rows, 0, w.rows);
+      bf16.fast.multiply(parts.row(0), 40, w.view(), all.data(), w.rows, 0, w.rows);
       for (std::size_t row = 0; row < 40; ++row) {
         std::vector<float> alone(w.rows);
-        table->matmul_bf16(high.data() + row * depth, low.data() + row * depth, 1, w.view(), alone.data(),
-                           w.rows, 0, w.rows);
+        bf16.fast.multiply(parts.row(row), 1, w.view(), alone.data(), w.rows, 0, w.rows);
         EXPECT_EQ(std::memcmp(alone.data(), all.data() + row * w.rows, w.rows * sizeof(float)), 0)
             << "row " << row;
       }

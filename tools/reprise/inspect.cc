@@ -99,9 +99,9 @@ int inspect(const EngineFlags& flags) {
     std::printf("%-22s %zu snapshots of 8192 tokens beside the weights, at most\n", "fits",
                 snapshot == 0 ? 0 : (memory - weights) / snapshot);
   }
-  std::printf(
-      "%-22s %s, %s\n", "kernels", std::string(gpu::name_of(options.isa)).c_str(),
-      gpu::cpu_kernels(options.isa).matmul_bf16 != nullptr ? "with bf16 products" : "without bf16 products");
+  std::printf("%-22s %s, %s\n", "kernels", std::string(gpu::name_of(options.isa)).c_str(),
+              gpu::cpu_kernels(options.isa).format(gpu::kBF16Format).has_fast() ? "with bf16 products"
+                                                                                : "without bf16 products");
   return 0;
 }
 

@@ -1,10 +1,10 @@
-#include "models/cpu/delta_net_vectors.h"
+#include "models/delta_net_vectors.h"
 
 #include <cmath>
 
 #include "models/checkpoint.h"
-#include "models/cpu/linear.h"
 #include "models/layers/delta_net_spec.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models {
 

@@ -1,0 +1,62 @@
+#pragma once
+// Weights on the GPU, and the table of what is computed with there: a line for each format of a checkpoint, and a
+// DeviceFormat for each format that lies in the GPU's memory.
+//
+// A format without a line has no product here; who loads a model refuses it by name. A new one adds its kernels, a
+// DeviceFormat and a line, all found through formats.cc.
+//
+// Threading: constants.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+#include "gpu/weight.h"
+
+namespace reprise::gpu::cuda {
+
+struct DeviceFormat;
+
+/// [rows, columns] in the GPU's memory, one row an output, laid out as the format says.
+struct DeviceWeight {
+  const DeviceFormat* format = nullptr;
+  const void* data = nullptr;
+  int rows = 0;
+  int columns = 0;
+};
+
+enum class GemmOutput {
+  kBf16,    // y bf16 [m, rows]
+  kF32,     // y f32 [m, rows]
+  kAddF32,  // the same, added to what y holds
+};
+
+struct DeviceFormat {
+  const WeightFormat* format;
+  int columns_multiple;  // what columns must be a multiple of
+  /// Whether the elements are bf16, row by row: what cuBLASLt can multiply by in a prefill. For others a prefill
+  /// is computed by `decode`, too.
+  bool is_rows_of_bf16;
+  /// decode_gemm() for this format.
+  void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                 StreamHandle stream);
+  /// embed() for this format.
+  void (*embed)(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                StreamHandle stream);
+};
+
+extern const DeviceFormat kBf16OnDevice;
+
+/// How a checkpoint's format comes to the GPU.
+struct DeviceUpload {
+  const WeightFormat* stored;
+  const DeviceFormat* kept;
+  /// The weight as it is kept, on the host. Null: its bytes are copied as they are.
+  void (*convert)(const WeightView& weight, std::byte* to);
+};
+
+/// Null: there is no product with it on a GPU.
+const DeviceUpload* find_upload(const WeightFormat& stored);
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,79 @@
+#pragma once
+// A weight as it is stored: a format, and a view of one tensor in it.
+//
+// A format says how the elements of a matrix lie in memory, and nothing of how they are computed with: each
+// device has a table of the formats that it can multiply by (gpu/kernels.h for the CPU, gpu/cuda/formats.h).
+// Two formats are the same if they are the same object. Formats are told apart per tensor: the tensors of a
+// model may have many.
+//
+// A row (one output) is a whole number of blocks, one after another; rows follow each other without gaps. So a
+// stack of matrices with equal columns is one weight of all their rows, and part() is one of them.
+//
+// Threading: values. A view does not own its bytes.
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace reprise::gpu {
+
+/// Scales that lie apart from the elements: one for each tile of `rows` x `columns` elements, row-major, rounded
+/// up where the weight ends inside a tile.
+struct ScaleTiles {
+  std::size_t rows = 0;  // 0: the format has no scales apart
+  std::size_t columns = 0;
+  std::size_t bytes = 0;  // of one scale
+};
+
+struct WeightFormat {
+  std::string_view name;    // as files call it: "BF16", "Q4_K"
+  std::size_t block_size;   // elements of a row that are stored together
+  std::size_t block_bytes;  // what they take
+  std::size_t alignment;    // of the first byte of a weight
+  ScaleTiles scales = {};
+};
+
+inline constexpr WeightFormat kF32Format{.name = "F32", .block_size = 1, .block_bytes = 4, .alignment = 4};
+inline constexpr WeightFormat kF16Format{.name = "F16", .block_size = 1, .block_bytes = 2, .alignment = 2};
+inline constexpr WeightFormat kBF16Format{.name = "BF16", .block_size = 1, .block_bytes = 2, .alignment = 2};
+
+struct WeightView {
+  const WeightFormat* format = &kF32Format;
+  std::size_t rows = 0;     // outputs
+  std::size_t columns = 0;  // inputs: whole blocks
+  const void* data = nullptr;
+  const void* scales = nullptr;  // null: the format has none apart
+  const void* packed = nullptr;  // the copy that a product asked for (Packing, gpu/products.h); null: none
+
+  std::size_t row_bytes() const { return columns / format->block_size * format->block_bytes; }
+  std::size_t bytes() const { return rows * row_bytes(); }
+  const std::byte* row(std::size_t index) const {
+    return static_cast<const std::byte*>(data) + index * row_bytes();
+  }
+
+  /// Bytes of a row of scales; 0 where there are none apart.
+  std::size_t scale_row_bytes() const {
+    const ScaleTiles& tiles = format->scales;
+    return tiles.rows == 0 ? 0 : (columns + tiles.columns - 1) / tiles.columns * tiles.bytes;
+  }
+  /// The scales of a row's tiles. Only where the format has them.
+  const std::byte* scale_row(std::size_t index) const {
+    return static_cast<const std::byte*>(scales) + index / format->scales.rows * scale_row_bytes();
+  }
+
+  /// Rows [first, first + count) as a weight of its own, without the packed copy. `first` must be where tiles of
+  /// scales begin.
+  WeightView part(std::size_t first, std::size_t count) const {
+    REPRISE_CHECK(first + count <= rows, "a part of a weight beyond its end");
+    WeightView out{.format = format, .rows = count, .columns = columns, .data = row(first)};
+    if (format->scales.rows != 0) {
+      REPRISE_CHECK(first % format->scales.rows == 0,
+                    "a part of a weight that begins inside a tile of scales");
+      out.scales = scale_row(first);
+    }
+    return out;
+  }
+};
+
+}  // namespace reprise::gpu

@@ -1,0 +1,62 @@
+#include "models/fingerprint.h"
+
+#include <algorithm>
+
+#include "base/build_id.h"
+#include "base/digest.h"
+#include "models/files/weights_digest.h"
+#include "models/model.h"
+
+namespace reprise::models {
+namespace {
+
+bool has_files(const Model& model) {
+  return !model.checkpoint().path().empty();
+}
+
+/// What the files say of the model beside its weights: all of config.json, or all of a GGUF file that stands before
+/// its tensors. More than decides the bits: a change that does not matter costs a few misses, no more.
+std::uint64_t digest_of_settings(const Checkpoint& checkpoint) {
+  if (checkpoint.gguf() == nullptr) {
+    const MappedFile config = MappedFile::open(std::filesystem::path(checkpoint.path()) / "config.json");
+    return digest_of(config.bytes());
+  }
+  const std::span<const std::byte> file = checkpoint.source().files().front().bytes();
+  const std::byte* end = file.data() + file.size();
+  for (const StoredTensor& tensor : checkpoint.source().tensors()) {
+    if (tensor.file == 0) end = std::min(end, tensor.bytes.data());
+  }
+  return digest_of(file.first(static_cast<std::size_t>(end - file.data())));
+}
+
+void add(Digest& digest, const std::vector<StateLayout::Field>& fields) {
+  digest.add(std::uint64_t{fields.size()});
+  for (const StateLayout::Field& field : fields) {
+    digest.add(field.name).add(std::uint64_t{field.bytes}).add(std::uint64_t{field.offset});
+  }
+}
+
+std::uint64_t digest_of_model(const Model& model) {
+  Digest digest;
+  if (has_files(model)) digest.add(digest_of_settings(model.checkpoint()));
+  add(digest, model.state().per_token());
+  add(digest, model.state().per_sequence());
+  const ComputeOptions& options = model.options();
+  digest.add(static_cast<std::uint64_t>(options.compute)).add(static_cast<std::uint64_t>(options.kv));
+  return digest.value();
+}
+
+}  // namespace
+
+std::uint64_t Fingerprint::all() const {
+  return Digest().add(weights).add(model).add(arithmetic).value();
+}
+
+Fingerprint fingerprint_of(const Model& model) {
+  return {.weights =
+              has_files(model) ? weights_digest(model.checkpoint().source(), model.checkpoint().path()) : 0,
+          .model = digest_of_model(model),
+          .arithmetic = Digest().add(build_id()).add(model.arithmetic()).value()};
+}
+
+}  // namespace reprise::models
