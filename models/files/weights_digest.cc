@@ -13,16 +13,16 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::size_t kChunk = 4u << 20;  // bytes; part of what the digest is
+constexpr std::size_t kDigestChunk = 4u << 20;  // bytes; part of what the digest is
 constexpr unsigned kMostThreads = 8;
 constexpr std::string_view kTitle = "reprise weights 1";
 
 std::span<const std::byte> chunk_of(std::span<const std::byte> bytes, std::size_t i) {
-  return bytes.subspan(i * kChunk, std::min(kChunk, bytes.size() - i * kChunk));
+  return bytes.subspan(i * kDigestChunk, std::min(kDigestChunk, bytes.size() - i * kDigestChunk));
 }
 
 std::size_t chunks_of(std::span<const std::byte> bytes) {
-  return (bytes.size() + kChunk - 1) / kChunk;
+  return (bytes.size() + kDigestChunk - 1) / kDigestChunk;
 }
 
 /// The digests of all chunks of all tensors, in order, made by several threads.
