@@ -219,7 +219,7 @@ TEST_F(RegistryContract, SettleWaitsForTheAdoption) {
   registry_.tell(taken(1, prompt(100), 60, 1));
   auto settling = ask_meanwhile(protocol::Settle{.flight = 1, .reported = 1});
   EXPECT_TRUE(waits(settling));
-  EXPECT_EQ(held_->adoptions_held, 1U);
+  ASSERT_TRUE(eventually([&] { return held_->adoptions_held == 1; }));
   worker_.tell(LetAdoptionsGo{});
   settling.get();
   EXPECT_TRUE(is_adopted(1));
@@ -307,11 +307,11 @@ TEST_F(RegistryContract, AFollowerWaitsForTheLeadersCheckpoint) {
       ask_meanwhile(protocol::Announce{.flight = 2, .name_space = "", .prompt = share_tokens(prompt(80))});
   EXPECT_TRUE(waits(following));
   std::uint32_t at = 0;
-  {
+  ASSERT_TRUE(eventually([&] {
     const std::lock_guard lock(held_->mutex);
-    ASSERT_EQ(held_->added.size(), 1U) << "the leader was asked for one";
-    at = held_->added[0];
-  }
+    if (!held_->added.empty()) at = held_->added[0];
+    return at != 0;
+  })) << "the leader was asked for one";
   registry_.tell(taken(1, prompt(100), at, 1));
   EXPECT_TRUE(following.get().waited);
   const protocol::LookedUp found = look_up(2);
@@ -359,6 +359,7 @@ TEST_F(RegistryContract, OneThatIsNotAdmittedYetTakesTheWishesOfItsFollowersAlon
   auto following =
       ask_meanwhile(protocol::Announce{.flight = 2, .name_space = "", .prompt = share_tokens(prompt(50))});
   EXPECT_TRUE(waits(following));
+  ASSERT_TRUE(eventually([&] { return figures_->flights.load() == 2; }));
   const protocol::LookedUp leader = look_up(1);
   EXPECT_EQ(leader.wanted, std::vector<std::uint32_t>{49});
   registry_.tell(taken(1, prompt(100), 49, 1));
