@@ -9,7 +9,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-constexpr TokenId kOpen = 900, kClose = 901, kEnd = 902;
+constexpr TokenId kOpen = 900, kClose = 901, kEndOfTurn = 902;
 
 // ChatML: <open> role \n text <close> \n. Roles: user 1, assistant 2, system 3; newline 10.
 Tokens chatml(const std::vector<std::pair<TokenId, Tokens>>& messages) {
@@ -51,7 +51,7 @@ TEST(PromptShape, LearnsHeadersAroundTheRole) {
       [](const std::vector<const char*>& texts) -> std::optional<Tokens> {
         Tokens tokens = {999};
         for (std::size_t i = 0; i < texts.size(); ++i) {
-          tokens.insert(tokens.end(), {kOpen, i % 2 == 0 ? 1 : 2, kClose, 10, texts[i][0], kEnd});
+          tokens.insert(tokens.end(), {kOpen, i % 2 == 0 ? 1 : 2, kClose, 10, texts[i][0], kEndOfTurn});
         }
         return tokens;
       },
