@@ -2,7 +2,7 @@
 
 #include "protocol/jinja/compare.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/iterate.h"
 #include "protocol/jinja/methods.h"
 #include "protocol/jinja/operators.h"

@@ -3,7 +3,7 @@
 
 #include "base/json_text.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/numbers.h"
 #include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"

@@ -3,7 +3,7 @@
 #include "protocol/jinja/attributes.h"
 #include "protocol/jinja/compare.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/is_tests.h"
 #include "protocol/jinja/iterate.h"
 #include "protocol/jinja/text.h"

@@ -5,7 +5,7 @@
 #include "protocol/jinja/attribute_path.h"
 #include "protocol/jinja/compare.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/iterate.h"
 #include "protocol/jinja/text.h"
 #include "protocol/jinja/unicode.h"

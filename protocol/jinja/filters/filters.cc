@@ -1,4 +1,4 @@
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 
 #include <map>
 

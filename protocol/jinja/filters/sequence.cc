@@ -4,7 +4,7 @@
 #include "protocol/jinja/attribute_path.h"
 #include "protocol/jinja/compare.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/iterate.h"
 #include "protocol/jinja/operators.h"
 #include "protocol/jinja/text.h"

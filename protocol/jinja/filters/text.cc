@@ -3,7 +3,7 @@
 
 #include "protocol/jinja/compare.h"
 #include "protocol/jinja/error.h"
-#include "protocol/jinja/filters.h"
+#include "protocol/jinja/filters/filters.h"
 #include "protocol/jinja/format.h"
 #include "protocol/jinja/format_spec.h"
 #include "protocol/jinja/iterate.h"
