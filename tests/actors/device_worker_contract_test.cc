@@ -491,13 +491,13 @@ TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
   worker_.tell(std::move(job));
   ASSERT_TRUE(reader.next_blocking(runtime::deadline_after(20s)).ok());
   worker_.tell(protocol::Cancel{sequence.id});
+  EXPECT_EQ(memory().sequences, 1U);  // and by now it has heard of it
   std::size_t more = 0;
   for (;; ++more) {
     const auto event = reader.next_blocking(runtime::deadline_after(20s));
     if (!event.ok() || event->end) break;
   }
-  EXPECT_LE(more, 8U);
-  EXPECT_EQ(memory().sequences, 1U);
+  EXPECT_LE(more, 5U) << "what the stream had room for";
 }
 
 TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded) {
