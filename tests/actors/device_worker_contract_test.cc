@@ -466,19 +466,22 @@ TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
   EXPECT_EQ(memory().waiting, 0U);
 }
 
+// Tokens: so many steps that a message finds a place between them, however short they are.
+constexpr std::uint32_t kLong = 60'000;
+
 TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
   start();
-  const Open sequence = open(4000);
+  const Open sequence = open(kLong);
   control_->hold();
-  auto prefilling = ask_meanwhile(prefill_of(sequence, 4000, {2000}));
+  auto prefilling = ask_meanwhile(prefill_of(sequence, kLong, {kLong / 2}));
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   worker_.tell(protocol::Cancel{sequence.id});
   control_->release();
   EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
-  const auto on = ask(prefill_of(sequence, 4000));
+  const auto on = ask(prefill_of(sequence, kLong));
   ASSERT_TRUE(on.ok()) << on.error().message;
-  EXPECT_LT(on->computed, 4000U) << "from where it stood";
-  EXPECT_EQ(decode(sequence, 4), FakeModel::reply_to(prompt(4000), 4));
+  EXPECT_LT(on->computed, kLong) << "from where it stood";
+  EXPECT_EQ(decode(sequence, 4), FakeModel::reply_to(prompt(kLong), 4));
 }
 
 TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
@@ -502,9 +505,9 @@ TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
 
 TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded) {
   start();
-  const Open sequence = open(2000);
+  const Open sequence = open(kLong);
   control_->hold();
-  auto prefilling = ask_meanwhile(prefill_of(sequence, 2000));
+  auto prefilling = ask_meanwhile(prefill_of(sequence, kLong));
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   close(sequence);
   control_->release();
