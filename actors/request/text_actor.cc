@@ -88,18 +88,23 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
   });
 }
 
-void TextActor::on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> reply) {
+// The place is given back before the answer: whoever has it may ask again at once, and is to find this actor free.
+void TextActor::on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply) {
   if (!reply.wanted()) return;
-  reply.answer(
-      guarded<PrepareJob::Reply>("prompt", [&] { return prepare_prompt(*job.of.request, *job.of.model); }));
+  auto prepared =
+      guarded<PrepareJob::Reply>("prompt", [&] { return prepare_prompt(*job.of.request, *job.of.model); });
+  job.place.reset();
+  reply.answer(std::move(prepared));
 }
 
-void TextActor::on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply) {
+void TextActor::on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
   const protocol::ChatFormatPtr& format = job.of.model->card.chat;
   if (!reply.wanted() || chat == nullptr || format == nullptr) return;
-  reply.answer(guarded<HistoryJob::Reply>(
-      "messages", [&]() -> HistoryJob::Reply { return format->history_after(*chat, job.of.reply); }));
+  auto history = guarded<HistoryJob::Reply>(
+      "messages", [&]() -> HistoryJob::Reply { return format->history_after(*chat, job.of.reply); });
+  job.place.reset();
+  reply.answer(std::move(history));
 }
 
 protocol::Nothing TextActor::on(const protocol::InjectCrash&) {

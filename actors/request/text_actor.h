@@ -69,8 +69,8 @@ class TextActor : public runtime::Actor {
   TokenizeJob::Reply on(const TokenizeJob& job);
   DetokenizeJob::Reply on(const DetokenizeJob& job);
   RenderJob::Reply on(const RenderJob& job);
-  void on(const PrepareJob& job, runtime::ReplyTo<PrepareJob::Reply> reply);
-  void on(const HistoryJob& job, runtime::ReplyTo<HistoryJob::Reply> reply);
+  void on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply);
+  void on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply);
   protocol::Nothing on(const protocol::InjectCrash& crash);
 
  private:
