@@ -6,9 +6,9 @@
 // with sign becomes a double.
 //
 // parse() is for input from outside: it refuses invalid UTF-8, text behind the value, NaN and Infinity (unless
-// told to read as Python does), and all that is over the limits, and says what is wrong and where. Its time is linear in the text but for the
-// members of an object, which are sorted (base/json_members.h): no text takes longer than that. The
-// as_...() getters are for values whose kind is known: asking for another kind is a bug and ends the program.
+// told to read as Python does), and all that is over the limits, and says what is wrong and where. Its time is
+// linear in the text but for the members of an object, which are sorted (base/json_members.h): no text takes
+// longer than that. The as_...() getters are for values whose kind is known: asking for another kind is a bug and ends the program.
 // find() answers nothing where there is nothing, so that looking into optional members needs no checks before
 // it.
 //

@@ -9,7 +9,8 @@
 // naming file, tensor and reason.
 //
 // tensor() gives a view into the mapped file where the bytes are already Hugging Face's, and a buffer of its
-// own where a GGUF transform had to be undone. Types stay as stored; undone norms and decays are F32. A type that cannot be computed with is refused here, by name, and nowhere earlier.
+// own where a GGUF transform had to be undone. Types stay as stored; undone norms and decays are F32. A type
+// that cannot be computed with is refused here, by name, and nowhere earlier.
 //
 // Threading: const access from any thread. Movable; views stay valid when it moves and end with it.
 

@@ -41,7 +41,8 @@ struct TextOfRequest {
   std::shared_ptr<const ServedModel> model;
   Json reply{};  // HistoryJob: what the assistant said
 };
-/// prepare_prompt() of prompt_text.h and history_after() of the chat format. Skipped where nobody waits for it any more.
+/// prepare_prompt() of prompt_text.h and history_after() of the chat format. Skipped where nobody waits for it
+/// any more.
 struct PrepareJob {
   using Reply = Outcome<PreparedPrompt, protocol::ServiceError>;
   TextOfRequest of;

@@ -2,8 +2,8 @@
 // A model on an NVIDIA GPU. Prefill and decode are computed by different kernels and differ in their bits;
 // within each, a row depends on its own sequence alone (gpu/cuda/batch.h).
 //
-// Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h), the residual stream is f32, keys and values are bf16, recurrent states
-// f32. Every pass goes into one stream and is waited for, asleep.
+// Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h); the residual stream
+// is f32, keys and values are bf16, recurrent states f32. Every pass goes into one stream and is waited for, asleep.
 //
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
 // owns it.
