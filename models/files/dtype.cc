@@ -102,6 +102,12 @@ std::optional<DType> dtype_of_ggml(std::uint32_t id) {
   return std::nullopt;
 }
 
+std::optional<std::uint32_t> ggml_id(DType type) {
+  REPRISE_CHECK(type < DType::kCount, "not a DType");
+  const std::uint32_t id = kTypes[static_cast<std::size_t>(type)].ggml_id;
+  return id == kNoId ? std::nullopt : std::optional(id);
+}
+
 std::optional<DType> dtype_of_safetensors(std::string_view name) {
   if (name.empty()) return std::nullopt;
   for (const Row& row : kTypes) {

@@ -44,6 +44,9 @@ const gpu::WeightFormat* format_of(DType type);
 /// The type with this id in a GGUF file; nothing for an unknown or withdrawn id.
 std::optional<DType> dtype_of_ggml(std::uint32_t id);
 
+/// The other way; nothing for a type that GGUF files do not have.
+std::optional<std::uint32_t> ggml_id(DType type);
+
 /// The type with this name in a safetensors header ("BF16"); nothing for an unknown name.
 std::optional<DType> dtype_of_safetensors(std::string_view name);
 
