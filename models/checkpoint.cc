@@ -1,12 +1,12 @@
 #include "models/checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "base/check.h"
+#include "models/files/finite.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
@@ -66,36 +66,6 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
   }
 }
 
-// Whether any number is infinite or not a number: all bits of its exponent are set.
-template <class Word>
-bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
-  Word found = 0;
-  for (std::size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    Word word;
-    std::memcpy(&word, bytes.data() + i, sizeof(Word));
-    found |= static_cast<Word>((word & exponent) == exponent);
-  }
-  return found != 0;
-}
-
-bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
-  switch (type) {
-    case DType::kF32:
-      return has_nonfinite<std::uint32_t>(bytes, 0x7f800000u);
-    case DType::kBF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
-    case DType::kF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
-    default:
-      break;
-  }
-  // Read all the same, so that the file is in memory afterwards.
-  volatile std::byte sink{};
-  for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
-  static_cast<void>(sink);
-  return false;
-}
-
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
@@ -114,6 +84,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
     generation = JsonPlace::read(path / "generation_config.json");
   }
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
+  out.scheme_ = QuantScheme::read(config);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
   const auto place = [&](const TensorSpec& spec) {
@@ -133,26 +104,35 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
 
 Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& place) const {
   const StoredTensor* stored = nullptr;
+  std::optional<QuantisedTensor> quantised;
   for (std::size_t i = 0; i < place.names.size() && stored == nullptr; ++i) {
-    stored = source().find(place.names[i]);
+    if (scheme_) quantised = find_quantised(source(), place.names[i], *scheme_);
+    stored = quantised ? quantised->elements : source().find(place.names[i]);
   }
   if (stored == nullptr) throw LoadError(path_, place.names.front(), "is missing");
   const Shape& wanted = place.piece ? place.piece->of : spec.shape;
+  const Shape& found = quantised ? quantised->shape : stored->shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
-  const bool same = stored->shape == wanted || (gguf_ && without_ones(stored->shape) == without_ones(wanted));
+  const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
-                    "expected shape " + to_string(wanted) + ", found " + to_string(stored->shape));
+                    "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
   std::span<const std::byte> bytes = stored->bytes;
+  std::size_t first_row = 0;
   if (place.piece) {
+    if (quantised && quantised->type == DType::kInt4) {
+      throw LoadError(source().path_of(*stored), stored->name,
+                      "a matrix of 4 bits that holds several is not read (" + scheme_->name + ")");
+    }
+    first_row = place.piece->first_row;
     const std::size_t rows = rows_of(wanted);
     const std::size_t row_bytes = bytes.size() / rows;
     REPRISE_CHECK(wanted.back() == spec.shape.back() && place.piece->first_row + rows_of(spec.shape) <= rows,
                   "a piece that is not in its tensor");
     bytes = bytes.subspan(place.piece->first_row * row_bytes, rows_of(spec.shape) * row_bytes);
   }
-  return {spec, stored, bytes, place.layout};
+  return {spec, stored, bytes, place.layout, std::move(quantised), first_row};
 }
 
 void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
@@ -160,8 +140,10 @@ void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
     entries_.push_back(entry_of(spec, place(spec)));
-    known.insert(entries_.back().stored->name);
-    total_bytes_ += entries_.back().bytes.size();
+    const Entry& entry = entries_.back();
+    known.insert(entry.stored->name);
+    total_bytes_ +=
+        entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.bytes.size();
   }
   refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
@@ -182,24 +164,29 @@ const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
   return *entry;
 }
 
-Tensor Checkpoint::tensor(std::string_view name) const {
+Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
+  if (entry.quantised) return quantised_tensor(entry, order);
   const std::string& file = source().path_of(stored);
   const gpu::WeightFormat* format = format_of(stored.type);
-  if (format == nullptr) {
+  if (format == nullptr || format->scales.rows != 0) {
     throw LoadError(file, stored.name,
                     "the type " + std::string(info(stored.type).name) + " cannot be computed with");
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
-  const bool as_is = entry.layout.is_identity();
+  Tensor out{.name = std::string(name), .type = stored.type, .shape = entry.spec.shape, .bytes = entry.bytes};
+  bool as_is = entry.layout.is_identity();
+  if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
+    as_is = true;
+    out.column_order = file_columns(entry.layout, out.shape.back());
+  }
   const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);
+    UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, entry.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -209,10 +196,37 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   return out;
 }
 
+Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const {
+  const QuantisedTensor& quantised = *entry.quantised;
+  for (const MappedFile& file : source().files()) file.check_not_shrunk();
+  Tensor out{
+      .name = entry.spec.name, .type = quantised.type, .shape = entry.spec.shape, .bytes = entry.bytes};
+  if (quantised.layout == QuantisedTensor::Layout::kFp8) {
+    const WidenedScales scales =
+        widen_scales(quantised, source(), entry.first_row, rows_of(entry.spec.shape));
+    out.scales = {scales.data.get(), scales.size};
+    out.owned_scales = scales.data;
+    return out;
+  }
+  RepackedTensor repacked = repack(quantised, source());
+  if (order != ColumnOrder::kAny && !repacked.column_order.empty()) {
+    throw LoadError(source().path_of(*entry.stored), entry.stored->name,
+                    "its groups are not in the order of its columns, which is not read here");
+  }
+  out.bytes = {repacked.data.get(), repacked.size};
+  out.owned = std::move(repacked.data);
+  out.column_order = std::move(repacked.column_order);
+  return out;
+}
+
 void Checkpoint::validate(const LoadProgress& progress) const {
   std::uint64_t done = 0;
   for (const Entry& entry : entries_) {
     const StoredTensor& stored = *entry.stored;
+    if (entry.quantised && has_nonfinite(entry.quantised->scales->type, entry.quantised->scales->bytes)) {
+      throw LoadError(source().path_of(stored), entry.quantised->scales->name,
+                      "has a scale that is infinite or not a number");
+    }
     for (std::size_t at = 0; at < entry.bytes.size(); at += kChunk) {
       source().files()[stored.file].check_not_shrunk();
       const std::span<const std::byte> chunk =
@@ -224,6 +238,7 @@ void Checkpoint::validate(const LoadProgress& progress) const {
       done += chunk.size();
       if (progress) progress(done, total_bytes_);
     }
+    if (entry.quantised && !entry.is_piece()) done += entry.quantised->stored_bytes() - entry.bytes.size();
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <array>
 
+#include "gpu/cpu/f8_format.h"
 #include "gpu/cpu/float_formats.h"
+#include "gpu/cpu/int4_format.h"
 #include "gpu/cpu/widened_product.h"
 
 namespace reprise::gpu {
@@ -15,6 +17,9 @@ constexpr auto kFormats = std::to_array<FormatKernels>({
     widened_format<F32Reader>(kF32Format),
     widened_format<F16Reader>(kF16Format),
     widened_format<BF16Reader>(kBF16Format),
+    widened_format<F8TileReader>(kF8TileFormat),
+    widened_format<F8RowReader>(kF8RowFormat),
+    widened_format<Int4Reader>(kInt4Format),
 });
 
 /// `formats` with another product for one of them where speed counts.

@@ -6,8 +6,9 @@
 namespace reprise::models {
 
 Linear::Linear(const Checkpoint& checkpoint, const std::string& name) {
-  const Tensor tensor = checkpoint.tensor(name + ".weight");
-  weight_ = gpu::HostWeight(view_of(tensor), tensor.owned);
+  Tensor tensor = checkpoint.tensor(name + ".weight", ColumnOrder::kAny);
+  weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
+  column_order_ = std::move(tensor.column_order);
   if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
 }
 
@@ -30,6 +31,20 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
+  if (column_order_.empty()) return multiply(step, x, y);
+  const std::size_t mark = step.scratch.mark();
+  float* moved = step.scratch.floats(x.rows() * inputs());
+  for (std::size_t row = 0; row < x.rows(); ++row) {
+    const float* from = x.data() + row * inputs();
+    float* to = moved + row * inputs();
+    for (std::size_t k = 0; k < inputs(); ++k) to[k] = from[column_order_[k]];
+  }
+  LinearInput own(moved, x.rows());
+  multiply(step, own, y);
+  step.scratch.reset(mark);
+}
+
+void Linear::multiply(Step& step, LinearInput& x, float* y) const {
   const gpu::Product& product = weight_.prepare(step.kernels, step.options.compute, step.threads);
   const void* prepared = x.as(*product.activations, step, inputs());
   step.threads.for_ranges(outputs(), product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
@@ -43,7 +58,11 @@ void Linear::apply(Step& step, LinearInput& x, float* y) const {
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {
   const gpu::WeightView& view = weight_.view();
-  step.kernels.format(*view.format).widen_row(view, index, y);
+  const gpu::FormatKernels& format = step.kernels.format(*view.format);
+  if (column_order_.empty()) return format.widen_row(view, index, y);
+  std::vector<float> stored(inputs());
+  format.widen_row(view, index, stored.data());
+  for (std::size_t k = 0; k < inputs(); ++k) y[column_order_[k]] = stored[k];
 }
 
 }  // namespace reprise::models

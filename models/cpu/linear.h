@@ -24,6 +24,7 @@ class LinearInput {
   LinearInput(const float* x, std::size_t rows) : x_(x), rows_(rows) {}
 
   std::size_t rows() const { return rows_; }
+  const float* data() const { return x_; }
   /// In this form; from the step's scratch.
   const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
 
@@ -56,8 +57,12 @@ class Linear {
   void row(const Step& step, std::size_t index, float* y) const;
 
  private:
+  void multiply(Step& step, LinearInput& x, float* y) const;
+
   mutable gpu::HostWeight weight_;  // the first product packs it
-  std::vector<float> bias_;         // empty: none
+  std::vector<std::uint32_t>
+      column_order_;         // which input stands at each of the weight's columns; empty: its own
+  std::vector<float> bias_;  // empty: none
 };
 
 }  // namespace reprise::models
