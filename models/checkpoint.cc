@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "models/files/finite.h"
+#include "models/files/in_parallel.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
@@ -14,7 +15,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of progress
+constexpr std::size_t kChunk = 4u << 20;   // bytes that are judged together
+constexpr std::size_t kChunksAtOnce = 64;  // between two reports of progress
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
@@ -164,6 +166,15 @@ const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
   return *entry;
 }
 
+bool Checkpoint::is_copied(std::string_view name) const {
+  const Entry& entry = at(name);
+  if (entry.quantised) return entry.quantised->layout != QuantisedTensor::Layout::kFp8;
+  const gpu::WeightFormat* format = format_of(entry.stored->type);
+  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+  const bool aligned = format == nullptr || address % format->alignment == 0;
+  return !aligned || (!entry.layout.is_identity() && can_move(entry.layout, entry.stored->type));
+}
+
 Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
@@ -220,25 +231,43 @@ Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const
 }
 
 void Checkpoint::validate(const LoadProgress& progress) const {
-  std::uint64_t done = 0;
-  for (const Entry& entry : entries_) {
-    const StoredTensor& stored = *entry.stored;
-    if (entry.quantised && has_nonfinite(entry.quantised->scales->type, entry.quantised->scales->bytes)) {
-      throw LoadError(source().path_of(stored), entry.quantised->scales->name,
-                      "has a scale that is infinite or not a number");
+  struct Chunk {
+    const StoredTensor* of;
+    std::span<const std::byte> bytes;
+    std::uint64_t counted;  // of the checkpoint's bytes
+    bool is_broken = false;
+  };
+  std::vector<Chunk> chunks;
+  const auto add = [&](const StoredTensor& tensor, std::span<const std::byte> bytes, bool counts) {
+    for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
+      const auto chunk = bytes.subspan(at, std::min<std::size_t>(kChunk, bytes.size() - at));
+      chunks.push_back({&tensor, chunk, counts ? chunk.size() : 0});
     }
-    for (std::size_t at = 0; at < entry.bytes.size(); at += kChunk) {
-      source().files()[stored.file].check_not_shrunk();
-      const std::span<const std::byte> chunk =
-          entry.bytes.subspan(at, std::min<std::size_t>(kChunk, entry.bytes.size() - at));
-      if (has_nonfinite(stored.type, chunk)) {
-        throw LoadError(source().path_of(stored), stored.name,
+  };
+  for (const Entry& entry : entries_) {
+    add(*entry.stored, entry.bytes, true);
+    if (!entry.quantised) continue;
+    const QuantisedTensor& quantised = *entry.quantised;
+    for (const StoredTensor* other : {quantised.scales, quantised.zeros, quantised.groups}) {
+      if (other != nullptr) add(*other, other->bytes, !entry.is_piece());
+    }
+  }
+  std::uint64_t done = 0;
+  for (std::size_t first = 0; first < chunks.size(); first += kChunksAtOnce) {
+    for (const MappedFile& file : source().files()) file.check_not_shrunk();
+    const std::size_t count = std::min(kChunksAtOnce, chunks.size() - first);
+    in_parallel(count, [&](std::size_t i) {
+      Chunk& chunk = chunks[first + i];
+      chunk.is_broken = has_nonfinite(chunk.of->type, chunk.bytes);
+    });
+    for (std::size_t i = first; i < first + count; ++i) {
+      if (chunks[i].is_broken) {
+        throw LoadError(source().path_of(*chunks[i].of), chunks[i].of->name,
                         "has a weight that is infinite or not a number");
       }
-      done += chunk.size();
-      if (progress) progress(done, total_bytes_);
+      done += chunks[i].counted;
     }
-    if (entry.quantised && !entry.is_piece()) done += entry.quantised->stored_bytes() - entry.bytes.size();
+    if (progress) progress(done, total_bytes_);
   }
 }
 

@@ -86,6 +86,9 @@ class Checkpoint {
     return entry.quantised ? entry.quantised->type : entry.stored->type;
   }
 
+  /// Whether tensor() gives a copy, and not bytes of the file.
+  bool is_copied(std::string_view name) const;
+
   /// Stored bytes of all tensors in names().
   std::uint64_t total_bytes() const { return total_bytes_; }
 

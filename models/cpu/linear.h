@@ -45,7 +45,9 @@ class Linear {
 
   std::size_t inputs() const { return weight_.view().columns; }
   std::size_t outputs() const { return weight_.view().rows; }
-  /// Of the weight's copy in the order that its product reads, made by the first apply(); 0: none.
+  /// Packs the weight where its product wants that; else the first apply() does.
+  void prepare(const Preparation& how) const { weight_.prepare(how.kernels, how.compute, how.threads); }
+  /// Of the weight's copy in the order that its product reads; 0: none, or not yet.
   std::size_t packed_bytes() const { return weight_.packed_bytes(); }
 
   /// x [rows, inputs] -> y [rows, outputs]

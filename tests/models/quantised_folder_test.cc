@@ -488,7 +488,7 @@ TEST(QuantisedFolder, RefusesScalesAndElementsThatAreNoNumbers) {
                     "down_proj.weight: has a weight that is");
   const OneMatrix scale(fp8, write(0x40, INFINITY));
   EXPECT_LOAD_ERROR(Checkpoint::open(scale.dir.path()).validate(),
-                    "down_proj.weight_scale: has a scale that is");
+                    "down_proj.weight_scale: has a weight that is");
 }
 
 }  // namespace
