@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -35,6 +36,27 @@ std::size_t rows_of(const Shape& shape) {
   return rows;
 }
 
+// The bytes of a piece of `rows` rows, as they follow each other in it.
+std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
+                                                 std::span<const std::byte> stored) {
+  const std::size_t stored_rows = rows_of(piece.of);
+  const std::size_t row_bytes = stored.size() / stored_rows;
+  std::vector<RowBlocks> blocks = piece.blocks;
+  if (blocks.empty()) blocks.push_back({.first_row = piece.first_row, .rows = rows});
+  std::vector<std::span<const std::byte>> out;
+  std::size_t total = 0;
+  for (const RowBlocks& block : blocks) {
+    for (std::size_t i = 0; i < block.times; ++i) {
+      const std::size_t first = block.first_row + i * block.stride;
+      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
+      out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
+      total += block.rows;
+    }
+  }
+  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
+  return out;
+}
+
 Shape without_ones(const Shape& shape) {
   Shape out;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });
@@ -51,6 +73,21 @@ std::optional<std::size_t> layer_of(std::string_view name, std::string_view pref
   }
   if (at == prefix.size() || at == name.size() || name[at] != '.') return std::nullopt;
   return number;
+}
+
+// One behind the other, in memory of its own.
+std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> joined(
+    const std::vector<std::span<const std::byte>>& parts) {
+  std::size_t size = 0;
+  for (const std::span<const std::byte> part : parts) size += part.size();
+  std::shared_ptr<std::byte[]> data(new std::byte[size]);
+  std::size_t at = 0;
+  for (const std::span<const std::byte> part : parts) {
+    std::memcpy(data.get() + at, part.data(), part.size());
+    at += part.size();
+  }
+  const std::span<const std::byte> bytes{data.get(), size};
+  return {std::move(data), bytes};
 }
 
 // A weight inside a layer that the architecture does not know would silently be left out.
@@ -105,7 +142,12 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   if (!std::filesystem::is_directory(path, ignored)) {
     out.gguf_ = Gguf::open(path);
     out.config_ = ModelConfig::from_gguf(*out.gguf_, known);
-    out.bind([](const TensorSpec& spec) { return spec.gguf; }, "blk.");
+    const auto places_of = [](const TensorSpec& spec) {
+      Places places{spec.gguf};
+      places.insert(places.end(), spec.gguf_else.begin(), spec.gguf_else.end());
+      return places;
+    };
+    out.bind(places_of, "blk.");
     return out;
   }
   const JsonPlace config = JsonPlace::read(path / "config.json");
@@ -116,52 +158,60 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
-  const auto place = [&](const TensorSpec& spec) {
-    StoredAs stored = spec.hf;
+  const auto places_of = [&](const TensorSpec& spec) {
+    Places places{spec.hf};
     if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
       for (const std::string_view before : kHeadPrefixes)
-        stored.names.push_back(std::string(before) + spec.name);
-      return stored;
+        places.front().names.push_back(std::string(before) + spec.name);
+      return places;
     }
-    if (stored.names.empty()) stored.names = {spec.name};
-    for (std::string& name : stored.names) name.insert(0, prefix);
-    return stored;
+    if (spec.hf.names.empty()) places.front().names = {spec.name};
+    places.insert(places.end(), spec.hf_else.begin(), spec.hf_else.end());
+    for (StoredAs& place : places) {
+      for (std::string& name : place.names) name.insert(0, prefix);
+    }
+    return places;
   };
-  out.bind(place, prefix + "layers.");
+  out.bind(places_of, prefix + "layers.");
   return out;
 }
 
-Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& place) const {
+Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& places) const {
   const StoredTensor* stored = nullptr;
-  for (std::size_t i = 0; i < place.names.size() && stored == nullptr; ++i) {
-    stored = source().find(place.names[i]);
+  const StoredAs* place = nullptr;
+  for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
+    place = &places[i];
+    for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
+      stored = source().find(place->names[k]);
+    }
   }
-  if (stored == nullptr) throw LoadError(path_, place.names.front(), "is missing");
-  const Shape& wanted = place.piece ? place.piece->of : spec.shape;
+  if (stored == nullptr) {
+    std::string reason = "is missing";
+    for (std::size_t i = 1; i < places.size(); ++i) reason += ", and so is " + places[i].names.front();
+    throw LoadError(path_, places.front().names.front(), reason);
+  }
+  const Shape& wanted = place->piece ? place->piece->of : spec.shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
   const bool same = stored->shape == wanted || (gguf_ && without_ones(stored->shape) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
                     "expected shape " + to_string(wanted) + ", found " + to_string(stored->shape));
   }
-  std::span<const std::byte> bytes = stored->bytes;
-  if (place.piece) {
-    const std::size_t rows = rows_of(wanted);
-    const std::size_t row_bytes = bytes.size() / rows;
-    REPRISE_CHECK(wanted.back() == spec.shape.back() && place.piece->first_row + rows_of(spec.shape) <= rows,
-                  "a piece that is not in its tensor");
-    bytes = bytes.subspan(place.piece->first_row * row_bytes, rows_of(spec.shape) * row_bytes);
+  Entry entry{spec, stored, {stored->bytes}, place->layout};
+  if (place->piece) {
+    REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
+    entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
   }
-  return {spec, stored, bytes, place.layout};
+  return entry;
 }
 
-void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
+void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) {
   std::set<std::string_view> known;
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
-    entries_.push_back(entry_of(spec, place(spec)));
+    entries_.push_back(entry_of(spec, places_of(spec)));
     known.insert(entries_.back().stored->name);
-    total_bytes_ += entries_.back().bytes.size();
+    for (const std::span<const std::byte> part : entries_.back().bytes) total_bytes_ += part.size();
   }
   refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
@@ -193,13 +243,16 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
+  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes.front(), nullptr};
+  if (entry.bytes.size() > 1) {
+    std::tie(out.owned, out.bytes) = joined(entry.bytes);
+  }
   const bool as_is = entry.layout.is_identity();
-  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+  const auto address = reinterpret_cast<std::uintptr_t>(out.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);
+    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, out.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -213,16 +266,18 @@ void Checkpoint::validate(const LoadProgress& progress) const {
   std::uint64_t done = 0;
   for (const Entry& entry : entries_) {
     const StoredTensor& stored = *entry.stored;
-    for (std::size_t at = 0; at < entry.bytes.size(); at += kChunk) {
-      source().files()[stored.file].check_not_shrunk();
-      const std::span<const std::byte> chunk =
-          entry.bytes.subspan(at, std::min<std::size_t>(kChunk, entry.bytes.size() - at));
-      if (has_nonfinite(stored.type, chunk)) {
-        throw LoadError(source().path_of(stored), stored.name,
-                        "has a weight that is infinite or not a number");
+    for (const std::span<const std::byte> part : entry.bytes) {
+      for (std::size_t at = 0; at < part.size(); at += kChunk) {
+        source().files()[stored.file].check_not_shrunk();
+        const std::span<const std::byte> chunk =
+            part.subspan(at, std::min<std::size_t>(kChunk, part.size() - at));
+        if (has_nonfinite(stored.type, chunk)) {
+          throw LoadError(source().path_of(stored), stored.name,
+                          "has a weight that is infinite or not a number");
+        }
+        done += chunk.size();
+        if (progress) progress(done, total_bytes_);
       }
-      done += chunk.size();
-      if (progress) progress(done, total_bytes_);
     }
   }
 }

@@ -9,7 +9,7 @@
 // naming file, tensor and reason.
 //
 // tensor() gives a view into the mapped file where the bytes are already Hugging Face's, and a buffer of its
-// own where a GGUF transform had to be undone. Types stay as stored; undone norms and decays are F32. A type
+// own where a GGUF transform had to be undone or rows that stand apart had to be brought together. Types stay as stored; undone norms and decays are F32. A type
 // that cannot be computed with is refused here, by name, and nowhere earlier.
 //
 // Threading: const access from any thread. Movable; views stay valid when it moves and end with it.
@@ -85,16 +85,17 @@ class Checkpoint {
  private:
   struct Entry {
     TensorSpec spec;
-    const StoredTensor* stored;        // into source()
-    std::span<const std::byte> bytes;  // those of `stored`, or a piece of them
-    GgufLayout layout;                 // to be undone
+    const StoredTensor* stored;                     // into source()
+    std::vector<std::span<const std::byte>> bytes;  // those of `stored`, or pieces of them, in order
+    GgufLayout layout;                              // to be undone
   };
 
-  using Place = std::function<StoredAs(const TensorSpec&)>;  // where the files have it
+  using Places = std::vector<StoredAs>;                       // the first that is there counts
+  using PlacesOf = std::function<Places(const TensorSpec&)>;  // where the files may have it
 
   Checkpoint() = default;
-  void bind(const Place& place, std::string_view layer_prefix);
-  Entry entry_of(const TensorSpec& spec, const StoredAs& place) const;
+  void bind(const PlacesOf& places_of, std::string_view layer_prefix);
+  Entry entry_of(const TensorSpec& spec, const Places& places) const;
   const Entry* find(std::string_view name) const;
   const Entry& at(std::string_view name) const;
 

@@ -13,13 +13,16 @@ Linear::Linear(const Checkpoint& checkpoint, const std::string& name) {
 
 const void* LinearInput::as(const gpu::ActivationForm& form, Step& step, std::size_t columns) {
   if (form.prepare == nullptr) return x_;
-  if (form_ != &form) {
-    std::byte* to = step.scratch.bytes(rows_ * form.row_bytes(columns));
-    form.prepare(x_, rows_, columns, to);
-    form_ = &form;
-    prepared_ = to;
+  for (const auto& [known, rows] : prepared_) {
+    if (known == &form) return rows;
   }
-  return prepared_;
+  const std::size_t row_bytes = form.row_bytes(columns);
+  std::byte* to = step.scratch.bytes(rows_ * row_bytes);
+  step.threads.for_ranges(rows_, 1, [&](std::size_t begin, std::size_t end) {
+    form.prepare(x_ + begin * columns, end - begin, columns, to + begin * row_bytes);
+  });
+  prepared_.emplace_back(&form, to);
+  return to;
 }
 
 void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const {
@@ -30,7 +33,19 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
-  const gpu::Product& product = weight_.prepare(step.kernels, step.options.compute, step.threads);
+  multiply(step, step.options.compute, x, y);
+}
+
+void Linear::apply_exactly(Step& step, LinearInput& x, float* y) const {
+  multiply(step, gpu::Compute::kF32, x, y);
+}
+
+const gpu::Product& Linear::product(const Step& step) const {
+  return weight_.prepare(step.kernels, step.options.compute, step.threads);
+}
+
+void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
+  const gpu::Product& product = weight_.prepare(step.kernels, compute, step.threads);
   const void* prepared = x.as(*product.activations, step, inputs());
   step.threads.for_ranges(outputs(), product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
     product.multiply(prepared, x.rows(), weight_.view(), y, outputs(), begin, end);

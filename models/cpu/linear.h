@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/host_weight.h"
@@ -16,8 +17,8 @@ namespace reprise::models {
 
 class Checkpoint;
 
-/// Rows that go into several linear layers. What their products want of them is prepared once as long as they want
-/// the same. It stands in the step's scratch from the first apply() on: of no use once that was reset.
+/// Rows that go into several linear layers. What their products want of them is prepared once for each form. It
+/// stands in the step's scratch from the first use on: of no use once that was reset.
 class LinearInput {
  public:
   /// x [rows, the layers' inputs]
@@ -30,8 +31,7 @@ class LinearInput {
  private:
   const float* x_;
   std::size_t rows_;
-  const gpu::ActivationForm* form_ = nullptr;  // what was prepared last
-  const void* prepared_ = nullptr;
+  std::vector<std::pair<const gpu::ActivationForm*, const void*>> prepared_;
 };
 
 class Linear {
@@ -52,10 +52,20 @@ class Linear {
   /// The same for an input that others share.
   void apply(Step& step, LinearInput& x, float* y) const;
 
+  /// In the exact product's arithmetic, whatever the step's setting is.
+  void apply_exactly(Step& step, LinearInput& x, float* y) const;
+
+  /// For who multiplies by it himself: the product in the step's setting, and the weight with its packed copy. The
+  /// bias is not in it.
+  const gpu::Product& product(const Step& step) const;
+  const gpu::WeightView& weight() const { return weight_.view(); }
+
   /// One row of the weight, widened: an embedding. y [inputs]
   void row(const Step& step, std::size_t index, float* y) const;
 
  private:
+  void multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const;
+
   mutable gpu::HostWeight weight_;  // the first product packs it
   std::vector<float> bias_;         // empty: none
 };
