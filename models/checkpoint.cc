@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -37,6 +38,27 @@ std::size_t rows_of(const Shape& shape) {
   return rows;
 }
 
+// The bytes of a piece of `rows` rows, as they follow each other in it.
+std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
+                                                 std::span<const std::byte> stored) {
+  const std::size_t stored_rows = rows_of(piece.of);
+  const std::size_t row_bytes = stored.size() / stored_rows;
+  std::vector<RowBlocks> blocks = piece.blocks;
+  if (blocks.empty()) blocks.push_back({.first_row = piece.first_row, .rows = rows});
+  std::vector<std::span<const std::byte>> out;
+  std::size_t total = 0;
+  for (const RowBlocks& block : blocks) {
+    for (std::size_t i = 0; i < block.times; ++i) {
+      const std::size_t first = block.first_row + i * block.stride;
+      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
+      out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
+      total += block.rows;
+    }
+  }
+  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
+  return out;
+}
+
 Shape without_ones(const Shape& shape) {
   Shape out;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });
@@ -53,6 +75,21 @@ std::optional<std::size_t> layer_of(std::string_view name, std::string_view pref
   }
   if (at == prefix.size() || at == name.size() || name[at] != '.') return std::nullopt;
   return number;
+}
+
+// One behind the other, in memory of its own.
+std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> joined(
+    const std::vector<std::span<const std::byte>>& parts) {
+  std::size_t size = 0;
+  for (const std::span<const std::byte> part : parts) size += part.size();
+  std::shared_ptr<std::byte[]> data(new std::byte[size]);
+  std::size_t at = 0;
+  for (const std::span<const std::byte> part : parts) {
+    std::memcpy(data.get() + at, part.data(), part.size());
+    at += part.size();
+  }
+  const std::span<const std::byte> bytes{data.get(), size};
+  return {std::move(data), bytes};
 }
 
 // A weight inside a layer that the architecture does not know would silently be left out.
@@ -77,7 +114,12 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   if (!std::filesystem::is_directory(path, ignored)) {
     out.gguf_ = Gguf::open(path);
     out.config_ = ModelConfig::from_gguf(*out.gguf_, known);
-    out.bind([](const TensorSpec& spec) { return spec.gguf; }, "blk.");
+    const auto places_of = [](const TensorSpec& spec) {
+      Places places{spec.gguf};
+      places.insert(places.end(), spec.gguf_else.begin(), spec.gguf_else.end());
+      return places;
+    };
+    out.bind(places_of, "blk.");
     return out;
   }
   const JsonPlace config = JsonPlace::read(path / "config.json");
@@ -89,30 +131,41 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   out.scheme_ = QuantScheme::read(config);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
-  const auto place = [&](const TensorSpec& spec) {
-    StoredAs stored = spec.hf;
+  const auto places_of = [&](const TensorSpec& spec) {
+    Places places{spec.hf};
     if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
       for (const std::string_view before : kHeadPrefixes)
-        stored.names.push_back(std::string(before) + spec.name);
-      return stored;
+        places.front().names.push_back(std::string(before) + spec.name);
+      return places;
     }
-    if (stored.names.empty()) stored.names = {spec.name};
-    for (std::string& name : stored.names) name.insert(0, prefix);
-    return stored;
+    if (spec.hf.names.empty()) places.front().names = {spec.name};
+    places.insert(places.end(), spec.hf_else.begin(), spec.hf_else.end());
+    for (StoredAs& place : places) {
+      for (std::string& name : place.names) name.insert(0, prefix);
+    }
+    return places;
   };
-  out.bind(place, prefix + "layers.");
+  out.bind(places_of, prefix + "layers.");
   return out;
 }
 
-Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& place) const {
+Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& places) const {
   const StoredTensor* stored = nullptr;
   std::optional<QuantisedTensor> quantised;
-  for (std::size_t i = 0; i < place.names.size() && stored == nullptr; ++i) {
-    if (scheme_) quantised = find_quantised(source(), place.names[i], *scheme_);
-    stored = quantised ? quantised->elements : source().find(place.names[i]);
+  const StoredAs* place = nullptr;
+  for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
+    place = &places[i];
+    for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
+      if (scheme_) quantised = find_quantised(source(), place->names[k], *scheme_);
+      stored = quantised ? quantised->elements : source().find(place->names[k]);
+    }
   }
-  if (stored == nullptr) throw LoadError(path_, place.names.front(), "is missing");
-  const Shape& wanted = place.piece ? place.piece->of : spec.shape;
+  if (stored == nullptr) {
+    std::string reason = "is missing";
+    for (std::size_t i = 1; i < places.size(); ++i) reason += ", and so is " + places[i].names.front();
+    throw LoadError(path_, places.front().names.front(), reason);
+  }
+  const Shape& wanted = place->piece ? place->piece->of : spec.shape;
   const Shape& found = quantised ? quantised->shape : stored->shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
   const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
@@ -120,32 +173,27 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& p
     throw LoadError(source().path_of(*stored), stored->name,
                     "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
-  std::span<const std::byte> bytes = stored->bytes;
-  std::size_t first_row = 0;
-  if (place.piece) {
-    if (quantised && quantised->type == DType::kInt4) {
+  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantised)};
+  if (place->piece) {
+    if (entry.quantised && (entry.quantised->type == DType::kInt4 || !place->piece->blocks.empty())) {
       throw LoadError(source().path_of(*stored), stored->name,
-                      "a matrix of 4 bits that holds several is not read (" + scheme_->name + ")");
+                      "a quantised matrix that holds several is not read (" + scheme_->name + ")");
     }
-    first_row = place.piece->first_row;
-    const std::size_t rows = rows_of(wanted);
-    const std::size_t row_bytes = bytes.size() / rows;
-    REPRISE_CHECK(wanted.back() == spec.shape.back() && place.piece->first_row + rows_of(spec.shape) <= rows,
-                  "a piece that is not in its tensor");
-    bytes = bytes.subspan(place.piece->first_row * row_bytes, rows_of(spec.shape) * row_bytes);
+    REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
+    entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
+    entry.first_row = place->piece->first_row;
   }
-  return {spec, stored, bytes, place.layout, std::move(quantised), first_row};
+  return entry;
 }
 
-void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
+void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) {
   std::set<std::string_view> known;
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
-    entries_.push_back(entry_of(spec, place(spec)));
+    entries_.push_back(entry_of(spec, places_of(spec)));
     const Entry& entry = entries_.back();
     known.insert(entry.stored->name);
-    total_bytes_ +=
-        entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.bytes.size();
+    total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
   refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
@@ -170,9 +218,10 @@ bool Checkpoint::is_copied(std::string_view name) const {
   const Entry& entry = at(name);
   if (entry.quantised) return entry.quantised->layout != QuantisedTensor::Layout::kFp8;
   const gpu::WeightFormat* format = format_of(entry.stored->type);
-  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.front().data());
   const bool aligned = format == nullptr || address % format->alignment == 0;
-  return !aligned || (!entry.layout.is_identity() && can_move(entry.layout, entry.stored->type));
+  return !aligned || entry.bytes.size() > 1 ||
+         (!entry.layout.is_identity() && can_move(entry.layout, entry.stored->type));
 }
 
 Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
@@ -187,17 +236,23 @@ Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{.name = std::string(name), .type = stored.type, .shape = entry.spec.shape, .bytes = entry.bytes};
+  Tensor out{.name = std::string(name),
+             .type = stored.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
+  if (entry.bytes.size() > 1) {
+    std::tie(out.owned, out.bytes) = joined(entry.bytes);
+  }
   bool as_is = entry.layout.is_identity();
   if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
     as_is = true;
     out.column_order = file_columns(entry.layout, out.shape.back());
   }
-  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+  const auto address = reinterpret_cast<std::uintptr_t>(out.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, entry.bytes);
+    UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, out.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -210,8 +265,10 @@ Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
 Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const {
   const QuantisedTensor& quantised = *entry.quantised;
   for (const MappedFile& file : source().files()) file.check_not_shrunk();
-  Tensor out{
-      .name = entry.spec.name, .type = quantised.type, .shape = entry.spec.shape, .bytes = entry.bytes};
+  Tensor out{.name = entry.spec.name,
+             .type = quantised.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
   if (quantised.layout == QuantisedTensor::Layout::kFp8) {
     const WidenedScales scales =
         widen_scales(quantised, source(), entry.first_row, rows_of(entry.spec.shape));
@@ -245,7 +302,7 @@ void Checkpoint::validate(const LoadProgress& progress) const {
     }
   };
   for (const Entry& entry : entries_) {
-    add(*entry.stored, entry.bytes, true);
+    for (const std::span<const std::byte> part : entry.bytes) add(*entry.stored, part, true);
     if (!entry.quantised) continue;
     const QuantisedTensor& quantised = *entry.quantised;
     for (const StoredTensor* other : {quantised.scales, quantised.zeros, quantised.groups}) {

@@ -9,9 +9,10 @@
 // naming file, tensor and reason.
 //
 // tensor() gives a view into the mapped file where the bytes are already Hugging Face's, and a buffer of its
-// own where a GGUF transform had to be undone. Types stay as stored; undone norms and decays are F32. A type
-// that cannot be computed with is refused here, by name, and nowhere earlier. What the scheme of a quantised folder
-// keeps in several tensors is one, in a format of its own (models/files/quantised_tensor.h).
+// own where a GGUF transform had to be undone or rows that stand apart had to be brought together. Types stay as
+// stored; undone norms and decays are F32. A type that cannot be computed with is refused here, by name, and nowhere
+// earlier. What the scheme of a quantised folder keeps in several tensors is one, in a format of its own
+// (models/files/quantised_tensor.h).
 //
 // Threading: const access from any thread. Movable; views stay valid when it moves and end with it.
 
@@ -105,20 +106,26 @@ class Checkpoint {
  private:
   struct Entry {
     TensorSpec spec;
-    const StoredTensor* stored;        // into source()
-    std::span<const std::byte> bytes;  // those of `stored`, or a piece of them
-    GgufLayout layout;                 // to be undone
+    const StoredTensor* stored;                     // into source()
+    std::vector<std::span<const std::byte>> bytes;  // those of `stored`, or pieces of them, in order
+    GgufLayout layout;                              // to be undone
     std::optional<QuantisedTensor> quantised{};
     std::size_t first_row = 0;  // of the piece
 
-    bool is_piece() const { return bytes.size() != stored->bytes.size(); }
+    std::uint64_t size() const {
+      std::uint64_t out = 0;
+      for (const std::span<const std::byte> part : bytes) out += part.size();
+      return out;
+    }
+    bool is_piece() const { return size() != stored->bytes.size(); }
   };
 
-  using Place = std::function<StoredAs(const TensorSpec&)>;  // where the files have it
+  using Places = std::vector<StoredAs>;                       // the first that is there counts
+  using PlacesOf = std::function<Places(const TensorSpec&)>;  // where the files may have it
 
   Checkpoint() = default;
-  void bind(const Place& place, std::string_view layer_prefix);
-  Entry entry_of(const TensorSpec& spec, const StoredAs& place) const;
+  void bind(const PlacesOf& places_of, std::string_view layer_prefix);
+  Entry entry_of(const TensorSpec& spec, const Places& places) const;
   Tensor quantised_tensor(const Entry& entry, ColumnOrder order) const;
   const Entry* find(std::string_view name) const;
   const Entry& at(std::string_view name) const;

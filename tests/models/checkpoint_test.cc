@@ -61,6 +61,21 @@ std::vector<TinyOptions> all_kinds() {
       {.type = "llama"},
       {.type = "llama", .heads = 8, .kv_heads = 2, .head_dim = 6, .tied = true},
       {.type = "llama", .kv_heads = 1, .attention_bias = true, .mlp_bias = true},
+      {.type = "qwen3_5_moe_text"},
+      {.type = "qwen3_5_moe_text", .value_heads = 6, .tied = true, .stacked = true},
+      {.type = "qwen3_5_moe_text", .experts = 1, .chosen = 1, .shared_size = 0},
+      {.type = "qwen3_next"},
+      {.type = "qwen3_next", .key_heads = 3, .value_heads = 3, .key_dim = 3, .value_dim = 5, .stacked = true},
+      {.type = "qwen3_next",
+       .key_heads = 2,
+       .value_heads = 6,
+       .key_dim = 3,
+       .value_dim = 5,
+       .tied = true,
+       .experts = 7,
+       .chosen = 7,
+       .sparse = {false, true, false, true}},
+      {.type = "qwen3_next", .shared_size = 0, .sparse = {false, false, false, false}},
   };
 }
 
