@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "gpu/cpu/block32_quants.h"
+#include "gpu/cpu/int4_format.h"
 #include "gpu/cpu/k_quants.h"
 #include "gpu/cpu/lookup_quants.h"
 
@@ -99,6 +100,17 @@ struct NeonQuant<Q4_0> {
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q4_0::Block& block) {
     return less(nibbles<kIndex == 1>(block.qs), 8);
+  }
+};
+
+template <>
+struct NeonQuant<Int4> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Int4::Block& block) {
+    const uint8x8_t pairs = vld1_u8(block.elements + 8 * kIndex);
+    const uint8x8_t even = vand_u8(pairs, vdup_n_u8(15));
+    const uint8x8_t odd = vshr_n_u8(pairs, 4);
+    return less(vcombine_u8(vzip1_u8(even, odd), vzip2_u8(even, odd)), block.zero());
   }
 };
 
