@@ -1,10 +1,19 @@
 // The kernels on AVX2 with FMA and F16C; compiled with those flags.
 
+#include "gpu/cpu/panel_product.h"
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 
 namespace reprise::gpu {
 
-constinit const Kernels kAvx2Kernels = make_table(Isa::kAvx2, kFormats);
+namespace {
+
+constexpr auto kAvx2Formats = with_fast(
+    with_fast(with_fast(kFormats, kF32Format, kByPanels<F32Columns>), kF16Format, kByPanels<F16Columns>),
+    kBF16Format, kByPanels<BF16Columns>);
+
+}  // namespace
+
+constinit const Kernels kAvx2Kernels = make_table(Isa::kAvx2, kAvx2Formats);
 
 }  // namespace reprise::gpu

@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include "gpu/cpu/panel_product.h"
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 #include "gpu/cpu/two_bf16.h"
@@ -81,7 +82,12 @@ constexpr auto kFormatsWithBf16 =
 
 }  // namespace
 
-constinit const Kernels kAvx512Kernels = make_table(Isa::kAvx512, kFormats);
+namespace {
+constexpr auto kAvx512Formats = with_fast(
+    with_fast(with_fast(kFormats, kF32Format, kByPanels<F32Columns>), kF16Format, kByPanels<F16Columns>),
+    kBF16Format, kByPanels<BF16Columns>);
+}
+constinit const Kernels kAvx512Kernels = make_table(Isa::kAvx512, kAvx512Formats);
 constinit const Kernels kAvx512Bf16Kernels = make_table(Isa::kAvx512, kFormatsWithBf16);
 
 }  // namespace reprise::gpu

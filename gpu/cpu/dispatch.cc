@@ -112,21 +112,30 @@ std::string name_of(const Kernels& kernels) {
   return name;
 }
 
+std::vector<NamedTable> runnable_tables() {
+  std::vector<NamedTable> tables = {{"plain", &kPlainKernels}};
+  const auto add = [&](bool runs, std::string_view name, const Kernels& kernels) {
+    if (runs && is_available(kernels.isa)) tables.push_back({name, &kernels});
+  };
+#if defined(__aarch64__)
+  add(true, "neon", kNeonKernels);
+  add(has_bf16_products(), "neon bf16", kNeonBf16Kernels);
+#elif defined(__x86_64__)
+  add(true, "avx2", kAvx2Kernels);
+  add(true, "avx512", kAvx512Kernels);
+  add(has_bf16_products(), "avx512 bf16", kAvx512Bf16Kernels);
+#endif
+  return tables;
+}
+
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
-  switch (isa) {
-#if defined(__aarch64__)
-    case Isa::kNeon:
-      return has_bf16_products() ? kNeonBf16Kernels : kNeonKernels;
-#elif defined(__x86_64__)
-    case Isa::kAvx2:
-      return kAvx2Kernels;
-    case Isa::kAvx512:
-      return has_bf16_products() ? kAvx512Bf16Kernels : kAvx512Kernels;
-#endif
-    default:
-      return kPlainKernels;
+  const Kernels* best = nullptr;
+  for (const NamedTable& table : runnable_tables()) {
+    if (table.kernels->isa == isa) best = table.kernels;
   }
+  REPRISE_CHECK(best != nullptr, "an instruction set without kernels");
+  return *best;
 }
 
 }  // namespace reprise::gpu

@@ -1,5 +1,9 @@
 #pragma once
-// The tables that the kernel sources export, those that this build has. Use gpu/kernels.h's cpu_kernels().
+// The tables that the kernel sources export, those that this build has. Use gpu/kernels.h's cpu_kernels(); tests and
+// benchmarks take them one by one.
+
+#include <string_view>
+#include <vector>
 
 #include "gpu/kernels.h"
 
@@ -14,5 +18,13 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;  // for processors with AVX512_BF16
 #endif
+
+struct NamedTable {
+  std::string_view name;  // "avx512 bf16"
+  const Kernels* kernels;
+};
+
+/// Every table that this processor can run. Of two with the same instruction set the later is what cpu_kernels() gives.
+std::vector<NamedTable> runnable_tables();
 
 }  // namespace reprise::gpu
