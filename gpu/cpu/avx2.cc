@@ -8,9 +8,7 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kAvx2Formats = with_fast(
-    with_fast(with_fast(kFormats, kF32Format, kByPanels<F32Columns>), kF16Format, kByPanels<F16Columns>),
-    kBF16Format, kByPanels<BF16Columns>);
+constexpr auto kAvx2Formats = with_panels(kFormats);
 
 }  // namespace
 

@@ -83,10 +83,8 @@ constexpr auto kFormatsWithBf16 =
 }  // namespace
 
 namespace {
-constexpr auto kAvx512Formats = with_fast(
-    with_fast(with_fast(kFormats, kF32Format, kByPanels<F32Columns>), kF16Format, kByPanels<F16Columns>),
-    kBF16Format, kByPanels<BF16Columns>);
-}
+constexpr auto kAvx512Formats = with_panels(kFormats);
+}  // namespace
 constinit const Kernels kAvx512Kernels = make_table(Isa::kAvx512, kAvx512Formats);
 constinit const Kernels kAvx512Bf16Kernels = make_table(Isa::kAvx512, kFormatsWithBf16);
 

@@ -8,6 +8,10 @@
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace reprise::gpu {
@@ -39,6 +43,24 @@ bool has_bf16_products() {
 bool has_half_conversions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+/// AMX with products of bf16. Its registers are large, so Linux gives them to a process only when asked; the answer
+/// holds for all threads, those that run already included.
+bool has_tiles() {
+#if defined(__linux__)
+  static const bool has = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    constexpr unsigned kBf16Tiles = 1U << 22, kTiles = 1U << 24;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    if ((edx & kBf16Tiles) == 0 || (edx & kTiles) == 0) return false;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has;
+#else
+  return false;
+#endif
 }
 #endif
 
@@ -124,6 +146,7 @@ std::vector<NamedTable> runnable_tables() {
   add(true, "avx2", kAvx2Kernels);
   add(true, "avx512", kAvx512Kernels);
   add(has_bf16_products(), "avx512 bf16", kAvx512Bf16Kernels);
+  add(has_tiles(), "avx512 amx", kAvx512AmxKernels);
 #endif
   return tables;
 }

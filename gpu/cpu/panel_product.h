@@ -15,6 +15,7 @@
 #include <array>
 #include <utility>
 
+#include "gpu/cpu/formats.h"
 #include "gpu/cpu/x86_vectors.h"
 #include "gpu/kernels.h"
 
@@ -96,13 +97,13 @@ constexpr auto panel_tiles(std::integer_sequence<int, kRows...>) {
   return std::array<PanelTile, sizeof...(kRows)>{panel_tile<kRows + 1, kPanelCount>...};
 }
 constexpr auto kOnePanelTiles = panel_tiles<1>(std::make_integer_sequence<int, kPanelTile>());
-constexpr auto kGroupTiles = panel_tiles<kPanels>(std::make_integer_sequence<int, kFewRows>());
+constexpr auto kWideTiles = panel_tiles<kPanels>(std::make_integer_sequence<int, kFewRows>());
 
 /// One block of k of `outputs` outputs for `rows` rows, at most kPanelTile of them.
 inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGroup& group, std::size_t outputs,
                            std::size_t depth, bool add, float* y, std::size_t y_stride) {
   if (rows <= kFewRows && outputs == kPanels * kPanelOutputs) {
-    kGroupTiles[rows - 1](x, group, depth, add, y, y_stride);
+    kWideTiles[rows - 1](x, group, depth, add, y, y_stride);
     return;
   }
   const PanelTile tile = kOnePanelTiles[rows - 1];
@@ -155,6 +156,14 @@ void multiply_by_panels(const void* activations, std::size_t m, const WeightView
 template <class Columns>
 constexpr Product kByPanels{
     .activations = &kAsF32, .multiply = multiply_by_panels<Columns>, .outputs_at_once = kPanelOutputs};
+
+/// `formats` with these products for those that have them.
+template <std::size_t kCount>
+constexpr std::array<FormatKernels, kCount> with_panels(std::array<FormatKernels, kCount> formats) {
+  formats = with_fast(formats, kF32Format, kByPanels<F32Columns>);
+  formats = with_fast(formats, kF16Format, kByPanels<F16Columns>);
+  return with_fast(formats, kBF16Format, kByPanels<BF16Columns>);
+}
 
 }  // namespace
 }  // namespace reprise::gpu

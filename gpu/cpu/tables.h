@@ -17,6 +17,7 @@ extern const Kernels kNeonBf16Kernels;  // for processors with FEAT_BF16
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;  // for processors with AVX512_BF16
+extern const Kernels kAvx512AmxKernels;   // for processors and systems with AMX
 #endif
 
 struct NamedTable {
