@@ -5,9 +5,10 @@
 // adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
 // for every number of rows, every range and both widths of vectors.
 //
-// Where things lie: the panels of one group of outputs and one block of k (128 KiB with AVX-512) in L2, filled from
-// the weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Nothing is kept
-// between calls.
+// Many rows: the panels of one group of outputs and one block of k (128 KiB with AVX-512) lie in L2, filled from the
+// weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few rows: the weight's way
+// from memory counts, so rows of the weight are read along, some at a time, and multiplied as they are turned. Nothing
+// is kept between calls.
 
 #pragma once
 
@@ -28,9 +29,11 @@ inline constexpr std::size_t kPanels = 4;                 // of a group
 inline constexpr std::size_t kPanelTile = 3 * kWide / 4;  // rows whose sums of one panel fit the registers
 inline constexpr std::size_t kPanelRow =
     kPanelDepth + 16;                               // of x, copied: no two rows begin in one set of L1
-inline constexpr std::size_t kFewRows = kWide / 8;  // rows whose sums of a whole group fit
+inline constexpr std::size_t kFewRows = kWide / 2;  // at most so many are few
+inline constexpr std::size_t kAlong = 1024;  // bytes of a weight's row from what is read to what is asked for
 
-using PanelGroup = float[kPanels][kPanelDepth][kPanelOutputs];
+using Panel = float[kPanelDepth][kPanelOutputs];
+using PanelGroup = Panel[kPanels];
 using PanelRows = float[kPanelTile][kPanelRow];
 
 /// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none, which is
@@ -39,42 +42,91 @@ inline void ask_for(const void* here, std::size_t ahead) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
 }
 
-/// Columns [k, k + depth) of rows [n, n + outputs), outputs <= kWide, into kWide lanes of a panel; rows that do not
-/// exist repeat the last. `ahead`: elements from a row to what is needed next.
-template <class Columns>
-inline void fill_lanes(const typename Columns::Element* w, std::size_t row_length, std::size_t outputs,
-                       std::size_t depth, std::size_t ahead, float* to) {
+/// The kWide rows of a weight from `first`; those that do not exist repeat the last.
+template <class Element>
+struct RowsOfWeight {
+  const Element* rows[kWide];
+
+  RowsOfWeight(const Element* first, std::size_t length, std::size_t count) {
+    for (std::size_t r = 0; r < kWide; ++r) rows[r] = first + std::min(r, count - 1) * length;
+  }
+};
+
+/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`: elements from
+/// what is read to what is asked for.
+template <class Columns, class Take>
+inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
+                      Take take) {
   using Element = typename Columns::Element;
   constexpr std::size_t kStep = Columns::kStep;
-  const Element* rows[kWide];
-  for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * row_length;
   std::size_t k = 0;
-  for (; k + kStep <= depth; k += kStep, to += kStep * kPanelOutputs) {
-    for (const Element* row : rows) ask_for(row, ahead * sizeof(Element));
-    Columns::turn(rows, to, kPanelOutputs);
-    for (const Element*& row : rows) row += kStep;
+  for (; k + kStep <= depth; k += kStep) {
+    for (const Element* row : w.rows) ask_for(row, ahead * sizeof(Element));
+    Columns::turn(w.rows, [&](std::size_t inside, Wide column) { take(k + inside, column); });
+    for (const Element*& row : w.rows) row += kStep;
   }
   if (k == depth) return;
   Element padded[kWide][kStep] = {};
+  const Element* rows[kWide];
   for (std::size_t r = 0; r < kWide; ++r) {
-    std::memcpy(padded[r], rows[r], (depth - k) * sizeof(Element));
+    std::memcpy(padded[r], w.rows[r], (depth - k) * sizeof(Element));
     rows[r] = padded[r];
+    w.rows[r] += depth - k;
   }
-  Columns::turn(rows, to, kPanelOutputs);
+  Columns::turn(rows, [&](std::size_t inside, Wide column) {
+    if (k + inside < depth) take(k + inside, column);
+  });
 }
 
-/// y[kRows, kPanelCount panels] = or += x w, over one block of k.
-template <int kRows, int kPanelCount>
-inline void panel_tile(const PanelRows& x, const float (*panels)[kPanelDepth][kPanelOutputs],
-                       std::size_t depth, bool add, float* y, std::size_t y_stride) {
-  constexpr int kVectors = 2 * kPanelCount;
+/// y[kRows, kWide outputs, of which `outputs` exist], for few rows of x.
+template <class Columns, int kRows>
+inline void few_rows_tile(const float* x, const typename Columns::Element* w, std::size_t length,
+                          std::size_t outputs, float* y, std::size_t y_stride) {
+  RowsOfWeight<typename Columns::Element> rows(w, length, outputs);
+  Wide totals[kRows];
+  for (std::size_t k = 0; k < length; k += kPanelDepth, x += kPanelDepth) {
+    Wide sums[kRows];
+    for (Wide& s : sums) s = Wide::set(0.0F);
+    // At a row's end, what is asked for is where the rows of the next tile begin.
+    constexpr std::size_t kAhead = kAlong / sizeof(typename Columns::Element);
+    const std::size_t ahead = k + kAhead < length ? kAhead : kWide * length - k;
+    turn_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead, [&](std::size_t inside, Wide column) {
+      for (int i = 0; i < kRows; ++i) sums[i] = fma(Wide::set(x[i * length + inside]), column, sums[i]);
+    });
+    for (int i = 0; i < kRows; ++i) totals[i] = k == 0 ? sums[i] : totals[i] + sums[i];
+  }
+  for (int i = 0; i < kRows; ++i, y += y_stride) {
+    if (outputs >= kWide) {
+      totals[i].store(y);
+    } else {
+      float all[kWide];
+      totals[i].store(all);
+      std::memcpy(y, all, outputs * sizeof(float));
+    }
+  }
+}
+
+template <class Columns, int kRows>
+void multiply_few_rows(const float* x, const WeightView& w, float* y, std::size_t y_stride,
+                       std::size_t n_begin, std::size_t n_end) {
+  const auto* weights = static_cast<const typename Columns::Element*>(w.data);
+  for (std::size_t n = n_begin; n < n_end; n += kWide) {
+    few_rows_tile<Columns, kRows>(x, weights + n * w.columns, w.columns, n_end - n, y + n, y_stride);
+  }
+}
+
+/// y[kRows, a panel's outputs] = or += x w, over one block of k.
+template <int kRows>
+void panel_tile(const PanelRows& x, const Panel& panel, std::size_t depth, bool add, float* y,
+                std::size_t y_stride) {
+  constexpr int kVectors = 2;
   Wide sums[kRows][kVectors];
   for (auto& row : sums) {
     for (Wide& s : row) s = Wide::set(0.0F);
   }
   for (std::size_t k = 0; k < depth; ++k) {
     Wide w[kVectors];
-    for (int v = 0; v < kVectors; ++v) w[v] = Wide::load(&panels[v / 2][k][v % 2 * kWide]);
+    for (int v = 0; v < kVectors; ++v) w[v] = Wide::load(&panel[k][v * kWide]);
     for (int i = 0; i < kRows; ++i) {
       const Wide a = Wide::set(x[i][k]);
       for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(a, w[v], sums[i][v]);
@@ -88,28 +140,19 @@ inline void panel_tile(const PanelRows& x, const float (*panels)[kPanelDepth][kP
   }
 }
 
-using PanelTile = void (*)(const PanelRows& x, const float (*panels)[kPanelDepth][kPanelOutputs],
-                           std::size_t depth, bool add, float* y, std::size_t y_stride);
-
-/// The tile of 1, 2, ... rows by so many panels.
-template <int kPanelCount, int... kRows>
-constexpr auto panel_tiles(std::integer_sequence<int, kRows...>) {
-  return std::array<PanelTile, sizeof...(kRows)>{panel_tile<kRows + 1, kPanelCount>...};
+/// The tiles of 1, 2, ... rows.
+constexpr auto kPanelTiles = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+  return std::array{panel_tile<kRows + 1>...};
 }
-constexpr auto kOnePanelTiles = panel_tiles<1>(std::make_integer_sequence<int, kPanelTile>());
-constexpr auto kWideTiles = panel_tiles<kPanels>(std::make_integer_sequence<int, kFewRows>());
+(std::make_integer_sequence<int, kPanelTile>());
 
 /// One block of k of `outputs` outputs for `rows` rows, at most kPanelTile of them.
 inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGroup& group, std::size_t outputs,
                            std::size_t depth, bool add, float* y, std::size_t y_stride) {
-  if (rows <= kFewRows && outputs == kPanels * kPanelOutputs) {
-    kWideTiles[rows - 1](x, group, depth, add, y, y_stride);
-    return;
-  }
-  const PanelTile tile = kOnePanelTiles[rows - 1];
+  const auto tile = kPanelTiles[rows - 1];
   std::size_t n = 0;
-  const auto* panel = &group[0];
-  for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, panel++, depth, add, y + n, y_stride);
+  const Panel* panel = group;
+  for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, *panel++, depth, add, y + n, y_stride);
   if (n == outputs) return;
   // A panel of which some outputs do not exist: by way of a tile of its own.
   float whole[kPanelTile][kPanelOutputs] = {};
@@ -117,15 +160,14 @@ inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGrou
   if (add) {
     for (std::size_t i = 0; i < rows; ++i) std::memcpy(whole[i], y + i * y_stride + n, bytes);
   }
-  tile(x, panel, depth, add, whole[0], kPanelOutputs);
+  tile(x, *panel, depth, add, whole[0], kPanelOutputs);
   for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
 }
 
 template <class Columns>
-void multiply_by_panels(const void* activations, std::size_t m, const WeightView& w, float* y,
-                        std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void multiply_many_rows(const float* x, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                        std::size_t n_begin, std::size_t n_end) {
   const std::size_t length = w.columns;
-  const auto* x = static_cast<const float*>(activations);
   const auto* weights = static_cast<const typename Columns::Element*>(w.data);
   alignas(64) PanelGroup group;
   alignas(64) PanelRows some;
@@ -138,8 +180,11 @@ void multiply_by_panels(const void* activations, std::size_t m, const WeightView
       const std::size_t ahead = k + kPanelDepth < length ? kPanelDepth : kPanels * kPanelOutputs * length - k;
       for (std::size_t lanes = 0; lanes < outputs || lanes % kPanelOutputs != 0; lanes += kWide) {
         const std::size_t first = std::min(lanes, outputs - 1);
-        fill_lanes<Columns>(weights + (n + first) * length + k, length, std::min(kWide, outputs - first),
-                            depth, ahead, &group[lanes / kPanelOutputs][0][lanes % kPanelOutputs]);
+        RowsOfWeight rows(weights + (n + first) * length + k, length, outputs - first);
+        float* to = &group[lanes / kPanelOutputs][0][lanes % kPanelOutputs];
+        turn_rows<Columns>(rows, depth, ahead, [&](std::size_t inside, Wide column) {
+          column.store(to + inside * kPanelOutputs);
+        });
       }
       for (std::size_t tile = 0; tile < tiles; ++tile) {
         const std::size_t first = m * tile / tiles;
@@ -150,6 +195,22 @@ void multiply_by_panels(const void* activations, std::size_t m, const WeightView
         multiply_group(some, rows, group, outputs, depth, k != 0, y + first * y_stride + n, y_stride);
       }
     }
+  }
+}
+
+template <class Columns>
+void multiply_by_panels(const void* activations, std::size_t m, const WeightView& w, float* y,
+                        std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+  constexpr auto kFew = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+    return std::array{multiply_few_rows<Columns, kRows + 1>...};
+  }
+  (std::make_integer_sequence<int, kFewRows>());
+  const auto* x = static_cast<const float*>(activations);
+  if (m == 0) return;
+  if (m <= kFewRows) {
+    kFew[m - 1](x, w, y, y_stride, n_begin, n_end);
+  } else {
+    multiply_many_rows<Columns>(x, m, w, y, y_stride, n_begin, n_end);
   }
 }
 

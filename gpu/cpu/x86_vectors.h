@@ -1,7 +1,7 @@
 // The widest vectors of floats that an x86-64 source is compiled for: sixteen with AVX-512, else eight. For products
 // whose lanes are outputs, not elements of k (panel_product.h). Included by kernel sources, with internal linkage.
 //
-// Columns<Element> reads kWide rows of a weight and turns them, so that a vector has one k of each row.
+// A format's Columns read kWide rows of a weight and turn them, so that a vector has one k of each row.
 
 #pragma once
 
@@ -74,6 +74,9 @@ inline WideBits upper_halves(WideBits v) {
 inline WideBits lower_halves_up(WideBits v) {
   return _mm512_slli_epi32(v, 16);
 }
+inline Wide as_floats(WideBits v) {
+  return {_mm512_castsi512_ps(v)};
+}
 inline WideBits widen_f16(const std::uint16_t* p) {
   return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 }
@@ -132,23 +135,27 @@ inline WideBits upper_halves(WideBits v) {
 inline WideBits lower_halves_up(WideBits v) {
   return _mm256_slli_epi32(v, 16);
 }
+inline Wide as_floats(WideBits v) {
+  return {_mm256_castsi256_ps(v)};
+}
 inline WideBits widen_f16(const std::uint16_t* p) {
   return _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 
 #endif
 
-/// f32 as f32.
+/// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k, column),
+/// k being 0 to kStep - 1 upwards and column the widened element k of each row.
 struct F32Columns {
   using Element = float;
-  static constexpr std::size_t kStep = kWide;  // elements of a row that are turned at once
+  static constexpr std::size_t kStep = kWide;
 
-  /// to[k * stride + r] = rows[r][k] for the kStep elements there.
-  static void turn(const float* const (&rows)[kWide], float* to, std::size_t stride) {
+  template <class Take>
+  static void turn(const float* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
     transpose(v);
-    for (std::size_t k = 0; k < kWide; ++k) store_bits(v[k], to + k * stride);
+    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
   }
 };
 
@@ -156,11 +163,12 @@ struct F16Columns {
   using Element = std::uint16_t;
   static constexpr std::size_t kStep = kWide;
 
-  static void turn(const std::uint16_t* const (&rows)[kWide], float* to, std::size_t stride) {
+  template <class Take>
+  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = widen_f16(rows[r]);
     transpose(v);
-    for (std::size_t k = 0; k < kWide; ++k) store_bits(v[k], to + k * stride);
+    for (std::size_t k = 0; k < kWide; ++k) take(k, as_floats(v[k]));
   }
 };
 
@@ -169,13 +177,14 @@ struct BF16Columns {
   using Element = std::uint16_t;
   static constexpr std::size_t kStep = 2 * kWide;
 
-  static void turn(const std::uint16_t* const (&rows)[kWide], float* to, std::size_t stride) {
+  template <class Take>
+  static void turn(const std::uint16_t* const (&rows)[kWide], Take take) {
     WideBits v[kWide];
     for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(rows[r]);
     transpose(v);
     for (std::size_t k = 0; k < kWide; ++k) {
-      store_bits(lower_halves_up(v[k]), to + 2 * k * stride);
-      store_bits(upper_halves(v[k]), to + (2 * k + 1) * stride);
+      take(2 * k, as_floats(lower_halves_up(v[k])));
+      take(2 * k + 1, as_floats(upper_halves(v[k])));
     }
   }
 };

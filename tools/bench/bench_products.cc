@@ -1,11 +1,11 @@
 // How fast the CPU multiplies by weights: every table of kernels that runs here, every format, by rows of x.
 //
 //   bench_products [--table NAME] [--format NAME] [--rows 1,8,256] [--outputs N] [--columns K] [--threads T] [--exact]
-//                  [--seconds S]
+//                  [--seconds S] [--megabytes M]
 //
 // Prints GFLOP/s (2 m n k) and GB/s (the weight's bytes as stored, read once a product). The weights are many copies,
-// together larger than caches (256 MiB), so with few rows it is the memory that is measured. Weights have random bits
-// with the floats' exponents kept small; the figure is the best of the rounds that fit the seconds.
+// together larger than caches, so with few rows it is the memory that is measured. Weights have random bits, but what
+// may be a float in them is between 2^-7 and 2; the figure is the best of the rounds that fit the seconds.
 
 #include <algorithm>
 #include <chrono>
@@ -34,13 +34,14 @@ struct Settings {
   unsigned threads = 2;
   bool exact = false;
   double seconds = 0.3;
+  std::size_t megabytes = 1000;
 };
 
 [[noreturn]] void usage() {
   std::fprintf(
       stderr,
       "usage: bench_products [--table NAME] [--format NAME] [--rows 1,8] [--outputs N] [--columns K]\n"
-      "                      [--threads T] [--exact] [--seconds S]\n");
+      "                      [--threads T] [--exact] [--seconds S] [--megabytes M]\n");
   std::exit(2);
 }
 
@@ -77,6 +78,8 @@ Settings parse(int argc, char** argv) {
       settings.columns = numbers(value).at(0);
     } else if (flag == "--threads") {
       settings.threads = static_cast<unsigned>(numbers(value).at(0));
+    } else if (flag == "--megabytes") {
+      settings.megabytes = numbers(value).at(0);
     } else if (flag == "--seconds") {
       settings.seconds = std::strtod(value.c_str(), nullptr);
     } else {
@@ -89,9 +92,9 @@ Settings parse(int argc, char** argv) {
 /// Copies of one weight with random bytes whose 16-bit words, read as halves or as bf16, are small numbers.
 class Weights {
  public:
-  Weights(const WeightFormat& format, std::size_t outputs, std::size_t columns) {
-    WeightView view{.format = &format, .rows = outputs, .columns = columns};
-    const std::size_t count = std::max<std::size_t>(2, (std::size_t{256} << 20) / view.bytes());
+  Weights(const Settings& settings, const WeightFormat& format) {
+    WeightView view{.format = &format, .rows = settings.outputs, .columns = settings.columns};
+    const std::size_t count = std::max<std::size_t>(2, settings.megabytes * 1000000 / view.bytes());
     std::mt19937_64 random(1);
     bytes_.resize(count);
     for (std::vector<std::uint64_t>& copy : bytes_) {
@@ -99,11 +102,11 @@ class Weights {
       if (&copy != &bytes_[0]) {
         copy = bytes_[0];
       } else {
-        for (std::uint64_t& word : copy) word = random() & 0xbbffbbffbbffbbffULL;
+        for (std::uint64_t& word : copy) word = (random() & 0x83ff83ff83ff83ffULL) | 0x3c003c003c003c00ULL;
       }
       view.data = copy.data();
       if (format.scales.rows != 0) {
-        scales_.assign((outputs / format.scales.rows + 1) * view.scale_row_bytes() / 8 + 1,
+        scales_.assign((settings.outputs / format.scales.rows + 1) * view.scale_row_bytes() / 8 + 1,
                        0x3c003c003c003c00ULL);
         view.scales = scales_.data();
       }
@@ -175,7 +178,7 @@ int main(int argc, char** argv) {
       const WeightFormat& stored = *format.format;
       if (!settings.format.empty() && stored.name != settings.format) continue;
       if (settings.columns % stored.block_size != 0) continue;
-      Weights weights(stored, settings.outputs, settings.columns);
+      Weights weights(settings, stored);
       std::printf("%-14s %-8s", std::string(table.name).c_str(), std::string(stored.name).c_str());
       for (const std::size_t m : settings.rows) {
         const double seconds = measure(settings, *table.kernels, weights, m, threads);
