@@ -38,6 +38,23 @@ inline constexpr WeightFormat kF32Format{.name = "F32", .block_size = 1, .block_
 inline constexpr WeightFormat kF16Format{.name = "F16", .block_size = 1, .block_bytes = 2, .alignment = 2};
 inline constexpr WeightFormat kBF16Format{.name = "BF16", .block_size = 1, .block_bytes = 2, .alignment = 2};
 
+// The quantised formats of GGUF files: whole numbers of a few bits, with scales among them (gpu/cpu/quant.h).
+// clang-format off
+inline constexpr WeightFormat kQ8_0Format{.name = "Q8_0", .block_size = 32, .block_bytes = 34, .alignment = 2};
+inline constexpr WeightFormat kQ4_0Format{.name = "Q4_0", .block_size = 32, .block_bytes = 18, .alignment = 2};
+inline constexpr WeightFormat kQ4_1Format{.name = "Q4_1", .block_size = 32, .block_bytes = 20, .alignment = 2};
+inline constexpr WeightFormat kQ5_0Format{.name = "Q5_0", .block_size = 32, .block_bytes = 22, .alignment = 2};
+inline constexpr WeightFormat kQ5_1Format{.name = "Q5_1", .block_size = 32, .block_bytes = 24, .alignment = 2};
+inline constexpr WeightFormat kQ2_KFormat{.name = "Q2_K", .block_size = 256, .block_bytes = 84, .alignment = 2};
+inline constexpr WeightFormat kQ3_KFormat{.name = "Q3_K", .block_size = 256, .block_bytes = 110, .alignment = 2};
+inline constexpr WeightFormat kQ4_KFormat{.name = "Q4_K", .block_size = 256, .block_bytes = 144, .alignment = 2};
+inline constexpr WeightFormat kQ5_KFormat{.name = "Q5_K", .block_size = 256, .block_bytes = 176, .alignment = 2};
+inline constexpr WeightFormat kQ6_KFormat{.name = "Q6_K", .block_size = 256, .block_bytes = 210, .alignment = 2};
+inline constexpr WeightFormat kIQ4_NLFormat{.name = "IQ4_NL", .block_size = 32, .block_bytes = 18, .alignment = 2};
+inline constexpr WeightFormat kIQ4_XSFormat{.name = "IQ4_XS", .block_size = 256, .block_bytes = 136, .alignment = 2};
+inline constexpr WeightFormat kMXFP4Format{.name = "MXFP4", .block_size = 32, .block_bytes = 17, .alignment = 1};
+// clang-format on
+
 struct WeightView {
   const WeightFormat* format = &kF32Format;
   std::size_t rows = 0;     // outputs
