@@ -12,10 +12,9 @@
 
 #include <atomic>
 
-#include "gpu/cpu/panel_product.h"
-#include "gpu/cpu/table.h"
-#include "gpu/cpu/tables.h"
+#include "gpu/cpu/amx.h"
 #include "gpu/cpu/two_bf16.h"
+#include "gpu/cpu/x86_vectors.h"
 
 namespace reprise::gpu {
 
@@ -183,6 +182,8 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
       });
 }
 
+}  // namespace
+
 void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightView& w, float* y,
                          std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const std::size_t length = w.columns;
@@ -213,14 +214,5 @@ void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightVie
     }
   }
 }
-
-constexpr auto kAmxFormats = with_fast(with_panels(kFormats), kBF16Format,
-                                       {.activations = &kTwoBf16<kStepDepth>,
-                                        .multiply = multiply_bf16_tiles,
-                                        .outputs_at_once = 2 * kTileSide});
-
-}  // namespace
-
-constinit const Kernels kAvx512AmxKernels = make_table(Isa::kAvx512, kAmxFormats);
 
 }  // namespace reprise::gpu

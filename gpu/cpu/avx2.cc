@@ -1,5 +1,6 @@
 // The kernels on AVX2 with FMA and F16C; compiled with those flags.
 
+#include "gpu/cpu/int8_panels.h"
 #include "gpu/cpu/panel_product.h"
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
@@ -8,7 +9,7 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kAvx2Formats = with_panels(kFormats);
+constexpr auto kAvx2Formats = with_bytes(with_panels(kFormats));
 
 }  // namespace
 

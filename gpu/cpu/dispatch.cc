@@ -25,16 +25,16 @@ struct NamedIsa {
 constexpr NamedIsa kIsas[] = {
     {Isa::kPlain, "plain"}, {Isa::kNeon, "neon"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
 
+#if defined(__aarch64__)
 bool has_bf16_products() {
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__linux__)
   constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
   return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
-#elif defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
 #else
   return false;
 #endif
 }
+#endif
 
 #if defined(__x86_64__)
 /// Conversions of half precision. Asked of the processor, because clang 16 has no
@@ -43,6 +43,13 @@ bool has_bf16_products() {
 bool has_half_conversions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+/// Products of bytes on AVX2's registers.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kAvxVnni = 1U << 4;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
 }
 
 /// AMX with products of bf16. Its registers are large, so Linux gives them to a process only when asked; the answer
@@ -144,9 +151,11 @@ std::vector<NamedTable> runnable_tables() {
   add(has_bf16_products(), "neon bf16", kNeonBf16Kernels);
 #elif defined(__x86_64__)
   add(true, "avx2", kAvx2Kernels);
+  add(has_avx_vnni(), "avx2 vnni", kAvx2VnniKernels);
+  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
   add(true, "avx512", kAvx512Kernels);
-  add(has_bf16_products(), "avx512 bf16", kAvx512Bf16Kernels);
-  add(has_tiles(), "avx512 amx", kAvx512AmxKernels);
+  add(has_vnni, "avx512 vnni", kAvx512VnniKernels);
+  add(has_vnni && has_tiles(), "avx512 amx", kAvx512AmxKernels);
 #endif
   return tables;
 }

@@ -36,12 +36,6 @@ using Panel = float[kPanelDepth][kPanelOutputs];
 using PanelGroup = Panel[kPanels];
 using PanelRows = float[kPanelTile][kPanelRow];
 
-/// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none, which is
-/// no harm.
-inline void ask_for(const void* here, std::size_t ahead) {
-  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
-}
-
 /// The kWide rows of a weight from `first`; those that do not exist repeat the last.
 template <class Element>
 struct RowsOfWeight {

@@ -15,13 +15,14 @@ extern const Kernels kNeonKernels;
 extern const Kernels kNeonBf16Kernels;  // for processors with FEAT_BF16
 #elif defined(__x86_64__)
 extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx2VnniKernels;  // for processors with AVX-VNNI
 extern const Kernels kAvx512Kernels;
-extern const Kernels kAvx512Bf16Kernels;  // for processors with AVX512_BF16
+extern const Kernels kAvx512VnniKernels;  // for processors with AVX512_VNNI
 extern const Kernels kAvx512AmxKernels;   // for processors and systems with AMX
 #endif
 
 struct NamedTable {
-  std::string_view name;  // "avx512 bf16"
+  std::string_view name;  // "avx512 vnni"
   const Kernels* kernels;
 };
 

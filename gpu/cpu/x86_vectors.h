@@ -144,6 +144,12 @@ inline WideBits widen_f16(const std::uint16_t* p) {
 
 #endif
 
+/// Asks for a line that is needed a block later, `ahead` bytes from here; at a weight's end there is none, which is
+/// no harm.
+inline void ask_for(const void* here, std::size_t ahead) {
+  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(here) + ahead), _MM_HINT_T1);
+}
+
 /// How a format's rows become columns: turn() reads kStep elements of kWide rows and gives them to take(k, column),
 /// k being 0 to kStep - 1 upwards and column the widened element k of each row.
 struct F32Columns {

@@ -28,9 +28,9 @@ TEST(PanelProduct, HasThePromisedOrder) {
     for (const WeightFormat* format : {&kF32Format, &kF16Format, &kBF16Format}) {
       const FormatKernels& kernels = table->format(*format);
       if (!is_by_panels(*table, kernels)) continue;
-      for (const std::size_t depth : {1, 15, 33, 256, 300, 520}) {
-        for (const std::size_t outputs : {1, 17, 64, 150}) {
-          for (const std::size_t m : {1, 2, 3, 12, 14, 25}) {
+      for (const std::size_t depth : {1, 33, 256, 530}) {
+        for (const std::size_t outputs : {1, 17, 150}) {
+          for (const std::size_t m : {1, 3, 8, 9, 14, 25}) {
             const OwnedMatrix w = random.matrix(*format, outputs, depth);
             const std::vector<float> x = random.floats(m * depth);
             std::vector<float> expected;
