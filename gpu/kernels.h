@@ -6,7 +6,7 @@
 // many rows there are, how work is cut into ranges, or who else is in the batch. Sums over k run in kLanes
 // interleaved partial sums, lane l taking k = l, l + kLanes, ... upwards with fused multiply-adds, missing
 // elements being zeros, and are then folded in halves. All give the same bits in every table, but for the fast
-// products of formats (gpu/products.h), which give them within one.
+// products of floats (gpu/products.h), which give them within one.
 //
 // Threading: any thread, on disjoint outputs. All tensors are row-major and contiguous unless a stride is
 // given.

@@ -3,7 +3,7 @@
 //
 // Exactness: as gpu/kernels.h says. What a product makes of a row of x depends on that row and the weight alone:
 // the rows are prepared one by one, and outputs may be cut into any ranges. `exact` has the same bits in every
-// table; `fast` within one.
+// table; `fast` of a quantised format as well (gpu/cpu/int8_product.h), that of others within one.
 //
 // Threading: any thread, on disjoint outputs.
 
@@ -21,6 +21,8 @@ struct ActivationForm {
   std::size_t (*row_bytes)(std::size_t columns);
   /// x [rows, columns] -> to, aligned to 16 bytes.
   void (*prepare)(const float* x, std::size_t rows, std::size_t columns, std::byte* to);
+  /// Elements of x that share a scale where each is rounded to eight bits; 0: none is.
+  std::size_t int8_block = 0;
 };
 
 inline constexpr ActivationForm kAsF32{.row_bytes = nullptr, .prepare = nullptr};

@@ -1,13 +1,14 @@
 #include "models/checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "models/files/finite.h"
+#include "models/files/in_parallel.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
@@ -15,7 +16,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of progress
+constexpr std::size_t kChunk = 4u << 20;   // bytes that are judged together
+constexpr std::size_t kChunksAtOnce = 64;  // between two reports of progress
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
@@ -103,36 +105,6 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
   }
 }
 
-// Whether any number is infinite or not a number: all bits of its exponent are set.
-template <class Word>
-bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
-  Word found = 0;
-  for (std::size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    Word word;
-    std::memcpy(&word, bytes.data() + i, sizeof(Word));
-    found |= static_cast<Word>((word & exponent) == exponent);
-  }
-  return found != 0;
-}
-
-bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
-  switch (type) {
-    case DType::kF32:
-      return has_nonfinite<std::uint32_t>(bytes, 0x7f800000u);
-    case DType::kBF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
-    case DType::kF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
-    default:
-      break;
-  }
-  // Read all the same, so that the file is in memory afterwards.
-  volatile std::byte sink{};
-  for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
-  static_cast<void>(sink);
-  return false;
-}
-
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
@@ -156,6 +128,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
     generation = JsonPlace::read(path / "generation_config.json");
   }
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
+  out.scheme_ = QuantScheme::read(config);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
   const auto places_of = [&](const TensorSpec& spec) {
@@ -178,11 +151,13 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
 
 Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& places) const {
   const StoredTensor* stored = nullptr;
+  std::optional<QuantisedTensor> quantised;
   const StoredAs* place = nullptr;
   for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
     place = &places[i];
     for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
-      stored = source().find(place->names[k]);
+      if (scheme_) quantised = find_quantised(source(), place->names[k], *scheme_);
+      stored = quantised ? quantised->elements : source().find(place->names[k]);
     }
   }
   if (stored == nullptr) {
@@ -191,16 +166,22 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& pla
     throw LoadError(path_, places.front().names.front(), reason);
   }
   const Shape& wanted = place->piece ? place->piece->of : spec.shape;
+  const Shape& found = quantised ? quantised->shape : stored->shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
-  const bool same = stored->shape == wanted || (gguf_ && without_ones(stored->shape) == without_ones(wanted));
+  const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
-                    "expected shape " + to_string(wanted) + ", found " + to_string(stored->shape));
+                    "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
-  Entry entry{spec, stored, {stored->bytes}, place->layout};
+  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantised)};
   if (place->piece) {
+    if (entry.quantised && (entry.quantised->type == DType::kInt4 || !place->piece->blocks.empty())) {
+      throw LoadError(source().path_of(*stored), stored->name,
+                      "a quantised matrix that holds several is not read (" + scheme_->name + ")");
+    }
     REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
     entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
+    entry.first_row = place->piece->first_row;
   }
   return entry;
 }
@@ -210,8 +191,9 @@ void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
     entries_.push_back(entry_of(spec, places_of(spec)));
-    known.insert(entries_.back().stored->name);
-    for (const std::span<const std::byte> part : entries_.back().bytes) total_bytes_ += part.size();
+    const Entry& entry = entries_.back();
+    known.insert(entry.stored->name);
+    total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
   refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
@@ -232,27 +214,45 @@ const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
   return *entry;
 }
 
-Tensor Checkpoint::tensor(std::string_view name) const {
+bool Checkpoint::is_copied(std::string_view name) const {
+  const Entry& entry = at(name);
+  if (entry.quantised) return entry.quantised->layout != QuantisedTensor::Layout::kFp8;
+  const gpu::WeightFormat* format = format_of(entry.stored->type);
+  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.front().data());
+  const bool aligned = format == nullptr || address % format->alignment == 0;
+  return !aligned || entry.bytes.size() > 1 ||
+         (!entry.layout.is_identity() && can_move(entry.layout, entry.stored->type));
+}
+
+Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
+  if (entry.quantised) return quantised_tensor(entry, order);
   const std::string& file = source().path_of(stored);
   const gpu::WeightFormat* format = format_of(stored.type);
-  if (format == nullptr) {
+  if (format == nullptr || format->scales.rows != 0) {
     throw LoadError(file, stored.name,
                     "the type " + std::string(info(stored.type).name) + " cannot be computed with");
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes.front(), nullptr};
+  Tensor out{.name = std::string(name),
+             .type = stored.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
   if (entry.bytes.size() > 1) {
     std::tie(out.owned, out.bytes) = joined(entry.bytes);
   }
-  const bool as_is = entry.layout.is_identity();
+  bool as_is = entry.layout.is_identity();
+  if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
+    as_is = true;
+    out.column_order = file_columns(entry.layout, out.shape.back());
+  }
   const auto address = reinterpret_cast<std::uintptr_t>(out.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, out.bytes);
+    UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, out.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -262,23 +262,69 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   return out;
 }
 
+Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const {
+  const QuantisedTensor& quantised = *entry.quantised;
+  for (const MappedFile& file : source().files()) file.check_not_shrunk();
+  Tensor out{.name = entry.spec.name,
+             .type = quantised.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
+  if (quantised.layout == QuantisedTensor::Layout::kFp8) {
+    const WidenedScales scales =
+        widen_scales(quantised, source(), entry.first_row, rows_of(entry.spec.shape));
+    out.scales = {scales.data.get(), scales.size};
+    out.owned_scales = scales.data;
+    return out;
+  }
+  RepackedTensor repacked = repack(quantised, source());
+  if (order != ColumnOrder::kAny && !repacked.column_order.empty()) {
+    throw LoadError(source().path_of(*entry.stored), entry.stored->name,
+                    "its groups are not in the order of its columns, which is not read here");
+  }
+  out.bytes = {repacked.data.get(), repacked.size};
+  out.owned = std::move(repacked.data);
+  out.column_order = std::move(repacked.column_order);
+  return out;
+}
+
 void Checkpoint::validate(const LoadProgress& progress) const {
-  std::uint64_t done = 0;
-  for (const Entry& entry : entries_) {
-    const StoredTensor& stored = *entry.stored;
-    for (const std::span<const std::byte> part : entry.bytes) {
-      for (std::size_t at = 0; at < part.size(); at += kChunk) {
-        source().files()[stored.file].check_not_shrunk();
-        const std::span<const std::byte> chunk =
-            part.subspan(at, std::min<std::size_t>(kChunk, part.size() - at));
-        if (has_nonfinite(stored.type, chunk)) {
-          throw LoadError(source().path_of(stored), stored.name,
-                          "has a weight that is infinite or not a number");
-        }
-        done += chunk.size();
-        if (progress) progress(done, total_bytes_);
-      }
+  struct Chunk {
+    const StoredTensor* of;
+    std::span<const std::byte> bytes;
+    std::uint64_t counted;  // of the checkpoint's bytes
+    bool is_broken = false;
+  };
+  std::vector<Chunk> chunks;
+  const auto add = [&](const StoredTensor& tensor, std::span<const std::byte> bytes, bool counts) {
+    for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
+      const auto chunk = bytes.subspan(at, std::min<std::size_t>(kChunk, bytes.size() - at));
+      chunks.push_back({&tensor, chunk, counts ? chunk.size() : 0});
     }
+  };
+  for (const Entry& entry : entries_) {
+    for (const std::span<const std::byte> part : entry.bytes) add(*entry.stored, part, true);
+    if (!entry.quantised) continue;
+    const QuantisedTensor& quantised = *entry.quantised;
+    for (const StoredTensor* other : {quantised.scales, quantised.zeros, quantised.groups}) {
+      if (other != nullptr) add(*other, other->bytes, !entry.is_piece());
+    }
+  }
+  std::uint64_t done = 0;
+  for (std::size_t first = 0; first < chunks.size(); first += kChunksAtOnce) {
+    for (const MappedFile& file : source().files()) file.check_not_shrunk();
+    const std::size_t count = std::min(kChunksAtOnce, chunks.size() - first);
+    in_parallel(count, [&](std::size_t i) {
+      Chunk& chunk = chunks[first + i];
+      chunk.is_broken = has_nonfinite(chunk.of->type, chunk.bytes);
+    });
+    for (std::size_t i = first; i < first + count; ++i) {
+      if (chunks[i].is_broken) {
+        throw LoadError(source().path_of(*chunks[i].of), chunks[i].of->name,
+                        "has a weight that is infinite or not a number");
+      }
+      done += chunks[i].counted;
+    }
+    if (progress) progress(done, total_bytes_);
   }
 }
 

@@ -21,18 +21,31 @@ struct NamedIsa {
 constexpr NamedIsa kIsas[] = {
     {Isa::kPlain, "plain"}, {Isa::kNeon, "neon"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
 
-bool has_bf16_products() {
-#if defined(__aarch64__) && defined(__linux__)
-  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
-  return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
-#elif defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
+#if defined(__aarch64__)
+bool has_dot_products() {
+#if defined(__linux__)
+  constexpr unsigned long kHwcapDotProd = 1UL << 20;
+  return (getauxval(AT_HWCAP) & kHwcapDotProd) != 0;
 #else
   return false;
 #endif
 }
 
-#if defined(__x86_64__)
+bool has_matrix_products() {
+#if defined(__linux__)
+  constexpr unsigned long kHwcap2I8mm = 1UL << 13;
+  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
+  const unsigned long features = getauxval(AT_HWCAP2);
+  return has_dot_products() && (features & kHwcap2I8mm) != 0 && (features & kHwcap2Bf16) != 0;
+#else
+  return false;
+#endif
+}
+#elif defined(__x86_64__)
+bool has_bf16_products() {
+  return __builtin_cpu_supports("avx512bf16");
+}
+
 /// Conversions of half precision. Asked of the processor, because clang 16 has no
 /// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
 /// tells of AVX2.
@@ -117,7 +130,8 @@ const Kernels& cpu_kernels(Isa isa) {
   switch (isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:
-      return has_bf16_products() ? kNeonBf16Kernels : kNeonKernels;
+      if (has_matrix_products()) return kNeonI8mmKernels;
+      return has_dot_products() ? kNeonDotprodKernels : kNeonKernels;
 #elif defined(__x86_64__)
     case Isa::kAvx2:
       return kAvx2Kernels;

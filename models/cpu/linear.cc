@@ -5,9 +5,10 @@
 
 namespace reprise::models {
 
-Linear::Linear(const Checkpoint& checkpoint, const std::string& name) {
-  const Tensor tensor = checkpoint.tensor(name + ".weight");
-  weight_ = gpu::HostWeight(view_of(tensor), tensor.owned);
+Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order) {
+  Tensor tensor = checkpoint.tensor(name + ".weight", order);
+  weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
+  column_order_ = std::move(tensor.column_order);
   if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
 }
 
@@ -33,15 +34,30 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
-  multiply(step, step.options.compute, x, y);
+  if (column_order_.empty()) return multiply(step, step.options.compute, x, y);
+  in_own_order(step, step.options.compute, x, y);
 }
 
 void Linear::apply_exactly(Step& step, LinearInput& x, float* y) const {
-  multiply(step, gpu::Compute::kF32, x, y);
+  if (column_order_.empty()) return multiply(step, gpu::Compute::kF32, x, y);
+  in_own_order(step, gpu::Compute::kF32, x, y);
 }
 
 const gpu::Product& Linear::product(const Step& step) const {
   return weight_.prepare(step.kernels, step.options.compute, step.threads);
+}
+
+void Linear::in_own_order(Step& step, gpu::Compute compute, const LinearInput& x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  float* moved = step.scratch.floats(x.rows() * inputs());
+  for (std::size_t row = 0; row < x.rows(); ++row) {
+    const float* from = x.data() + row * inputs();
+    float* to = moved + row * inputs();
+    for (std::size_t k = 0; k < inputs(); ++k) to[k] = from[column_order_[k]];
+  }
+  LinearInput own(moved, x.rows());
+  multiply(step, compute, own, y);
+  step.scratch.reset(mark);
 }
 
 void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
@@ -58,7 +74,11 @@ void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {
   const gpu::WeightView& view = weight_.view();
-  step.kernels.format(*view.format).widen_row(view, index, y);
+  const gpu::FormatKernels& format = step.kernels.format(*view.format);
+  if (column_order_.empty()) return format.widen_row(view, index, y);
+  std::vector<float> stored(inputs());
+  format.widen_row(view, index, stored.data());
+  for (std::size_t k = 0; k < inputs(); ++k) y[column_order_[k]] = stored[k];
 }
 
 }  // namespace reprise::models

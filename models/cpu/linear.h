@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "gpu/host_weight.h"
+#include "models/checkpoint.h"
 #include "models/cpu/step.h"
 
 namespace reprise::models {
-
-class Checkpoint;
 
 /// Rows that go into several linear layers. What their products want of them is prepared once for each form. It
 /// stands in the step's scratch from the first use on: of no use once that was reset.
@@ -25,6 +24,7 @@ class LinearInput {
   LinearInput(const float* x, std::size_t rows) : x_(x), rows_(rows) {}
 
   std::size_t rows() const { return rows_; }
+  const float* data() const { return x_; }
   /// In this form; from the step's scratch.
   const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
 
@@ -38,13 +38,16 @@ class Linear {
  public:
   Linear() = default;
   /// `name` without its ".weight". A ".bias" beside it is taken where the checkpoint has one.
-  Linear(const Checkpoint& checkpoint, const std::string& name);
+  /// `order`: kOfModel for who multiplies by weight() himself. Throws LoadError.
+  Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
   explicit Linear(gpu::HostWeight weight, std::vector<float> bias = {})
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
   std::size_t inputs() const { return weight_.view().columns; }
   std::size_t outputs() const { return weight_.view().rows; }
-  /// Of the weight's copy in the order that its product reads, made by the first apply(); 0: none.
+  /// Packs the weight where its product wants that; else the first apply() does.
+  void prepare(const Preparation& how) const { weight_.prepare(how.kernels, how.compute, how.threads); }
+  /// Of the weight's copy in the order that its product reads; 0: none, or not yet.
   std::size_t packed_bytes() const { return weight_.packed_bytes(); }
 
   /// x [rows, inputs] -> y [rows, outputs]
@@ -65,9 +68,13 @@ class Linear {
 
  private:
   void multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const;
+  /// The same, with x brought into the order of the weight's columns.
+  void in_own_order(Step& step, gpu::Compute compute, const LinearInput& x, float* y) const;
 
   mutable gpu::HostWeight weight_;  // the first product packs it
-  std::vector<float> bias_;         // empty: none
+  std::vector<std::uint32_t>
+      column_order_;         // which input stands at each of the weight's columns; empty: its own
+  std::vector<float> bias_;  // empty: none
 };
 
 }  // namespace reprise::models

@@ -70,9 +70,9 @@ std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, con
 }  // namespace
 
 Moe::Expert::Expert(const Checkpoint& checkpoint, const std::string& name)
-    : gate(checkpoint, name + ".gate_proj"),
-      up(checkpoint, name + ".up_proj"),
-      down(checkpoint, name + ".down_proj") {}
+    : gate(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel),
+      up(checkpoint, name + ".up_proj", ColumnOrder::kOfModel),
+      down(checkpoint, name + ".down_proj", ColumnOrder::kOfModel) {}
 
 Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
     : spec_(spec), router_(checkpoint, spec.name + ".gate") {
@@ -83,6 +83,14 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
   if (!spec.has_shared()) return;
   shared_gate_ = Linear(checkpoint, spec.name + ".shared_expert_gate");
   shared_.emplace_back(checkpoint, spec.name + ".shared_expert");
+}
+
+void Moe::prepare(const Preparation& how) const {
+  for (const std::vector<Expert>* experts : {&experts_, &shared_}) {
+    for (const Expert& expert : *experts) {
+      for (const Linear* linear : {&expert.gate, &expert.up, &expert.down}) linear->prepare(how);
+    }
+  }
 }
 
 Moe::Routes Moe::route(Step& step, LinearInput& x) const {

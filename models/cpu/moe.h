@@ -21,6 +21,7 @@ class Moe : public Part {
  public:
   Moe(const MoeSpec& spec, const Checkpoint& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override;
 
  private:
   struct Expert {

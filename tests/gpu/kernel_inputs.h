@@ -23,7 +23,7 @@ inline const Kernels& plain() {
 }
 
 /// Every table that can run here but the plain one: of each instruction set the one that cpu_kernels() gives,
-/// and the one for processors without bf16 products where it is another.
+/// and those for processors that have less.
 inline std::vector<const Kernels*> fast_tables() {
   std::vector<const Kernels*> tables;
   for (const Isa isa : {Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
@@ -34,6 +34,7 @@ inline std::vector<const Kernels*> fast_tables() {
   };
 #if defined(__aarch64__)
   add(kNeonKernels);
+  if (&cpu_kernels(Isa::kNeon) == &kNeonI8mmKernels) add(kNeonDotprodKernels);
 #elif defined(__x86_64__)
   add(kAvx512Kernels);
 #endif
@@ -47,6 +48,10 @@ inline std::vector<const Kernels*> all_tables() {
 }
 
 inline std::string label(const Kernels& table) {
+#if defined(__aarch64__)
+  if (&table == &kNeonDotprodKernels) return "neon with dot products";
+  if (&table == &kNeonI8mmKernels) return "neon with matrix products";
+#endif
   return std::string(name_of(table.isa)) +
          (table.format(kBF16Format).has_fast() ? " with bf16 products" : "");
 }

@@ -1,0 +1,107 @@
+// Activations rounded to eight bits, for products of whole numbers (int8_product.h). Included by the kernel sources,
+// with internal linkage; the code is portable and gives the same bits everywhere.
+//
+// A row is rounded in blocks, each by its own largest magnitude and by nothing else:
+//   scale = largest / 127,  q = x * (127 / largest) rounded to nearest even, from -127 to 127
+// A block whose largest is below 2^-100 is zeros. A block with a NaN or an infinity has scale NaN and zeros, which
+// makes every output of the row NaN: what is broken stays visible.
+//
+// A prepared row of Int8Rows<kBlock> is, one after another, filled up to 16 bytes:
+//   int8  q[columns]
+//   f32   scales[columns / kBlock]
+//   int16 sums[columns / kSumOf]     of q, for offsets of weights, and for instructions that want unsigned weights
+// columns is a multiple of kBlock.
+
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "gpu/products.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// kBlock: 32 for weights in blocks of 32, 256 for those of 256.
+template <std::size_t kBlock>
+struct Int8Rows {
+  static constexpr std::size_t kSumOf = kBlock == 32 ? 32 : 16;
+
+  const std::byte* rows;
+  std::size_t columns;
+  std::size_t stride;  // bytes, from row to row
+
+  static constexpr std::size_t stride_of(std::size_t columns) {
+    return (columns + columns / kBlock * sizeof(float) + columns / kSumOf * sizeof(std::int16_t) + 15) / 16 *
+           16;
+  }
+
+  Int8Rows(const void* prepared, std::size_t row_columns)
+      : rows(static_cast<const std::byte*>(prepared)), columns(row_columns), stride(stride_of(row_columns)) {}
+
+  const std::int8_t* q(std::size_t row) const {
+    return reinterpret_cast<const std::int8_t*>(rows + row * stride);
+  }
+  const float* scales(std::size_t row) const {
+    return reinterpret_cast<const float*>(rows + row * stride + columns);
+  }
+  const std::int16_t* sums(std::size_t row) const {
+    return reinterpret_cast<const std::int16_t*>(scales(row) + columns / kBlock);
+  }
+  Int8Rows from(std::size_t row) const {
+    Int8Rows out = *this;
+    out.rows += row * stride;
+    return out;
+  }
+};
+
+/// q[kBlock]; returns the scale.
+template <std::size_t kBlock>
+inline float round_to_int8(const float* x, std::int8_t* q) {
+  std::uint32_t largest_bits = 0;  // magnitudes are ordered as their bits are, infinity and NaN above all
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU;
+    largest_bits = largest_bits > magnitude ? largest_bits : magnitude;
+  }
+  const auto largest = std::bit_cast<float>(largest_bits);
+  const bool is_finite = largest_bits < 0x7f800000U;
+  if (!is_finite || largest < 0x1p-100F) {
+    for (std::size_t i = 0; i < kBlock; ++i) q[i] = 0;
+    return is_finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+  }
+  const float inverse = 127.0F / largest;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    // Beside 1.5 * 2^23 the last bits of a float are whole numbers.
+    const float shifted = x[i] * inverse + 0x1.8p23F;
+    q[i] = static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(shifted) & 0xffU);
+  }
+  return largest / 127.0F;
+}
+
+template <std::size_t kBlock>
+void rows_to_int8(const float* x, std::size_t rows, std::size_t columns, std::byte* to) {
+  constexpr std::size_t kSumOf = Int8Rows<kBlock>::kSumOf;
+  const std::size_t stride = Int8Rows<kBlock>::stride_of(columns);
+  for (std::size_t row = 0; row < rows; ++row, x += columns, to += stride) {
+    auto* q = reinterpret_cast<std::int8_t*>(to);
+    auto* scales = reinterpret_cast<float*>(to + columns);
+    auto* sums = reinterpret_cast<std::int16_t*>(scales + columns / kBlock);
+    for (std::size_t k = 0; k < columns; k += kBlock) {
+      scales[k / kBlock] = round_to_int8<kBlock>(x + k, q + k);
+      for (std::size_t group = 0; group < kBlock; group += kSumOf) {
+        int sum = 0;
+        for (std::size_t i = 0; i < kSumOf; ++i) sum += q[k + group + i];
+        sums[(k + group) / kSumOf] = static_cast<std::int16_t>(sum);  // at most 32 * 127
+      }
+    }
+  }
+}
+
+template <std::size_t kBlock>
+constexpr ActivationForm kInt8Rows{
+    .row_bytes = Int8Rows<kBlock>::stride_of, .prepare = rows_to_int8<kBlock>, .int8_block = kBlock};
+
+}  // namespace
+}  // namespace reprise::gpu

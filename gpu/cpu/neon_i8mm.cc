@@ -1,0 +1,44 @@
+// The kernels on AArch64's vectors with FEAT_I8MM and FEAT_BF16, the matrix products of ARMv8.6: quantised weights with
+// SMMLA, or SDOT where rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
+
+#include "gpu/cpu/neon_bf16_product.h"
+#include "gpu/cpu/neon_dot_product.h"
+#include "gpu/cpu/neon_f8_product.h"
+#include "gpu/cpu/neon_matrix_product.h"
+#include "gpu/cpu/table.h"
+#include "gpu/cpu/tables.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// Up to so many rows are multiplied from the file's blocks. The bits are the same.
+inline constexpr std::size_t kFewRows = 2;
+
+template <class Quant>
+void dot_or_matrix_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
+                            std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+  const auto multiply = m <= kFewRows ? dot_multiply<Quant> : matrix_multiply<Quant>;
+  multiply(activations, m, w, y, y_stride, n_begin, n_end);
+}
+
+template <class Quant>
+constexpr Product dot_or_matrix_product() {
+  return {.activations = &kInt8Rows<Quant::kFormat.block_size>, .multiply = dot_or_matrix_multiply<Quant>};
+}
+
+constexpr auto formats_with_matrices() {
+  auto formats = with_each_quant(
+      kFormats, []<class Quant>() constexpr { return dot_or_matrix_product<Quant>(); });
+  formats = with_fast(formats, kInt4Format, dot_or_matrix_product<Int4>());
+  formats = with_fast(formats, kF8TileFormat, f8_product<kF8TileFormat>());
+  formats = with_fast(formats, kF8RowFormat, f8_product<kF8RowFormat>());
+  return with_fast(formats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
+}
+
+constexpr auto kFormatsWithMatrices = formats_with_matrices();
+
+}  // namespace
+
+constinit const Kernels kNeonI8mmKernels = make_table(Isa::kNeon, kFormatsWithMatrices);
+
+}  // namespace reprise::gpu
