@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "traces/trace.h"
+
 namespace reprise::gpu {
 namespace {
 
@@ -21,7 +23,10 @@ const Product& HostWeight::prepare(const Kernels& kernels, Compute compute, Thre
     packed_.reset();
     packed_bytes_ = 0;
     if (const Packing* packing = product.packing; packing != nullptr) {
+      static constexpr traces::ZoneSite kSite{"pack a weight"};
+      traces::Zone zone(kSite);
       packed_bytes_ = packing->bytes(view_.rows, view_.columns);
+      if (zone.on()) zone.text(std::to_string(packed_bytes_) + " bytes");
       packed_.reset(static_cast<std::byte*>(::operator new[](packed_bytes_, kAlignment)));
       const std::size_t panel_bytes = packing->panel_bytes(view_.columns);
       threads.for_parts(packing->panels(view_.rows), [&](std::size_t panel) {

@@ -12,6 +12,7 @@
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
+#include "traces/trace.h"
 
 namespace reprise::models {
 namespace {
@@ -108,6 +109,9 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
+  static constexpr traces::ZoneSite kSite{"open checkpoint"};
+  traces::Zone zone(kSite);
+  if (zone.on()) zone.text(path.string());
   Checkpoint out;
   out.path_ = path.string();
   std::error_code ignored;

@@ -142,6 +142,9 @@ class Cell {
     return life_.load(std::memory_order_relaxed) == Life::kRunning &&
            handlers_.load(std::memory_order_relaxed) < type_.most_handlers;
   }
+  friend class CurrentCell;
+
+  void run_traced(Node* node);
   void schedule();
   void drop_activation(Activation& activation);
   void drop_all_activations();
@@ -185,6 +188,7 @@ class Cell {
   Cell* next_sibling_ = nullptr;
   Cell* previous_resident_ = nullptr;  // guarded by the home's register
   Cell* next_resident_ = nullptr;
+  traces::Track* track_ = nullptr;  // where its turns are drawn; borrowed for its first turn that is traced
 };
 
 /// Shared ownership of a cell.

@@ -1,5 +1,7 @@
 #include "runtime/cell.h"
 
+#include <optional>
+
 #include "runtime/home.h"
 #include "runtime/system_core.h"
 #include "traces/trace.h"
@@ -16,22 +18,31 @@ constexpr int kWatchfulTurns = 256;
 
 thread_local Cell* current_cell = nullptr;
 
+}  // namespace
+
+/// The cell whose turns run on this thread, and its track while somebody traces.
 class CurrentCell {
  public:
-  explicit CurrentCell(Cell* cell) : outer_(std::exchange(current_cell, cell)) {
-    traces::fiber_enter(name_ = cell->name());
+  explicit CurrentCell(Cell* cell) : cell_(cell), outer_(std::exchange(current_cell, cell)) {
+    if (!traces::on()) [[likely]]
+      return;
+    if (cell->track_ == nullptr) cell->track_ = traces::Track::borrow(cell->name());
+    scope_.emplace(cell->track_);
+    if (cell->track_ != nullptr) traces::plot(cell->track_->mailbox(), cell->mailbox().depth());
   }
   ~CurrentCell() {
-    traces::fiber_leave(name_);
     current_cell = outer_;
+    scope_.reset();  // before the track is another's
+    if (cell_->track_ != nullptr && cell_->life() == Cell::Life::kStopped) {
+      traces::Track::give_back(std::exchange(cell_->track_, nullptr));
+    }
   }
 
  private:
-  Cell* outer_;
-  const char* name_;
+  Cell* const cell_;
+  Cell* const outer_;
+  std::optional<traces::TrackScope> scope_;
 };
-
-}  // namespace
 
 // Not inlined: a coroutine must not keep the address of a thread_local across a suspension.
 [[gnu::noinline]] Cell* Cell::current() {
@@ -40,6 +51,10 @@ class CurrentCell {
 
 void Cell::post(Node* node) {
   node->target = this;
+  if (traces::on()) [[unlikely]] {
+    node->posted = Node::posted_now();
+    traces::sent(node->ops->turn, name_, node->flow());
+  }
   home_->post(node);
 }
 
@@ -69,8 +84,9 @@ bool Cell::run() {
     Node* node = mailbox_.take(takes_messages());
     if (node == nullptr) break;
     turns_.store(turns() + 1, std::memory_order_relaxed);
-    {
-      const traces::Zone zone(name_, node->ops->name);
+    if (traces::on()) [[unlikely]] {
+      run_traced(node);
+    } else {
       node->ops->run(node, *this);
     }
     if (stop_requested()) begin_stop(stop_reason_.load(std::memory_order_relaxed), {});
@@ -86,6 +102,14 @@ bool Cell::run() {
   scheduled_ = false;
   if (mailbox_.has_work(takes_messages())) schedule();
   return false;
+}
+
+// The node is gone when its turn ends.
+void Cell::run_traced(Node* node) {
+  traces::Zone zone(node->ops->turn);
+  if (const std::int64_t waited = node->waited_ns(); waited >= 0) zone.waited(waited, node->flow());
+  if (traces::Track::current() == nullptr && zone.on()) zone.text(name_);
+  node->ops->run(node, *this);
 }
 
 void Cell::begin(std::unique_ptr<Activation> owned) {

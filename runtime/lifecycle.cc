@@ -111,6 +111,7 @@ Cell::Cell(const Birth& birth, std::size_t allocated)
 Cell::~Cell() {
   if (actor_ != nullptr) type_.destroy(actor_);  // made, but never launched
   if (parent_ != nullptr) parent_->release();
+  traces::Track::give_back(track_);
   home_->release();
 }
 

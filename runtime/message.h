@@ -55,7 +55,8 @@ struct Message : Node, Pooled {
     note_dead_letter(*node->target);
     delete static_cast<Message*>(node);
   }
-  static constexpr NodeOps kOps{NodeKind::kMessage, kTypeName<M>, &kMessageTag<M>, run_message, bounce_node};
+  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>, run_message,
+                                bounce_node};
 
   M payload;
 };
@@ -73,7 +74,8 @@ struct Message<M> : Node, Pooled {
     if (!message->reply) note_dead_letter(*node->target);
     message->reply.answer(why);
   }
-  static constexpr NodeOps kOps{NodeKind::kMessage, kTypeName<M>, &kMessageTag<M>, run_message, bounce_node};
+  static constexpr NodeOps kOps{NodeKind::kMessage, kShortTypeName<M>, &kMessageTag<M>, run_message,
+                                bounce_node};
 
   M payload;
   ReplyTo<typename M::Reply> reply;       // empty when told

@@ -8,10 +8,12 @@
 //
 // Threading: a node is touched by its owner only. NodeList belongs to one thread.
 
+#include <bit>
 #include <cstdint>
 #include <utility>
 
 #include "runtime/result.h"
+#include "traces/trace.h"
 
 namespace reprise::runtime {
 
@@ -27,8 +29,8 @@ enum class NodeKind : std::uint8_t {
 
 struct NodeOps {
   NodeKind kind;
-  const char* name;  // of the message type, for the profiler
-  const void* tag;   // identity of the message type (runtime/message.h); null for others
+  traces::ZoneSite turn;  // called after the message type, for the profiler
+  const void* tag;        // identity of the message type (runtime/message.h); null for others
   void (*run)(Node*, Cell&);
   void (*bounce)(Node*, ErrorCode);
 };
@@ -40,6 +42,20 @@ struct Node {
   const NodeOps* ops;
   Cell* target = nullptr;
   bool holds_target = false;  // owns a reference on `target` (while in transit between threads)
+  std::uint32_t posted = 0;   // when, in units of 256 ns, cut off; 0: nobody traced then
+
+  static constexpr int kPostedShift = 8;  // a wait is known up to 18 minutes
+  static std::uint32_t posted_now() {
+    return static_cast<std::uint32_t>(traces::now_ns() >> kPostedShift) | 1;
+  }
+  /// The same for the sender and the receiver, and for no other message of the time.
+  std::uint64_t flow() const { return std::bit_cast<std::uintptr_t>(this) ^ std::uint64_t{posted} << 32; }
+  /// Since it was posted; negative: unknown.
+  std::int64_t waited_ns() const {
+    if (posted == 0) return -1;
+    const std::uint32_t units = posted_now() - posted;
+    return std::int64_t{units} << kPostedShift;
+  }
 };
 
 class NodeList {

@@ -37,6 +37,7 @@ void ThreadHome::start(const std::string& thread_name) {
   std::lock_guard lock(mutex_);
   thread_ = std::thread([self = HomePtr(this), this, thread_name] {
     name_this_thread(thread_name);
+    traces::name_thread(thread_name.c_str());
     loop();
   });
 }

@@ -28,9 +28,19 @@ constexpr auto store(std::index_sequence<I...>) {
 template <class T>
 inline constexpr auto kStored = store<T>(std::make_index_sequence<find<T>().size()>{});
 
+/// Where the name itself begins, behind the namespaces; what a template has in its brackets stays whole.
+constexpr std::size_t last_name(std::string_view whole) {
+  const std::size_t colon = whole.substr(0, whole.find('<')).rfind(':');
+  return colon == std::string_view::npos ? 0 : colon + 1;
+}
+
 }  // namespace type_name_detail
 
 template <class T>
 inline constexpr const char* kTypeName = type_name_detail::kStored<T>.data();
+
+/// Without its namespaces.
+template <class T>
+inline constexpr const char* kShortTypeName = kTypeName<T> + type_name_detail::last_name(kTypeName<T>);
 
 }  // namespace reprise::runtime

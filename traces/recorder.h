@@ -1,67 +1,52 @@
 #pragma once
-// The recorder behind traces/trace.h in tests: keeps every event in the order in which it happened, so that a
-// test can assert zones, their nesting, enter/leave pairs and messages.
+// The recorder behind traces/trace.h: while it runs, it keeps every event in memory until somebody takes it. Tests
+// take events to assert them; traces/session_file.h takes them to write a file.
 //
-// Bound: kMaxEvents; later events are counted in dropped(), not kept.
-// Threading: record() from any thread (one mutex: this is for tests); read with events() when things are
-// quiet.
+// Each thread has a log of its own with a lock of its own, which only take() ever contends for. Order is by time;
+// take() gives the events of one thread in the order in which they ended, threads one after another.
+//
+// Bound: `most_events` that nobody has taken yet; what comes beyond is counted in dropped(), not kept.
+// Threading: any thread. One user at a time: start() fails while it runs.
 
+#include <atomic>
 #include <cstddef>
-#include <mutex>
+#include <cstdint>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
+
+#include "traces/event.h"
 
 namespace reprise::traces {
 
-struct Event {
-  enum class Kind { kFiberEnter, kFiberLeave, kZoneBegin, kZoneEnd, kMessage, kPlot };
-  Kind kind;
-  const char* name;  // of the fiber, zone or plot; lives for ever
-  std::string text;
-  std::thread::id thread{};
-};
+/// Whether the recorder runs. Relaxed: a thread that sees it late records a little less, or in vain.
+inline constinit std::atomic<bool> recorder_runs{false};
+
+inline bool recording() {
+  return recorder_runs.load(std::memory_order_relaxed);
+}
 
 class Recorder {
  public:
-  static constexpr std::size_t kMaxEvents = 1'000'000;
+  static constexpr std::size_t kMostEvents = 1'000'000;
 
-  static Recorder& instance() {
-    static Recorder recorder;
-    return recorder;
-  }
+  /// Begins with nothing. False: it runs already, or tracing was compiled out.
+  [[nodiscard]] static bool start(std::size_t most_events = kMostEvents);
+  /// What was recorded and not taken stays for take().
+  static void stop();
 
-  void add(Event event) {
-    event.thread = std::this_thread::get_id();
-    std::lock_guard lock(mutex_);
-    if (events_.size() == kMaxEvents) {
-      ++dropped_;
-      return;
-    }
-    events_.push_back(std::move(event));
-  }
+  /// Hands over what has been recorded.
+  static std::vector<Event> take();
+  /// Since start().
+  static std::uint64_t dropped();
 
-  /// Hands over what was recorded and starts afresh.
-  std::vector<Event> take() {
-    std::lock_guard lock(mutex_);
-    dropped_ = 0;
-    return std::exchange(events_, {});
-  }
+  /// Keeps an event, and puts this thread's number into it, and its present track where there is none.
+  static void add(Event event);
 
-  std::size_t dropped() {
-    std::lock_guard lock(mutex_);
-    return dropped_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Event> events_;
-  std::size_t dropped_ = 0;
+  /// What threads are called, by number; a thread that never recorded anything has none.
+  static std::vector<std::pair<std::uint32_t, std::string>> thread_names();
+  static void name_thread(std::string name);
 };
 
-inline void record(Event event) {
-  Recorder::instance().add(std::move(event));
-}
+std::int64_t now_ns();
 
 }  // namespace reprise::traces

@@ -1,71 +1,258 @@
 #pragma once
-// The tracing façade: the one place through which the project speaks to a profiler.
+// The tracing façade: the one place through which the project speaks to a profiler, and the one header that knows
+// Tracy.
 //
-// What is behind it is chosen when a target is compiled:
-//   (nothing)                  every call below is empty and vanishes
-//   REPRISE_TRACE_RECORDER     traces/recorder.h keeps the events, for tests to assert
+// Three backs:
+//   recorder  traces/recorder.h keeps events in memory while it runs; for tests, and for
+//   file      traces/session_file.h, which writes what is recorded in the Trace Event format (Perfetto, chrome://tracing)
+//   Tracy     where built with REPRISE_TRACY=ON: whoever connects sees the same
+// Nobody looks most of the time: then a call is one relaxed load and a branch. Built with REPRISE_TRACE=OFF
+// every call is empty and vanishes.
 //
 // Vocabulary
-//   fiber    the track of one actor: entered when one of its turns begins on a thread, left when the turn ends.
-//            A fiber is known by the *pointer* of its name, which must live for ever (runtime/names.h interns).
-//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await, for
-//            the coroutine may go on elsewhere; intervals that span turns are told as messages or plots.
-//   message  a point in time with text, copied.
-//   plot     a value over time; the name must live for ever.
+//   track    the line of one actor (traces/track.h); code outside of actors is on its thread's line
+//   Zone     an interval on the current track, strictly nested. Rule: no zone stays open across a co_await, for the
+//            coroutine may go on elsewhere; what spans turns is told as marks of a request, messages or plots.
+//   mark     something that has happened to a request (traces/request_trace.h)
+//   message  a point in time with text, copied
+//   plot     a value over time; the name must live for ever
+//   frame    the end of one period of something that repeats; the name must live for ever
 //
-// Threading: any thread; calls on one thread form that thread's track, or the entered fiber's.
+// Text that costs something to make is made only if somebody looks:
+//   static constexpr traces::ZoneSite kSite{"prefill slice"};
+//   traces::Zone zone(kSite);
+//   if (zone.on()) zone.text(std::to_string(tokens) + " tokens");
+//
+// Threading: any thread.
 
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
 #include <string_view>
 
-#if defined(REPRISE_TRACE_RECORDER)
 #include "traces/recorder.h"
+#include "traces/track.h"
+
+#if defined(REPRISE_HAS_TRACY)
+#include <tracy/Tracy.hpp>
 #endif
 
 namespace reprise::traces {
 
-#if defined(REPRISE_TRACE_RECORDER)
+/// Where zones begin: one constant for each place, which lives for ever.
+#if defined(REPRISE_HAS_TRACY)
+struct ZoneSite : tracy::SourceLocationData {
+  constexpr ZoneSite(const char* called, const char* in_file = __builtin_FILE(),
+                     const char* in_function = __builtin_FUNCTION(), std::uint32_t at_line = __builtin_LINE())
+      : tracy::SourceLocationData{called, in_function, in_file, at_line, 0} {}
+};
+#else
+struct ZoneSite {
+  constexpr ZoneSite(const char* called) : name(called) {}
+  const char* name;
+};
+#endif
 
-inline void fiber_enter(const char* name) {
-  record({Event::Kind::kFiberEnter, name, {}});
+// -- Tracy, or nothing in its place
+
+namespace profiler {
+
+#if defined(REPRISE_HAS_TRACY)
+
+inline bool connected() {
+  return TracyIsConnected;
 }
-inline void fiber_leave(const char* name) {
-  record({Event::Kind::kFiberLeave, name, {}});
+
+/// What an entered fiber was entered in: leaving it in another connection would be an error there.
+inline std::uint64_t connection() {
+#if defined(TRACY_ON_DEMAND)
+  return tracy::GetProfiler().ConnectionId();
+#else
+  return 1;
+#endif
 }
-inline void message(std::string_view text) {
-  record({Event::Kind::kMessage, "", std::string(text)});
+
+inline void enter_fiber([[maybe_unused]] const char* name) {
+#if defined(TRACY_FIBERS)
+  TracyFiberEnter(name);
+#endif
 }
-inline void plot(const char* name, double value) {
-  record({Event::Kind::kPlot, name, std::to_string(value)});
+inline void leave_fiber() {
+#if defined(TRACY_FIBERS)
+  TracyFiberLeave;
+#endif
 }
 
 class Zone {
  public:
-  explicit Zone(const char* name, std::string_view text = {}) : name_(name) {
-    record({Event::Kind::kZoneBegin, name, std::string(text)});
-  }
-  ~Zone() { record({Event::Kind::kZoneEnd, name_, {}}); }
-  Zone(const Zone&) = delete;
-  Zone& operator=(const Zone&) = delete;
+  explicit Zone(const ZoneSite& site) : zone_(&site) {}
+  void text(std::string_view text) { zone_.Text(text.data(), text.size()); }
+  void value(std::uint64_t value) { zone_.Value(value); }
 
  private:
-  const char* name_;
+  tracy::ScopedZone zone_;
 };
+
+inline void message(std::string_view text) {
+  TracyMessage(text.data(), text.size());
+}
+inline void plot(const char* name, double value) {
+  TracyPlot(name, value);
+}
+inline void frame(const char* name) {
+  FrameMarkNamed(name);
+}
+inline void name_thread(const char* name) {
+  tracy::SetThreadName(name);
+}
+inline void allocated(const char* pool, const void* block, std::size_t bytes) {
+  TracyAllocN(block, bytes, pool);
+}
+inline void freed(const char* pool, const void* block) {
+  TracyFreeN(block, pool);
+}
 
 #else
 
-inline void fiber_enter(const char*) {}
-inline void fiber_leave(const char*) {}
-inline void message(std::string_view) {}
-inline void plot(const char*, double) {}
+constexpr bool connected() {
+  return false;
+}
+inline std::uint64_t connection() {
+  return 0;
+}
+inline void enter_fiber(const char*) {}
+inline void leave_fiber() {}
 
 class Zone {
  public:
-  explicit Zone(const char*, std::string_view = {}) {}
+  explicit Zone(const ZoneSite&) {}
+  void text(std::string_view) {}
+  void value(std::uint64_t) {}
+};
+
+inline void message(std::string_view) {}
+inline void plot(const char*, double) {}
+inline void frame(const char*) {}
+inline void name_thread(const char*) {}
+inline void allocated(const char*, const void*, std::size_t) {}
+inline void freed(const char*, const void*) {}
+
+#endif
+
+}  // namespace profiler
+
+// -- the façade
+
+#if defined(REPRISE_TRACE_OFF)
+
+constexpr bool on() {
+  return false;
+}
+
+class Zone {
+ public:
+  explicit Zone(const ZoneSite&) {}
   ~Zone() {}  // not trivial, so that an unused zone is no warning
   Zone(const Zone&) = delete;
   Zone& operator=(const Zone&) = delete;
+
+  constexpr bool on() const { return false; }
+  void text(std::string_view) {}
+  void waited(std::int64_t, std::uint64_t) {}
 };
 
+inline void message(std::string_view) {}
+inline void sent(const ZoneSite&, const char*, std::uint64_t) {}
+inline void span(const ZoneSite&, const char*, std::int64_t, std::int64_t) {}
+inline void plot(const char*, double) {}
+inline void frame(const char*) {}
+inline void name_thread(const char*) {}
+inline void allocated(const char*, const void*, std::size_t) {}
+inline void freed(const char*, const void*) {}
+
+#else
+
+/// Whether anybody looks.
+inline bool on() {
+  return recording() || profiler::connected();
+}
+
+class Zone {
+ public:
+  explicit Zone(const ZoneSite& site) : site_(site), profiled_(site) {
+    if (recording()) [[unlikely]]
+      begin_ns_ = now_ns();
+  }
+  ~Zone() {
+    if (begin_ns_ != 0) [[unlikely]]
+      keep();
+  }
+  Zone(const Zone&) = delete;
+  Zone& operator=(const Zone&) = delete;
+
+  bool on() const { return begin_ns_ != 0 || profiler::connected(); }
+  void text(std::string_view text) {
+    profiled_.text(text);
+    if (begin_ns_ != 0) text_ = text;
+  }
+  /// Of a turn: how long its message has waited in the mailbox, and which it is.
+  void waited(std::int64_t ns, std::uint64_t flow) {
+    profiled_.value(static_cast<std::uint64_t>(ns));
+    wait_ns_ = ns;
+    flow_ = flow;
+  }
+
+ private:
+  void keep();
+
+  const ZoneSite& site_;
+  profiler::Zone profiled_;
+  std::int64_t begin_ns_ = 0;  // 0: the recorder did not run
+  std::int64_t wait_ns_ = -1;
+  std::uint64_t flow_ = 0;
+  std::string text_;
+};
+
+void message(std::string_view text);
+/// A message to an actor leaves; `flow` is told again by its turn.
+void sent(const ZoneSite& turn, const char* to, std::uint64_t flow);
+/// An interval of the steady clock on a line that is nobody's track, called `line`, which lives for ever: what another
+/// processor did. Tracy has its own eyes for that (CUPTI) and is not told.
+void span(const ZoneSite& site, const char* line, std::int64_t begin_ns, std::int64_t end_ns);
+void plot(const char* name, double value);
+void frame(const char* name);
+/// `name` is copied.
+void name_thread(const char* name);
+
+/// A block of a pool whose use is to be seen; `pool` lives for ever. Told to Tracy alone: plots say how much is in
+/// use.
+inline void allocated(const char* pool, const void* block, std::size_t bytes) {
+  profiler::allocated(pool, block, bytes);
+}
+inline void freed(const char* pool, const void* block) {
+  profiler::freed(pool, block);
+}
+
+#endif
+
+/// A mutex whose waits are to be seen.
+#if defined(REPRISE_HAS_TRACY)
+class Mutex {
+ public:
+  explicit Mutex(const ZoneSite& site) : mutex_(&site) {}
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+  bool try_lock() { return mutex_.try_lock(); }
+
+ private:
+  tracy::Lockable<std::mutex> mutex_;
+};
+#else
+class Mutex : public std::mutex {
+ public:
+  explicit Mutex(const ZoneSite&) {}
+};
 #endif
 
 }  // namespace reprise::traces

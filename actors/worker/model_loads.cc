@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -33,11 +34,13 @@ void ModelLoads::begin() {
     load();
     return current_->done();
   }
-  if (!thread_) thread_ = std::make_unique<StepThread>([] {});
+  if (!thread_) thread_ = std::make_unique<StepThread>("model loader", [] {});
   thread_->start([this] { load(); }, current_->done);
 }
 
 void ModelLoads::load() {
+  static constexpr traces::ZoneSite kSite{"load model"};
+  const traces::Zone zone(kSite);
   try {
     std::unique_ptr<models::Model> model = current_->make();
     model->checkpoint().validate([this](std::uint64_t, std::uint64_t) {

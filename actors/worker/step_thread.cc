@@ -1,11 +1,15 @@
 #include "actors/worker/step_thread.h"
 
 #include "base/check.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
-StepThread::StepThread(std::function<void()> begin)
-    : thread_([this, begin = std::move(begin)] { serve(begin); }) {}
+StepThread::StepThread(const char* name, std::function<void()> begin)
+    : thread_([this, name, begin = std::move(begin)] {
+        traces::name_thread(name);
+        serve(begin);
+      }) {}
 
 StepThread::~StepThread() {
   {

@@ -14,7 +14,7 @@ namespace reprise::actors {
 class StepThread {
  public:
   /// `begin` is called first, on the thread.
-  explicit StepThread(std::function<void()> begin);
+  StepThread(const char* name, std::function<void()> begin);
   ~StepThread();
   StepThread(const StepThread&) = delete;
   StepThread& operator=(const StepThread&) = delete;

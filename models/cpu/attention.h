@@ -19,6 +19,10 @@ class Attention : public Part {
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&q_, &k_, &v_, &o_}) linear->prepare(how);
   }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"attention"};
+    return kSite;
+  }
 
  private:
   void split_gate(Step& step, const float* projected, float* q, float* gate) const;

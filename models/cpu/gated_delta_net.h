@@ -18,6 +18,10 @@ class GatedDeltaNet : public Part {
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
   }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"Gated DeltaNet"};
+    return kSite;
+  }
 
  private:
   void convolve(Step& step, const float* inputs, float* outputs) const;

@@ -16,6 +16,7 @@
 
 #include "models/cpu/step.h"
 #include "models/layers/norm_spec.h"
+#include "traces/trace.h"
 
 namespace reprise::models {
 
@@ -29,6 +30,8 @@ class Part {
   /// Brings its weights into the order that products read them in, while the model is loaded. What is left out is
   /// done by the first apply().
   virtual void prepare(const Preparation&) const {}
+  /// What a profiler calls its work.
+  virtual const traces::ZoneSite& site() const = 0;
 };
 
 /// y = x / rms(x) * (offset + weight), on rows.

@@ -22,6 +22,10 @@ class Moe : public Part {
   Moe(const MoeSpec& spec, const Checkpoint& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
   void prepare(const Preparation& how) const override;
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"mixture of experts"};
+    return kSite;
+  }
 
  private:
   struct Expert {

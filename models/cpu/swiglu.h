@@ -14,6 +14,10 @@ class SwiGlu : public Part {
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&gate_, &up_, &down_}) linear->prepare(how);
   }
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"SwiGLU"};
+    return kSite;
+  }
 
  private:
   Linear gate_;

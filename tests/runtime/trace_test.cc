@@ -1,8 +1,10 @@
-// The tracing façade with the recorder behind it: what a profiler would see of a run.
+// What a profiler would see of actors: the recorder behind the tracing façade.
 
 #include "traces/trace.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "tests/runtime/probe.h"
 
@@ -11,7 +13,8 @@ namespace {
 
 using traces::Event;
 using traces::Recorder;
-using traces::Zone;
+
+constexpr traces::ZoneSite kSecondHalf{"second half"};
 
 struct Step {
   using Reply = int;
@@ -23,14 +26,44 @@ class Tracer : public Actor {
     traces::message("step begins");
     auto pause = sleep_for(1ms);
     const Result<void> rested = co_await pause;
-    const Zone zone("second half");
+    traces::Zone zone(kSecondHalf);
+    if (zone.on()) zone.text("with text");
     traces::plot("depth", 3);
     co_return rested.ok() ? 1 : 0;
   }
 };
 
-TEST(Trace, EveryTurnIsAFiberWithAZoneAndAllPairsMatch) {
-  Recorder::instance().take();
+/// Zones of each line, in the order of their begin; outer ones first.
+std::map<std::string, std::vector<Event>> zones_by_line(const std::vector<Event>& events) {
+  std::map<std::string, std::vector<Event>> lines;
+  for (const Event& event : events) {
+    if (event.kind != Event::Kind::kZone) continue;
+    lines[event.track != nullptr ? event.track : "thread " + std::to_string(event.thread)].push_back(event);
+  }
+  for (auto& [line, zones] : lines) {
+    std::stable_sort(zones.begin(), zones.end(), [](const Event& a, const Event& b) {
+      return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.end_ns > b.end_ns;
+    });
+  }
+  return lines;
+}
+
+/// Zones of a line either follow each other or lie within one another.
+void expect_nested(const std::string& line, const std::vector<Event>& zones) {
+  std::vector<const Event*> open;
+  for (const Event& zone : zones) {
+    ASSERT_LE(zone.at_ns, zone.end_ns);
+    while (!open.empty() && open.back()->end_ns <= zone.at_ns) open.pop_back();
+    if (!open.empty()) {
+      ASSERT_LE(zone.end_ns, open.back()->end_ns) << line << ": " << zone.name;
+    }
+    open.push_back(&zone);
+  }
+}
+
+TEST(Trace, EveryTurnIsAZoneOnItsActorsTrackWithItsWait) {
+  ASSERT_TRUE(Recorder::start());
+  EXPECT_FALSE(Recorder::start()) << "one user at a time";
   {
     System system({.workers = 2});
     auto one = system.spawn<Tracer>({.name = "tracer one"});
@@ -40,56 +73,87 @@ TEST(Trace, EveryTurnIsAFiberWithAZoneAndAllPairsMatch) {
       EXPECT_EQ(*two.ask_blocking(Step{}, 5s), 1);
     }
   }
-  const std::vector<Event> events = Recorder::instance().take();
-  EXPECT_EQ(Recorder::instance().dropped(), 0U);
+  Recorder::stop();
+  const std::vector<Event> events = Recorder::take();
+  EXPECT_EQ(Recorder::dropped(), 0U);
 
-  std::map<std::thread::id, std::vector<const Event*>> open;
   std::map<std::string, int> turns;
-  int messages = 0;
-  int halves = 0;
+  std::map<std::string, int> halves;
+  std::set<std::uint64_t> sent;
   for (const Event& event : events) {
-    std::vector<const Event*>& stack = open[event.thread];
-    switch (event.kind) {
-      case Event::Kind::kFiberEnter:
-        ASSERT_TRUE(stack.empty()) << "a fiber was entered within another";
-        stack.push_back(&event);
-        break;
-      case Event::Kind::kFiberLeave:
-        ASSERT_EQ(stack.size(), 1U) << "a zone was open when its fiber was left";
-        ASSERT_EQ(stack.back()->name, event.name);
-        stack.pop_back();
-        break;
-      case Event::Kind::kZoneBegin:
-        ASSERT_FALSE(stack.empty()) << "a turn outside a fiber";
-        if (stack.size() == 1) {
-          EXPECT_EQ(stack.back()->name, event.name) << "the turn's zone bears the actor's name";
-          if (event.text.find("Step") != std::string::npos) ++turns[event.name];
-        } else {
-          EXPECT_STREQ(event.name, "second half");
-          ++halves;
-        }
-        stack.push_back(&event);
-        break;
-      case Event::Kind::kZoneEnd:
-        ASSERT_FALSE(stack.empty());
-        ASSERT_EQ(stack.back()->kind, Event::Kind::kZoneBegin);
-        ASSERT_EQ(stack.back()->name, event.name);
-        stack.pop_back();
-        break;
-      case Event::Kind::kMessage:
-        EXPECT_EQ(event.text, "step begins");
-        ++messages;
-        break;
-      case Event::Kind::kPlot:
-        EXPECT_STREQ(event.name, "depth");
-        break;
+    if (event.kind == Event::Kind::kSent && event.name == std::string("Step")) {
+      EXPECT_TRUE(event.text.starts_with("tracer ")) << event.text;
+      sent.insert(event.flow);
     }
   }
-  for (const auto& [thread, stack] : open) EXPECT_TRUE(stack.empty());
-  EXPECT_EQ(turns["tracer one"], 20);
-  EXPECT_EQ(turns["tracer two"], 20);
-  EXPECT_EQ(messages, 40);
-  EXPECT_EQ(halves, 40);
+  EXPECT_EQ(sent.size(), 40U);
+  for (const auto& [line, zones] : zones_by_line(events)) {
+    expect_nested(line, zones);
+    for (const Event& zone : zones) {
+      if (zone.name == std::string("Step")) {
+        ++turns[line];
+        EXPECT_GE(zone.wait_ns, 0);
+        EXPECT_LT(zone.wait_ns, 60'000'000'000);
+        EXPECT_TRUE(sent.contains(zone.flow)) << "a turn without its message";
+      } else if (zone.name == std::string("second half")) {
+        ++halves[line];
+        EXPECT_EQ(zone.text, "with text");
+      }
+    }
+  }
+  for (const char* name : {"tracer one", "tracer two"}) {
+    EXPECT_EQ(turns[name], 20);
+    EXPECT_EQ(halves[name], 20) << "what follows a wait is on the actor's track, too";
+  }
+  const auto count = [&](Event::Kind kind, const std::string& what) {
+    return std::count_if(events.begin(), events.end(), [&](const Event& event) {
+      return event.kind == kind && (event.name == what || event.text == what);
+    });
+  };
+  EXPECT_EQ(count(Event::Kind::kMessage, "step begins"), 40);
+  EXPECT_EQ(count(Event::Kind::kPlot, "depth"), 40);
+  EXPECT_GE(count(Event::Kind::kPlot, "mailbox of tracer one"), 20);
+}
+
+TEST(Trace, TracksAreOnePerActorAndUsedAgain) {
+  ASSERT_TRUE(Recorder::start());
+  {
+    System system({.workers = 2});
+    for (int round = 0; round < 3; ++round) {
+      std::vector<RefOf<Tracer>> crowd;
+      for (int i = 0; i < 4; ++i) crowd.push_back(system.spawn<Tracer>({.name = "crowd"}));
+      for (auto& one : crowd) EXPECT_EQ(*one.ask_blocking(Step{}, 5s), 1);
+      for (auto& one : crowd) one.stop();
+      ASSERT_TRUE(eventually([&] { return system.actor_count() == 0; }));
+    }
+  }
+  Recorder::stop();
+  std::set<std::string> lines;
+  for (const Event& event : Recorder::take()) {
+    if (event.kind == Event::Kind::kZone && event.track != nullptr &&
+        std::string(event.track).starts_with("crowd")) {
+      lines.insert(event.track);
+    }
+  }
+  EXPECT_EQ(lines, (std::set<std::string>{"crowd", "crowd 1", "crowd 2", "crowd 3"}));
+}
+
+TEST(Trace, NothingIsKeptWhileNobodyLooks) {
+  {
+    System system({.workers = 1});
+    auto one = system.spawn<Tracer>({.name = "unseen"});
+    EXPECT_EQ(*one.ask_blocking(Step{}, 5s), 1);
+  }
+  EXPECT_FALSE(traces::on());
+  EXPECT_TRUE(Recorder::take().empty());
+}
+
+TEST(Trace, WhatIsTooMuchIsCounted) {
+  ASSERT_TRUE(Recorder::start(10));
+  for (int i = 0; i < 25; ++i) traces::plot("many", i);
+  Recorder::stop();
+  EXPECT_EQ(Recorder::take().size(), 10U);
+  EXPECT_EQ(Recorder::dropped(), 15U);
 }
 
 TEST(Trace, NamesAreStableAndBounded) {
