@@ -11,6 +11,7 @@ import json
 import pathlib
 import re
 import subprocess
+import tempfile
 
 SEPARATOR = "\x1f"  # between the fields of a table: csvexport does not quote, and texts have commas
 ZONE_FIELDS = 7  # name, file, line, begin, duration, thread, text; the last is missing before Tracy 0.12
@@ -88,6 +89,16 @@ def read(path):
     """Of a Trace Event file, or of a folder with Tracy's tables."""
     path = pathlib.Path(path)
     return read_tables(path) if path.is_dir() else read_trace_event_file(path)
+
+
+def load(path, tracy_bin=None):
+    """The same, or of a session of Tracy, which its own tracy-csvexport (in `tracy_bin`, or in PATH) must read."""
+    path = pathlib.Path(path)
+    if path.suffix != ".tracy":
+        return read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        export(path, folder, str(pathlib.Path(tracy_bin) / "tracy-csvexport") if tracy_bin else "tracy-csvexport")
+        return read(folder)
 
 
 # -- the Trace Event file

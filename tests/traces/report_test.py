@@ -1,10 +1,11 @@
-"""traces/report on a small session, in both forms in which one is kept. Usage: report_test.py"""
+"""traces/report and traces/draw on a small session, in both forms in which one is kept. Usage: report_test.py"""
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "traces"))
@@ -145,6 +146,15 @@ class ReportTest(unittest.TestCase):
         done = subprocess.run([ROOT / "traces" / "report", "--request", "nobody", self.file], capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("no request nobody", done.stderr)
+
+    def test_a_picture_of_a_requests_way(self):
+        picture = self.folder / "way.svg"
+        done = subprocess.run([ROOT / "traces" / "draw", "--request", "b-2", "--plot", "mailbox", self.file, picture],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        drawn = "".join(xml.etree.ElementTree.parse(picture).getroot().itertext())
+        for wanted in ("request b-2", "first_token", "device 0", "2 decodes", "mailbox of worker", "up to 4"):
+            self.assertIn(wanted, drawn)
 
 
 unittest.main()
