@@ -41,6 +41,8 @@ Engine::~Engine() {
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
+  const bool ends_trace = !request.trace;  // nobody follows it outside
+  if (ends_trace) request.trace = traces::RequestTrace(request.id.empty() ? "nameless" : request.id, "asked");
   const auto refuse = [&writer = writer](ServiceError error) {
     Event event = protocol::Failed{std::move(error)};
     static_cast<void>(writer.try_write(event));
@@ -66,7 +68,8 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                          .tenant = tenant,
                          .group = group,
                          .slot = std::move(slot),
-                         .idle_slot = parts_->idle->take()}));
+                         .idle_slot = parts_->idle->take(),
+                         .ends_trace = ends_trace}));
     } catch (const std::exception& error) {
       // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
     }

@@ -10,6 +10,7 @@
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
+#include "traces/trace.h"
 
 namespace reprise::models {
 namespace {
@@ -99,6 +100,9 @@ bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
+  static constexpr traces::ZoneSite kSite{"open checkpoint"};
+  traces::Zone zone(kSite);
+  if (zone.on()) zone.text(path.string());
   Checkpoint out;
   out.path_ = path.string();
   std::error_code ignored;

@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "models/files/weights_digest.h"
 #include "models/model.h"
+#include "traces/trace.h"
 
 namespace reprise::models {
 namespace {
@@ -53,6 +54,8 @@ std::uint64_t Fingerprint::all() const {
 }
 
 Fingerprint fingerprint_of(const Model& model) {
+  static constexpr traces::ZoneSite kSite{"fingerprint: read every byte of the weights"};
+  const traces::Zone zone(kSite);
   return {.weights =
               has_files(model) ? weights_digest(model.checkpoint().source(), model.checkpoint().path()) : 0,
           .model = digest_of_model(model),

@@ -36,6 +36,7 @@
 #include "protocol/priority.h"
 #include "runtime/ref.h"
 #include "runtime/stream.h"
+#include "traces/request_trace.h"
 
 namespace reprise::protocol {
 
@@ -162,9 +163,10 @@ struct OpenSequence {
   std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
   bool keeps_prompt = false;        // a raw snapshot will be taken behind the prompt: it is priced, too
   Priority priority = Priority::kNormal;
-  std::uint64_t tenant = 0;  // whose it is; 0: nobody's in particular
-  std::uint64_t group = 0;   // the client's request that it belongs to; 0: none
-  double tenant_share = 0;   // of the memory that the tenant's sequences may hold; 0: all
+  std::uint64_t tenant = 0;      // whose it is; 0: nobody's in particular
+  std::uint64_t group = 0;       // the client's request that it belongs to; 0: none
+  double tenant_share = 0;       // of the memory that the tenant's sequences may hold; 0: all
+  traces::RequestTrace trace{};  // whose marks the worker adds to
 };
 
 /// Also ends what the sequence is doing. What was not adopted of its snapshots goes with it. By its ticket,

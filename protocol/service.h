@@ -29,6 +29,7 @@
 #include "protocol/priority.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
+#include "traces/request_trace.h"
 
 namespace reprise::protocol {
 
@@ -86,9 +87,11 @@ struct GenerateRequest {
   bool cache_prompt = true;            // false: neither read nor write the cache
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
   Priority priority = Priority::kNormal;
-  std::string tenant{};        // who asks, where clients are told apart: they get fair shares
-  double tenant_share = 0;     // of the state memory, for all sequences of the tenant; 0: no limit
-  std::string conversation{};  // a hint that requests belong together (prompt_cache_key); may be empty
+  std::string tenant{};          // who asks, where clients are told apart: they get fair shares
+  double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit
+  std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
+  traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
+  bool want_timeline = false;    // in Usage
 };
 
 // -- what comes back
@@ -120,6 +123,7 @@ struct Usage {
   std::uint32_t completion_tokens = 0;  // of all choices
   CacheReport cache{};
   Timing timing{};
+  std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
 };
 
 struct Admitted {

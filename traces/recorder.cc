@@ -104,7 +104,9 @@ void Recorder::add(Event event) {
   }
   ThreadLog& log = log_of_this_thread();
   event.thread = log.thread;
-  if (const Track* track = Track::current()) event.track = track->name();
+  if (const Track* track = Track::current(); track != nullptr && event.track == nullptr) {
+    event.track = track->name();
+  }
   const std::lock_guard lock(log.mutex);
   log.events.push_back(std::move(event));
 }

@@ -1,6 +1,6 @@
 #pragma once
 // The recorder behind traces/trace.h: while it runs, it keeps every event in memory until somebody takes it. Tests
-// take events to assert them; traces/trace_file.h takes them to write a file.
+// take events to assert them; traces/session_file.h takes them to write a file.
 //
 // Each thread has a log of its own with a lock of its own, which only take() ever contends for. Order is by time;
 // take() gives the events of one thread in the order in which they ended, threads one after another.
@@ -39,7 +39,7 @@ class Recorder {
   /// Since start().
   static std::uint64_t dropped();
 
-  /// Keeps an event, and puts this thread's number and present track into it.
+  /// Keeps an event, and puts this thread's number into it, and its present track where there is none.
   static void add(Event event);
 
   /// What threads are called, by number; a thread that never recorded anything has none.

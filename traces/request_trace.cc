@@ -60,8 +60,8 @@ void tell(Event::Kind kind, const std::string& id, std::int64_t now, const Mark&
 
 }  // namespace
 
-RequestTrace::RequestTrace(std::string id, const char* event)
-    : way_(std::make_shared<Way>(std::move(id), now_ns())) {
+RequestTrace::RequestTrace(std::string id, const char* event, std::int64_t begin_ns)
+    : way_(std::make_shared<Way>(std::move(id), begin_ns != 0 ? begin_ns : now_ns())) {
   const Mark mark = make_mark(event, 0, {});
   way_->keep(mark);
   tell(Event::Kind::kRequestBegin, way_->id, way_->begin_ns, mark);

@@ -48,8 +48,8 @@ class RequestTrace {
 
   /// Nobody's: marks go nowhere.
   RequestTrace() = default;
-  /// Begins now, with the mark `event`.
-  RequestTrace(std::string id, const char* event);
+  /// Begins with the mark `event`, at `begin_ns` of the steady clock; 0: now.
+  RequestTrace(std::string id, const char* event, std::int64_t begin_ns = 0);
 
   explicit operator bool() const { return way_ != nullptr; }
   /// Empty: nobody's.

@@ -27,6 +27,12 @@ void sent(const ZoneSite& turn, const char* to, std::uint64_t flow) {
   Recorder::add({.kind = Event::Kind::kSent, .name = turn.name, .at_ns = now_ns(), .flow = flow, .text = to});
 }
 
+void span(const ZoneSite& site, const char* line, std::int64_t begin_ns, std::int64_t end_ns) {
+  if (!recording()) return;
+  Recorder::add(
+      {.kind = Event::Kind::kZone, .name = site.name, .track = line, .at_ns = begin_ns, .end_ns = end_ns});
+}
+
 void plot(const char* name, double value) {
   if (profiler::connected()) profiler::plot(name, value);
   if (recording()) {

@@ -4,7 +4,7 @@
 //
 // Three backs:
 //   recorder  traces/recorder.h keeps events in memory while it runs; for tests, and for
-//   file      traces/trace_file.h, which writes what is recorded in the Trace Event format (Perfetto, chrome://tracing)
+//   file      traces/session_file.h, which writes what is recorded in the Trace Event format (Perfetto, chrome://tracing)
 //   Tracy     where built with REPRISE_TRACY=ON: whoever connects sees the same
 // Nobody looks most of the time: then a call is one relaxed load and a branch. Built with REPRISE_TRACE=OFF
 // every call is empty and vanishes.
@@ -169,6 +169,7 @@ class Zone {
 
 inline void message(std::string_view) {}
 inline void sent(const ZoneSite&, const char*, std::uint64_t) {}
+inline void span(const ZoneSite&, const char*, std::int64_t, std::int64_t) {}
 inline void plot(const char*, double) {}
 inline void frame(const char*) {}
 inline void name_thread(const char*) {}
@@ -221,6 +222,9 @@ class Zone {
 void message(std::string_view text);
 /// A message to an actor leaves; `flow` is told again by its turn.
 void sent(const ZoneSite& turn, const char* to, std::uint64_t flow);
+/// An interval of the steady clock on a line that is nobody's track, called `line`, which lives for ever: what another
+/// processor did. Tracy has its own eyes for that (CUPTI) and is not told.
+void span(const ZoneSite& site, const char* line, std::int64_t begin_ns, std::int64_t end_ns);
 void plot(const char* name, double value);
 void frame(const char* name);
 /// `name` is copied.

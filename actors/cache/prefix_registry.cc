@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runtime/names.h"
 #include "runtime/wait.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -366,6 +368,22 @@ Task<void> PrefixRegistry::expire_now_and_then() {
   }
 }
 
+void PrefixRegistry::plot(const PrefixCacheStats& stats) const {
+  const std::string model = "registry " + options_.model + ": ";
+  const auto show = [&](const char* what, double value) {
+    traces::plot(runtime::intern_name(model + what, what), value);
+  };
+  constexpr double kMb = 1 << 20;
+  if (stats.prompt_tokens > 0) {
+    show("tokens restored, %",
+         100.0 * static_cast<double>(stats.restored_tokens) / static_cast<double>(stats.prompt_tokens));
+  }
+  show("entries", static_cast<double>(stats.entries));
+  show("prompts in flight", static_cast<double>(stats.flights));
+  show("snapshots, MB", static_cast<double>(adopted_bytes_) / kMb);
+  show("budget, MB", static_cast<double>(options_.budget_bytes) / kMb);
+}
+
 void PrefixRegistry::publish() {
   const PrefixCacheStats stats = cache_.stats();
   RegistryFigures& figures = *options_.figures;
@@ -390,6 +408,7 @@ void PrefixRegistry::publish() {
   set(figures.path_tokens, stats.path_tokens);
   set(figures.namespaces, stats.namespaces);
   set(figures.adopted_bytes, adopted_bytes_);
+  if (traces::on()) plot(stats);
   const std::optional<EntryInfo> oldest = cache_.least_valuable(now(), true);
   figures.oldest_use_ns.store(oldest ? oldest->last_use.count() : INT64_MAX, std::memory_order_relaxed);
 }

@@ -124,6 +124,7 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<void> expire_now_and_then();
   void expire();
   void publish();
+  void plot(const PrefixCacheStats& stats) const;
 
   RegistryOptions options_;
   PrefixCache cache_;

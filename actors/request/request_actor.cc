@@ -79,12 +79,14 @@ Task<void> RequestActor::run() {
     }
   }
   job_.out.close();
+  if (job_.ends_trace) trace().end(served ? "answered" : client_gone_ ? "abandoned" : "failed");
   job_.slot.reset();
   const bool idles = served && job_.idle_slot && !lost_.cancelled();
   if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {
     try {
       if (to_verify_) {
+        trace().mark("verifies");
         Task<bool> verifying = verify(protocol::Priority::kIdle);
         const bool same = co_await verifying;
         static_cast<void>(same);  // the entry is dropped, the counters and the log tell
@@ -119,6 +121,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> preparing = prepare();
   if (Failure failure = co_await preparing) co_return failure;
   usage_.prompt_tokens = static_cast<std::uint32_t>(prompt_.tokens->size());
+  trace().mark("tokenised", {{"tokens", usage_.prompt_tokens}});
 
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
@@ -162,6 +165,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
                              "the state has been dropped"};
     }
   }
+  trace().mark("finished", {{"tokens", usage_.completion_tokens}});
+  if (job_.request->want_timeline) usage_.timeline = trace().marks();
   Task<bool> sending = send(protocol::Done{usage_});
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;

@@ -58,6 +58,7 @@ struct RequestJob {
   std::uint64_t group = 0;
   std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;  // may be null: then no idle work
+  bool ends_trace = false;          // the request's trace was begun for this job
 };
 
 class RequestActor : public runtime::Actor {
@@ -117,6 +118,7 @@ class RequestActor : public runtime::Actor {
   /// Everything that waits for this request's sake comes to its end.
   void break_off();
   double since_arrival_ms() const;
+  const traces::RequestTrace& trace() const { return job_.request->trace; }
 
   RequestJob job_;
   const runtime::TimePoint arrival_;

@@ -39,6 +39,7 @@ Task<void> RequestActor::prefill_history() {
   computation.conversation = main_->conversation;
   computation.keep = main_->keep;
   const auto end = static_cast<std::uint32_t>(computation.tokens->size());
+  trace().mark("prefills_history", {{"tokens", end}});
   Task<Failure> entering = enter(computation, protocol::Priority::kIdle);
   if (Failure failure = co_await entering) co_return;
   // All of it is wanted as a state: nothing is sampled from it, so nothing has to be left over.

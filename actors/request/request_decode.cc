@@ -163,7 +163,10 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   const bool ends_by_token = event->end == protocol::DecodeEnd::kStopToken;
   if (event->token) {
     const protocol::DecodedToken& token = *event->token;
-    if (usage_.completion_tokens++ == 0) usage_.timing.first_token_ms = since_arrival_ms();
+    if (usage_.completion_tokens++ == 0) {
+      usage_.timing.first_token_ms = since_arrival_ms();
+      trace().mark("first_token");
+    }
     choice.tokens.push_back(token.token);
     const auto bytes_of = [&](TokenId id) {
       return model.tokenizer ? std::string(model.tokenizer->token_bytes(id)) : std::string();

@@ -46,6 +46,9 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
     if (!announced.ok()) co_return failure_of(announced.error());
     computation.announced = *announced;
     computation.report.waited_for_other = announced->waited;
+    trace().mark("announced", {{"known", announced->known},
+                               {"restorable", announced->restorable},
+                               {"waited_for_other", announced->waited}});
   }
   computation.sequence = std::make_unique<OpenedSequence>(model);
   protocol::OpenSequence open{.arch = model.arch.arch,
@@ -57,11 +60,13 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
                               .priority = priority,
                               .tenant = job_.tenant,
                               .group = job_.group,
-                              .tenant_share = job_.request->tenant_share};
+                              .tenant_share = job_.request->tenant_share,
+                              .trace = trace()};
   auto asked = model.worker.ask(std::move(open), model.limits.longest_wait, lost_.token());
   const protocol::JobResult<protocol::Opened> opened = protocol::answer_of(co_await asked);
   if (!opened.ok()) co_return failure_of(opened.error());
   computation.sequence->id = opened->sequence;
+  trace().mark("admitted", {{"price_bytes", opened->price_bytes}, {"sequence", opened->sequence.number}});
   co_return std::nullopt;
 }
 
@@ -78,6 +83,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     if (!found.ok()) co_return failure_of(found.error());
     if (report.reason == MissReason::kNone) report.reason = found->reason;
     report.known_tokens = found->known;
+    trace().mark("looked_up", {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
     if (!found->restore) break;
     const protocol::LookedUp::Restore& from = *found->restore;
@@ -109,6 +115,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
       if (failed == MissReason::kNoMemory) break;  // a smaller one would not fit either
       continue;
     }
+    trace().mark("restored", {{"tokens", from.at}, {"origin", protocol::name_of(from.origin)}});
     report.restored_tokens = from.at;
     report.origin = from.origin;
     if (computation.conversation == 0 && carries_on(from.origin))
@@ -142,6 +149,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
   const protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
+  trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;
   computation.digest = prefilled->digest;
   computation.reported = prefilled->reported;

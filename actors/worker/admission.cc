@@ -181,6 +181,7 @@ bool Admission::admit_one(Waiting& waiting) {
   run.priority = job.priority;
   run.tenant = job.tenant;
   run.group = job.group;
+  run.trace = job.trace;
   run.order = ++admissions_;
   run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);
   run.shared_pages = job.shared_tokens / kPage;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/digest.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -23,6 +24,8 @@ bool all_finite(std::span<const float> values) {
 // -- building
 
 bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
+  static constexpr traces::ZoneSite kSite{"build step"};
+  const traces::Zone zone(kSite);
   BatchLimits on_grid = limits;
   on_grid.grid = table.rules().grid;
   const std::vector<Runnable> able = runnable(table);
@@ -102,9 +105,16 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    run.trace.mark("prefill_slice", {{"at", at}, {"tokens", slice.tokens}, {"step", run.last_step}});
     work_.prefills.push_back(part);
     prefills_.push_back(slice.key);
   }
+}
+
+std::size_t DeviceStep::prefilled_tokens() const {
+  std::size_t tokens = 0;
+  for (const models::Slice& slice : work_.prefills) tokens += slice.tokens.size();
+  return tokens;
 }
 
 // -- taking apart
@@ -116,6 +126,9 @@ void DeviceStep::release_sequences() {
 }
 
 void DeviceStep::take_apart() {
+  static constexpr traces::ZoneSite kSite{"take step apart"};
+  const traces::Zone zone(kSite);
+  if (!decodes_.empty()) traces::frame("decode step");
   const std::size_t vocab = table_->facts().vocab;
   const float* row = work_.prefill_logits.data();
   for (std::size_t i = 0; i < prefills_.size(); ++i) {

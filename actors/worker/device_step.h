@@ -36,6 +36,7 @@ class DeviceStep {
   bool build(StateTable& table, const BatchLimits& limits);
   StateTable* table() const { return table_; }  // null: no step is under way
   StepWork& work() { return work_; }
+  std::size_t prefilled_tokens() const;  // by the step
 
   /// The runner has given the sequences back.
   void release_sequences();

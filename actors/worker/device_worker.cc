@@ -8,6 +8,7 @@
 
 #include "actors/worker/prefilling.h"
 #include "models/compute_options.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -44,7 +45,8 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
                 [this](protocol::SequenceId id, protocol::DecodeEvent event) {
                   launch(write_when_credited(id, std::move(event)));
                 }),
-      step_(state_.budget(), memory_, snapshots_, decoding_, *figures_) {
+      step_(state_.budget(), memory_, snapshots_, decoding_, *figures_),
+      plots_("device " + options_.device) {
   WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
 }
 
@@ -72,6 +74,7 @@ void DeviceWorker::publish() {
   WorkerFigures::set(figures_->snapshots, state_.snapshots());
   WorkerFigures::set(figures_->waiting, admission_.waiting());
   WorkerFigures::set(figures_->used_bytes, state_.budget().used());
+  plots_.show_memory(state_, admission_.waiting());
 }
 
 // -- models
@@ -92,6 +95,9 @@ void DeviceWorker::open_device() {
 }
 
 protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch job) {
+  static constexpr traces::ZoneSite kSite{"load model"};
+  traces::Zone zone(kSite);
+  if (zone.on()) zone.text(job.path);
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();

@@ -46,6 +46,7 @@
 #include "actors/worker/memory_search.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
+#include "actors/worker/worker_plots.h"
 #include "actors/worker/worker_settings.h"
 #include "models/device.h"
 #include "protocol/job.h"
@@ -136,6 +137,7 @@ class DeviceWorker : public runtime::Actor {
   Decoding decoding_;
   DeviceStep step_;
   FaultInjection faults_;
+  WorkerPlots plots_;
 
   bool step_runs_ = false;  // on the runner's thread
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;

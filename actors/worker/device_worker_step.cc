@@ -55,6 +55,7 @@ void DeviceWorker::run_step() {
 void DeviceWorker::start_step(LoadedArch& arch) {
   short_since_.reset();
   figures_->step_began_ns.store(now_ns(), std::memory_order_relaxed);
+  plots_.step_begins();
   StepWork& work = step_.work();
   try {
     faults_.before_step(work, arch.store());
@@ -95,6 +96,7 @@ void DeviceWorker::finish_step() {
       fail_arch(arch, "an unknown exception");
     }
   } else {
+    plots_.step_ended(step_.prefilled_tokens(), step_.work().decodes.slices.size());
     step_.take_apart();
   }
   clear_step();

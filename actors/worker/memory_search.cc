@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "traces/trace.h"
+
 namespace reprise::actors {
 
 using protocol::JobFault;
@@ -19,7 +21,9 @@ Room MemorySearch::find(const MemoryNeed& need) {
   if (reclaim_ == Reclaim::kUntried) {
     reclaim_ = Reclaim::kUnderWay;
     WorkerFigures::add(figures_.reclaims);
-    start_reclaim_(need.bytes > budget.free() ? need.bytes - budget.free() : need.block);
+    const std::uint64_t missing = need.bytes > budget.free() ? need.bytes - budget.free() : need.block;
+    if (traces::on()) traces::message("reclaim: " + std::to_string(missing) + " bytes are missing");
+    start_reclaim_(missing);
     return Room::kComing;
   }
   while (need.needy != nullptr && preempt_for(need.needy)) {
@@ -34,6 +38,7 @@ void MemorySearch::look_for_block(std::uint64_t block) {
 }
 
 void MemorySearch::reclaim_ended(std::uint64_t freed_bytes) {
+  if (traces::on()) traces::message("reclaim: " + std::to_string(freed_bytes) + " bytes came free");
   const bool exhausted = reclaim_ == Reclaim::kUnderWay && freed_bytes == 0;
   reclaim_ = exhausted ? Reclaim::kExhausted : Reclaim::kUntried;
 }
@@ -68,6 +73,8 @@ bool MemorySearch::preempt_for(const SequenceRun* needy) {
 }
 
 void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
+  static constexpr traces::ZoneSite kSite{"preempt"};
+  const traces::Zone zone(kSite);
   WorkerFigures::add(figures_.preemptions);
   // Where decoding has bits of its own, a copy is cheaper than decoding all again.
   if (!table.rules().replays_decoding && !run.decoded.empty()) {
@@ -77,6 +84,7 @@ void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
       swapped_bytes_ += run.saved->bytes.size();
     }
   }
+  run.trace.mark("preempted", {{"tokens", run.stored()}, {"saved", run.saved.has_value()}});
   run.state.reset();
 }
 
@@ -92,11 +100,14 @@ bool MemorySearch::bring_back(StateTable& table, SequenceRun& run) {
   const std::uint64_t block = std::max(table.slot_bytes(), run.saved ? table.page_bytes() : 0);
   const MemoryNeed need{.bytes = table.price(tokens + 1) + state_.promised_bytes(), .block = block};
   if (find(need) != Room::kHere) return false;
+  static constexpr traces::ZoneSite kSite{"bring back"};
+  const traces::Zone zone(kSite);
   run.state = run.saved ? table.store().load(*run.saved) : table.store().open();
   if (!run.state) {
     look_for_block(block);
     return false;
   }
+  run.trace.mark("brought_back", {{"tokens", run.stored()}});
   forget_saved(run);
   return true;
 }

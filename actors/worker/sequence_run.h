@@ -27,6 +27,7 @@ struct SequenceRun {
 
   protocol::SequenceId id;
   std::uint64_t ticket = 0;
+  traces::RequestTrace trace;  // of the request that it is for
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/token_hash.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -39,6 +40,8 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
                         .block = std::max(table.slot_bytes(), tail),
                         .needy = raw ? &run : nullptr,
                         .dispensable = !raw};
+  static constexpr traces::ZoneSite kSite{"snapshot"};
+  traces::Zone zone(kSite);
   Capture capture;
   std::optional<gpu::Snapshot> state;
   while (!state) {
@@ -58,6 +61,11 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   WorkerFigures::add(figures_.checkpoints);
   capture.tokens = tokens_of(run);
   const std::uint64_t bytes = state->exclusive_bytes();
+  if (zone.on()) {
+    zone.text(std::to_string(run.stored()) + " tokens, " + std::to_string(bytes) + " bytes of its own" +
+              (raw ? ", raw" : ""));
+  }
+  run.trace.mark("snapshot", {{"at", run.stored()}, {"bytes", bytes}});
   const protocol::SnapshotId id = table.add({.state = std::move(*state),
                                              .tokens = capture.tokens,
                                              .owner = run.id,
@@ -187,7 +195,14 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     auto reply = std::move(run.restored);
     reply.answer(std::move(result));
   };
+  static constexpr traces::ZoneSite kSite{"restore"};
+  traces::Zone zone(kSite);
   const SnapshotRecord* record = table.find(job.snapshot);
+  if (zone.on()) {
+    zone.text(std::to_string(job.at) + " tokens, " +
+              std::to_string(job.at / gpu::kPageTokens * table.page_bytes()) + " bytes of pages shared, " +
+              std::to_string(table.slot_bytes()) + " bytes of slot copied");
+  }
   if (record == nullptr) return answer(JobError{JobFault::kUnknown, "the snapshot is gone"});
   const std::uint64_t tail = job.at % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
   const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // else its own is used

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -122,10 +123,14 @@ protocol::JobResult<protocol::Adopted> StateTable::adopt(protocol::SnapshotId id
 std::uint64_t StateTable::remove(protocol::SnapshotId id) {
   const auto found = snapshots_.find(id.number);
   if (id.generation != generation_ || found == snapshots_.end()) return 0;
+  static constexpr traces::ZoneSite kSite{"drop"};
+  traces::Zone zone(kSite);
   const std::uint64_t before = budget_.used();
   if (found->second.adopted) adopted_.remove(found->second.state);
   snapshots_.erase(found);
-  return before - budget_.used();
+  const std::uint64_t freed = before - budget_.used();
+  if (zone.on()) zone.text(std::to_string(freed) + " bytes");
+  return freed;
 }
 
 protocol::Dropped StateTable::drop(protocol::SnapshotId id) {

@@ -1,6 +1,7 @@
 #include "actors/worker/step_runner.h"
 
 #include "actors/worker/step_thread.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 namespace {
@@ -20,11 +21,29 @@ void compute_together(Model& model, StepWork& work) {
 }
 
 void compute_apart(Model& model, StepWork& work) {
-  if (!work.prefills.empty()) work.prefill_logits = model.forward(work.prefills);
-  if (!work.decodes.slices.empty()) model.decode(work.decodes);
+  static constexpr traces::ZoneSite kPrefill{"prefill slices"};
+  static constexpr traces::ZoneSite kDecode{"decode"};
+  if (!work.prefills.empty()) {
+    const traces::Zone zone(kPrefill);
+    work.prefill_logits = model.forward(work.prefills);
+  }
+  if (!work.decodes.slices.empty()) {
+    const traces::Zone zone(kDecode);
+    model.decode(work.decodes);
+  }
+}
+
+std::string composition(const StepWork& work) {
+  std::size_t tokens = 0;
+  for (const Slice& slice : work.prefills) tokens += slice.tokens.size();
+  return std::to_string(work.prefills.size()) + " prefills of " + std::to_string(tokens) + " tokens, " +
+         std::to_string(work.decodes.slices.size()) + " decodes";
 }
 
 void compute(Model& model, StepWork& work) {
+  static constexpr traces::ZoneSite kSite{"step"};
+  traces::Zone zone(kSite);
+  if (zone.on()) zone.text(composition(work));
   try {
     model.rules().phases_mix ? compute_together(model, work) : compute_apart(model, work);
   } catch (...) {

@@ -1,6 +1,7 @@
 #include "actors/worker/step_thread.h"
 
 #include "base/check.h"
+#include "traces/trace.h"
 
 namespace reprise::actors {
 
@@ -27,6 +28,7 @@ void StepThread::start(std::function<void()> work, std::function<void()> done) {
 }
 
 void StepThread::serve(const std::function<void()>& begin) {
+  traces::name_thread("device step");
   begin();
   std::unique_lock lock(mutex_);
   for (;;) {

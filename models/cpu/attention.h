@@ -16,6 +16,10 @@ class Attention : public Part {
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
             StateLayout& state, RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"attention"};
+    return kSite;
+  }
 
  private:
   void split_gate(Step& step, const float* projected, float* q, float* gate) const;

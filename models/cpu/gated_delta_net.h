@@ -15,6 +15,10 @@ class GatedDeltaNet : public Part {
   /// Throws LoadError.
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"Gated DeltaNet"};
+    return kSite;
+  }
 
  private:
   void convolve(Step& step, const float* inputs, float* outputs) const;

@@ -9,7 +9,10 @@ namespace reprise::models {
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
                                    gpu::Threads& threads) {
-  return std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
+  static constexpr traces::ZoneSite kSite{"build layers"};
+  Checkpoint checkpoint = Checkpoint::open(path);
+  const traces::Zone zone(kSite);
+  return std::make_unique<HostModel>(std::move(checkpoint), options, threads);
 }
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
@@ -58,6 +61,8 @@ std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice>
     const std::size_t first = slices[i].logits == Slice::Logits::kAll ? 0 : placed.rows - 1;
     for (std::size_t row = first; row < placed.rows; ++row) wanted.push_back(placed.first_row + row);
   }
+  static constexpr traces::ZoneSite kSite{"logits"};
+  const traces::Zone zone(kSite);
   logits_.resize(wanted.size() * config().vocab);
   if (wanted.empty()) return logits_;
   float* chosen = scratch_.floats(wanted.size() * hidden);

@@ -30,10 +30,14 @@ void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
     read = normed;
   }
   float* change = step.scratch.floats(count);
-  parts.front()->apply(step, read, change);
+  {
+    const traces::Zone zone(parts.front()->site());
+    parts.front()->apply(step, read, change);
+  }
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::size_t before = step.scratch.mark();
     float* more = step.scratch.floats(count);
+    const traces::Zone zone(parts[i]->site());
     parts[i]->apply(step, read, more);
     step.kernels.add(more, change, count);
     step.scratch.reset(before);

@@ -16,6 +16,7 @@
 
 #include "models/cpu/step.h"
 #include "models/layers/norm_spec.h"
+#include "traces/trace.h"
 
 namespace reprise::models {
 
@@ -26,6 +27,8 @@ class Part {
   virtual ~Part() = default;
   /// x, y [step.rows, hidden]
   virtual void apply(Step& step, const float* x, float* y) const = 0;
+  /// What a profiler calls its work.
+  virtual const traces::ZoneSite& site() const = 0;
 };
 
 /// y = x / rms(x) * (offset + weight), on rows.

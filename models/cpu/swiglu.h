@@ -11,6 +11,10 @@ class SwiGlu : public Part {
  public:
   SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
+  const traces::ZoneSite& site() const override {
+    static constexpr traces::ZoneSite kSite{"SwiGLU"};
+    return kSite;
+  }
 
  private:
   Linear gate_;

@@ -11,6 +11,7 @@
 #include "models/cuda/layer_factory.h"
 #include "models/files/load_error.h"
 #include "traces/gpu_timeline.h"
+#include "traces/trace.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -153,7 +154,18 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
   }
   stopwatch_.stop(stream_.handle());
   stream_.wait();
+  show_on_gpu(phase);
   return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
+}
+
+// What the GPU did while the host waited for it; its clock is not the host's, so the pass ends where the wait does.
+void CudaModel::show_on_gpu(Phase phase) {
+  if (!traces::on()) return;
+  static constexpr traces::ZoneSite kPrefill{"prefill pass"};
+  static constexpr traces::ZoneSite kDecode{"decode pass"};
+  const std::int64_t end = traces::now_ns();
+  const auto length = static_cast<std::int64_t>(stopwatch_.milliseconds() * 1e6);
+  traces::span(phase == Phase::kDecode ? kDecode : kPrefill, "GPU", end - length, end);
 }
 
 std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {

@@ -77,6 +77,7 @@ class CudaModel : public Model {
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
+  void show_on_gpu(Phase phase);
 
   const int device_;
   gc::Stream stream_;

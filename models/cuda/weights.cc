@@ -4,6 +4,7 @@
 
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
+#include "traces/trace.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -39,6 +40,9 @@ const gc::DeviceUpload& WeightStore::upload_of(const std::string& name) const {
 }
 
 void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std::byte* to) {
+  static constexpr traces::ZoneSite kSite{"upload"};
+  traces::Zone zone(kSite);
+  if (zone.on()) zone.text(std::to_string(tensor.bytes.size()) + " bytes");
   if (how.convert == nullptr) {
     gc::copy_to_device(to, tensor.bytes.data(), tensor.bytes.size(), stream_.handle());
     stream_.wait();  // the source may go

@@ -40,6 +40,7 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
     goes_on = co_await giving_up;
     co_return goes_on;
   }
+  exchange.trace().mark("parsed");
   exchange.drop_body();
   if (auto* error = std::get_if<ApiError>(&*parsed)) {
     auto refusing = exchange.refuse(std::move(*error));

@@ -6,6 +6,7 @@
 #include "protocol/http/cors.h"
 #include "protocol/http/pages.h"
 #include "protocol/http/refusals.h"
+#include "traces/recorder.h"
 
 namespace reprise::protocol {
 
@@ -77,7 +78,7 @@ Task<void> Connection::serve() {
     // A request that cannot be read whole leaves bytes behind that are no request: nothing more is read then.
     const bool whole = reader_.state() == State::kDone;
     HttpRequest request = whole ? reader_.take() : reader_.give_up();
-    Exchange exchange(*context_, wire_, std::move(request), std::move(*lease_));
+    Exchange exchange(*context_, wire_, std::move(request), std::move(*lease_), head_began_ns_);
     if (!whole || seat_ == Seat::kReserve) exchange.close_after();
     wire_.begin_answer();
     if (refusal_) {
@@ -124,6 +125,7 @@ Task<bool> Connection::read_head() {
   while (true) {
     if (!begun && !wire_.inflow().empty()) {
       begun = true;
+      head_began_ns_ = traces::now_ns();
       deadline.reset();
     }
     wire_.consume(reader_.feed(wire_.inflow()));

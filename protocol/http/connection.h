@@ -53,6 +53,7 @@ class Connection : public runtime::Actor, private Waiting {
   const Seat seat_;
   Wire wire_;
   RequestReader reader_;
+  std::int64_t head_began_ns_ = 0;   // of the request at hand, when its first byte was seen
   std::optional<BodyLease> lease_;   // of the body being read
   std::optional<ApiError> refusal_;  // of the request at hand
   bool idle_ = true;                 // no request that is to be answered has come

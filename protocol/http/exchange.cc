@@ -32,7 +32,8 @@ std::string plain_method(const std::string& method) {
 
 }  // namespace
 
-Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease)
+Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease,
+                   std::int64_t began_ns)
     : context_(context),
       wire_(wire),
       request_(std::move(request)),
@@ -46,6 +47,9 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, Body
   record_.method = plain_method(request_.method);
   record_.path = route_.path;
   record_.generates = route_.generates;
+  if (route_.endpoint == nullptr) return;
+  trace_ = traces::RequestTrace(record_.id, "accepted", began_ns);
+  trace_.mark("read", {{"bytes", request_.body.size()}});
 }
 
 void Exchange::drop_body() {
@@ -109,6 +113,7 @@ Task<bool> Exchange::send(std::string data, Last last) {
   }
   auto writing = wire_.write(std::move(text), wire_.gone());
   const bool written = co_await writing;
+  if (!std::exchange(streamed_, true)) trace_.mark("first_bytes");
   co_return written;
 }
 
@@ -130,6 +135,7 @@ void Exchange::finish() {
   record_.ms = seconds * 1000;
   record_.bytes = wire_.bytes_written() - written_before_;
   context_.metrics.request_done(record_.path, record_.status, seconds);
+  trace_.end("sent", {{"status", record_.status}, {"bytes", record_.bytes}});
   log_request(record_);
 }
 

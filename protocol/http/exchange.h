@@ -16,6 +16,7 @@
 #include "protocol/http/server_context.h"
 #include "protocol/http/wire.h"
 #include "runtime/task.h"
+#include "traces/request_trace.h"
 
 namespace reprise::protocol {
 
@@ -24,8 +25,8 @@ inline constexpr int kClientLeft = 499;
 
 class Exchange {
  public:
-  /// `lease` is for the request's body.
-  Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease);
+  /// `lease` is for the request's body; `began_ns`: when its first byte was seen, by the steady clock.
+  Exchange(ServerContext& context, Wire& wire, HttpRequest request, BodyLease lease, std::int64_t began_ns);
 
   const HttpRequest& request() const { return request_; }
   HttpRequest& request() { return request_; }
@@ -37,6 +38,7 @@ class Exchange {
   Wire& wire() { return wire_; }
   /// For the log line at the end.
   RequestRecord& record() { return record_; }
+  const traces::RequestTrace& trace() const { return trace_; }
 
   runtime::Task<bool> respond(HttpResponse response);
   /// In the shape of the route's API.
@@ -78,7 +80,9 @@ class Exchange {
   const std::uint64_t written_before_;
   bool keep_alive_;
   bool stream_open_ = false;
-  std::string unsent_;  // the head of a stream
+  bool streamed_ = false;       // something has gone out
+  traces::RequestTrace trace_;  // of calls of an API
+  std::string unsent_;          // the head of a stream
 };
 
 }  // namespace reprise::protocol

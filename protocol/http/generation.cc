@@ -68,6 +68,7 @@ std::optional<ApiError> Generation::enter() {
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
   generate.id = exchange_.id();
+  generate.trace = exchange_.trace();
   generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
   generate.tenant = tenant_.name;
   generate.tenant_share = tenant_.state_share;

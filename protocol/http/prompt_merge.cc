@@ -108,6 +108,8 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
     sum.timing.prefill_ms = std::max(sum.timing.prefill_ms, one.timing.prefill_ms);
     sum.timing.first_token_ms = std::min(sum.timing.first_token_ms, one.timing.first_token_ms);
     sum.timing.decode_ms = std::max(sum.timing.decode_ms, one.timing.decode_ms);
+    if (one.timeline.size() > sum.timeline.size())
+      sum.timeline = one.timeline;  // the last to end has all marks
   }
   return sum;
 }

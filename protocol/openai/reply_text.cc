@@ -80,6 +80,29 @@ void append_opening(std::string& out, const ReplyHead& head, std::string_view ob
   append_json_string(out, head.model);
 }
 
+void append_timeline(std::string& out, const std::vector<traces::Mark>& marks) {
+  out += ",\"timeline\":";
+  append_list(out, marks, [&](const traces::Mark& mark) {
+    out += "{\"at_ms\":";
+    append_ms(out, static_cast<double>(mark.after_ns) / 1e6);
+    out += ",\"event\":\"";
+    out += mark.event;
+    out += '"';
+    for (std::size_t i = 0; i < mark.fact_count; ++i) {
+      const traces::Fact& fact = mark.facts[i];
+      out += ",\"";
+      out += fact.name;
+      out += "\":";
+      if (fact.word.empty()) {
+        append_integer(out, static_cast<std::int64_t>(fact.number));
+      } else {
+        append_json_string(out, fact.word);
+      }
+    }
+    out += '}';
+  });
+}
+
 void append_usage(std::string& out, const Usage& usage) {
   out += "{\"prompt_tokens\":";
   append_integer(out, usage.prompt_tokens);
@@ -119,6 +142,7 @@ void append_reprise(std::string& out, const Usage& usage) {
   append_ms(out, usage.timing.first_token_ms);
   out += ",\"decode_ms\":";
   append_ms(out, usage.timing.decode_ms);
+  if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
   out += '}';
 }
 

@@ -113,6 +113,10 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
     generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
 
+  if (const Json* own = fields.object("reprise")) {
+    generate.want_timeline = Fields(*own, "reprise").boolean_or("timeline", false);
+  }
+
   ReplyOptions& reply = request.reply;
   reply.n = generate.n;
   asked.stream = fields.boolean_or("stream", false);

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <optional>
 
+#include "protocol/admin/trace_api.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
@@ -31,12 +33,35 @@ sigset_t stop_signals() {
   return signals;
 }
 
-int wait_for_signal() {
-  const sigset_t signals = stop_signals();
-  int signal = 0;
-  while (sigwait(&signals, &signal) != 0) {
+/// Those that end the server, and the one that stops and starts tracing.
+sigset_t all_signals() {
+  sigset_t signals = stop_signals();
+  sigaddset(&signals, SIGUSR2);
+  return signals;
+}
+
+/// Returns with one that ends the server. `sessions` may be null.
+int wait_for_signal(traces::SessionControl* sessions) {
+  const sigset_t signals = all_signals();
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (signal != SIGUSR2) return signal;
+    if (sessions != nullptr) {
+      sessions->toggle();
+    } else {
+      log_line(LogLevel::kWarning, "SIGUSR2 starts and stops traces, but there is no --trace FILE");
+    }
   }
-  return signal;
+}
+
+std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config) {
+  if (config.file.empty()) return nullptr;
+  auto sessions = std::make_unique<traces::SessionControl>(
+      config.file, config.size_mb << 20, [](const std::string& line) { log_line(LogLevel::kInfo, line); });
+  if (!config.starts) return sessions;
+  if (const auto started = sessions->start(); !started.ok()) throw UsageError("--trace: " + started.error());
+  return sessions;
 }
 
 /// From now on a signal ends the program.
@@ -75,18 +100,23 @@ void warn_about(const ServeConfig& config) {
 }  // namespace
 
 int serve(const ServeConfig& config, const ServiceFactory& make_service) {
-  const sigset_t signals = stop_signals();
+  const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
 
   raise_descriptor_limit(config.http);
 
+  const std::unique_ptr<traces::SessionControl> sessions = trace_sessions(config.trace);
+  protocol::ApiTable apis = protocol::all_apis();
+  if (sessions != nullptr) {
+    std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
+  }
   protocol::IoLoop loop;
   runtime::System system;
   std::unique_ptr<protocol::Service> service = make_service(system, config);
   std::optional<HttpServer> server;
   try {
-    server.emplace(system, loop, *service, config.http, protocol::all_apis());
+    server.emplace(system, loop, *service, config.http, std::move(apis));
   } catch (const protocol::ListenError& error) {
     log_line(LogLevel::kError, error.what());
     return 1;
@@ -94,7 +124,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   log_line(LogLevel::kInfo, "listening on " + server->url());
   warn_about(config);
 
-  const int signal = wait_for_signal();
+  const int signal = wait_for_signal(sessions.get());
   end_at_next_signal();
   log_line(LogLevel::kInfo, signal == SIGINT ? "stopping: interrupted" : "stopping: terminated");
   const bool closed = server->stop(config.shutdown);
@@ -105,6 +135,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
       log_line(LogLevel::kWarning, "did not stop in time: " + stuck.name);
     }
     log_line(LogLevel::kInfo, "stopped");
+    if (sessions != nullptr && sessions->state().records) sessions->finish();
     _exit(0);
   }
   log_line(LogLevel::kInfo, "stopped");

@@ -217,6 +217,11 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Requests that may wait, over it 429");
   table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay, "For a request to wait at most");
   table.text("log.level", "--log-level", config.log_level, "debug, info, warning, error or off");
+  table.text("trace.file", "--trace", config.trace.file,
+             "Record what happens into a file for Perfetto or chrome://tracing; SIGUSR2 stops and starts it");
+  table.number("trace.size_mb", "--trace-mb", config.trace.size_mb, 1, 1'000'000, "Of a trace at most");
+  table.toggle("trace.starts", "--trace-later", "false", config.trace.starts,
+               "Do not record before SIGUSR2 or POST /admin/trace/start");
   return table.take();
 }
 

@@ -50,6 +50,12 @@ struct QueueConfig {
   std::chrono::milliseconds wait{60'000};
 };
 
+struct TraceConfig {
+  std::string file{};           // empty: no traces
+  std::uint64_t size_mb = 256;  // of a trace, at most
+  bool starts = true;           // with the server; else when somebody says so
+};
+
 struct ServeConfig {
   protocol::HttpOptions http{};
   std::string key_file{};
@@ -63,6 +69,7 @@ struct ServeConfig {
   CacheConfig cache{};
   QueueConfig queue{};
   std::string log_level = "info";
+  TraceConfig trace{};
   std::chrono::milliseconds shutdown{8'000};  // how long answers may go on after a signal
 };
 

@@ -1,4 +1,4 @@
-#include "traces/trace_file.h"
+#include "traces/session_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,43 +34,47 @@ void append_field(std::string& out, const char* name, std::string_view text) {
 
 }  // namespace
 
-Outcome<std::unique_ptr<TraceFile>, std::string> TraceFile::open(const std::filesystem::path& path,
-                                                                 std::uint64_t most_bytes) {
+Outcome<std::unique_ptr<SessionFile>, std::string> SessionFile::open(
+    const std::filesystem::path& path, std::uint64_t most_bytes, std::function<void(const Summary&)> ended) {
+  if (recording()) return std::string("a trace is being recorded already");
   std::ofstream out(path, std::ios::trunc | std::ios::binary);
   if (!out) return "cannot write the trace " + path.string() + ": " + std::string(std::strerror(errno));
-  if (!Recorder::start(kMostPending)) {
-    return std::string("a trace is being recorded already, or tracing was compiled out");
-  }
-  return std::unique_ptr<TraceFile>(new TraceFile(std::move(out), most_bytes));
+  if (!Recorder::start(kMostPending)) return std::string("tracing was compiled out");
+  return std::unique_ptr<SessionFile>(new SessionFile(std::move(out), most_bytes, std::move(ended)));
 }
 
-TraceFile::TraceFile(std::ofstream out, std::uint64_t most_bytes)
-    : out_(std::move(out)), most_bytes_(most_bytes), begin_ns_(now_ns()) {
+SessionFile::SessionFile(std::ofstream out, std::uint64_t most_bytes,
+                         std::function<void(const Summary&)> ended)
+    : out_(std::move(out)), most_bytes_(most_bytes), on_end_(std::move(ended)), begin_ns_(now_ns()) {
   put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
       "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"reprise\"}}");
   writer_ = std::thread([this] { write_until_stopped(); });
 }
 
-TraceFile::~TraceFile() {
+SessionFile::~SessionFile() {
   if (writer_.joinable()) stop();
 }
 
-TraceFile::Summary TraceFile::stop() {
+void SessionFile::stop_soon() {
   Recorder::stop();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   stopped_.notify_one();
+}
+
+SessionFile::Summary SessionFile::stop() {
+  stop_soon();
   writer_.join();
   return summary_;
 }
 
-void TraceFile::write_until_stopped() {
+void SessionFile::write_until_stopped() {
   name_thread("trace writer");
   std::unique_lock lock(mutex_);
   for (bool last = false; !last;) {
-    last = stopped_.wait_for(lock, kInterval, [this] { return stopping_; });
+    last = stopped_.wait_for(lock, kInterval, [this] { return stopping_; }) || summary_.full;
     lock.unlock();
     write_pending();
     lock.lock();
@@ -82,9 +86,11 @@ void TraceFile::write_until_stopped() {
   put(text_);
   out_.close();
   if (!out_ && summary_.error.empty()) summary_.error = "the trace could not be written to its end";
+  ended_.store(true, std::memory_order_release);
+  if (on_end_) on_end_(summary_);
 }
 
-void TraceFile::write_pending() {
+void SessionFile::write_pending() {
   const std::vector<Event> events = Recorder::take();
   write_names();
   for (const Event& event : events) {
@@ -106,7 +112,7 @@ void TraceFile::write_pending() {
   out_.flush();
 }
 
-void TraceFile::put(const std::string& text) {
+void SessionFile::put(const std::string& text) {
   out_ << text;
   if (!out_ && summary_.error.empty()) {
     summary_.error = std::string("writing the trace failed: ") + std::strerror(errno);
@@ -116,7 +122,7 @@ void TraceFile::put(const std::string& text) {
 }
 
 // Threads get their names when they begin, which may be after their first event.
-void TraceFile::write_names() {
+void SessionFile::write_names() {
   for (auto& [thread, name] : Recorder::thread_names()) {
     std::string& known = named_[thread];
     if (known == name) continue;
@@ -129,7 +135,7 @@ void TraceFile::write_names() {
   }
 }
 
-std::uint32_t TraceFile::line_of(const Event& event) {
+std::uint32_t SessionFile::line_of(const Event& event) {
   if (event.track == nullptr) return event.thread;
   const auto [found, is_new] =
       lines_.try_emplace(event.track, kFirstTrack + static_cast<std::uint32_t>(lines_.size()));
@@ -142,7 +148,7 @@ std::uint32_t TraceFile::line_of(const Event& event) {
   return found->second;
 }
 
-void TraceFile::append(const Event& event) {
+void SessionFile::append(const Event& event) {
   const std::uint32_t line = line_of(event);
   using Kind = Event::Kind;
   const auto phase = [&]() -> const char* {
@@ -204,7 +210,7 @@ void TraceFile::append(const Event& event) {
 }
 
 // The arrow from where the message was sent ends at its turn.
-void TraceFile::append_arrival(const Event& turn, std::uint32_t line) {
+void SessionFile::append_arrival(const Event& turn, std::uint32_t line) {
   text_ +=
       ",\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"mail\",\"pid\":1,\"tid\":" + std::to_string(line) + ",\"ts\":";
   append_us(text_, std::max<std::int64_t>(0, turn.at_ns - begin_ns_));

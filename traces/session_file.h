@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,7 +30,7 @@
 
 namespace reprise::traces {
 
-class TraceFile {
+class SessionFile {
  public:
   static constexpr std::uint64_t kMostBytes = 256u << 20;
 
@@ -41,18 +42,24 @@ class TraceFile {
     std::string error{};        // of writing; empty: none
   };
 
-  /// Begins to record into `path`, which must not exist or may be replaced. The error says why it cannot.
-  static Outcome<std::unique_ptr<TraceFile>, std::string> open(const std::filesystem::path& path,
-                                                               std::uint64_t most_bytes = kMostBytes);
-  ~TraceFile();
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
+  /// Begins to record into `path`, which is replaced. The error says why it cannot. `ended` is called by the writer,
+  /// once, when the file is whole.
+  static Outcome<std::unique_ptr<SessionFile>, std::string> open(
+      const std::filesystem::path& path, std::uint64_t most_bytes = kMostBytes,
+      std::function<void(const Summary&)> ended = {});
+  ~SessionFile();
+  SessionFile(const SessionFile&) = delete;
+  SessionFile& operator=(const SessionFile&) = delete;
 
+  /// Ends the recording; what is left is written by and by.
+  void stop_soon();
+  /// The file is whole.
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
   /// Writes what is left and ends. Once.
   Summary stop();
 
  private:
-  TraceFile(std::ofstream out, std::uint64_t most_bytes);
+  SessionFile(std::ofstream out, std::uint64_t most_bytes, std::function<void(const Summary&)> ended);
 
   void write_until_stopped();
   void write_pending();
@@ -64,6 +71,7 @@ class TraceFile {
 
   std::ofstream out_;
   const std::uint64_t most_bytes_;
+  const std::function<void(const Summary&)> on_end_;
   const std::int64_t begin_ns_;
   Summary summary_;                             // the writer's, until it has ended
   std::string text_;                            // one event on its way
@@ -72,8 +80,9 @@ class TraceFile {
 
   std::mutex mutex_;
   std::condition_variable stopped_;
-  bool stopping_ = false;  // under mutex_
-  std::thread writer_;     // last: it uses all of the above
+  bool stopping_ = false;           // under mutex_
+  std::atomic<bool> ended_{false};  // release and acquire: who sees it sees the summary
+  std::thread writer_;              // last: it uses all of the above
 };
 
 }  // namespace reprise::traces
