@@ -1,6 +1,6 @@
 """A recorded session in memory, read from either form in which it is kept:
 
-- the Trace Event file of `reprise serve --trace FILE.json` (traces/trace_file.h), or
+- the Trace Event file of `reprise serve --trace FILE.json` (traces/session_file.h), or
 - the tables that tracy-csvexport makes of a Tracy session, in a folder: zones.csv (-u -p), messages.csv (-m).
 
 Times are nanoseconds since the begin of the session. What a form does not tell is empty: Tracy's tables have no senders of

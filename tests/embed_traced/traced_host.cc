@@ -6,8 +6,8 @@
 
 #include <runtime/actor.h>
 #include <runtime/system.h>
+#include <traces/session_file.h>
 #include <traces/trace.h>
-#include <traces/trace_file.h>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -68,13 +68,13 @@ int main(int argc, char** argv) {
     std::this_thread::sleep_for(1s);  // for what was traced to be sent
     return 0;
   }
-  auto trace = traces::TraceFile::open(argv[1]);
+  auto trace = traces::SessionFile::open(argv[1]);
   if (!trace) {
     std::printf("%s\n", trace.error().c_str());
     return 1;
   }
   std::printf("weighed %d g\n", weigh_all());
-  const traces::TraceFile::Summary summary = (*trace)->stop();
+  const traces::SessionFile::Summary summary = (*trace)->stop();
   std::printf("the trace is %s\n",
               summary.dropped == 0 && summary.error.empty() ? "complete" : "not complete");
   return 0;
