@@ -13,6 +13,7 @@ import re
 import subprocess
 import tempfile
 
+DEVICE_STEP = "step"  # what the zone of a device's step is called
 SEPARATOR = "\x1f"  # between the fields of a table: csvexport does not quote, and texts have commas
 ZONE_FIELDS = 7  # name, file, line, begin, duration, thread, text; the last is missing before Tracy 0.12
 VALUE = re.compile(r"^(\d+) \[0x[0-9a-f]+\]$")  # how Tracy writes a zone's value among its texts
@@ -29,6 +30,7 @@ class Zone:
     text: str = ""
     wait: int | None = None  # of a turn: how long its message was in the mailbox
     self_time: int = 0  # without the zones within it
+    in_step: bool = False  # within a step of the device
 
     @property
     def end(self):
@@ -75,6 +77,7 @@ class Trace:
                 outer.pop()
             if outer:
                 outer[-1].self_time -= zone.duration
+                zone.in_step = outer[-1].in_step or outer[-1].name == DEVICE_STEP
             outer.append(zone)
         return self
 

@@ -136,7 +136,7 @@ class ReportTest(unittest.TestCase):
         slowest = self.rows(lines, "The way of request b-2, the slowest")
         self.assertEqual([row[:3] for row in slowest],
                          [["0.000", "+0.000", "accepted"], ["0.290", "+0.290", "first_token"], ["1.890", "+1.600", "sent"]])
-        self.assertIn("step on device 0", " ".join(slowest[2]))
+        self.assertIn("step (2 decodes) 0.200", " ".join(slowest[2]))
         latest = self.rows(lines, "The way of request a-1, whose first token came latest")
         self.assertEqual([row[2] for row in latest], ["accepted", "admitted", "first_token", "sent"])
         one = self.report(self.folder, "--request", "a-1")
