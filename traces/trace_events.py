@@ -1,18 +1,20 @@
 """A recorded session in memory, read from either form in which it is kept:
 
-- the Trace Event file of `reprise serve --trace FILE.json` (traces/session_file.h), or
+- the Trace Event file of `reprise serve --trace FILE.json` (traces/session_file.h), which may be compressed (.gz), or
 - the tables that tracy-csvexport makes of a Tracy session, in a folder: zones.csv (-u -p), messages.csv (-m).
 
 Times are nanoseconds since the begin of the session. What a form does not tell is empty: Tracy's tables have no senders of
 messages and no frames.
 """
 import dataclasses
+import gzip
 import json
 import pathlib
 import re
 import subprocess
 import tempfile
 
+LAST_BYTE = "sent"  # the mark of a request's last byte: for what is done afterwards, in idle time, nobody waits
 DEVICE_STEP = "step"  # what the zone of a device's step is called
 SEPARATOR = "\x1f"  # between the fields of a table: csvexport does not quote, and texts have commas
 ZONE_FIELDS = 7  # name, file, line, begin, duration, thread, text; the last is missing before Tracy 0.12
@@ -117,7 +119,7 @@ def events_of(text):
 
 
 def read_trace_event_file(path):
-    events = events_of(path.read_text())
+    events = events_of(gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text())
     names = {event["tid"]: event["args"]["name"] for event in events
              if event["ph"] == "M" and event["name"] == "thread_name"}
     trace = Trace()

@@ -1,4 +1,5 @@
 """traces/report and traces/draw on a small session, in both forms in which one is kept. Usage: report_test.py"""
+import gzip
 import json
 import pathlib
 import subprocess
@@ -113,6 +114,11 @@ class ReportTest(unittest.TestCase):
         trace = trace_events.read(self.file)
         self.assertEqual(len(trace.zones), len(ZONES))
         self.assertEqual(len(trace.requests), 2)
+
+    def test_a_compressed_file_is_read(self):
+        packed = self.folder / "session.json.gz"
+        packed.write_bytes(gzip.compress(self.file.read_bytes()))
+        self.assertEqual(trace_events.read(packed), trace_events.read(self.file))
 
     def test_heaviest_zones_and_waits(self):
         for session in (self.file, self.folder):
