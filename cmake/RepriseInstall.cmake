@@ -10,6 +10,9 @@ set(include_dir "${CMAKE_INSTALL_INCLUDEDIR}/reprise")
 
 install(TARGETS reprise_base reprise_traces reprise_runtime EXPORT reprise-runtime)
 install(TARGETS reprise_ground reprise_gpu reprise_models reprise_protocol reprise_actors reprise_engine EXPORT reprise-engine)
+if(TARGET reprise_gpu_timeline)
+  install(TARGETS reprise_gpu_timeline EXPORT reprise-engine)
+endif()
 foreach(component IN ITEMS runtime engine)
   install(EXPORT reprise-${component} FILE reprise-${component}-targets.cmake NAMESPACE reprise::
     DESTINATION "${config_dir}")

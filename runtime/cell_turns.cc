@@ -108,7 +108,8 @@ bool Cell::run() {
 void Cell::run_traced(Node* node) {
   traces::Zone zone(node->ops->turn);
   if (const std::int64_t waited = node->waited_ns(); waited >= 0) zone.waited(waited, node->flow());
-  if (traces::Track::current() == nullptr && zone.on()) zone.text(name_);
+  const bool on_own_track = traces::Track::current() != nullptr && traces::profiler::kHasTracks;
+  if (!on_own_track && zone.on()) zone.text(name_);
   node->ops->run(node, *this);
 }
 

@@ -73,16 +73,20 @@ inline std::uint64_t connection() {
 #endif
 }
 
-inline void enter_fiber([[maybe_unused]] const char* name) {
-#if defined(TRACY_FIBERS)
+/// Whether actors have tracks of their own there (cmake/RepriseTracy.cmake); if not, turns tell their actors' names.
+#if defined(REPRISE_TRACY_FIBERS)
+inline constexpr bool kHasTracks = true;
+inline void enter_fiber(const char* name) {
   TracyFiberEnter(name);
-#endif
 }
 inline void leave_fiber() {
-#if defined(TRACY_FIBERS)
   TracyFiberLeave;
-#endif
 }
+#else
+inline constexpr bool kHasTracks = false;
+inline void enter_fiber(const char*) {}
+inline void leave_fiber() {}
+#endif
 
 class Zone {
  public:
@@ -121,6 +125,7 @@ constexpr bool connected() {
 inline std::uint64_t connection() {
   return 0;
 }
+inline constexpr bool kHasTracks = true;
 inline void enter_fiber(const char*) {}
 inline void leave_fiber() {}
 

@@ -11,6 +11,9 @@
 namespace reprise::traces {
 namespace {
 
+// Tables exported from a trace have numbers for tracks: a zone at a track's beginning tells what it is called.
+constexpr ZoneSite kIntroduction{"track"};
+
 thread_local const Track* current_track = nullptr;
 
 }  // namespace
@@ -65,6 +68,9 @@ TrackScope::TrackScope(Track* track) : outer_(std::exchange(current_track, track
   if (track == nullptr || !profiler::connected()) return;
   connection_ = profiler::connection();
   profiler::enter_fiber(track->name());
+  if (profiler::kHasTracks && std::exchange(track->introduced_, connection_) != connection_) {
+    profiler::Zone(kIntroduction).text(track->name());
+  }
 }
 
 // Where one actor's turns run within another's (a home that helps while it waits), the outer one goes on.

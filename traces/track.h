@@ -38,7 +38,8 @@ class Track {
 
   const std::string name_;
   const std::string mailbox_;
-  bool lent_ = false;  // under the table's lock
+  bool lent_ = false;             // under the table's lock
+  std::uint64_t introduced_ = 0;  // the profiler's connection that was told its name; of whoever is on it
 };
 
 /// This thread draws on `track` (null: on its own line) until the scope ends.

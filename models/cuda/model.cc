@@ -10,6 +10,7 @@
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
 #include "models/files/load_error.h"
+#include "traces/gpu_timeline.h"
 #include "traces/trace.h"
 
 namespace reprise::models::cuda {
@@ -86,6 +87,7 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
 }
 
 CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
+  traces::follow_gpu();
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
       REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < config().vocab,
