@@ -190,14 +190,16 @@ void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightVie
   const auto* weights = static_cast<const std::uint16_t*>(w.data);
   const TwoBf16<kStepDepth> x(activations, length);
   const TileRegisters registers;
+  // With few rows the weight's way from memory counts: fewer outputs at once, so that its rows are read along.
+  const std::size_t most_outputs = m <= 2 * kTileSide ? 2 * kTileSide : kGroupOutputs;
   alignas(64) WTiles group;
   alignas(64) XTiles some = {};
-  for (std::size_t n = n_begin; n < n_end; n += kGroupOutputs) {
-    const std::size_t outputs = std::min(kGroupOutputs, n_end - n);
+  for (std::size_t n = n_begin; n < n_end; n += most_outputs) {
+    const std::size_t outputs = std::min(most_outputs, n_end - n);
     for (std::size_t k = 0; k < length; k += kBlockDepth) {
       const std::size_t depth = std::min(kBlockDepth, length - k);
       const std::size_t steps = (depth + kStepDepth - 1) / kStepDepth;
-      const std::size_t ahead = k + kBlockDepth < length ? kBlockDepth : kGroupOutputs * length - k;
+      const std::size_t ahead = k + kBlockDepth < length ? kBlockDepth : most_outputs * length - k;
       for (std::size_t tile = 0; tile * kTileSide < outputs || tile % 2 != 0; ++tile) {
         const std::size_t first = std::min(tile * kTileSide, outputs - 1);
         fill_w(weights + (n + first) * length + k, length, outputs - first, depth, ahead, group[tile]);

@@ -263,21 +263,34 @@ struct Bytes<IQ4_XS> : WholeBytes {
   }
 };
 
+/// Eight f16, of which `count` exist, widened.
+template <class Half>
+inline void store_halves(std::size_t count, std::uint32_t* to, Half half) {
+  if (count == 8) {
+    const __m128i all =
+        _mm_setr_epi16(static_cast<short>(half(0)), static_cast<short>(half(1)), static_cast<short>(half(2)),
+                       static_cast<short>(half(3)), static_cast<short>(half(4)), static_cast<short>(half(5)),
+                       static_cast<short>(half(6)), static_cast<short>(half(7)));
+    store_32(_mm256_castps_si256(_mm256_cvtph_ps(all)), to);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) set_float(to[i], f32_of_half(half(i)));
+  }
+}
+
 /// Up to 256 elements of a row: one block of 256, or `blocks` <= 8 of 32.
 template <class Quant>
 inline void unpack_bytes(const typename Quant::Block* from, std::size_t blocks, BytesOfRow& to) {
   if constexpr (Quant::kFormat.block_size == 256) {
     Bytes<Quant>::unpack(*from, to);
   } else {
-    for (std::size_t b = 0; b < blocks; ++b) {
-      store_32(Bytes<Quant>::unpack(from[b]), to.q + 32 * b);
-      if constexpr (requires { from[b].d; }) {
-        set_float(to.words[b], f32_of_half(from[b].d));
-      } else {
-        set_float(to.words[b], Quant::scale(from[b]));
-      }
-      if constexpr (Quant::kHasOffsets) set_float(to.words[8 + b], f32_of_half(from[b].m));
+    for (std::size_t b = 0; b < blocks; ++b) store_32(Bytes<Quant>::unpack(from[b]), to.q + 32 * b);
+    if constexpr (requires { from->d; }) {
+      store_halves(blocks, to.words, [&](std::size_t b) { return from[b].d; });
+    } else {
+      for (std::size_t b = 0; b < blocks; ++b) set_float(to.words[b], Quant::scale(from[b]));
     }
+    if constexpr (Quant::kHasOffsets)
+      store_halves(blocks, to.words + 8, [&](std::size_t b) { return from[b].m; });
   }
 }
 

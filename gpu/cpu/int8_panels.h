@@ -9,8 +9,8 @@
 //               (kRun). Numbers of eight bits: |w| <= 128 times x with w's sign, at most 2 * 128 * 127 < 2^15.
 // Bytes have kZero added; a sum of products begins at -kZero times the sum of those x.
 //
-// With many rows, the panels of a group of outputs stay in L2 while all rows pass; with few, one panel is made at a
-// time, and rows of the weight are read along. Nothing is kept between calls.
+// The panels of a group of outputs stay in L2 while all rows pass; few rows are not worth panels (int8_few_rows.h).
+// Nothing is kept between calls.
 
 #pragma once
 
@@ -21,6 +21,7 @@
 
 #include "gpu/cpu/formats.h"
 #include "gpu/cpu/int8_bytes.h"
+#include "gpu/cpu/int8_few_rows.h"
 #include "gpu/cpu/int8_product.h"
 #include "gpu/cpu/x86_vectors.h"
 
@@ -34,7 +35,7 @@ inline constexpr int kByteVectors = 2;
 inline constexpr int kByteRows = 4;
 inline constexpr int kByteVectors = 1;
 #endif
-inline constexpr std::size_t kBytePanels = 8;  // of a group, with many rows
+inline constexpr std::size_t kBytePanels = 8;  // of a group
 inline constexpr std::size_t kByteDepth = 256;
 
 /// What a tile's code depends on, of a format.
@@ -87,6 +88,16 @@ inline WideBits word_of(const void* p) {
   return _mm512_set1_epi32(word);
 #else
   return _mm256_set1_epi32(word);
+#endif
+}
+
+/// What was stored in halves of 256 bits a moment ago: whole, it would have to wait until both are in the cache.
+inline WideBits load_halves(const void* p) {
+#if defined(__AVX512F__)
+  return _mm512_inserti64x4(_mm512_castsi256_si512(load_32(p)),
+                            load_32(static_cast<const std::byte*>(p) + 32), 1);
+#else
+  return load_32(p);
 #endif
 }
 
@@ -304,7 +315,7 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
   }
   const auto turn = [&](auto part, std::uint32_t(*lines)[kWide]) {
     WideBits v[kWide];
-    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_bits(part(rows[r]));
+    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_halves(part(rows[r]));
     transpose(v);
     for (std::size_t line = 0; line < kWide; ++line) store_bits(v[line], lines[line]);
   };
@@ -372,13 +383,22 @@ void multiply_by_bytes(const void* activations, std::size_t m, const WeightView&
                        std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   const ActivationsOf<Quant> x(activations, w.columns);
-  const std::size_t group = m <= kByteRows ? kWide : kBytePanels * kWide;
+  if (m == 0) return;
+  if (m <= kFewByteRows) {
+    constexpr auto kFew = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+      return std::array{multiply_few_by_bytes<Quant, kRows + 1>...};
+    }
+    (std::make_integer_sequence<int, kFewByteRows>());
+    kFew[m - 1](x, w, y, y_stride, n_begin, n_end);
+    return;
+  }
+  constexpr std::size_t kGroupOutputs = kBytePanels * kWide;
   const std::size_t tiles = (m + kByteRows - 1) / kByteRows;
   BytePanel panels[kBytePanels];
   BytesOfRow unpacked[kWide] = {};
   ByteRow some[kByteRows] = {};
-  for (std::size_t n = n_begin; n < n_end; n += group) {
-    const std::size_t outputs = std::min(group, n_end - n);
+  for (std::size_t n = n_begin; n < n_end; n += kGroupOutputs) {
+    const std::size_t outputs = std::min(kGroupOutputs, n_end - n);
     for (std::size_t k = 0; k < w.columns; k += kByteDepth) {
       const std::size_t depth = std::min(kByteDepth, w.columns - k);
       const std::size_t blocks = depth / kElements;

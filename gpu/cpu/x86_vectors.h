@@ -14,6 +14,27 @@
 namespace reprise::gpu {
 namespace {
 
+/// Rows become columns: afterwards v[j] has number j, of 32 bits, of every row.
+inline void transpose_8(__m256i (&v)[8]) {
+  __m256i t[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    v[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+    v[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+    v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+    v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  // Now half p of v[4 g + c] has column 4 p + c of rows 4 g ... 4 g + 3.
+  for (int c = 0; c < 4; ++c) {
+    t[c] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x20);
+    t[c + 4] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x31);
+  }
+  for (int i = 0; i < 8; ++i) v[i] = t[i];
+}
+
 #if defined(__AVX512F__)
 
 inline constexpr std::size_t kWide = 16;
@@ -41,7 +62,7 @@ inline void store_bits(WideBits bits, void* p) {
   _mm512_storeu_si512(p, bits);
 }
 
-/// Rows become columns: afterwards v[j] has number j of every row.
+/// As transpose_8.
 inline void transpose(WideBits (&v)[kWide]) {
   WideBits t[kWide];
   for (int i = 0; i < 16; i += 2) {
@@ -108,25 +129,8 @@ inline void store_bits(WideBits bits, void* p) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), bits);
 }
 
-/// Rows become columns: afterwards v[j] has number j of every row.
 inline void transpose(WideBits (&v)[kWide]) {
-  WideBits t[kWide];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    v[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // Now half p of v[4 g + c] has column 4 p + c of rows 4 g ... 4 g + 3.
-  for (int c = 0; c < 4; ++c) {
-    t[c] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x20);
-    t[c + 4] = _mm256_permute2x128_si256(v[c], v[c + 4], 0x31);
-  }
-  for (std::size_t i = 0; i < kWide; ++i) v[i] = t[i];
+  transpose_8(v);
 }
 
 inline WideBits upper_halves(WideBits v) {
