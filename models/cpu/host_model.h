@@ -19,6 +19,8 @@ class HostModel : public Model {
   /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
             gpu::Threads& packers);
+  HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
+      : HostModel(std::move(checkpoint), options, threads, threads) {}
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override { return {}; }
