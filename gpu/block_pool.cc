@@ -3,8 +3,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "traces/trace.h"
 
 namespace reprise::gpu {
+namespace {
+
+constexpr const char* kTraced = "state of sequences and snapshots";
+
+}  // namespace
 
 BlockPool::BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemory& memory)
     : block_bytes_(block_bytes), most_(most_blocks), memory_(memory) {
@@ -13,8 +19,13 @@ BlockPool::BlockPool(std::size_t block_bytes, std::size_t most_blocks, BlockMemo
 
 BlockPool::~BlockPool() {
   for (BlockId block = 0; block < references_.size(); ++block) {
-    if (std::byte* address = data(block)) memory_.give(address, block_bytes_);
+    if (std::byte* address = data(block)) give(address);
   }
+}
+
+void BlockPool::give(std::byte* address) {
+  traces::freed(kTraced, address);
+  memory_.give(address, block_bytes_);
 }
 
 std::optional<BlockId> BlockPool::take() {
@@ -27,6 +38,7 @@ std::optional<BlockId> BlockPool::take() {
   if (is_full()) return std::nullopt;
   std::byte* address = block_bytes_ == 0 ? nullptr : memory_.take(block_bytes_);
   if (address == nullptr && block_bytes_ != 0) return std::nullopt;
+  if (address != nullptr) traces::allocated(kTraced, address, block_bytes_);
   if (cold_.empty()) {
     const auto block = static_cast<BlockId>(references_.size());
     if (block % kChunk == 0) chunks_.push_back(std::make_unique<std::byte*[]>(kChunk));
@@ -52,7 +64,7 @@ bool BlockPool::release(BlockId block) {
 std::size_t BlockPool::give_back() {
   const std::size_t bytes = free_.size() * block_bytes_;
   for (const BlockId block : free_) {
-    if (std::byte* address = std::exchange(address_of(block), nullptr)) memory_.give(address, block_bytes_);
+    if (std::byte* address = std::exchange(address_of(block), nullptr)) give(address);
     cold_.push_back(block);
   }
   free_.clear();

@@ -48,6 +48,7 @@ class BlockPool {
   std::size_t most() const { return most_; }
 
  private:
+  void give(std::byte* address);
   std::byte*& address_of(BlockId block) { return chunks_[block / kChunk][block % kChunk]; }
 
   const std::size_t block_bytes_;

@@ -167,7 +167,8 @@ class Home {
   Cell* last_ready_ = nullptr;
   TimerWheel timers_;
 
-  std::mutex register_mutex_;
+  static constexpr traces::ZoneSite kRegisterLock{"lock: the actors of a home"};
+  traces::Mutex register_mutex_{kRegisterLock};
   Cell* residents_ = nullptr;               // guarded by register_mutex_
   bool sealed_ = false;                     // guarded by register_mutex_
   std::atomic<std::size_t> population_{0};  // written under register_mutex_; relaxed reads are reports

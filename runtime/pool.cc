@@ -4,6 +4,8 @@
 #include <mutex>
 #include <new>
 
+#include "traces/trace.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define REPRISE_POOL_BYPASS 1
 #elif defined(__has_feature)
@@ -92,7 +94,8 @@ class CentralStore {
     FreeBlock* first = nullptr;
     unsigned batches = 0;
   };
-  std::mutex mutex_;
+  static constexpr traces::ZoneSite kLock{"lock: free blocks of messages and frames"};
+  traces::Mutex mutex_{kLock};
   std::array<Shelf, kClasses> shelves_{};
 };
 

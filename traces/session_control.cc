@@ -32,6 +32,7 @@ SessionControl::Changed SessionControl::start() {
       return std::string(recording() ? "a trace is being recorded already"
                                      : "the last trace is still being written");
     }
+    file_.reset();
     const std::filesystem::path path = path_of(sessions_ + 1);
     auto opened =
         SessionFile::open(path, most_bytes_, [tell = tell_, path](const SessionFile::Summary& done) {

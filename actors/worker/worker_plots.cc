@@ -20,6 +20,7 @@ WorkerPlots::WorkerPlots(const std::string& worker) {
 }
 
 void WorkerPlots::show_memory(const DeviceState& state, std::size_t waiting) {
+  shows_ = shows_ && traces::on();
   if (!traces::on()) return;
   constexpr double kMb = 1 << 20;
   std::size_t pages = 0;
@@ -28,13 +29,20 @@ void WorkerPlots::show_memory(const DeviceState& state, std::size_t waiting) {
     pages += table->store().pages().used();
     slots += table->store().slots().used();
   }
-  traces::plot(names_.used_mb, static_cast<double>(state.budget().used()) / kMb);
-  traces::plot(names_.limit_mb, static_cast<double>(state.budget().limit()) / kMb);
-  traces::plot(names_.pages, static_cast<double>(pages));
-  traces::plot(names_.slots, static_cast<double>(slots));
-  traces::plot(names_.sequences, state.sequences());
-  traces::plot(names_.snapshots, state.snapshots());
-  traces::plot(names_.waiting, static_cast<double>(waiting));
+  plot(0, names_.used_mb, static_cast<double>(state.budget().used()) / kMb);
+  plot(1, names_.limit_mb, static_cast<double>(state.budget().limit()) / kMb);
+  plot(2, names_.pages, static_cast<double>(pages));
+  plot(3, names_.slots, static_cast<double>(slots));
+  plot(4, names_.sequences, state.sequences());
+  plot(5, names_.snapshots, state.snapshots());
+  plot(6, names_.waiting, static_cast<double>(waiting));
+  shows_ = true;
+}
+
+void WorkerPlots::plot(std::size_t which, const char* name, double value) {
+  if (shows_ && shown_[which] == value) return;
+  shown_[which] = value;
+  traces::plot(name, value);
 }
 
 void WorkerPlots::step_begins() {

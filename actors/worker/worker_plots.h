@@ -3,7 +3,7 @@
 //
 // Threading: the device worker's thread.
 
-#include <chrono>
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -35,7 +35,12 @@ class WorkerPlots {
     const char* decode_rows;
   };
 
-  Names names_;  // live for ever
+  /// Only where it has changed.
+  void plot(std::size_t which, const char* name, double value);
+
+  Names names_;                    // live for ever
+  std::array<double, 7> shown_{};  // of memory, last; while `shows_`
+  bool shows_ = false;
   std::int64_t step_began_ns_ = 0;
 };
 
