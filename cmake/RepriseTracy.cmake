@@ -68,6 +68,9 @@ if(NOT "TRACY_ON_DEMAND" IN_LIST tracy_options)
     "a profiler connects, which can happen once")
 endif()
 
+# Sessions name source files; they are to be the same wherever the tree lies.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
+
 set(REPRISE_HAS_TRACY ON)
 list(PREPEND tracy_lacks "${tracy_version} in ${Tracy_DIR}")
 list(JOIN tracy_lacks ", " tracy_summary)
