@@ -11,7 +11,10 @@ namespace reprise::gpu {
 namespace {
 
 /// Up to so many rows are multiplied from the file's blocks. The bits are the same.
-inline constexpr std::size_t kFewRows = 2;
+#ifndef KFEW
+#define KFEW 2
+#endif
+inline constexpr std::size_t kFewRows = KFEW;
 
 template <class Quant>
 void dot_or_matrix_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,

@@ -1,9 +1,9 @@
 // How fast each format's products are, on each table of kernels that the machine has: a line for each number of rows.
 //
-//   bench_products [FORMATS [ROWS [COLUMNS [OUTPUTS]]]]     e.g. bench_products Q8_0,Q4_K 1,4,512 1024 3584
+//   bench_products [FORMATS [ROWS [COLUMNS [OUTPUTS [MIB]]]]]     e.g. bench_products Q8_0,Q4_K 1,4,512 1024 3584 96
 //
 // One thread, and the processor's time of it: what else runs on the machine counts for little. GB/s are of the weight,
-// as it lies in the file; it is larger than the caches, as a model is.
+// as it lies in the file; MIB of such weights are multiplied by one after another: more than the caches, as a model is.
 
 #include <algorithm>
 #include <cstdio>
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> rows = words(argument(2, "1,4,16,512"));
   const std::size_t columns = std::stoul(argument(3, "1024"));
   const std::size_t outputs = std::stoul(argument(4, "3584"));
-  const std::vector<std::byte> bytes = random_bytes(std::size_t{96} << 20);
+  const std::vector<std::byte> bytes = random_bytes(std::stoul(argument(5, "96")) << 20);
   const Kernels& kernels = cpu_kernels(best_isa());
   for (const std::string& name : names) {
     const WeightFormat* format = format_named(name);
