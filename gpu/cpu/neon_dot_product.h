@@ -81,18 +81,6 @@ inline int32x4_t fold_four(const int32x4_t (&a)[4]) {
   return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
-/// Asks for bytes of the rows that come eight after those at `w`, of which block b of each is being multiplied: as many
-/// as that is. Rows are short, so the memory's own foresight would begin anew with each. Large blocks wait in the second
-/// cache.
-template <class Quant>
-[[gnu::always_inline]] inline void ask_ahead(const typename Quant::Block* const (&w)[4], std::size_t b,
-                                             std::size_t blocks) {
-  using Block = typename Quant::Block;
-  const auto* next = reinterpret_cast<const char*>(w[0] + 8 * blocks + 4 * b);
-  constexpr int kCache = sizeof(Block) >= Quant::kFormat.block_size ? 2 : 3;
-  for (std::size_t byte = 0; byte < 4 * sizeof(Block); byte += 64) __builtin_prefetch(next + byte, 0, kCache);
-}
-
 /// kRows rows by four outputs, of which `outputs` exist.
 template <class Quant, std::size_t kRows>
 inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block* const (&w)[4],
@@ -109,7 +97,7 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
       q[i] = x.q(i) + b * kElements;
       q_sums[i] = x.sums(i) + b * (kElements / X::kSumOf);
     }
-    ask_ahead<Quant>(w, b, blocks);
+    ask_ahead<4 * sizeof(typename Quant::Block), kIsLarge<Quant>>(w[0] + 8 * blocks + 4 * b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
     for (std::size_t j = 0; j < 4; ++j) {

@@ -276,6 +276,7 @@ class MatrixProduct {
       const auto* a = row_of(std::min(begin + 2 * pair, end - 1));
       const auto* b = row_of(std::min(begin + 2 * pair + 1, end - 1));
       for (std::size_t block = 0; block < blocks_; ++block) {
+        ask_ahead<2 * sizeof(typename Quant::Block), kIsLarge<Quant>>(a + 8 * blocks_ + 2 * block);
         unpack_pair<Quant>(a[block], b[block], to[pair * blocks_ + block]);
       }
     }

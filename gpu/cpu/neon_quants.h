@@ -310,6 +310,17 @@ template <class Quant>
   }
 }
 
+/// Asks for `bytes` bytes that will be read soon. Rows of weights are short, so the memory's own foresight begins anew
+/// with each. What is large waits in the second cache.
+template <std::size_t kBytes, bool kLarge>
+[[gnu::always_inline]] inline void ask_ahead(const void* from) {
+  const auto* next = static_cast<const char*>(from);
+  for (std::size_t byte = 0; byte < kBytes; byte += 64) __builtin_prefetch(next + byte, 0, kLarge ? 2 : 3);
+}
+
+template <class Quant>
+inline constexpr bool kIsLarge = Quant::kFormat.block_bytes >= Quant::kFormat.block_size;
+
 template <class Quant>
 inline constexpr int kZeroOf = [] {
   if constexpr (requires { NeonQuant<Quant>::kZero; }) {
