@@ -26,17 +26,26 @@ constexpr NamedIsa kIsas[] = {
     {Isa::kPlain, "plain"}, {Isa::kNeon, "neon"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
 
 #if defined(__aarch64__)
-bool has_bf16_products() {
+bool has_dot_products() {
 #if defined(__linux__)
-  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
-  return (getauxval(AT_HWCAP2) & kHwcap2Bf16) != 0;
+  constexpr unsigned long kHwcapDotProd = 1UL << 20;
+  return (getauxval(AT_HWCAP) & kHwcapDotProd) != 0;
 #else
   return false;
 #endif
 }
-#endif
 
-#if defined(__x86_64__)
+bool has_matrix_products() {
+#if defined(__linux__)
+  constexpr unsigned long kHwcap2I8mm = 1UL << 13;
+  constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
+  const unsigned long features = getauxval(AT_HWCAP2);
+  return has_dot_products() && (features & kHwcap2I8mm) != 0 && (features & kHwcap2Bf16) != 0;
+#else
+  return false;
+#endif
+}
+#elif defined(__x86_64__)
 /// Conversions of half precision. Asked of the processor, because clang 16 has no
 /// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
 /// tells of AVX2.
@@ -148,7 +157,8 @@ std::vector<NamedTable> runnable_tables() {
   };
 #if defined(__aarch64__)
   add(true, "neon", kNeonKernels);
-  add(has_bf16_products(), "neon bf16", kNeonBf16Kernels);
+  add(has_dot_products(), "neon dotprod", kNeonDotprodKernels);
+  add(has_matrix_products(), "neon i8mm", kNeonI8mmKernels);
 #elif defined(__x86_64__)
   add(true, "avx2", kAvx2Kernels);
   add(has_avx_vnni(), "avx2 vnni", kAvx2VnniKernels);

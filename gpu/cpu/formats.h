@@ -52,5 +52,17 @@ constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, 
   return formats;
 }
 
+/// `formats` with another product for each quantised one: product.operator()<Quant>().
+template <std::size_t kCount, class MakeProduct>
+constexpr std::array<FormatKernels, kCount> with_each_quant(std::array<FormatKernels, kCount> formats,
+                                                            MakeProduct product) {
+  const auto put = [&]<class... Quant>() constexpr {
+    ((formats = with_fast(formats, Quant::kFormat, product.template operator()<Quant>())), ...);
+  };
+  put.template
+  operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
+  return formats;
+}
+
 }  // namespace
 }  // namespace reprise::gpu

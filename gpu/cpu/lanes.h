@@ -36,6 +36,11 @@ inline std::uint16_t f32_to_bf16(float value) {
 }
 
 inline float f16_to_f32(std::uint16_t value) {
+#if defined(__aarch64__) && !defined(REPRISE_LANES_PLAIN)
+  __fp16 half;
+  std::memcpy(&half, &value, sizeof(half));
+  return half;
+#else
   const std::uint32_t sign = static_cast<std::uint32_t>(value & 0x8000U) << 16;
   const std::uint32_t exponent = (value >> 10) & 0x1fU;
   const std::uint32_t fraction = value & 0x3ffU;
@@ -52,6 +57,7 @@ inline float f16_to_f32(std::uint16_t value) {
   float result;
   std::memcpy(&result, &bits, sizeof(result));
   return result;
+#endif
 }
 
 #if defined(__aarch64__) && !defined(REPRISE_LANES_PLAIN)

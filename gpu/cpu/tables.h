@@ -12,7 +12,8 @@ namespace reprise::gpu {
 extern const Kernels kPlainKernels;
 #if defined(__aarch64__)
 extern const Kernels kNeonKernels;
-extern const Kernels kNeonBf16Kernels;  // for processors with FEAT_BF16
+extern const Kernels kNeonDotprodKernels;  // for processors with FEAT_DotProd
+extern const Kernels kNeonI8mmKernels;     // for processors with FEAT_I8MM and FEAT_BF16 as well
 #elif defined(__x86_64__)
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx2VnniKernels;  // for processors with AVX-VNNI

@@ -63,7 +63,7 @@ struct TestTilesReader {
 };
 
 // A prepared row: its scale, then its numbers.
-constexpr ActivationForm kInt8Rows{
+constexpr ActivationForm kWholeRowsToInt8{
     .row_bytes = [](std::size_t columns) { return sizeof(float) + columns; },
     .prepare =
         [](const float* x, std::size_t rows, std::size_t columns, std::byte* to) {
@@ -77,7 +77,8 @@ constexpr ActivationForm kInt8Rows{
               to[sizeof(float) + k] = static_cast<std::byte>(static_cast<std::int8_t>(value));
             }
           }
-        }};
+        },
+    .int8_block = std::numeric_limits<std::size_t>::max() / 2};  // any row
 
 // Panels of four outputs: for each block of columns their scales, widened, then their numbers.
 constexpr std::size_t kPanel = 4;
@@ -124,13 +125,15 @@ void multiply_panels(const void* x, std::size_t m, const WeightView& w, float* y
   }
 }
 
-constexpr auto kTestFormats = with_fast(
-    std::to_array<FormatKernels>({
-        widened_format<TestBlocksReader>(kTestBlocks),
-        widened_format<TestTilesReader>(kTestTiles),
-    }),
-    kTestBlocks,
-    {.activations = &kInt8Rows, .multiply = multiply_panels, .outputs_at_once = kPanel, .packing = &kPanels});
+constexpr auto kTestFormats = with_fast(std::to_array<FormatKernels>({
+                                            widened_format<TestBlocksReader>(kTestBlocks),
+                                            widened_format<TestTilesReader>(kTestTiles),
+                                        }),
+                                        kTestBlocks,
+                                        {.activations = &kWholeRowsToInt8,
+                                         .multiply = multiply_panels,
+                                         .outputs_at_once = kPanel,
+                                         .packing = &kPanels});
 
 }  // namespace
 

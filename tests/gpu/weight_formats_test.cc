@@ -1,10 +1,11 @@
 // Weights by their formats: every format of every table, and two that only tests have, against naive products and
-// readers. A format that comes needs a line in naive_row().
+// readers. A format that comes needs a line in naive_weight(); a quantised one has it in naive_quants.h.
 
 #include <functional>
 
 #include "gpu/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
+#include "tests/gpu/naive_quants.h"
 #include "tests/gpu/test_formats.h"
 
 namespace reprise::gpu::test {
@@ -49,6 +50,10 @@ NaiveWeight naive_weight(Random& random, const WeightFormat& format, std::size_t
   }
   if (&format == &kTestBlocks || &format == &kTestTiles) {
     auto weight = std::make_shared<TestWeight>(random, format, rows, columns);
+    return {weight, weight->view, weight->values};
+  }
+  if (const NaiveQuant* quant = naive_quant(format); quant != nullptr) {
+    auto weight = std::make_shared<QuantWeight>(random, *quant, rows, columns);
     return {weight, weight->view, weight->values};
   }
   ADD_FAILURE() << "this test has no naive " << format.name;
@@ -101,7 +106,7 @@ TEST(WeightFormats, EveryTableHasThemAll) {
 TEST(WeightFormats, RowsAreReadAsTheyAreDefined) {
   Random random(1);
   for (const Case& which : all_cases()) {
-    for (const std::size_t about : {1, 16, 77, 320}) {
+    for (const std::size_t about : {1, 16, 77, 320, 800}) {
       const std::size_t columns = columns_of(*which.format->format, about);
       const NaiveWeight weight = naive_weight(random, *which.format->format, 5, columns);
       for (std::size_t row = 0; row < 5; ++row) {
@@ -117,35 +122,42 @@ TEST(WeightFormats, RowsAreReadAsTheyAreDefined) {
 }
 
 // The bound of the exact product is that of f32 sums. A fast one may round the activations: to 16 bits of each
-// element as two bf16 do, or to 8 bits of the row's largest as the test's does.
+// element as two bf16 do, or to 8 bits of a block's largest: half a step of it for each element.
 TEST(WeightFormats, ProductsAreTheNaiveOnes) {
   Random random(2);
   for (const Case& which : all_cases()) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
-      for (const std::size_t about : {1, 64, 320}) {
+      for (const std::size_t about : {1, 64, 320, 800}) {
         const std::size_t columns = columns_of(*which.format->format, about);
         const std::size_t m = 5;
         const std::size_t rows = 9;
         const NaiveWeight weight = naive_weight(random, *which.format->format, rows, columns);
         const std::vector<float> x = random.floats(m * columns);
         const std::vector<float> y = multiply(which, compute, weight.view, x, m);
-        const bool to_int8 = which.format->product(compute).activations == kTestFormats[0].fast.activations;
+        const std::size_t block = which.format->product(compute).activations->int8_block;
         for (std::size_t i = 0; i < m; ++i) {
-          float largest = 0;
-          for (std::size_t k = 0; k < columns; ++k) largest = std::max(largest, std::abs(x[i * columns + k]));
+          std::vector<double> half_steps(columns, 0.0);  // of the rounding of x
+          for (std::size_t k = 0; block != 0 && k < columns; ++k) {
+            float largest = 0;
+            for (std::size_t other = k / block * block; other < std::min(columns, (k / block + 1) * block);
+                 ++other) {
+              largest = std::max(largest, std::abs(x[i * columns + other]));
+            }
+            half_steps[k] = largest / 127 / 2 * 1.001;
+          }
           for (std::size_t n = 0; n < rows; ++n) {
             double sum = 0;
             double magnitudes = 0;
-            double weights = 0;
+            double rounding = 0;
             for (std::size_t k = 0; k < columns; ++k) {
               const double w = weight.values[n * columns + k];
               sum += x[i * columns + k] * w;
               magnitudes += std::abs(x[i * columns + k] * w);
-              weights += std::abs(w);
+              rounding += std::abs(w) * half_steps[k];
             }
             double bound = 2 * kUlp * std::sqrt(static_cast<double>(columns)) * magnitudes;
             if (compute == Compute::kAuto) bound += 0x1p-17 * magnitudes;
-            if (to_int8) bound += weights * largest / 127 / 2 * 1.001;
+            bound += rounding;
             EXPECT_LE(std::abs(y[i * rows + n] - sum), bound) << which.label() << ", depth " << columns;
           }
         }

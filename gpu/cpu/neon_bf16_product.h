@@ -1,13 +1,14 @@
-// The bf16 matrix product with FEAT_BF16's BFMMLA; compiled with -march=armv8.2-a+bf16.
+// The bf16 matrix product with FEAT_BF16's BFMMLA. Included by the kernel source for processors that have it, with
+// internal linkage.
 //
 // BFMMLA multiplies two rows of x by two rows of w over four k and adds to a 2x2 tile of f32 sums. Each
 // element of the result is summed over k = 0, 8, 16, ..., the high part of x before the low one, in one such
 // lane whatever the number of rows.
 
+#pragma once
+
 #include <arm_neon.h>
 
-#include "gpu/cpu/table.h"
-#include "gpu/cpu/tables.h"
 #include "gpu/cpu/two_bf16.h"
 
 namespace reprise::gpu {
@@ -111,11 +112,6 @@ void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, 
   }
 }
 
-constexpr auto kFormatsWithBf16 =
-    with_fast(kFormats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
-
 }  // namespace
-
-constinit const Kernels kNeonBf16Kernels = make_table(Isa::kNeon, kFormatsWithBf16);
 
 }  // namespace reprise::gpu

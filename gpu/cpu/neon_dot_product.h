@@ -1,0 +1,179 @@
+// The fast product of quantised formats (int8_product.h) with SDOT, from the file's blocks: the weight is read once
+// for up to four rows of x and never unpacked into memory, which is what few rows want. Included by the kernel sources
+// for processors with FEAT_DotProd, with internal linkage.
+//
+// Four outputs are computed together, so that their float part is one vector.
+
+#pragma once
+
+#include <algorithm>
+
+#include "gpu/cpu/int8_product.h"
+#include "gpu/cpu/neon_quants.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// Four partial sums of a block's I: group scales times products of whole numbers.
+template <class Quant>
+struct BlockDots {
+  static constexpr std::size_t kSixteens = Quant::kFormat.block_size / 16;
+
+  /// q: the block's elements in each row of x.
+  template <std::size_t kRows>
+  [[gnu::always_inline]] static void add(const typename Quant::Block& block,
+                                         const std::int8_t* const (&q)[kRows], int32x4_t (&to)[kRows]) {
+    for (int32x4_t& sum : to) sum = vdupq_n_s32(0);
+    if constexpr (kHasGroupScales<Quant>) {
+      const int16x8x2_t all = NeonQuant<Quant>::scales(block);
+      const int32x4_t scales[4] = {vmovl_s16(vget_low_s16(all.val[0])), vmovl_high_s16(all.val[0]),
+                                   vmovl_s16(vget_low_s16(all.val[1])), vmovl_high_s16(all.val[1])};
+      constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+      for_each_index<kSixteens / kEach>([&](auto group) __attribute__((always_inline)) {
+        int32x4_t dots[kRows];
+        for (int32x4_t& dot : dots) dot = vdupq_n_s32(0);
+        for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
+          constexpr std::size_t kIndex = decltype(group)::value * kEach + decltype(part)::value;
+          const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
+          for (std::size_t i = 0; i < kRows; ++i)
+            dots[i] = vdotq_s32(dots[i], w, vld1q_s8(q[i] + 16 * kIndex));
+        });
+        constexpr std::size_t kGroupIndex = decltype(group)::value;
+        for (std::size_t i = 0; i < kRows; ++i) {
+          to[i] = vmlaq_laneq_s32(to[i], dots[i], scales[kGroupIndex / 4], kGroupIndex % 4);
+        }
+      });
+    } else {
+      for_each_index<kSixteens>([&](auto index) __attribute__((always_inline)) {
+        constexpr std::size_t kIndex = decltype(index)::value;
+        const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
+        for (std::size_t i = 0; i < kRows; ++i) to[i] = vdotq_s32(to[i], w, vld1q_s8(q[i] + 16 * kIndex));
+      });
+    }
+  }
+};
+
+/// Four partial sums of a block's S, for blocks of 256. sums: x's, of sixteen elements each.
+template <class Quant>
+[[gnu::always_inline]] inline int32x4_t offset_sums(const int16x8x2_t& offsets, const std::int16_t* sums) {
+  const int16x8_t low = vld1q_s16(sums);
+  const int16x8_t high = vld1q_s16(sums + 8);
+  const auto product = [](int32x4_t to, int16x8_t a, int16x8_t b) {
+    return vmlal_high_s16(vmlal_s16(to, vget_low_s16(a), vget_low_s16(b)), a, b);
+  };
+  if constexpr (Quant::kGroup == 32) {
+    return product(vdupq_n_s32(0), offsets.val[0], vpaddq_s16(low, high));
+  } else {
+    return product(product(vdupq_n_s32(0), offsets.val[0], low), offsets.val[1], high);
+  }
+}
+
+inline int32x4_t fold_four(const int32x4_t (&a)[4]) {
+  return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
+}
+
+/// kRows rows by four outputs, of which `outputs` exist.
+template <class Quant, std::size_t kRows>
+inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block* const (&w)[4],
+                     std::size_t outputs, float* y, std::size_t y_stride) {
+  using X = ActivationsOf<Quant>;
+  constexpr std::size_t kElements = Quant::kFormat.block_size;
+  const std::size_t blocks = x.columns / kElements;
+  float32x4_t sums[kRows];
+  for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0F);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::int8_t* q[kRows];
+    for (std::size_t i = 0; i < kRows; ++i) q[i] = x.q(i) + b * kElements;
+    int32x4_t products[kRows][4];
+    [[maybe_unused]] int32x4_t offsets[kRows][4];
+    float scale[4];
+    [[maybe_unused]] float offset[4];
+    for (std::size_t j = 0; j < 4; ++j) {
+      const typename Quant::Block& block = w[j][b];
+      int32x4_t to[kRows];
+      BlockDots<Quant>::add(block, q, to);
+      for (std::size_t i = 0; i < kRows; ++i) products[i][j] = to[i];
+      scale[j] = Quant::scale(block);
+      if constexpr (Quant::kHasOffsets) {
+        offset[j] = Quant::offset(block);
+        if constexpr (kHasGroupScales<Quant>) {
+          const int16x8x2_t groups = NeonQuant<Quant>::offsets(block);
+          for (std::size_t i = 0; i < kRows; ++i) {
+            offsets[i][j] = offset_sums<Quant>(groups, x.sums(i) + b * kElements / X::kSumOf);
+          }
+        }
+      }
+    }
+    const float32x4_t scales = vld1q_f32(scale);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      float32x4_t t = vmulq_f32(scales, vcvtq_f32_s32(fold_four(products[i])));
+      if constexpr (Quant::kHasOffsets) {
+        float32x4_t whole;
+        if constexpr (kHasGroupScales<Quant>) {
+          whole = vcvtq_f32_s32(fold_four(offsets[i]));
+        } else {
+          whole = vdupq_n_f32(static_cast<float>(x.sums(i)[b]));
+        }
+        t = vfmaq_f32(t, vld1q_f32(offset), whole);
+      }
+      sums[i] = vfmaq_n_f32(sums[i], t, x.scales(i)[b]);
+    }
+  }
+  for (std::size_t i = 0; i < kRows; ++i) {
+    float values[4];
+    vst1q_f32(values, sums[i]);
+    std::copy(values, values + outputs, y + i * y_stride);
+  }
+}
+
+/// Up to kRows rows.
+template <class Quant, std::size_t kRows>
+inline void dot_rows(const ActivationsOf<Quant>& x, std::size_t rows,
+                     const typename Quant::Block* const (&w)[4], std::size_t outputs, float* y,
+                     std::size_t y_stride) {
+  if (rows == kRows) {
+    dot_tile<Quant, kRows>(x, w, outputs, y, y_stride);
+  } else if constexpr (kRows > 1) {
+    dot_rows<Quant, kRows - 1>(x, rows, w, outputs, y, y_stride);
+  }
+}
+
+/// Blocks of outputs n ... n + 3; those that do not exist repeat the last one.
+template <class Quant>
+struct FourOutputs {
+  const typename Quant::Block* rows[4];
+  std::size_t count;
+
+  FourOutputs(const WeightView& w, std::size_t n, std::size_t n_end)
+      : count(std::min<std::size_t>(4, n_end - n)) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      rows[j] = reinterpret_cast<const typename Quant::Block*>(w.row(n + std::min(j, count - 1)));
+    }
+  }
+};
+
+template <class Quant>
+void dot_multiply(const void* activations, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                  std::size_t n_begin, std::size_t n_end) {
+  const ActivationsOf<Quant> all(activations, w.columns);
+  // So many rows of x at a time that they stay in the second cache while the outputs pass.
+  const std::size_t chunk = std::max<std::size_t>(4, (std::size_t{256} << 10) / all.stride / 4 * 4);
+  for (std::size_t first = 0; first < m; first += chunk) {
+    const std::size_t last = std::min(m, first + chunk);
+    for (std::size_t n = n_begin; n < n_end; n += 4) {
+      const FourOutputs<Quant> outputs(w, n, n_end);
+      for (std::size_t i = first; i < last; i += 4) {
+        dot_rows<Quant, 4>(all.from(i), std::min<std::size_t>(4, last - i), outputs.rows, outputs.count,
+                           y + i * y_stride + n, y_stride);
+      }
+    }
+  }
+}
+
+template <class Quant>
+constexpr Product dot_product() {
+  return {.activations = &kInt8Rows<Quant::kFormat.block_size>, .multiply = dot_multiply<Quant>};
+}
+
+}  // namespace
+}  // namespace reprise::gpu

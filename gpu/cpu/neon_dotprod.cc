@@ -1,0 +1,18 @@
+// The kernels on AArch64's vectors with FEAT_DotProd: quantised weights with SDOT. Compiled with
+// -march=armv8.2-a+dotprod.
+
+#include "gpu/cpu/neon_dot_product.h"
+#include "gpu/cpu/table.h"
+#include "gpu/cpu/tables.h"
+
+namespace reprise::gpu {
+namespace {
+
+constexpr auto kFormatsWithDots = with_each_quant(
+    kFormats, []<class Quant>() constexpr { return dot_product<Quant>(); });
+
+}  // namespace
+
+constinit const Kernels kNeonDotprodKernels = make_table(Isa::kNeon, kFormatsWithDots);
+
+}  // namespace reprise::gpu

@@ -1,0 +1,273 @@
+// The whole numbers of quantised formats (quant.h) in NEON registers. Included by the kernel sources that multiply
+// them, with internal linkage.
+//
+// NeonQuant<Quant> has
+//   sixteen<kIndex>(block)     q of elements 16 kIndex ... 16 kIndex + 15
+//   scales(block)              the groups' scales: as many int16 as there are groups, in int16x8x2; absent for formats
+//   offsets(block)             without them. A second vector of eight groups is zeros.
+// Whoever asks for all sixteens of a block gets shared loads and masks from the compiler.
+
+#pragma once
+
+#include <arm_neon.h>
+
+#include <utility>
+
+#include "gpu/cpu/block32_quants.h"
+#include "gpu/cpu/k_quants.h"
+#include "gpu/cpu/lookup_quants.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// function(std::integral_constant<std::size_t, i>) for i from 0 to kCount - 1, as straight code.
+template <std::size_t kCount, class Function>
+[[gnu::always_inline]] inline void for_each_index(Function function) {
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) __attribute__((always_inline)) {
+    (function(std::integral_constant<std::size_t, kIndex>()), ...);
+  }
+  (std::make_index_sequence<kCount>());
+}
+
+template <bool kHigh>
+[[gnu::always_inline]] inline uint8x16_t nibbles(const std::uint8_t* from) {
+  const uint8x16_t bytes = vld1q_u8(from);
+  if constexpr (kHigh) {
+    return vshrq_n_u8(bytes, 4);
+  } else {
+    return vandq_u8(bytes, vdupq_n_u8(15));
+  }
+}
+
+/// (bytes >> kShift) & mask, as the `mask` at its place: kShift may be 0.
+template <int kShift>
+[[gnu::always_inline]] inline uint8x16_t shifted(uint8x16_t bytes, std::uint8_t mask) {
+  if constexpr (kShift == 0) {
+    return vandq_u8(bytes, vdupq_n_u8(mask));
+  } else {
+    return vandq_u8(vshrq_n_u8(bytes, kShift), vdupq_n_u8(mask));
+  }
+}
+
+/// Bit kBit of each byte, moved to bit kTo.
+template <int kBit, int kTo>
+[[gnu::always_inline]] inline uint8x16_t bit_moved(uint8x16_t bytes) {
+  const uint8x16_t alone = vandq_u8(bytes, vdupq_n_u8(1U << kBit));
+  if constexpr (kBit < kTo) {
+    return vshlq_n_u8(alone, kTo - kBit);
+  } else if constexpr (kBit > kTo) {
+    return vshrq_n_u8(alone, kBit - kTo);
+  } else {
+    return alone;
+  }
+}
+
+/// Two bits of each element from 64 bytes, as Q2_K has them (k_quants.h).
+template <std::size_t kIndex>
+[[gnu::always_inline]] inline uint8x16_t pairs_of_bits(const std::uint8_t (&qs)[64]) {
+  constexpr std::size_t kAt = kIndex / 8 * 32 + kIndex % 2 * 16;
+  return shifted<static_cast<int>(2 * (kIndex % 8 / 2))>(vld1q_u8(qs + kAt), 3);
+}
+
+inline int8x16_t less(uint8x16_t a, int zero) {
+  return vsubq_s8(vreinterpretq_s8_u8(a), vdupq_n_s8(static_cast<std::int8_t>(zero)));
+}
+
+inline std::uint32_t word_at(const std::uint8_t* from) {
+  std::uint32_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+inline uint8x8_t two_words(std::uint32_t low, std::uint32_t high) {
+  return vcreate_u8(low | static_cast<std::uint64_t>(high) << 32);
+}
+
+template <class Quant>
+struct NeonQuant;
+
+template <>
+struct NeonQuant<Q8_0> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q8_0::Block& block) {
+    return vld1q_s8(block.qs + 16 * kIndex);
+  }
+};
+
+template <>
+struct NeonQuant<Q4_0> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q4_0::Block& block) {
+    return less(nibbles<kIndex == 1>(block.qs), 8);
+  }
+};
+
+template <>
+struct NeonQuant<Q4_1> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q4_1::Block& block) {
+    return vreinterpretq_s8_u8(nibbles<kIndex == 1>(block.qs));
+  }
+};
+
+/// 16 where bit i of two bytes is set, for element i; 0 elsewhere.
+inline uint8x16_t fifth_bits(const std::uint8_t* two_bytes) {
+  const uint8x16_t spread = vcombine_u8(vdup_n_u8(two_bytes[0]), vdup_n_u8(two_bytes[1]));
+  const uint8x8_t bit = vcreate_u8(0x8040201008040201ULL);
+  return vandq_u8(vtstq_u8(spread, vcombine_u8(bit, bit)), vdupq_n_u8(16));
+}
+
+template <>
+struct NeonQuant<Q5_0> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q5_0::Block& block) {
+    return less(vorrq_u8(nibbles<kIndex == 1>(block.qs), fifth_bits(block.qh + 2 * kIndex)), 16);
+  }
+};
+
+template <>
+struct NeonQuant<Q5_1> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q5_1::Block& block) {
+    return vreinterpretq_s8_u8(vorrq_u8(nibbles<kIndex == 1>(block.qs), fifth_bits(block.qh + 2 * kIndex)));
+  }
+};
+
+template <>
+struct NeonQuant<IQ4_NL> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const IQ4_NL::Block& block) {
+    return vqtbl1q_s8(vld1q_s8(kNonLinear4), nibbles<kIndex == 1>(block.qs));
+  }
+};
+
+template <>
+struct NeonQuant<MXFP4> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const MXFP4::Block& block) {
+    return vqtbl1q_s8(vld1q_s8(kFloat4), nibbles<kIndex == 1>(block.qs));
+  }
+};
+
+template <>
+struct NeonQuant<Q2_K> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q2_K::Block& block) {
+    return vreinterpretq_s8_u8(pairs_of_bits<kIndex>(block.qs));
+  }
+  static int16x8x2_t widened(uint8x16_t a) {
+    return {vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(a))), vreinterpretq_s16_u16(vmovl_high_u8(a))};
+  }
+  static int16x8x2_t scales(const Q2_K::Block& block) { return widened(nibbles<false>(block.scales)); }
+  static int16x8x2_t offsets(const Q2_K::Block& block) { return widened(nibbles<true>(block.scales)); }
+};
+
+template <>
+struct NeonQuant<Q3_K> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q3_K::Block& block) {
+    constexpr int kBit = static_cast<int>(kIndex / 2);
+    const uint8x16_t third = bit_moved<kBit, 2>(vld1q_u8(block.hmask + kIndex % 2 * 16));
+    return less(vorrq_u8(pairs_of_bits<kIndex>(block.qs), third), 4);
+  }
+  static int16x8x2_t scales(const Q3_K::Block& block) {
+    const std::uint32_t first = word_at(block.scales);
+    const std::uint32_t second = word_at(block.scales + 4);
+    const std::uint32_t upper = word_at(block.scales + 8);
+    const auto join = [](std::uint32_t low, std::uint32_t high) {
+      return (low & 0x0f0f0f0fU) | (high & 0x03030303U) << 4;
+    };
+    const uint8x8_t low = two_words(join(first, upper), join(second, upper >> 2));
+    const uint8x8_t high = two_words(join(first >> 4, upper >> 4), join(second >> 4, upper >> 6));
+    const int16x8_t zero = vdupq_n_s16(32);
+    return {vsubq_s16(vreinterpretq_s16_u16(vmovl_u8(low)), zero),
+            vsubq_s16(vreinterpretq_s16_u16(vmovl_u8(high)), zero)};
+  }
+};
+
+/// Q4_K's and Q5_K's.
+struct NeonSixBitScales {
+  static int16x8x2_t eight(std::uint32_t low, std::uint32_t high) {
+    return {vreinterpretq_s16_u16(vmovl_u8(two_words(low, high))), vdupq_n_s16(0)};
+  }
+  static int16x8x2_t scales(const std::uint8_t (&s)[12]) {
+    const std::uint32_t first = word_at(s);
+    return eight(first & 0x3f3f3f3fU, (word_at(s + 8) & 0x0f0f0f0fU) | (first >> 6 & 0x03030303U) << 4);
+  }
+  static int16x8x2_t offsets(const std::uint8_t (&s)[12]) {
+    const std::uint32_t second = word_at(s + 4);
+    return eight(second & 0x3f3f3f3fU, (word_at(s + 8) >> 4 & 0x0f0f0f0fU) | (second >> 6 & 0x03030303U)
+                                                                                 << 4);
+  }
+};
+
+template <>
+struct NeonQuant<Q4_K> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q4_K::Block& block) {
+    return vreinterpretq_s8_u8(nibbles<kIndex % 4 / 2 == 1>(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16));
+  }
+  static int16x8x2_t scales(const Q4_K::Block& block) { return NeonSixBitScales::scales(block.scales); }
+  static int16x8x2_t offsets(const Q4_K::Block& block) { return NeonSixBitScales::offsets(block.scales); }
+};
+
+template <>
+struct NeonQuant<Q5_K> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q5_K::Block& block) {
+    const uint8x16_t low = nibbles<kIndex % 4 / 2 == 1>(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16);
+    constexpr int kBit = static_cast<int>(kIndex / 2);
+    return vreinterpretq_s8_u8(vorrq_u8(low, bit_moved<kBit, 4>(vld1q_u8(block.qh + kIndex % 2 * 16))));
+  }
+  static int16x8x2_t scales(const Q5_K::Block& block) { return NeonSixBitScales::scales(block.scales); }
+  static int16x8x2_t offsets(const Q5_K::Block& block) { return NeonSixBitScales::offsets(block.scales); }
+};
+
+template <>
+struct NeonQuant<Q6_K> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Q6_K::Block& block) {
+    const uint8x16_t low = nibbles<kIndex % 8 / 4 == 1>(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
+    const uint8x16_t bytes = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
+    constexpr int kPlace = static_cast<int>(kIndex % 8 / 2);  // of the two bits, which go to bits 4 and 5
+    uint8x16_t high;
+    if constexpr (kPlace == 0) {
+      high = vshlq_n_u8(vandq_u8(bytes, vdupq_n_u8(0x03)), 4);
+    } else if constexpr (kPlace == 1) {
+      high = vshlq_n_u8(vandq_u8(bytes, vdupq_n_u8(0x0c)), 2);
+    } else if constexpr (kPlace == 2) {
+      high = vandq_u8(bytes, vdupq_n_u8(0x30));
+    } else {
+      high = vshrq_n_u8(vandq_u8(bytes, vdupq_n_u8(0xc0)), 2);
+    }
+    return less(vorrq_u8(low, high), 32);
+  }
+  static int16x8x2_t scales(const Q6_K::Block& block) {
+    const int8x16_t all = vld1q_s8(block.scales);
+    return {vmovl_s8(vget_low_s8(all)), vmovl_high_s8(all)};
+  }
+};
+
+template <>
+struct NeonQuant<IQ4_XS> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const IQ4_XS::Block& block) {
+    return vqtbl1q_s8(vld1q_s8(kNonLinear4), nibbles<kIndex % 2 == 1>(block.qs + kIndex / 2 * 16));
+  }
+  static int16x8x2_t scales(const IQ4_XS::Block& block) {
+    const uint8x8_t bytes = two_words(word_at(block.scales_l), 0);
+    const uint8x8_t low = vzip1_u8(vand_u8(bytes, vdup_n_u8(15)), vshr_n_u8(bytes, 4));
+    const int16x8_t places = {0, -2, -4, -6, -8, -10, -12, -14};
+    const uint16x8_t high = vandq_u16(vshlq_u16(vdupq_n_u16(block.scales_h), places), vdupq_n_u16(3));
+    const uint16x8_t both = vorrq_u16(vmovl_u8(low), vshlq_n_u16(high, 4));
+    return {vsubq_s16(vreinterpretq_s16_u16(both), vdupq_n_s16(32)), vdupq_n_s16(0)};
+  }
+};
+
+template <class Quant>
+inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& block) {
+  NeonQuant<Quant>::scales(block);
+};
+
+}  // namespace
+}  // namespace reprise::gpu
