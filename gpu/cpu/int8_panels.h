@@ -35,7 +35,7 @@ inline constexpr int kByteVectors = 2;
 inline constexpr int kByteRows = 4;
 inline constexpr int kByteVectors = 1;
 #endif
-inline constexpr std::size_t kBytePanels = 8;  // of a group
+inline constexpr std::size_t kBytePanels = 16;  // of a group
 inline constexpr std::size_t kByteDepth = 256;
 
 /// What a tile's code depends on, of a format.
@@ -336,7 +336,11 @@ inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t
                      ByteRow& to) {
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   constexpr int kZero = Bytes<Quant>::kZero;
-  std::memcpy(to.q, x.q(row) + k, depth);
+  if (depth == kByteDepth) {
+    std::memcpy(to.q, x.q(row) + k, kByteDepth);
+  } else {
+    std::memcpy(to.q, x.q(row) + k, depth);
+  }
   const std::int16_t* sums = x.sums(row) + k / ActivationsOf<Quant>::kSumOf;
   const float* scales = x.scales(row) + k / kElements;
   if constexpr (kElements == 256) {
