@@ -203,6 +203,14 @@ struct ZeroDenormals {
   const unsigned before = _mm_getcsr();
 };
 
+/// `count` bf16, a multiple of sixteen.
+inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; i += kWide) {
+    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    store_bits(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16), to + i);
+  }
+}
+
 /// Sixteen outputs, of which `outputs` exist. Not inlined: nothing of it may move to where denormals are none.
 template <int kRows>
 [[gnu::noinline]] void multiply_step_by_step(const TwoBf16<kStepDepth>& x, const std::uint16_t* w,
@@ -213,7 +221,14 @@ template <int kRows>
   for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * length;
   Wide sums[kRows];
   for (Wide& sum : sums) sum = Wide::set(0.0F);
+  float some[kRows]
+            [2 * kBlockDepth];  // a block of x, widened: of each step its high parts, then its low ones
   for (std::size_t k = 0; k < length; k += kStepDepth) {
+    const std::size_t step = k % kBlockDepth;
+    if (step == 0) {
+      const std::size_t depth = std::min(kBlockDepth, x.stride / 2 - k);
+      for (int i = 0; i < kRows; ++i) widen(x.row(static_cast<std::size_t>(i)) + 2 * k, 2 * depth, some[i]);
+    }
     WideBits v[kWide];
     load_step(rows, k, length - k, kAhead, v);
     transpose(v);
@@ -224,13 +239,10 @@ template <int kRows>
       const Wide odd_w = as_floats(upper_halves(v[pair]));
       for (int i = 0; i < kRows; ++i) {
         for (std::size_t part = 0; part < 2; ++part) {
-          std::int32_t both;
-          std::memcpy(&both, x.row(static_cast<std::size_t>(i)) + 2 * k + part * kStepDepth + 2 * pair,
-                      sizeof(both));
-          const WideBits all = _mm512_set1_epi32(both);
+          const float* both = some[i] + 2 * step + part * kStepDepth + 2 * pair;
           const Wide zero = Wide::set(0.0F);
-          even[i][part] = fma(as_floats(lower_halves_up(all)), even_w, pair == 0 ? zero : even[i][part]);
-          odd[i][part] = fma(as_floats(upper_halves(all)), odd_w, pair == 0 ? zero : odd[i][part]);
+          even[i][part] = fma(Wide::set(both[0]), even_w, pair == 0 ? zero : even[i][part]);
+          odd[i][part] = fma(Wide::set(both[1]), odd_w, pair == 0 ? zero : odd[i][part]);
         }
       }
     }

@@ -247,13 +247,14 @@ struct Bytes<Q6_K> : SmallBytes<32, 63> {
       const __m256i second = load_32(block.ql + 64 * half + 32);
       const __m256i upper = load_32(block.qh + 32 * half);
       std::uint8_t* q = to.q + 128 * half;
-      const auto put = [&](__m256i low, __m256i high, int quarter) {
-        store_32(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), q + 32 * quarter);
+      const __m256i two_bits = _mm256_set1_epi8(0x30);
+      const auto put = [&](__m256i low, __m256i moved, int quarter) {
+        store_32(_mm256_or_si256(low, _mm256_and_si256(moved, two_bits)), q + 32 * quarter);
       };
-      put(bits_of_bytes<0>(first, 15), bits_of_bytes<0>(upper, 3), 0);
-      put(bits_of_bytes<0>(second, 15), bits_of_bytes<2>(upper, 3), 1);
-      put(bits_of_bytes<4>(first, 15), bits_of_bytes<4>(upper, 3), 2);
-      put(bits_of_bytes<4>(second, 15), bits_of_bytes<6>(upper, 3), 3);
+      put(bits_of_bytes<0>(first, 15), _mm256_slli_epi16(upper, 4), 0);
+      put(bits_of_bytes<0>(second, 15), _mm256_slli_epi16(upper, 2), 1);
+      put(bits_of_bytes<4>(first, 15), upper, 2);
+      put(bits_of_bytes<4>(second, 15), _mm256_srli_epi16(upper, 2), 3);
     }
     const __m128i scales = load_16(block.scales);
     store_32(_mm256_cvtepi8_epi32(scales), to.words);

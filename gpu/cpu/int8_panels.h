@@ -303,11 +303,11 @@ constexpr auto kByteTiles = []<int... kRows>(std::integer_sequence<int, kRows...
 template <class Quant>
 inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_t outputs, std::size_t blocks,
                        BytesOfRow (&rows)[kWide], BytePanel& to) {
-  constexpr std::size_t kAhead = 512;  // bytes of a row from what is read to what is asked for
+  const std::size_t next = kWide * row_bytes;  // to the same place of the outputs that come next
   for (std::size_t r = 0; r < kWide; ++r) {
     const std::byte* row = first + std::min(r, outputs - 1) * row_bytes;
     for (std::size_t line = 0; line < blocks * sizeof(typename Quant::Block); line += 64) {
-      ask_for(row, kAhead + line);
+      ask_for(row, next + line);
     }
     unpack_bytes<Quant>(reinterpret_cast<const typename Quant::Block*>(row), blocks, rows[r]);
     to.scale[r] = rows[r].scale;
