@@ -216,7 +216,8 @@ template <int kRows>
 [[gnu::noinline]] void multiply_step_by_step(const TwoBf16<kStepDepth>& x, const std::uint16_t* w,
                                              std::size_t length, std::size_t outputs, float* y,
                                              std::size_t y_stride) {
-  constexpr std::size_t kAhead = 1024;  // bytes of a row of w from what is read to what is asked for
+  const std::size_t next =
+      kTileSide * length * sizeof(std::uint16_t);  // to the same place of the next outputs
   const std::uint16_t* rows[kWide];
   for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * length;
   Wide sums[kRows];
@@ -230,7 +231,7 @@ template <int kRows>
       for (int i = 0; i < kRows; ++i) widen(x.row(static_cast<std::size_t>(i)) + 2 * k, 2 * depth, some[i]);
     }
     WideBits v[kWide];
-    load_step(rows, k, length - k, kAhead, v);
+    load_step(rows, k, length - k, next, v);
     transpose(v);
     Wide even[kRows][2];  // of the high parts and of the low ones
     Wide odd[kRows][2];
