@@ -14,58 +14,67 @@
 namespace reprise::gpu {
 namespace {
 
-/// Four partial sums of a block's I: group scales times products of whole numbers.
+/// Four partial sums of sum_g weights(g) * (sum of x in g), for blocks of 256. sums: x's, of sixteen elements each.
 template <class Quant>
-struct BlockDots {
-  static constexpr std::size_t kSixteens = Quant::kFormat.block_size / 16;
-
-  /// q: the block's elements in each row of x.
-  template <std::size_t kRows>
-  [[gnu::always_inline]] static void add(const typename Quant::Block& block,
-                                         const std::int8_t* const (&q)[kRows], int32x4_t (&to)[kRows]) {
-    for (int32x4_t& sum : to) sum = vdupq_n_s32(0);
-    if constexpr (kHasGroupScales<Quant>) {
-      const int16x8x2_t all = NeonQuant<Quant>::scales(block);
-      const int32x4_t scales[4] = {vmovl_s16(vget_low_s16(all.val[0])), vmovl_high_s16(all.val[0]),
-                                   vmovl_s16(vget_low_s16(all.val[1])), vmovl_high_s16(all.val[1])};
-      constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
-      for_each_index<kSixteens / kEach>([&](auto group) __attribute__((always_inline)) {
-        int32x4_t dots[kRows];
-        for (int32x4_t& dot : dots) dot = vdupq_n_s32(0);
-        for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
-          constexpr std::size_t kIndex = decltype(group)::value * kEach + decltype(part)::value;
-          const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
-          for (std::size_t i = 0; i < kRows; ++i)
-            dots[i] = vdotq_s32(dots[i], w, vld1q_s8(q[i] + 16 * kIndex));
-        });
-        constexpr std::size_t kGroupIndex = decltype(group)::value;
-        for (std::size_t i = 0; i < kRows; ++i) {
-          to[i] = vmlaq_laneq_s32(to[i], dots[i], scales[kGroupIndex / 4], kGroupIndex % 4);
-        }
-      });
-    } else {
-      for_each_index<kSixteens>([&](auto index) __attribute__((always_inline)) {
-        constexpr std::size_t kIndex = decltype(index)::value;
-        const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
-        for (std::size_t i = 0; i < kRows; ++i) to[i] = vdotq_s32(to[i], w, vld1q_s8(q[i] + 16 * kIndex));
-      });
-    }
-  }
-};
-
-/// Four partial sums of a block's S, for blocks of 256. sums: x's, of sixteen elements each.
-template <class Quant>
-[[gnu::always_inline]] inline int32x4_t offset_sums(const int16x8x2_t& offsets, const std::int16_t* sums) {
+[[gnu::always_inline]] inline int32x4_t weighted_sums(const int16x8x2_t& weights, const std::int16_t* sums) {
   const int16x8_t low = vld1q_s16(sums);
   const int16x8_t high = vld1q_s16(sums + 8);
   const auto product = [](int32x4_t to, int16x8_t a, int16x8_t b) {
     return vmlal_high_s16(vmlal_s16(to, vget_low_s16(a), vget_low_s16(b)), a, b);
   };
   if constexpr (Quant::kGroup == 32) {
-    return product(vdupq_n_s32(0), offsets.val[0], vpaddq_s16(low, high));
+    return product(vdupq_n_s32(0), weights.val[0], vpaddq_s16(low, high));
   } else {
-    return product(product(vdupq_n_s32(0), offsets.val[0], low), offsets.val[1], high);
+    return product(product(vdupq_n_s32(0), weights.val[0], low), weights.val[1], high);
   }
+}
+
+/// Four partial sums of a block's I. q, sums: the block's elements in each row of x, and their sums.
+template <class Quant, std::size_t kRows>
+[[gnu::always_inline]] inline void scaled_dots(const typename Quant::Block& block,
+                                               const std::int8_t* const (&q)[kRows],
+                                               const std::int16_t* const (&sums)[kRows],
+                                               int32x4_t (&to)[kRows]) {
+  constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+  const int16x8x2_t scales = NeonQuant<Quant>::scales(block);
+  const int32x4_t wide[4] = {vmovl_s16(vget_low_s16(scales.val[0])), vmovl_high_s16(scales.val[0]),
+                             vmovl_s16(vget_low_s16(scales.val[1])), vmovl_high_s16(scales.val[1])};
+  int32x4_t parts[2][kRows];  // of even and odd groups: two chains of additions
+  for (auto& part : parts) {
+    for (int32x4_t& sum : part) sum = vdupq_n_s32(0);
+  }
+  for_each_index<16 / kEach>([&](auto group) __attribute__((always_inline)) {
+    constexpr std::size_t kGroup = decltype(group)::value;
+    int32x4_t dots[kRows];
+    for (int32x4_t& dot : dots) dot = vdupq_n_s32(0);
+    for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
+      constexpr std::size_t kIndex = kGroup * kEach + decltype(part)::value;
+      const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
+      for (std::size_t i = 0; i < kRows; ++i) dots[i] = vdotq_s32(dots[i], w, vld1q_s8(q[i] + 16 * kIndex));
+    });
+    int32x4_t(&chain)[kRows] = parts[kGroup % 2];
+    for (std::size_t i = 0; i < kRows; ++i) {
+      chain[i] = vmlaq_laneq_s32(chain[i], dots[i], wide[kGroup / 4], kGroup % 4);
+    }
+  });
+  for (std::size_t i = 0; i < kRows; ++i) to[i] = vaddq_s32(parts[0][i], parts[1][i]);
+  if constexpr (kZeroOf<Quant> != 0) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      to[i] = vmlsq_s32(to[i], weighted_sums<Quant>(scales, sums[i]), vdupq_n_s32(kZeroOf<Quant>));
+    }
+  }
+}
+
+/// The same of a block with one group, but for kZero.
+template <class Quant, std::size_t kRows>
+[[gnu::always_inline]] inline void plain_dots(const typename Quant::Block& block,
+                                              const std::int8_t* const (&q)[kRows], int32x4_t (&to)[kRows]) {
+  for (int32x4_t& sum : to) sum = vdupq_n_s32(0);
+  for_each_index<Quant::kFormat.block_size / 16>([&](auto index) __attribute__((always_inline)) {
+    constexpr std::size_t kIndex = decltype(index)::value;
+    const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
+    for (std::size_t i = 0; i < kRows; ++i) to[i] = vdotq_s32(to[i], w, vld1q_s8(q[i] + 16 * kIndex));
+  });
 }
 
 inline int32x4_t fold_four(const int32x4_t (&a)[4]) {
@@ -83,38 +92,43 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
   for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0F);
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::int8_t* q[kRows];
-    for (std::size_t i = 0; i < kRows; ++i) q[i] = x.q(i) + b * kElements;
+    const std::int16_t* q_sums[kRows];
+    for (std::size_t i = 0; i < kRows; ++i) {
+      q[i] = x.q(i) + b * kElements;
+      q_sums[i] = x.sums(i) + b * (kElements / X::kSumOf);
+    }
+    ask_ahead<4 * sizeof(typename Quant::Block), kIsLarge<Quant>>(w[0] + 8 * blocks + 4 * b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
-    float scale[4];
-    [[maybe_unused]] float offset[4];
     for (std::size_t j = 0; j < 4; ++j) {
       const typename Quant::Block& block = w[j][b];
       int32x4_t to[kRows];
-      BlockDots<Quant>::add(block, q, to);
-      for (std::size_t i = 0; i < kRows; ++i) products[i][j] = to[i];
-      scale[j] = Quant::scale(block);
-      if constexpr (Quant::kHasOffsets) {
-        offset[j] = Quant::offset(block);
-        if constexpr (kHasGroupScales<Quant>) {
+      if constexpr (kHasGroupScales<Quant>) {
+        scaled_dots<Quant>(block, q, q_sums, to);
+        if constexpr (Quant::kHasOffsets) {
           const int16x8x2_t groups = NeonQuant<Quant>::offsets(block);
-          for (std::size_t i = 0; i < kRows; ++i) {
-            offsets[i][j] = offset_sums<Quant>(groups, x.sums(i) + b * kElements / X::kSumOf);
-          }
+          for (std::size_t i = 0; i < kRows; ++i) offsets[i][j] = weighted_sums<Quant>(groups, q_sums[i]);
         }
+      } else {
+        plain_dots<Quant>(block, q, to);
       }
+      for (std::size_t i = 0; i < kRows; ++i) products[i][j] = to[i];
     }
-    const float32x4_t scales = vld1q_f32(scale);
+    const float32x4_t scales = scales_of_four<Quant>(w[0][b], w[1][b], w[2][b], w[3][b]);
     for (std::size_t i = 0; i < kRows; ++i) {
-      float32x4_t t = vmulq_f32(scales, vcvtq_f32_s32(fold_four(products[i])));
+      int32x4_t whole = fold_four(products[i]);
+      if constexpr (!kHasGroupScales<Quant> && kZeroOf<Quant> != 0) {
+        whole = vsubq_s32(whole, vdupq_n_s32(kZeroOf<Quant> * q_sums[i][0]));
+      }
+      float32x4_t t = vmulq_f32(scales, vcvtq_f32_s32(whole));
       if constexpr (Quant::kHasOffsets) {
-        float32x4_t whole;
+        float32x4_t sum;
         if constexpr (kHasGroupScales<Quant>) {
-          whole = vcvtq_f32_s32(fold_four(offsets[i]));
+          sum = vcvtq_f32_s32(fold_four(offsets[i]));
         } else {
-          whole = vdupq_n_f32(static_cast<float>(x.sums(i)[b]));
+          sum = vdupq_n_f32(static_cast<float>(q_sums[i][0]));
         }
-        t = vfmaq_f32(t, vld1q_f32(offset), whole);
+        t = vfmaq_f32(t, offsets_of_four<Quant>(w[0][b], w[1][b], w[2][b], w[3][b]), sum);
       }
       sums[i] = vfmaq_n_f32(sums[i], t, x.scales(i)[b]);
     }

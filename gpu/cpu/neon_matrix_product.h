@@ -63,13 +63,8 @@ struct alignas(16) RowPairBlock {
   float sum[4];                                        // {sum0, sum0, sum1, sum1}, in blocks of one group
 };
 
-inline void store_crosswise(float a, float b, float* to) {
-  const float values[4] = {a, b, a, b};
-  std::copy(values, values + 4, to);
-}
 inline void store_twice(float a, float b, float* to) {
-  const float values[4] = {a, a, b, b};
-  std::copy(values, values + 4, to);
+  vst1q_f32(to, vcombine_f32(vdup_n_f32(a), vdup_n_f32(b)));
 }
 
 template <class Quant>
@@ -80,12 +75,12 @@ inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Bl
   for_each_index<Shape::kElements / 16>([&](auto index) __attribute__((always_inline)) {
     constexpr std::size_t kIndex = decltype(index)::value;
     const EightPairs pairs =
-        pair_eights(Neon::template sixteen<kIndex>(a), Neon::template sixteen<kIndex>(b));
+        pair_eights(sixteen_numbers<Quant, kIndex>(a), sixteen_numbers<Quant, kIndex>(b));
     vst1q_s8(to.q[2 * kIndex], pairs.first);
     vst1q_s8(to.q[2 * kIndex + 1], pairs.second);
   });
-  store_crosswise(Quant::scale(a), Quant::scale(b), to.scale);
-  if constexpr (Quant::kHasOffsets) store_crosswise(Quant::offset(a), Quant::offset(b), to.offset);
+  vst1q_f32(to.scale, scales_of_four<Quant>(a, b, a, b));
+  if constexpr (Quant::kHasOffsets) vst1q_f32(to.offset, offsets_of_four<Quant>(a, b, a, b));
   if constexpr (Shape::kScaled) {
     const int16x8x2_t x = Neon::scales(a);
     const int16x8x2_t y = Neon::scales(b);
@@ -244,38 +239,58 @@ class MatrixProduct {
         y_stride_(y_stride),
         blocks_(w.columns / PanelShape<Quant>::kElements) {}
 
-  /// Outputs [begin, end), a panel.
-  void panel(std::size_t begin, std::size_t end) {
-    thread_local Room<PairBlock<Quant>> panels;
-    thread_local Room<RowPairBlock<Quant>> rows;
-    const std::size_t pairs = (end - begin + 2 * kOutputPairs - 1) / (2 * kOutputPairs) * kOutputPairs;
-    PairBlock<Quant>* weights = panels.of(pairs * blocks_);
-    for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const auto* a = row_of(std::min(begin + 2 * pair, end - 1));
-      const auto* b = row_of(std::min(begin + 2 * pair + 1, end - 1));
-      for (std::size_t block = 0; block < blocks_; ++block) {
-        unpack_pair<Quant>(a[block], b[block], weights[pair * blocks_ + block]);
-      }
-    }
-    RowPairBlock<Quant>* interleaved = rows.of(kRowPairs * blocks_);
-    for (std::size_t row = 0; row < m_; row += 2 * kRowPairs) {
-      const std::size_t count = std::min(m_ - row, 2 * kRowPairs);
-      for (std::size_t pair = 0; 2 * pair < count; ++pair) {
-        const std::size_t first = row + 2 * pair;
-        for (std::size_t block = 0; block < blocks_; ++block) {
-          interleave_rows<Quant>(x_, first, std::min(first + 1, m_ - 1), block,
-                                 interleaved[pair * blocks_ + block]);
+  /// Outputs [begin, end), in panels of `size`.
+  void panels(std::size_t begin, std::size_t end, std::size_t size) {
+    thread_local Room<PairBlock<Quant>> panel_room;
+    thread_local Room<RowPairBlock<Quant>> row_room;
+    constexpr std::size_t kTileRows = 2 * kRowPairs;
+    // Few rows are interleaved once for all panels, many for each, tile by tile.
+    const std::size_t kept = m_ <= kRowsKept ? (m_ + kTileRows - 1) / kTileRows : 1;
+    RowPairBlock<Quant>* rows = row_room.of(kept * kRowPairs * blocks_);
+    PairBlock<Quant>* panel = panel_room.of((size + 2 * kOutputPairs) / 2 * blocks_);
+    for (std::size_t n = begin; n < end; n += size) {
+      const std::size_t n_end = std::min(end, n + size);
+      const std::size_t pairs = unpack_panel(n, n_end, panel);
+      for (std::size_t row = 0; row < m_; row += kTileRows) {
+        const std::size_t count = std::min(m_ - row, kTileRows);
+        RowPairBlock<Quant>* tile = rows + row / kTileRows % kept * kRowPairs * blocks_;
+        if (n == begin || m_ > kRowsKept) interleave(row, count, tile);
+        for (std::size_t pair = 0; pair < pairs; pair += kOutputPairs) {
+          tiles<kRowPairs>(tile, row, count, panel + pair * blocks_, n + 2 * pair, n_end);
         }
-      }
-      for (std::size_t pair = 0; pair < pairs; pair += kOutputPairs) {
-        tiles<kRowPairs>(interleaved, row, count, weights + pair * blocks_, begin + 2 * pair, end);
       }
     }
   }
 
  private:
+  static constexpr std::size_t kRowsKept = 64;
+
   const typename Quant::Block* row_of(std::size_t n) const {
     return reinterpret_cast<const typename Quant::Block*>(w_.row(n));
+  }
+
+  /// Outputs [begin, end); whole tiles, those that do not exist repeat the last one. Returns the pairs.
+  std::size_t unpack_panel(std::size_t begin, std::size_t end, PairBlock<Quant>* to) const {
+    const std::size_t pairs = (end - begin + 2 * kOutputPairs - 1) / (2 * kOutputPairs) * kOutputPairs;
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const auto* a = row_of(std::min(begin + 2 * pair, end - 1));
+      const auto* b = row_of(std::min(begin + 2 * pair + 1, end - 1));
+      for (std::size_t block = 0; block < blocks_; ++block) {
+        ask_ahead<2 * sizeof(typename Quant::Block), kIsLarge<Quant>>(a + 8 * blocks_ + 2 * block);
+        unpack_pair<Quant>(a[block], b[block], to[pair * blocks_ + block]);
+      }
+    }
+    return pairs;
+  }
+
+  /// `count` rows of x from `row`; a second row of the last pair that does not exist repeats the first.
+  void interleave(std::size_t row, std::size_t count, RowPairBlock<Quant>* to) const {
+    for (std::size_t pair = 0; 2 * pair < count; ++pair) {
+      const std::size_t first = row + 2 * pair;
+      for (std::size_t block = 0; block < blocks_; ++block) {
+        interleave_rows<Quant>(x_, first, std::min(first + 1, m_ - 1), block, to[pair * blocks_ + block]);
+      }
+    }
   }
 
   /// `rows` rows from `row`, the outputs of a tile from n.
@@ -316,8 +331,7 @@ template <class Quant>
 void matrix_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
                      std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   MatrixProduct<Quant> product(activations, m, w, y, y_stride);
-  const std::size_t outputs = panel_outputs(m, w.columns);
-  for (std::size_t n = n_begin; n < n_end; n += outputs) product.panel(n, std::min(n_end, n + outputs));
+  product.panels(n_begin, n_end, panel_outputs(m, w.columns));
 }
 
 }  // namespace

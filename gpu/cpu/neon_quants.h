@@ -2,7 +2,9 @@
 // them, with internal linkage.
 //
 // NeonQuant<Quant> has
-//   sixteen<kIndex>(block)     q of elements 16 kIndex ... 16 kIndex + 15
+//   sixteen<kIndex>(block)     q + kZero of elements 16 kIndex ... 16 kIndex + 15, as int8
+//   kZero                      what must be subtracted of it; 0 where it is absent. The sums of x that go with it are
+//                              there (int8_activations.h), so it is cheaper to subtract it from products.
 //   scales(block)              the groups' scales: as many int16 as there are groups, in int16x8x2; absent for formats
 //   offsets(block)             without them. A second vector of eight groups is zeros.
 // Whoever asks for all sixteens of a block gets shared loads and masks from the compiler.
@@ -11,6 +13,7 @@
 
 #include <arm_neon.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "gpu/cpu/block32_quants.h"
@@ -69,10 +72,6 @@ template <std::size_t kIndex>
   return shifted<static_cast<int>(2 * (kIndex % 8 / 2))>(vld1q_u8(qs + kAt), 3);
 }
 
-inline int8x16_t less(uint8x16_t a, int zero) {
-  return vsubq_s8(vreinterpretq_s8_u8(a), vdupq_n_s8(static_cast<std::int8_t>(zero)));
-}
-
 inline std::uint32_t word_at(const std::uint8_t* from) {
   std::uint32_t word;
   std::memcpy(&word, from, sizeof(word));
@@ -96,9 +95,10 @@ struct NeonQuant<Q8_0> {
 
 template <>
 struct NeonQuant<Q4_0> {
+  static constexpr int kZero = 8;
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q4_0::Block& block) {
-    return less(nibbles<kIndex == 1>(block.qs), 8);
+    return vreinterpretq_s8_u8(nibbles<kIndex == 1>(block.qs));
   }
 };
 
@@ -119,9 +119,10 @@ inline uint8x16_t fifth_bits(const std::uint8_t* two_bytes) {
 
 template <>
 struct NeonQuant<Q5_0> {
+  static constexpr int kZero = 16;
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q5_0::Block& block) {
-    return less(vorrq_u8(nibbles<kIndex == 1>(block.qs), fifth_bits(block.qh + 2 * kIndex)), 16);
+    return vreinterpretq_s8_u8(vorrq_u8(nibbles<kIndex == 1>(block.qs), fifth_bits(block.qh + 2 * kIndex)));
   }
 };
 
@@ -164,11 +165,12 @@ struct NeonQuant<Q2_K> {
 
 template <>
 struct NeonQuant<Q3_K> {
+  static constexpr int kZero = 4;
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q3_K::Block& block) {
     constexpr int kBit = static_cast<int>(kIndex / 2);
     const uint8x16_t third = bit_moved<kBit, 2>(vld1q_u8(block.hmask + kIndex % 2 * 16));
-    return less(vorrq_u8(pairs_of_bits<kIndex>(block.qs), third), 4);
+    return vreinterpretq_s8_u8(vorrq_u8(pairs_of_bits<kIndex>(block.qs), third));
   }
   static int16x8x2_t scales(const Q3_K::Block& block) {
     const std::uint32_t first = word_at(block.scales);
@@ -225,6 +227,7 @@ struct NeonQuant<Q5_K> {
 
 template <>
 struct NeonQuant<Q6_K> {
+  static constexpr int kZero = 32;
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q6_K::Block& block) {
     const uint8x16_t low = nibbles<kIndex % 8 / 4 == 1>(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
@@ -240,7 +243,7 @@ struct NeonQuant<Q6_K> {
     } else {
       high = vshrq_n_u8(vandq_u8(bytes, vdupq_n_u8(0xc0)), 2);
     }
-    return less(vorrq_u8(low, high), 32);
+    return vreinterpretq_s8_u8(vorrq_u8(low, high));
   }
   static int16x8x2_t scales(const Q6_K::Block& block) {
     const int8x16_t all = vld1q_s8(block.scales);
@@ -263,6 +266,77 @@ struct NeonQuant<IQ4_XS> {
     return {vsubq_s16(vreinterpretq_s16_u16(both), vdupq_n_s16(32)), vdupq_n_s16(0)};
   }
 };
+
+/// Four f16, widened.
+[[gnu::always_inline]] inline float32x4_t four_halves(const std::uint16_t* a, const std::uint16_t* b,
+                                                      const std::uint16_t* c, const std::uint16_t* d) {
+  uint16x4_t all = vld1_dup_u16(a);
+  all = vld1_lane_u16(b, all, 1);
+  all = vld1_lane_u16(c, all, 2);
+  all = vld1_lane_u16(d, all, 3);
+  return vcvt_f32_f16(vreinterpret_f16_u16(all));
+}
+
+/// Quant::scale() of four blocks.
+template <class Quant>
+[[gnu::always_inline]] inline float32x4_t scales_of_four(const typename Quant::Block& a,
+                                                         const typename Quant::Block& b,
+                                                         const typename Quant::Block& c,
+                                                         const typename Quant::Block& d) {
+  if constexpr (std::is_same_v<Quant, MXFP4>) {
+    const std::uint32_t exponents[4] = {a.e, b.e, c.e, d.e};
+    uint32x4_t e = vdupq_n_u32(exponents[0]);
+    e = vsetq_lane_u32(exponents[1], e, 1);
+    e = vsetq_lane_u32(exponents[2], e, 2);
+    e = vsetq_lane_u32(exponents[3], e, 3);
+    const uint32x4_t normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
+    const uint32x4_t subnormal = vshlq_u32(vdupq_n_u32(0x00200000U), vreinterpretq_s32_u32(e));
+    return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), subnormal, normal));
+  } else {
+    return four_halves(&a.d, &b.d, &c.d, &d.d);
+  }
+}
+
+/// Quant::offset() of four blocks.
+template <class Quant>
+[[gnu::always_inline]] inline float32x4_t offsets_of_four(const typename Quant::Block& a,
+                                                          const typename Quant::Block& b,
+                                                          const typename Quant::Block& c,
+                                                          const typename Quant::Block& d) {
+  if constexpr (requires { a.m; }) {
+    return four_halves(&a.m, &b.m, &c.m, &d.m);
+  } else {
+    return vnegq_f32(four_halves(&a.dmin, &b.dmin, &c.dmin, &d.dmin));
+  }
+}
+
+/// Asks for `bytes` bytes that will be read soon. Rows of weights are short, so the memory's own foresight begins anew
+/// with each. What is large waits in the second cache.
+template <std::size_t kBytes, bool kLarge>
+[[gnu::always_inline]] inline void ask_ahead(const void* from) {
+  const auto* next = static_cast<const char*>(from);
+  for (std::size_t byte = 0; byte < kBytes; byte += 64) __builtin_prefetch(next + byte, 0, kLarge ? 2 : 3);
+}
+
+template <class Quant>
+inline constexpr bool kIsLarge = Quant::kFormat.block_bytes >= Quant::kFormat.block_size;
+
+template <class Quant>
+inline constexpr int kZeroOf = [] {
+  if constexpr (requires { NeonQuant<Quant>::kZero; }) {
+    return NeonQuant<Quant>::kZero;
+  } else {
+    return 0;
+  }
+}();
+
+/// q itself of elements 16 kIndex ... 16 kIndex + 15.
+template <class Quant, std::size_t kIndex>
+[[gnu::always_inline]] inline int8x16_t sixteen_numbers(const typename Quant::Block& block) {
+  const int8x16_t above = NeonQuant<Quant>::template sixteen<kIndex>(block);
+  if constexpr (kZeroOf<Quant> == 0) return above;
+  return vsubq_s8(above, vdupq_n_s8(kZeroOf<Quant>));
+}
 
 template <class Quant>
 inline constexpr bool kHasGroupScales = requires(const typename Quant::Block& block) {
