@@ -5,6 +5,10 @@
 // of k for every number of rows, every range and every place in a tile: rows of a tile do not meet.
 // TDPBF16PS rounds to nearest even, takes denormals for zeros and makes none, whatever MXCSR says.
 //
+// What the instruction does is documented: over its 32 elements of k, the even ones and the odd ones are summed apart
+// with fused multiply-adds from zero, both sums are added, and that to the tile. So the few rows of decoding, for which
+// the weight's way from memory counts, are computed that way without tiles, with the same bits.
+//
 // The weight's tiles are turned from the rows as they are stored, a block of k and a group of outputs at a time, and
 // used for all rows of x; x's tiles are copied together, for its rows stand far apart.
 
@@ -106,6 +110,16 @@ inline void multiply_tiles(const XTiles& x, const OperandTile* w0, const Operand
   }
 }
 
+/// Elements k ... k + 31 of sixteen rows, zeros where there are not so many left, and asks for those `ahead` bytes on.
+inline void load_step(const std::uint16_t* const (&rows)[kWide], std::size_t k, std::size_t left,
+                      std::size_t ahead, WideBits (&v)[kWide]) {
+  const __mmask32 there = left >= kStepDepth ? ~0U : (1U << left) - 1;
+  for (std::size_t r = 0; r < kWide; ++r) {
+    ask_for(rows[r] + k, ahead);
+    v[r] = _mm512_maskz_loadu_epi16(there, rows[r] + k);
+  }
+}
+
 /// Columns [k, k + depth) of up to sixteen rows of w, as tiles; rows that do not exist repeat the last.
 inline void fill_w(const std::uint16_t* w, std::size_t row_length, std::size_t outputs, std::size_t depth,
                    std::size_t ahead, OperandTile* to) {
@@ -113,12 +127,7 @@ inline void fill_w(const std::uint16_t* w, std::size_t row_length, std::size_t o
   for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * row_length;
   for (std::size_t k = 0; k < depth; k += kStepDepth, ++to) {
     WideBits v[kWide];
-    const std::size_t left = depth - k;
-    const __mmask32 there = left >= kStepDepth ? ~0U : (1U << left) - 1;
-    for (std::size_t r = 0; r < kWide; ++r) {
-      ask_for(rows[r] + k, ahead * sizeof(std::uint16_t));
-      v[r] = _mm512_maskz_loadu_epi16(there, rows[r] + k);
-    }
+    load_step(rows, k, depth - k, ahead * sizeof(std::uint16_t), v);
     transpose(v);
     for (std::size_t r = 0; r < kWide; ++r) store_bits(v[r], (*to)[r]);
   }
@@ -182,6 +191,82 @@ inline void multiply_pair(const XTiles& x, std::size_t rows, const OperandTile* 
       });
 }
 
+constexpr std::size_t kFewTileRows = 3;  // at most so many are computed without tiles
+
+/// Denormals are zeros, as for TDPBF16PS, for as long as this lives.
+struct ZeroDenormals {
+  ZeroDenormals() { _mm_setcsr(before | 0x8040); }
+  ~ZeroDenormals() { _mm_setcsr(before); }
+  ZeroDenormals(const ZeroDenormals&) = delete;
+  ZeroDenormals& operator=(const ZeroDenormals&) = delete;
+
+  const unsigned before = _mm_getcsr();
+};
+
+/// `count` bf16, a multiple of sixteen.
+inline void widen(const std::uint16_t* from, std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; i += kWide) {
+    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    store_bits(_mm512_slli_epi32(_mm512_cvtepu16_epi32(raw), 16), to + i);
+  }
+}
+
+/// Sixteen outputs, of which `outputs` exist. Not inlined: nothing of it may move to where denormals are none.
+template <int kRows>
+[[gnu::noinline]] void multiply_step_by_step(const TwoBf16<kStepDepth>& x, const std::uint16_t* w,
+                                             std::size_t length, std::size_t outputs, float* y,
+                                             std::size_t y_stride) {
+  const std::size_t next =
+      kTileSide * length * sizeof(std::uint16_t);  // to the same place of the next outputs
+  const std::uint16_t* rows[kWide];
+  for (std::size_t r = 0; r < kWide; ++r) rows[r] = w + std::min(r, outputs - 1) * length;
+  Wide sums[kRows];
+  for (Wide& sum : sums) sum = Wide::set(0.0F);
+  float some[kRows]
+            [2 * kBlockDepth];  // a block of x, widened: of each step its high parts, then its low ones
+  for (std::size_t k = 0; k < length; k += kStepDepth) {
+    const std::size_t step = k % kBlockDepth;
+    if (step == 0) {
+      const std::size_t depth = std::min(kBlockDepth, x.stride / 2 - k);
+      for (int i = 0; i < kRows; ++i) widen(x.row(static_cast<std::size_t>(i)) + 2 * k, 2 * depth, some[i]);
+    }
+    WideBits v[kWide];
+    load_step(rows, k, length - k, next, v);
+    transpose(v);
+    Wide even[kRows][2];  // of the high parts and of the low ones
+    Wide odd[kRows][2];
+    for (std::size_t pair = 0; pair < kTileSide; ++pair) {
+      const Wide even_w = as_floats(lower_halves_up(v[pair]));
+      const Wide odd_w = as_floats(upper_halves(v[pair]));
+      for (int i = 0; i < kRows; ++i) {
+        for (std::size_t part = 0; part < 2; ++part) {
+          const float* both = some[i] + 2 * step + part * kStepDepth + 2 * pair;
+          const Wide zero = Wide::set(0.0F);
+          even[i][part] = fma(Wide::set(both[0]), even_w, pair == 0 ? zero : even[i][part]);
+          odd[i][part] = fma(Wide::set(both[1]), odd_w, pair == 0 ? zero : odd[i][part]);
+        }
+      }
+    }
+    for (int i = 0; i < kRows; ++i) {
+      sums[i] = sums[i] + (even[i][0] + odd[i][0]);
+      sums[i] = sums[i] + (even[i][1] + odd[i][1]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i, y += y_stride) {
+    _mm512_mask_storeu_ps(y, outputs >= kWide ? 0xffffU : (1U << outputs) - 1, sums[i].all);
+  }
+}
+
+template <int kRows>
+void multiply_without_tiles(const TwoBf16<kStepDepth>& x, const WeightView& w, float* y, std::size_t y_stride,
+                            std::size_t n_begin, std::size_t n_end) {
+  const ZeroDenormals zero_denormals;
+  const auto* weights = static_cast<const std::uint16_t*>(w.data);
+  for (std::size_t n = n_begin; n < n_end; n += kTileSide) {
+    multiply_step_by_step<kRows>(x, weights + n * w.columns, w.columns, n_end - n, y + n, y_stride);
+  }
+}
+
 }  // namespace
 
 void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightView& w, float* y,
@@ -189,6 +274,12 @@ void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightVie
   const std::size_t length = w.columns;
   const auto* weights = static_cast<const std::uint16_t*>(w.data);
   const TwoBf16<kStepDepth> x(activations, length);
+  if (m <= kFewTileRows) {
+    if (m == 1) multiply_without_tiles<1>(x, w, y, y_stride, n_begin, n_end);
+    if (m == 2) multiply_without_tiles<2>(x, w, y, y_stride, n_begin, n_end);
+    if (m == 3) multiply_without_tiles<3>(x, w, y, y_stride, n_begin, n_end);
+    return;
+  }
   const TileRegisters registers;
   // With few rows the weight's way from memory counts: fewer outputs at once, so that its rows are read along.
   const std::size_t most_outputs = m <= 2 * kTileSide ? 2 * kTileSide : kGroupOutputs;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "gpu/cpu/block32_quants.h"
 #include "gpu/cpu/k_quants.h"
@@ -191,8 +192,17 @@ struct Bytes<Q3_K> : SmallBytes<4, 7> {
       put(bits_of_bytes<4>(raw, 3), 2);
       put(bits_of_bytes<6>(raw, 3), 3);
     }
-    for (std::size_t g = 0; g < 16; ++g)
-      to.words[g] = static_cast<std::uint32_t>(Q3_K::group_scale(block, g));
+    // Sixteen scales: four bits in the halves of eight bytes, two in four more.
+    std::int32_t last;
+    std::memcpy(&last, block.scales + 8, sizeof(last));
+    const __m128i upper =
+        _mm_and_si128(_mm_srlv_epi32(_mm_set1_epi32(last), _mm_setr_epi32(0, 2, 4, 6)), _mm_set1_epi8(3));
+    const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(block.scales));
+    const __m128i lower =
+        _mm_and_si128(_mm_unpacklo_epi64(first, _mm_srli_epi16(first, 4)), _mm_set1_epi8(15));
+    const __m128i scales = _mm_sub_epi8(_mm_or_si128(lower, _mm_slli_epi16(upper, 4)), _mm_set1_epi8(32));
+    store_32(_mm256_cvtepi8_epi32(scales), to.words);
+    store_32(_mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8)), to.words + 8);
     to.scale = f32_of_half(block.d);
   }
 };
@@ -237,13 +247,14 @@ struct Bytes<Q6_K> : SmallBytes<32, 63> {
       const __m256i second = load_32(block.ql + 64 * half + 32);
       const __m256i upper = load_32(block.qh + 32 * half);
       std::uint8_t* q = to.q + 128 * half;
-      const auto put = [&](__m256i low, __m256i high, int quarter) {
-        store_32(_mm256_or_si256(low, _mm256_slli_epi16(high, 4)), q + 32 * quarter);
+      const __m256i two_bits = _mm256_set1_epi8(0x30);
+      const auto put = [&](__m256i low, __m256i moved, int quarter) {
+        store_32(_mm256_or_si256(low, _mm256_and_si256(moved, two_bits)), q + 32 * quarter);
       };
-      put(bits_of_bytes<0>(first, 15), bits_of_bytes<0>(upper, 3), 0);
-      put(bits_of_bytes<0>(second, 15), bits_of_bytes<2>(upper, 3), 1);
-      put(bits_of_bytes<4>(first, 15), bits_of_bytes<4>(upper, 3), 2);
-      put(bits_of_bytes<4>(second, 15), bits_of_bytes<6>(upper, 3), 3);
+      put(bits_of_bytes<0>(first, 15), _mm256_slli_epi16(upper, 4), 0);
+      put(bits_of_bytes<0>(second, 15), _mm256_slli_epi16(upper, 2), 1);
+      put(bits_of_bytes<4>(first, 15), upper, 2);
+      put(bits_of_bytes<4>(second, 15), _mm256_srli_epi16(upper, 2), 3);
     }
     const __m128i scales = load_16(block.scales);
     store_32(_mm256_cvtepi8_epi32(scales), to.words);
@@ -257,8 +268,18 @@ struct Bytes<IQ4_XS> : WholeBytes {
   static void unpack(const IQ4_XS::Block& block, BytesOfRow& to) {
     for (std::size_t g = 0; g < 8; ++g) {
       store_32(look_up(IQ4_XS::kNumbers, nibbles_of_16(block.qs + 16 * g), kZero), to.q + 32 * g);
-      to.words[g] = static_cast<std::uint32_t>(IQ4_XS::group_scale(block, g));
     }
+    // Eight scales: four bits of each in one word, two in another.
+    std::int32_t low;
+    std::memcpy(&low, block.scales_l, sizeof(low));
+    const __m256i eight = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i lower = _mm256_and_si256(
+        _mm256_srlv_epi32(_mm256_set1_epi32(low), _mm256_slli_epi32(eight, 2)), _mm256_set1_epi32(15));
+    const __m256i upper =
+        _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(block.scales_h), _mm256_slli_epi32(eight, 1)),
+                         _mm256_set1_epi32(3));
+    store_32(_mm256_sub_epi32(_mm256_or_si256(lower, _mm256_slli_epi32(upper, 4)), _mm256_set1_epi32(32)),
+             to.words);
     to.scale = f32_of_half(block.d);
   }
 };
@@ -277,6 +298,19 @@ inline void store_halves(std::size_t count, std::uint32_t* to, Half half) {
   }
 }
 
+/// MXFP4::scale() of eight blocks, of which `count` exist.
+inline void store_powers(const MXFP4::Block* blocks, std::size_t count, std::uint32_t* to) {
+  if (count == 8) {
+    const __m256i e = _mm256_setr_epi32(blocks[0].e, blocks[1].e, blocks[2].e, blocks[3].e, blocks[4].e,
+                                        blocks[5].e, blocks[6].e, blocks[7].e);
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    store_32(_mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)), to);
+  } else {
+    for (std::size_t b = 0; b < count; ++b) set_float(to[b], MXFP4::scale(blocks[b]));
+  }
+}
+
 /// Up to 256 elements of a row: one block of 256, or `blocks` <= 8 of 32.
 template <class Quant>
 inline void unpack_bytes(const typename Quant::Block* from, std::size_t blocks, BytesOfRow& to) {
@@ -284,10 +318,10 @@ inline void unpack_bytes(const typename Quant::Block* from, std::size_t blocks, 
     Bytes<Quant>::unpack(*from, to);
   } else {
     for (std::size_t b = 0; b < blocks; ++b) store_32(Bytes<Quant>::unpack(from[b]), to.q + 32 * b);
-    if constexpr (requires { from->d; }) {
-      store_halves(blocks, to.words, [&](std::size_t b) { return from[b].d; });
+    if constexpr (std::is_same_v<Quant, MXFP4>) {
+      store_powers(from, blocks, to.words);
     } else {
-      for (std::size_t b = 0; b < blocks; ++b) set_float(to.words[b], Quant::scale(from[b]));
+      store_halves(blocks, to.words, [&](std::size_t b) { return from[b].d; });
     }
     if constexpr (Quant::kHasOffsets)
       store_halves(blocks, to.words + 8, [&](std::size_t b) { return from[b].m; });

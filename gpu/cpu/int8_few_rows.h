@@ -16,9 +16,8 @@
 namespace reprise::gpu {
 namespace {
 
-inline constexpr std::size_t kByteLanes = 8;     // outputs at once
-inline constexpr int kFewByteRows = 8;           // at most so many are few
-inline constexpr std::size_t kBytesAhead = 768;  // of a weight's row, from what is read to what is asked for
+inline constexpr std::size_t kByteLanes = 8;  // outputs at once
+inline constexpr int kFewByteRows = 8;        // at most so many are few
 
 /// sum + pairs of products of int16.
 inline __m256i add_pairs_of_16(__m256i sum, __m256i a, __m256i b) {
@@ -65,14 +64,21 @@ inline __m256i scales_of_sixteens(const BytesOfRow& w) {
   }
 }
 
+/// Sixteen int16, the even ones first.
+inline __m256i halves_of_scales(__m256i v) {
+  const __m256i even_first = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
+                                              0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+  return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, even_first), 0xd8);
+}
+
 /// One block of 256 of one output for kRows rows of x: whole numbers that add up to I and, where there are offsets, S.
 template <class Quant, int kRows>
 inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const BytesOfRow& w,
                             __m256i (&products)[kRows], [[maybe_unused]] __m256i (&offsets)[kRows]) {
   constexpr bool kFitPairs = Bytes<Quant>::kSigned || Bytes<Quant>::kLargest <= 63;  // in int16
-  alignas(32) std::int16_t scales[16];
   const __m256i by_sixteen = scales_of_sixteens<Quant>(w);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(scales), by_sixteen);
+  // The scales of even sixteens in the low half, those of odd ones in the high half.
+  const __m256i by_half = halves_of_scales(by_sixteen);
   for (int i = 0; i < kRows; ++i) {
     const __m256i sums = load_32(x.sums(static_cast<std::size_t>(i)) + k / 16);
     products[i] = _mm256_setzero_si256();
@@ -86,13 +92,9 @@ inline void add_large_block(const ActivationsOf<Quant>& x, std::size_t k, const 
   }
   for (std::size_t part = 0; part < 8; ++part) {
     const __m256i bytes = load_32(w.q + 32 * part);
-    std::int32_t both;  // scales of the two sixteens
-    std::memcpy(&both, scales + 2 * part, sizeof(both));
-    __m256i scale = _mm256_set1_epi32(both);
-    if constexpr (Quant::kGroup == 16) {
-      scale = _mm256_blend_epi32(_mm256_set1_epi16(scales[2 * part]), _mm256_set1_epi16(scales[2 * part + 1]),
-                                 0xf0);
-    }
+    const auto byte = static_cast<int>(2 * part);
+    const __m256i scale =
+        _mm256_shuffle_epi8(by_half, _mm256_set1_epi16(static_cast<short>(byte | (byte + 1) << 8)));
     for (int i = 0; i < kRows; ++i) {
       const __m256i numbers = load_32(x.q(static_cast<std::size_t>(i)) + k + 32 * part);
       if constexpr (!kFitPairs) {
@@ -183,6 +185,7 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
   using Block = typename Quant::Block;
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   BytesOfRow unpacked[kByteLanes] = {};
+  const std::size_t next = kByteLanes * w.row_bytes();  // to the same place of the outputs that come next
   for (std::size_t n = n_begin; n < n_end; n += kByteLanes) {
     const std::size_t outputs = std::min(kByteLanes, n_end - n);
     __m256 totals[kRows];
@@ -191,8 +194,7 @@ void multiply_few_by_bytes(const ActivationsOf<Quant>& x, const WeightView& w, f
       const std::size_t blocks = std::min<std::size_t>(256, w.columns - k) / kElements;
       for (std::size_t r = 0; r < kByteLanes; ++r) {
         const std::byte* row = w.row(n + std::min(r, outputs - 1)) + k / kElements * sizeof(Block);
-        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64)
-          ask_for(row, kBytesAhead + line);
+        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
         unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, unpacked[r]);
       }
       if constexpr (kElements == 256) {

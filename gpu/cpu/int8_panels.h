@@ -35,7 +35,7 @@ inline constexpr int kByteVectors = 2;
 inline constexpr int kByteRows = 4;
 inline constexpr int kByteVectors = 1;
 #endif
-inline constexpr std::size_t kBytePanels = 8;  // of a group
+inline constexpr std::size_t kBytePanels = 16;  // of a group
 inline constexpr std::size_t kByteDepth = 256;
 
 /// What a tile's code depends on, of a format.
@@ -303,11 +303,11 @@ constexpr auto kByteTiles = []<int... kRows>(std::integer_sequence<int, kRows...
 template <class Quant>
 inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_t outputs, std::size_t blocks,
                        BytesOfRow (&rows)[kWide], BytePanel& to) {
-  constexpr std::size_t kAhead = 512;  // bytes of a row from what is read to what is asked for
+  const std::size_t next = kWide * row_bytes;  // to the same place of the outputs that come next
   for (std::size_t r = 0; r < kWide; ++r) {
     const std::byte* row = first + std::min(r, outputs - 1) * row_bytes;
     for (std::size_t line = 0; line < blocks * sizeof(typename Quant::Block); line += 64) {
-      ask_for(row, kAhead + line);
+      ask_for(row, next + line);
     }
     unpack_bytes<Quant>(reinterpret_cast<const typename Quant::Block*>(row), blocks, rows[r]);
     to.scale[r] = rows[r].scale;
@@ -336,7 +336,11 @@ inline void fill_row(const ActivationsOf<Quant>& x, std::size_t row, std::size_t
                      ByteRow& to) {
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   constexpr int kZero = Bytes<Quant>::kZero;
-  std::memcpy(to.q, x.q(row) + k, depth);
+  if (depth == kByteDepth) {
+    std::memcpy(to.q, x.q(row) + k, kByteDepth);
+  } else {
+    std::memcpy(to.q, x.q(row) + k, depth);
+  }
   const std::int16_t* sums = x.sums(row) + k / ActivationsOf<Quant>::kSumOf;
   const float* scales = x.scales(row) + k / kElements;
   if constexpr (kElements == 256) {

@@ -78,6 +78,7 @@ inline void few_rows_tile(const float* x, const typename Columns::Element* w, st
                           std::size_t outputs, float* y, std::size_t y_stride) {
   RowsOfWeight<typename Columns::Element> rows(w, length, outputs);
   Wide totals[kRows];
+  for (Wide& total : totals) total = Wide::set(0.0F);
   for (std::size_t k = 0; k < length; k += kPanelDepth, x += kPanelDepth) {
     Wide sums[kRows];
     for (Wide& s : sums) s = Wide::set(0.0F);

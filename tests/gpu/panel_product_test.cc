@@ -81,5 +81,42 @@ TEST(PanelProduct, WritesItsRangeAlone) {
   }
 }
 
+// Products that compute few rows in another way than many: the same bits, denormals and what overflows included.
+TEST(FastProducts, OfNumbersOfEveryMagnitudeDoNotDependOnTheBatch) {
+  Random random(3);
+  const std::size_t outputs = 37;
+  const std::size_t m = 35;
+  const auto bits_of = [](float value) {
+    return std::isnan(value) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(value);
+  };
+  for (const Kernels* table : all_tables()) {
+    const FormatKernels& bf16 = table->format(kBF16Format);
+    for (const std::size_t depth : {32, 77, 300}) {
+      std::vector<std::uint16_t> bytes(outputs * depth);
+      for (std::uint16_t& value : bytes) {
+        do {
+          value = static_cast<std::uint16_t>(random.size(0, 0xffff));
+        } while ((value & 0x7f80) == 0x7f80);
+      }
+      const WeightView w{.format = &kBF16Format, .rows = outputs, .columns = depth, .data = bytes.data()};
+      const std::vector<float> x = random.odd_floats(m * depth);
+      const RowsForProduct prepared(bf16.fast, x, depth);
+      std::vector<float> all(m * outputs);
+      bf16.fast.multiply(prepared.row(0), m, w, all.data(), outputs, 0, outputs);
+      for (std::size_t rows = 1; rows <= 12; ++rows) {
+        for (std::size_t first = 0; first + rows <= m; first += rows) {
+          std::vector<float> some(rows * outputs);
+          bf16.fast.multiply(prepared.row(first), rows, w, some.data(), outputs, 0, outputs);
+          for (std::size_t i = 0; i < some.size(); ++i) {
+            ASSERT_EQ(bits_of(some[i]), bits_of(all[first * outputs + i]))
+                << label(*table) << ", depth " << depth << ", " << rows << " rows from " << first << ": "
+                << some[i] << " and " << all[first * outputs + i];
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::gpu::test
