@@ -266,7 +266,9 @@ inline std::string TinyModel::config_json(const std::string& extra) const {
   if (is_next()) {
     std::string dense;
     for (std::size_t i = 0; i < o.layers; ++i) {
-      if (!o.sparse[i]) dense += (dense.empty() ? "" : ",") + std::to_string(i);
+      if (o.sparse[i]) continue;
+      if (!dense.empty()) dense += ',';
+      dense += std::to_string(i);
     }
     text += flag("norm_topk_prob", o.normalised) + "\"mlp_only_layers\":[" + dense + "],";
   }

@@ -158,7 +158,8 @@ class NaiveModel {
       }
       Row mixed(part.q_size());
       for (std::size_t head = 0; head < part.heads; ++head) {
-        const Row query = placed(part, ".q_norm", slice(q, head * size, size), t);
+        const std::size_t first = head * (part.output_gate ? 2 * size : size);
+        const Row query = placed(part, ".q_norm", slice(q, first, size), t);
         const std::size_t shared = head / part.group();
         double sum = 0;
         Row weights(t + 1);
@@ -171,6 +172,9 @@ class NaiveModel {
           for (std::size_t i = 0; i < size; ++i) {
             mixed[head * size + i] += weights[s] / sum * values[shared][s][i];
           }
+        }
+        for (std::size_t i = 0; part.output_gate && i < size; ++i) {
+          mixed[head * size + i] *= sigmoid(q[first + size + i]);
         }
       }
       out.push_back(product(part.name + ".o_proj", mixed));
