@@ -80,7 +80,7 @@ std::optional<std::size_t> layer_of(std::string_view name, std::string_view pref
 }
 
 // One behind the other, in memory of its own.
-std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> joined(
+std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_together(
     const std::vector<std::span<const std::byte>>& parts) {
   std::size_t size = 0;
   for (const std::span<const std::byte> part : parts) size += part.size();
@@ -180,13 +180,12 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& pla
   }
   Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantised)};
   if (place->piece) {
-    if (entry.quantised && (entry.quantised->type == DType::kInt4 || !place->piece->blocks.empty())) {
+    if (entry.quantised && entry.quantised->type == DType::kInt4) {
       throw LoadError(source().path_of(*stored), stored->name,
                       "a quantised matrix that holds several is not read (" + scheme_->name + ")");
     }
     REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
     entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
-    entry.first_row = place->piece->first_row;
   }
   return entry;
 }
@@ -221,7 +220,7 @@ const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
 
 bool Checkpoint::is_copied(std::string_view name) const {
   const Entry& entry = at(name);
-  if (entry.quantised) return entry.quantised->layout != QuantisedTensor::Layout::kFp8;
+  if (entry.quantised && entry.quantised->layout != QuantisedTensor::Layout::kFp8) return true;
   const gpu::WeightFormat* format = format_of(entry.stored->type);
   const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.front().data());
   const bool aligned = format == nullptr || address % format->alignment == 0;
@@ -246,7 +245,7 @@ Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
              .shape = entry.spec.shape,
              .bytes = entry.bytes.front()};
   if (entry.bytes.size() > 1) {
-    std::tie(out.owned, out.bytes) = joined(entry.bytes);
+    std::tie(out.owned, out.bytes) = put_together(entry.bytes);
   }
   bool as_is = entry.layout.is_identity();
   if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
@@ -275,10 +274,8 @@ Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const
              .shape = entry.spec.shape,
              .bytes = entry.bytes.front()};
   if (quantised.layout == QuantisedTensor::Layout::kFp8) {
-    const WidenedScales scales =
-        widen_scales(quantised, source(), entry.first_row, rows_of(entry.spec.shape));
-    out.scales = {scales.data.get(), scales.size};
-    out.owned_scales = scales.data;
+    if (entry.bytes.size() > 1) std::tie(out.owned, out.bytes) = put_together(entry.bytes);
+    std::tie(out.owned_scales, out.scales) = scales_of(entry);
     return out;
   }
   RepackedTensor repacked = repack(quantised, source());
@@ -290,6 +287,25 @@ Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const
   out.owned = std::move(repacked.data);
   out.column_order = std::move(repacked.column_order);
   return out;
+}
+
+Checkpoint::OwnedBytes Checkpoint::scales_of(const Entry& entry) const {
+  const std::size_t columns = entry.spec.shape.back();  // an element has one byte
+  const std::size_t tile_rows = format_of(entry.quantised->type)->scales.rows;
+  std::vector<WidenedScales> scales;
+  std::vector<std::span<const std::byte>> parts;
+  for (const std::span<const std::byte>& part : entry.bytes) {
+    const auto first_row = static_cast<std::size_t>(part.data() - entry.stored->bytes.data()) / columns;
+    const std::size_t rows = part.size() / columns;
+    if (rows % tile_rows != 0 && &part != &entry.bytes.back()) {
+      throw LoadError(source().path_of(*entry.stored), entry.stored->name,
+                      "a part of the matrix ends inside a tile of scales");
+    }
+    scales.push_back(widen_scales(*entry.quantised, source(), first_row, rows));
+    parts.emplace_back(scales.back().data.get(), scales.back().size);
+  }
+  if (scales.size() == 1) return {scales.front().data, parts.front()};
+  return put_together(parts);
 }
 
 void Checkpoint::validate(const LoadProgress& progress) const {

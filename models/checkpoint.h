@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "models/arch/config.h"
@@ -110,7 +111,6 @@ class Checkpoint {
     std::vector<std::span<const std::byte>> bytes;  // those of `stored`, or pieces of them, in order
     GgufLayout layout;                              // to be undone
     std::optional<QuantisedTensor> quantised{};
-    std::size_t first_row = 0;  // of the piece
 
     std::uint64_t size() const {
       std::uint64_t out = 0;
@@ -127,6 +127,9 @@ class Checkpoint {
   void bind(const PlacesOf& places_of, std::string_view layer_prefix);
   Entry entry_of(const TensorSpec& spec, const Places& places) const;
   Tensor quantised_tensor(const Entry& entry, ColumnOrder order) const;
+
+  using OwnedBytes = std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>>;
+  OwnedBytes scales_of(const Entry& entry) const;  // of FP8, as f32
   const Entry* find(std::string_view name) const;
   const Entry& at(std::string_view name) const;
 

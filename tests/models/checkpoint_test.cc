@@ -169,12 +169,12 @@ TEST_F(CheckpointTest, RefusesTypesWhenTheyAreAskedFor) {
   const TinyTensor down = model.tensors.at("layers.0.mlp.down_proj.weight");
   model.tensors.erase("layers.0.mlp.down_proj.weight");
   GgufWriter w = model.gguf();
-  w.tensor("blk.0.ffn_down.weight", 8, down.shape, std::string(8 * 34, 'q'));
+  w.tensor("blk.0.ffn_down.weight", 9, down.shape, std::string(8 * 36, 'q'));
   const Checkpoint checkpoint = open_gguf(w);
-  EXPECT_EQ(checkpoint.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_0);
+  EXPECT_EQ(checkpoint.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_1);
   EXPECT_NO_THROW(checkpoint.tensor("layers.0.mlp.up_proj.weight"));
   EXPECT_LOAD_ERROR(checkpoint.tensor("layers.0.mlp.down_proj.weight"),
-                    "m.gguf: blk.0.ffn_down.weight: the type Q8_0 cannot be computed with");
+                    "m.gguf: blk.0.ffn_down.weight: the type Q8_1 cannot be computed with");
   EXPECT_NO_THROW(checkpoint.validate());
 
   SafetensorsWriter tensors = model.safetensors();

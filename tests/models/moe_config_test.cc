@@ -2,6 +2,7 @@
 
 #include "models/checkpoint.h"
 #include "models/files/json_place.h"
+#include "models/weight_tensors.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/tensor_values.h"
@@ -106,6 +107,9 @@ TEST_F(MoeConfig, RefusesKeysThatMakeNoSense) {
   refuse("\"num_experts_per_tok\":2,", "", "num_experts_per_tok");
   refuse("\"num_experts\":4", "\"num_experts\":-4", "num_experts: -4 is out of range");
   refuse("\"num_experts\":4", "\"num_experts\":100000", "num_experts: 100000 is out of range");
+  EXPECT_LOAD_ERROR(read_changed(TinyModel({.type = "qwen3_5_moe_text", .layers = 40, .experts = 2}),
+                                 "\"num_experts\":2", "\"num_experts\":4096"),
+                    "num_experts: 4096 in each of 40 layers are more than 131072");
   refuse("\"moe_intermediate_size\":4,", "", "moe_intermediate_size");
   refuse("\"shared_expert_intermediate_size\":5", "\"shared_expert_intermediate_size\":-5",
          "shared_expert_intermediate_size: -5 is out of range");
@@ -176,6 +180,39 @@ TEST_F(MoeConfig, KeepsStackedExpertsWhereTheyAre) {
     for (const auto& [name, tensor] : next_.tensors) bytes += 2 * tensor.values.size();
     return bytes;
   }());
+}
+
+TEST_F(MoeConfig, TakesFusedProjectionsApartInFp8) {
+  // Heads of whole tiles, all elements 1: the numbers are those of the tiles' scales.
+  const TinyModel model(
+      {.type = "qwen3_next", .key_heads = 2, .value_heads = 2, .key_dim = 128, .value_dim = 128});
+  SafetensorsWriter tensors;
+  for (const auto& [name, tensor] : model.hf_tensors()) {
+    const std::string prefix = name == "lm_head.weight" ? "" : "model.";
+    if (name != "layers.0.linear_attn.in_proj_qkvz.weight") {
+      tensors.tensor(prefix + name, "BF16", tensor.shape, test::raw_bf16(tensor.values));
+      continue;
+    }
+    ASSERT_EQ(tensor.shape, (std::vector<std::uint64_t>{1024, 8}));
+    tensors.tensor(prefix + name, "F8_E4M3", tensor.shape, std::string(1024 * 8, '\x38'));
+    tensors.tensor(prefix + name + "_scale_inv", "F32", {8, 1}, test::raw_f32({1, 2, 3, 4, 5, 6, 7, 8}));
+  }
+  const Checkpoint checkpoint = open_hf(
+      model.config_json(
+          R"("quantization_config":{"quant_method":"fp8","fmt":"e4m3","weight_block_size":[128,128]},)"),
+      tensors);
+  checkpoint.validate();
+  const auto tiles = [&](const std::string& name) {
+    const std::vector<float> values = load_vector(checkpoint, "layers.0.linear_attn." + name + ".weight");
+    std::vector<float> out;
+    for (std::size_t at = 0; at < values.size(); at += 128 * 8) {
+      for (std::size_t i = 0; i < 128 * 8; ++i) EXPECT_EQ(values[at + i], values[at]) << name;
+      out.push_back(values[at]);
+    }
+    return out;
+  };
+  EXPECT_EQ(tiles("in_proj_qkv"), (std::vector<float>{1, 5, 2, 6, 3, 7}));  // q and k and v of two heads
+  EXPECT_EQ(tiles("in_proj_z"), (std::vector<float>{4, 8}));
 }
 
 TEST_F(MoeConfig, NamesMissingTensorsAndWrongShapes) {

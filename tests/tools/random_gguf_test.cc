@@ -96,16 +96,16 @@ TEST(RandomGguf, EveryTypeLoadsAndRuns) {
     const std::vector<float> fast = logits_of(folder.file(), gpu::Compute::kAuto);
     ASSERT_EQ(exact.size(), 12U * 128U);
     double squares = 0;
-    float largest = 0;
-    for (const float logit : exact) {
-      ASSERT_TRUE(std::isfinite(logit)) << type;
-      squares += static_cast<double>(logit) * logit;
-      largest = std::max(largest, std::abs(logit));
+    double errors = 0;  // by the rounding of activations
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(exact[i])) << type;
+      squares += static_cast<double>(exact[i]) * exact[i];
+      errors += static_cast<double>(fast[i] - exact[i]) * (fast[i] - exact[i]);
     }
     const double size = std::sqrt(squares / static_cast<double>(exact.size()));
     EXPECT_GT(size, 0.02) << type;
     EXPECT_LT(size, 20) << type;
-    for (std::size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(fast[i], exact[i], 0.15 * largest) << type;
+    EXPECT_LT(std::sqrt(errors / squares), 0.2) << type;  // found: 0.04 to 0.10
   }
 }
 

@@ -28,6 +28,7 @@ std::string architecture_of(const std::string& type) {
   if (type == "llama" || type == "qwen3") return type;
   if (type == "qwen3_5_text") return "qwen35";
   if (type == "qwen3_5_moe_text") return "qwen35moe";
+  if (type == "qwen3_next") return "qwen3next";
   throw std::invalid_argument("no GGUF files are written of " + type);
 }
 

@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   bool tied = false;
   CLI::Option* type_option =
       app.add_option("--type", type, "Instead of the named shape's")
-          ->check(CLI::IsMember({"llama", "qwen3", "qwen3_5_text", "qwen3_5_moe_text"}));
+          ->check(CLI::IsMember({"llama", "qwen3", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"}));
   CLI::Option* tied_option =
       app.add_flag("--tied,!--untied", tied, "Whether the embedding is the head as well");
   CLI11_PARSE(app, argc, argv);

@@ -51,6 +51,11 @@ const std::vector<NamedShape>& named_shapes() {
       shape.expert_intermediate = shape.shared_intermediate = size;
       return shape;
     };
+    RandomShape next_tiny = mixture(tiny, 8, 2, 32);
+    next_tiny.type = "qwen3_next";
+    RandomShape next = mixture(qwen3_5(48, 2048, 0, 16, 2, 32), 512, 10, 512);
+    next.type = "qwen3_next";
+    next.vocab = 151936;
     return std::vector<NamedShape>{{"qwen3_5-0.8b", qwen3_5(24, 1024, 3584, 8, 2, 16)},
                                    {"qwen3_5-2b", qwen3_5(24, 2048, 6144, 8, 2, 16)},
                                    {"qwen3_5-4b", qwen3_5(32, 2560, 9216, 16, 4, 32)},
@@ -58,6 +63,8 @@ const std::vector<NamedShape>& named_shapes() {
                                    {"qwen3_5-tiny", tiny},
                                    {"qwen3_5-35b-a3b", mixture(qwen3_5(40, 2048, 0, 16, 2, 32), 256, 8, 512)},
                                    {"qwen3_5_moe-tiny", mixture(tiny, 8, 2, 32)},
+                                   {"qwen3_next-80b-a3b", next},
+                                   {"qwen3_next-tiny", next_tiny},
                                    {"qwen3-0.6b", attention("qwen3", 28, 1024, 3072, 16, 128, 151936)},
                                    {"qwen3-tiny", attention("qwen3", 3, 64, 160, 4, 32, 512)},
                                    {"llama-tiny", attention("llama", 3, 64, 160, 4, 16, 512)}};

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "models/arch/config.h"
@@ -20,6 +23,19 @@ std::uint64_t elements_of(const TensorSpec& spec) {
   std::uint64_t count = 1;
   for (const std::uint64_t size : spec.shape) count *= size;
   return count;
+}
+
+/// The tensors of the folder: of several that it has as one, the one.
+std::vector<TensorSpec> specs_in_folder(const ModelConfig& config) {
+  std::vector<TensorSpec> out;
+  std::set<std::string> seen;
+  for (const TensorSpec& spec : config.tensors) {
+    TensorSpec stored = spec;
+    if (!spec.hf.names.empty()) stored.name = spec.hf.names.front();
+    if (spec.hf.piece) stored.shape = spec.hf.piece->of;
+    if (seen.insert(stored.name).second) out.push_back(std::move(stored));
+  }
+  return out;
 }
 
 std::string stored_name(const TensorSpec& spec) {
@@ -69,7 +85,7 @@ std::uint64_t write_random_model(const RandomShape& shape, std::uint64_t seed,
                                  const std::filesystem::path& folder) {
   const std::string text = config_json(shape);
   const ModelConfig config = ModelConfig::from_hf(models::JsonPlace::parse(text, "config.json"));
-  const std::vector<TensorSpec>& specs = config.tensors;
+  const std::vector<TensorSpec> specs = specs_in_folder(config);
   std::filesystem::create_directories(folder);
 
   NewFile weights(folder / "model.safetensors");

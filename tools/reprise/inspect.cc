@@ -39,9 +39,12 @@ void print_layers(const models::ModelConfig& config) {
   std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
               models::parts_of<models::AttentionSpec>(config.layers).size(),
               models::parts_of<models::DeltaNetSpec>(config.layers).size());
-  print_sizes<models::SwiGluSpec>("sizes", config, [&](const models::SwiGluSpec& part) {
-    return number(config.hidden) + " hidden, " + number(part.intermediate) + " feed-forward, " +
-           number(config.vocab) + " vocabulary";
+  std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
+  print_sizes<models::SwiGluSpec>("feed-forward", config,
+                                  [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
+  print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
+    return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
+           " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
@@ -71,6 +74,13 @@ int inspect(const EngineFlags& flags) {
   std::uint64_t parameters = 0;
   for (const models::MemoryPlan::Format& format : plan.formats) parameters += format.parameters;
   std::printf("%-22s %llu\n", "parameters", static_cast<unsigned long long>(parameters));
+  std::uint64_t idle = 0;
+  for (const models::MoeSpec* part : models::parts_of<models::MoeSpec>(config.layers)) {
+    idle += part->idle_parameters();
+  }
+  if (idle > 0) {
+    std::printf("%-22s %llu\n", "active a token", static_cast<unsigned long long>(parameters - idle));
+  }
   for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 
   print_size("weights in place", plan.in_place);

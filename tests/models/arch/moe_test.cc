@@ -72,7 +72,8 @@ TEST(MoeModel, ComputesWhatANaiveComputationGives) {
       SCOPED_TRACE(kind.type + (gguf ? " as GGUF" : ""));
       Checkpoint checkpoint =
           gguf ? Checkpoint::open(dir.write("m.gguf", tiny.gguf().bytes())) : open_folder(dir, tiny);
-      HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32}, threads);
+      HostModel model(std::move(checkpoint), {.compute = Compute::kF32, .kv = gpu::KvType::kF32}, threads,
+                      threads);
       gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
       std::optional<gpu::Sequence> sequence = store.open();
       ASSERT_TRUE(sequence && sequence->reserve(prompt.size()));
