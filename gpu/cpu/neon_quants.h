@@ -110,7 +110,8 @@ struct NeonQuant<Int4> {
     const uint8x8_t pairs = vld1_u8(block.elements + 8 * kIndex);
     const uint8x8_t even = vand_u8(pairs, vdup_n_u8(15));
     const uint8x8_t odd = vshr_n_u8(pairs, 4);
-    return less(vcombine_u8(vzip1_u8(even, odd), vzip2_u8(even, odd)), block.zero());
+    const uint8x16_t elements = vcombine_u8(vzip1_u8(even, odd), vzip2_u8(even, odd));
+    return vsubq_s8(vreinterpretq_s8_u8(elements), vdupq_n_s8(static_cast<std::int8_t>(block.zero())));
   }
 };
 
