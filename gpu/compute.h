@@ -12,9 +12,10 @@
 namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
-  kF32,   // weights widened in registers, f32 arithmetic: the reference
-  kAuto,  // the fastest product that the processor has for a weight's format (gpu/products.h): for bf16,
-  // products of bf16, activations being sums of two of them, with f32 sums; where none is faster, kF32's
+  kF32,  // weights widened in registers, f32 arithmetic: the reference
+  kAuto,  // the fastest product that the processor has for a weight's format (gpu/products.h): products of bf16
+  // where there are any, activations being sums of two of them; products of whole numbers for quantised
+  // weights, activations being rounded to eight bits; else f32 arithmetic, in an order of its own or kF32's
 };
 
 enum class KvType : std::uint8_t { kF32, kBF16 };
@@ -23,8 +24,8 @@ enum class KvType : std::uint8_t { kF32, kBF16 };
 enum class Isa : std::uint8_t {
   kPlain,   // portable loops: the specification
   kNeon,    // AArch64; bf16 products where the processor has them
-  kAvx2,    // with FMA and F16C
-  kAvx512,  // with bf16 products where the processor has them
+  kAvx2,    // with FMA and F16C; VNNI where the processor has it
+  kAvx512,  // with VNNI and AMX where the processor has them
 };
 
 std::string_view name_of(Isa isa);

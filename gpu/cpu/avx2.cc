@@ -1,10 +1,18 @@
 // The kernels on AVX2 with FMA and F16C; compiled with those flags.
 
+#include "gpu/cpu/int8_panels.h"
+#include "gpu/cpu/panel_product.h"
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 
 namespace reprise::gpu {
 
-constinit const Kernels kAvx2Kernels = make_table(Isa::kAvx2, kFormats);
+namespace {
+
+constexpr auto kAvx2Formats = with_bytes(with_panels(kFormats));
+
+}  // namespace
+
+constinit const Kernels kAvx2Kernels = make_table(Isa::kAvx2, kAvx2Formats);
 
 }  // namespace reprise::gpu

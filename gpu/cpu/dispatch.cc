@@ -8,6 +8,10 @@
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace reprise::gpu {
@@ -42,16 +46,37 @@ bool has_matrix_products() {
 #endif
 }
 #elif defined(__x86_64__)
-bool has_bf16_products() {
-  return __builtin_cpu_supports("avx512bf16");
-}
-
 /// Conversions of half precision. Asked of the processor, because clang 16 has no
 /// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
 /// tells of AVX2.
 bool has_half_conversions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+/// Products of bytes on AVX2's registers.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kAvxVnni = 1U << 4;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
+}
+
+/// AMX with products of bf16. Its registers are large, so Linux gives them to a process only when asked; the answer
+/// holds for all threads, those that run already included.
+bool has_tiles() {
+#if defined(__linux__)
+  static const bool has = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    constexpr unsigned kBf16Tiles = 1U << 22, kTiles = 1U << 24;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    if ((edx & kBf16Tiles) == 0 || (edx & kTiles) == 0) return false;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has;
+#else
+  return false;
+#endif
 }
 #endif
 
@@ -125,22 +150,34 @@ std::string name_of(const Kernels& kernels) {
   return name;
 }
 
+std::vector<NamedTable> runnable_tables() {
+  std::vector<NamedTable> tables = {{"plain", &kPlainKernels}};
+  const auto add = [&](bool runs, std::string_view name, const Kernels& kernels) {
+    if (runs && is_available(kernels.isa)) tables.push_back({name, &kernels});
+  };
+#if defined(__aarch64__)
+  add(true, "neon", kNeonKernels);
+  add(has_dot_products(), "neon dotprod", kNeonDotprodKernels);
+  add(has_matrix_products(), "neon i8mm", kNeonI8mmKernels);
+#elif defined(__x86_64__)
+  add(true, "avx2", kAvx2Kernels);
+  add(has_avx_vnni(), "avx2 vnni", kAvx2VnniKernels);
+  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+  add(true, "avx512", kAvx512Kernels);
+  add(has_vnni, "avx512 vnni", kAvx512VnniKernels);
+  add(has_vnni && has_tiles(), "avx512 amx", kAvx512AmxKernels);
+#endif
+  return tables;
+}
+
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
-  switch (isa) {
-#if defined(__aarch64__)
-    case Isa::kNeon:
-      if (has_matrix_products()) return kNeonI8mmKernels;
-      return has_dot_products() ? kNeonDotprodKernels : kNeonKernels;
-#elif defined(__x86_64__)
-    case Isa::kAvx2:
-      return kAvx2Kernels;
-    case Isa::kAvx512:
-      return has_bf16_products() ? kAvx512Bf16Kernels : kAvx512Kernels;
-#endif
-    default:
-      return kPlainKernels;
+  const Kernels* best = nullptr;
+  for (const NamedTable& table : runnable_tables()) {
+    if (table.kernels->isa == isa) best = table.kernels;
   }
+  REPRISE_CHECK(best != nullptr, "an instruction set without kernels");
+  return *best;
 }
 
 }  // namespace reprise::gpu

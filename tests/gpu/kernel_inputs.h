@@ -22,22 +22,12 @@ inline const Kernels& plain() {
   return cpu_kernels(Isa::kPlain);
 }
 
-/// Every table that can run here but the plain one: of each instruction set the one that cpu_kernels() gives,
-/// and those for processors that have less.
+/// Every table that can run here but the plain one, those that cpu_kernels() would not give included.
 inline std::vector<const Kernels*> fast_tables() {
   std::vector<const Kernels*> tables;
-  for (const Isa isa : {Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
-    if (is_available(isa)) tables.push_back(&cpu_kernels(isa));
+  for (const NamedTable& table : runnable_tables()) {
+    if (table.kernels != &plain()) tables.push_back(table.kernels);
   }
-  const auto add = [&](const Kernels& table) {
-    if (is_available(table.isa) && &cpu_kernels(table.isa) != &table) tables.push_back(&table);
-  };
-#if defined(__aarch64__)
-  add(kNeonKernels);
-  if (&cpu_kernels(Isa::kNeon) == &kNeonI8mmKernels) add(kNeonDotprodKernels);
-#elif defined(__x86_64__)
-  add(kAvx512Kernels);
-#endif
   return tables;
 }
 
@@ -48,12 +38,10 @@ inline std::vector<const Kernels*> all_tables() {
 }
 
 inline std::string label(const Kernels& table) {
-#if defined(__aarch64__)
-  if (&table == &kNeonDotprodKernels) return "neon with dot products";
-  if (&table == &kNeonI8mmKernels) return "neon with matrix products";
-#endif
-  return std::string(name_of(table.isa)) +
-         (table.format(kBF16Format).has_fast() ? " with bf16 products" : "");
+  for (const NamedTable& named : runnable_tables()) {
+    if (named.kernels == &table) return std::string(named.name);
+  }
+  return std::string(name_of(table.isa)) + " of a test";
 }
 
 template <class T>
@@ -93,6 +81,33 @@ struct OwnedMatrix {
     return {.format = format, .rows = rows, .columns = columns, .data = data};
   }
 };
+
+/// Rows of x as a product wants them.
+class PreparedRows {
+ public:
+  PreparedRows(const Product& product, const std::vector<float>& x, std::size_t depth)
+      : x_(x), stride_(depth * sizeof(float)) {
+    if (product.activations->prepare == nullptr) return;
+    stride_ = product.activations->row_bytes(depth);
+    prepared_.resize(x.size() / depth * stride_ / sizeof(float));
+    product.activations->prepare(x.data(), x.size() / depth, depth,
+                                 reinterpret_cast<std::byte*>(prepared_.data()));
+  }
+  const void* row(std::size_t index) const {
+    const std::vector<float>& rows = prepared_.empty() ? x_ : prepared_;
+    return reinterpret_cast<const std::byte*>(rows.data()) + index * stride_;
+  }
+
+ private:
+  const std::vector<float>& x_;
+  std::size_t stride_;  // bytes
+  std::vector<float> prepared_;
+};
+
+/// Whether a product of bf16 takes x as sums of two of them, not as it is.
+inline bool takes_two_parts(const FormatKernels& bf16) {
+  return bf16.fast.activations->prepare != nullptr;
+}
 
 /// Rows of x as a product of bf16 wants them (gpu/cpu/two_bf16.h).
 struct TwoParts {

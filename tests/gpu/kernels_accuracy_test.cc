@@ -34,10 +34,9 @@ TEST(KernelValues, MatmulWithinRounding) {
       std::vector<float> exact(5 * w.rows);
       std::vector<float> rounded(5 * w.rows);
       bf16.exact.multiply(x.data(), 5, w.view(), exact.data(), w.rows, 0, w.rows);
-      if (bf16.has_fast()) {
-        parts.emplace(bf16.fast, x, depth);
-        bf16.fast.multiply(parts->row(0), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
-      }
+      const PreparedRows prepared(bf16.fast, x, depth);
+      bf16.fast.multiply(prepared.row(0), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
+      if (takes_two_parts(bf16)) parts.emplace(bf16.fast, x, depth);
       for (std::size_t i = 0; i < 5; ++i) {
         for (std::size_t n = 0; n < w.rows; ++n) {
           double sum = 0;
@@ -54,7 +53,10 @@ TEST(KernelValues, MatmulWithinRounding) {
           const double bound = 2 * kUlp * std::sqrt(static_cast<double>(depth)) * magnitudes;
           const std::string what = label(*table) + ", depth " + std::to_string(depth);
           expect_close(exact[i * w.rows + n], sum, 0, bound, what);
-          if (!parts) continue;
+          if (!parts) {
+            expect_close(rounded[i * w.rows + n], sum, 0, bound, what + ", fast");
+            continue;
+          }
           expect_close(rounded[i * w.rows + n], split_sum, 0, bound, what + ", of the parts");
           expect_close(rounded[i * w.rows + n], sum, 0, bound + 0x1p-17 * magnitudes,
                        what + ", of the whole");
@@ -112,7 +114,7 @@ TEST(KernelValues, SplitKeepsSixteenBits) {
   const std::vector<float> x = random.floats(10000, 100.0F);
   for (const Kernels* table : all_tables()) {
     const FormatKernels& bf16 = table->format(kBF16Format);
-    if (!bf16.has_fast()) continue;
+    if (!takes_two_parts(bf16)) continue;
     const TwoParts parts(bf16.fast, x, x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       std::uint16_t high = 0;  // rounded to nearest even, as every table does

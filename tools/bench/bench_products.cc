@@ -1,106 +1,193 @@
-// How fast each format's products are, on each table of kernels that the machine has: a line for each number of rows.
+// How fast the CPU multiplies by weights: every table of kernels that runs here, every format, by rows of x.
 //
-//   bench_products [FORMATS [ROWS [COLUMNS [OUTPUTS [MIB]]]]]     e.g. bench_products Q8_0,Q4_K 1,4,512 1024 3584 96
+//   bench_products [--table NAME] [--format NAME] [--rows 1,8,256] [--outputs N] [--columns K] [--threads T] [--exact]
+//                  [--seconds S] [--megabytes M]
 //
-// One thread, and the processor's time of it: what else runs on the machine counts for little. GB/s are of the weight,
-// as it lies in the file; MIB of such weights are multiplied by one after another: more than the caches, as a model is.
+// Prints GFLOP/s (2 m n k) and GB/s (the weight's bytes as stored, read once a product). The weights are many copies,
+// together larger than caches, so with few rows it is the memory that is measured. Weights have random bits, but what
+// may be a float in them is between 2^-7 and 2; the figure is the best of the rounds that fit the seconds.
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
+#include <cstring>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "gpu/cpu/tables.h"
 #include "gpu/host_weight.h"
-#include "gpu/kernels.h"
+#include "gpu/threads.h"
 
 namespace {
 
 using namespace reprise::gpu;
+using Clock = std::chrono::steady_clock;
 
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+struct Settings {
+  std::string table, format;
+  std::vector<std::size_t> rows = {1, 8, 64, 256};
+  std::size_t outputs = 3584;
+  std::size_t columns = 1024;
+  unsigned threads = 2;
+  bool exact = false;
+  double seconds = 0.3;
+  std::size_t megabytes = 1000;
+};
+
+[[noreturn]] void usage() {
+  std::fprintf(
+      stderr,
+      "usage: bench_products [--table NAME] [--format NAME] [--rows 1,8] [--outputs N] [--columns K]\n"
+      "                      [--threads T] [--exact] [--seconds S] [--megabytes M]\n");
+  std::exit(2);
 }
 
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> out;
-  std::stringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) out.push_back(word);
-  return out;
-}
-
-/// Random bytes without the exponents that make f16 and f32 infinite or not a number.
-std::vector<std::byte> random_bytes(std::size_t count) {
-  std::mt19937_64 random(1);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0xbbU);
-  return bytes;
-}
-
-void measure(const Kernels& kernels, const FormatKernels& format, Compute compute, std::size_t rows,
-             std::size_t columns, std::size_t outputs, const std::vector<std::byte>& bytes) {
-  const WeightView one{.format = format.format, .rows = outputs, .columns = columns, .data = bytes.data()};
-  const std::size_t copies = std::max<std::size_t>(1, bytes.size() / one.bytes());
-  const WeightView all{
-      .format = format.format, .rows = copies * outputs, .columns = columns, .data = bytes.data()};
-  Threads threads(1);
-  HostWeight weight(all);
-  const Product& product = weight.prepare(kernels, compute, threads);
-  std::vector<float> x(rows * columns);
-  std::mt19937_64 random(2);
-  std::normal_distribution<float> normal;
-  for (float& value : x) value = normal(random);
-  const void* prepared = x.data();
-  std::vector<float> room;
-  double preparing = 0;
-  if (product.activations->prepare != nullptr) {
-    room.resize(rows * product.activations->row_bytes(columns) / sizeof(float) + 1);
-    const double start = thread_seconds();
-    product.activations->prepare(x.data(), rows, columns, reinterpret_cast<std::byte*>(room.data()));
-    preparing = thread_seconds() - start;
-    prepared = room.data();
+std::vector<std::size_t> numbers(const std::string& list) {
+  std::vector<std::size_t> all;
+  for (const char* p = list.c_str(); *p != '\0';) {
+    char* end = nullptr;
+    all.push_back(std::strtoull(p, &end, 10));
+    if (end == p || all.back() == 0) usage();
+    p = *end == ',' ? end + 1 : end;
   }
-  std::vector<float> y(rows * all.rows);
-  double best = 1e9;
-  std::size_t copy = 0;
-  const double until = thread_seconds() + 0.3;
-  for (int i = 0; i < 3 || thread_seconds() < until; ++i, copy = (copy + 1) % copies) {
-    const double start = thread_seconds();
-    product.multiply(prepared, rows, weight.view(), y.data(), all.rows, copy * outputs, (copy + 1) * outputs);
-    best = std::min(best, thread_seconds() - start);
+  return all;
+}
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--exact") {
+      settings.exact = true;
+      continue;
+    }
+    if (++i == argc) usage();
+    const std::string value = argv[i];
+    if (flag == "--table") {
+      settings.table = value;
+    } else if (flag == "--format") {
+      settings.format = value;
+    } else if (flag == "--rows") {
+      settings.rows = numbers(value);
+    } else if (flag == "--outputs") {
+      settings.outputs = numbers(value).at(0);
+    } else if (flag == "--columns") {
+      settings.columns = numbers(value).at(0);
+    } else if (flag == "--threads") {
+      settings.threads = static_cast<unsigned>(numbers(value).at(0));
+    } else if (flag == "--megabytes") {
+      settings.megabytes = numbers(value).at(0);
+    } else if (flag == "--seconds") {
+      settings.seconds = std::strtod(value.c_str(), nullptr);
+    } else {
+      usage();
+    }
   }
-  const double products = 2.0 * static_cast<double>(rows * columns * outputs);
-  std::printf("%-10s %-8s %-6s m %4zu   %8.1f GFLOP/s  %7.2f GB/s  %8.1f us, preparing %.1f us\n",
-              std::string(name_of(kernels.isa)).c_str(), std::string(format.format->name).c_str(),
-              compute == Compute::kF32 ? "exact" : "fast", rows, products / best * 1e-9,
-              static_cast<double>(one.bytes()) / best * 1e-9, best * 1e6, preparing * 1e6);
+  return settings;
+}
+
+/// Copies of one weight with random bytes whose 16-bit words, read as halves or as bf16, are small numbers.
+class Weights {
+ public:
+  Weights(const Settings& settings, const WeightFormat& format) {
+    WeightView view{.format = &format, .rows = settings.outputs, .columns = settings.columns};
+    const std::size_t count = std::max<std::size_t>(2, settings.megabytes * 1000000 / view.bytes());
+    std::mt19937_64 random(1);
+    bytes_.resize(count);
+    for (std::vector<std::uint64_t>& copy : bytes_) {
+      copy.resize(view.bytes() / 8 + 9);
+      if (&copy != &bytes_[0]) {
+        copy = bytes_[0];
+      } else {
+        for (std::uint64_t& word : copy) word = (random() & 0x83ff83ff83ff83ffULL) | 0x3c003c003c003c00ULL;
+      }
+      view.data = copy.data();
+      if (format.scales.rows != 0) {
+        scales_.assign((settings.outputs / format.scales.rows + 1) * view.scale_row_bytes() / 8 + 1,
+                       0x3c003c003c003c00ULL);
+        view.scales = scales_.data();
+      }
+      weights_.emplace_back(view);
+    }
+  }
+
+  /// Another at every call.
+  HostWeight& next() { return weights_[turn_++ % weights_.size()]; }
+  std::size_t count() const { return weights_.size(); }
+
+ private:
+  std::vector<std::vector<std::uint64_t>> bytes_;
+  std::vector<std::uint64_t> scales_;
+  std::vector<HostWeight> weights_;
+  std::size_t turn_ = 0;
+};
+
+/// Seconds of one product with m rows.
+double measure(const Settings& settings, const Kernels& kernels, Weights& weights, std::size_t m,
+               Threads& threads) {
+  const Compute compute = settings.exact ? Compute::kF32 : Compute::kAuto;
+  std::mt19937 random(2);
+  std::vector<float> x(m * settings.columns);
+  for (float& value : x) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
+  std::vector<float> y(m * settings.outputs);
+  std::vector<float> prepared;
+  double best = 1e30;
+  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(settings.seconds));
+  for (std::size_t round = 0; round < 3 || Clock::now() < end; ++round) {
+    // As many products as take about a millisecond, at least.
+    const std::size_t times = std::max<std::size_t>(1, 16 / m);
+    Clock::duration spent{};
+    for (std::size_t i = 0; i < times; ++i) {
+      HostWeight& weight = weights.next();
+      const Product& product = weight.prepare(kernels, compute, threads);
+      const Clock::time_point start = Clock::now();
+      const void* input = x.data();
+      if (product.activations->prepare != nullptr) {
+        prepared.resize(m * product.activations->row_bytes(settings.columns) / sizeof(float));
+        product.activations->prepare(x.data(), m, settings.columns,
+                                     reinterpret_cast<std::byte*>(prepared.data()));
+        input = prepared.data();
+      }
+      threads.for_ranges(settings.outputs, product.outputs_at_once, [&](std::size_t begin, std::size_t stop) {
+        product.multiply(input, m, weight.view(), y.data(), settings.outputs, begin, stop);
+      });
+      spent += Clock::now() - start;
+    }
+    best = std::min(best, std::chrono::duration<double>(spent).count() / static_cast<double>(times));
+  }
+  return best;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int at, const char* otherwise) {
-    return std::string(argc > at ? argv[at] : otherwise);
-  };
-  const std::vector<std::string> names = words(argument(1, "BF16,Q8_0,Q4_0,Q4_K,Q5_K,Q6_K,IQ4_XS"));
-  const std::vector<std::string> rows = words(argument(2, "1,4,16,512"));
-  const std::size_t columns = std::stoul(argument(3, "1024"));
-  const std::size_t outputs = std::stoul(argument(4, "3584"));
-  const std::vector<std::byte> bytes = random_bytes(std::stoul(argument(5, "96")) << 20);
-  const Kernels& kernels = cpu_kernels(best_isa());
-  for (const std::string& name : names) {
-    const WeightFormat* format = format_named(name);
-    if (format == nullptr) {
-      std::fprintf(stderr, "no format %s\n", name.c_str());
-      return 1;
-    }
-    for (const std::string& m : rows) {
-      measure(kernels, kernels.format(*format), Compute::kAuto, std::stoul(m), columns, outputs, bytes);
+  const Settings settings = parse(argc, argv);
+  Threads threads(settings.threads);
+  std::printf("n %zu, k %zu, %u threads, %s products\n", settings.outputs, settings.columns, settings.threads,
+              settings.exact ? "exact" : "fast");
+  std::printf("%-14s %-8s", "table", "format");
+  for (const std::size_t m : settings.rows) std::printf("  m %-4zu GFLOP/s   GB/s", m);
+  std::printf("\n");
+  for (const NamedTable& table : runnable_tables()) {
+    if (!settings.table.empty() && table.name != settings.table) continue;
+    for (const FormatKernels& format : table.kernels->formats) {
+      const WeightFormat& stored = *format.format;
+      if (!settings.format.empty() && stored.name != settings.format) continue;
+      if (settings.columns % stored.block_size != 0) continue;
+      Weights weights(settings, stored);
+      std::printf("%-14s %-8s", std::string(table.name).c_str(), std::string(stored.name).c_str());
+      for (const std::size_t m : settings.rows) {
+        const double seconds = measure(settings, *table.kernels, weights, m, threads);
+        const double flops = 2.0 * static_cast<double>(m * settings.outputs * settings.columns);
+        const double bytes = static_cast<double>(weights.next().view().bytes());
+        std::printf("  %14.1f %6.1f", flops / seconds * 1e-9, bytes / seconds * 1e-9);
+        std::fflush(stdout);
+      }
+      std::printf("\n");
     }
   }
   return 0;

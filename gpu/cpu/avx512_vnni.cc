@@ -1,0 +1,25 @@
+// The kernels on AVX-512 with products of bytes (AVX512_VNNI), and the same with AMX's product of bf16 (amx.cc); compiled
+// with -mavx512vnni.
+
+#include "gpu/cpu/amx.h"
+#include "gpu/cpu/int8_panels.h"
+#include "gpu/cpu/panel_product.h"
+#include "gpu/cpu/table.h"
+#include "gpu/cpu/tables.h"
+#include "gpu/cpu/two_bf16.h"
+
+namespace reprise::gpu {
+
+namespace {
+
+constexpr auto kVnniFormats = with_bytes(with_panels(kFormats));
+constexpr auto kAmxFormats =
+    with_fast(kVnniFormats, kBF16Format,
+              {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32});
+
+}  // namespace
+
+constinit const Kernels kAvx512VnniKernels = make_table(Isa::kAvx512, kVnniFormats);
+constinit const Kernels kAvx512AmxKernels = make_table(Isa::kAvx512, kAmxFormats);
+
+}  // namespace reprise::gpu

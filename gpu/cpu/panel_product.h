@@ -1,0 +1,225 @@
+// The fast product of F32, F16 and BF16 on x86-64: weights widened once into panels whose lanes are outputs, then f32
+// arithmetic for all rows of x. Included by the kernel sources, with internal linkage.
+//
+// Order: y[m, n] is a sum over blocks of kPanelDepth elements of k, in their order; each block's sum starts at zero and
+// adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
+// for every number of rows, every range and both widths of vectors.
+//
+// Many rows: the panels of one group of outputs and one block of k (128 KiB with AVX-512) lie in L2, filled from the
+// weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few rows: the weight's way
+// from memory counts, so rows of the weight are read along, some at a time, and multiplied as they are turned. Nothing
+// is kept between calls.
+
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gpu/cpu/formats.h"
+#include "gpu/cpu/x86_vectors.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+namespace {
+
+inline constexpr std::size_t kPanelDepth = 256;           // elements of k whose sum starts at zero
+inline constexpr std::size_t kPanelOutputs = 2 * kWide;   // of a panel
+inline constexpr std::size_t kPanels = 4;                 // of a group
+inline constexpr std::size_t kPanelTile = 3 * kWide / 4;  // rows whose sums of one panel fit the registers
+inline constexpr std::size_t kPanelRow =
+    kPanelDepth + 16;                               // of x, copied: no two rows begin in one set of L1
+inline constexpr std::size_t kFewRows = kWide / 2;  // at most so many are few
+inline constexpr std::size_t kAlong = 1024;  // bytes of a weight's row from what is read to what is asked for
+
+using Panel = float[kPanelDepth][kPanelOutputs];
+using PanelGroup = Panel[kPanels];
+using PanelRows = float[kPanelTile][kPanelRow];
+
+/// The kWide rows of a weight from `first`; those that do not exist repeat the last.
+template <class Element>
+struct RowsOfWeight {
+  const Element* rows[kWide];
+
+  RowsOfWeight(const Element* first, std::size_t length, std::size_t count) {
+    for (std::size_t r = 0; r < kWide; ++r) rows[r] = first + std::min(r, count - 1) * length;
+  }
+};
+
+/// Gives the next `depth` elements of rows to take(k, column), k from 0 upwards, and moves on. `ahead`: elements from
+/// what is read to what is asked for.
+template <class Columns, class Take>
+inline void turn_rows(RowsOfWeight<typename Columns::Element>& w, std::size_t depth, std::size_t ahead,
+                      Take take) {
+  using Element = typename Columns::Element;
+  constexpr std::size_t kStep = Columns::kStep;
+  std::size_t k = 0;
+  for (; k + kStep <= depth; k += kStep) {
+    for (const Element* row : w.rows) ask_for(row, ahead * sizeof(Element));
+    Columns::turn(w.rows, [&](std::size_t inside, Wide column) { take(k + inside, column); });
+    for (const Element*& row : w.rows) row += kStep;
+  }
+  if (k == depth) return;
+  Element padded[kWide][kStep] = {};
+  const Element* rows[kWide];
+  for (std::size_t r = 0; r < kWide; ++r) {
+    std::memcpy(padded[r], w.rows[r], (depth - k) * sizeof(Element));
+    rows[r] = padded[r];
+    w.rows[r] += depth - k;
+  }
+  Columns::turn(rows, [&](std::size_t inside, Wide column) {
+    if (k + inside < depth) take(k + inside, column);
+  });
+}
+
+/// y[kRows, kWide outputs, of which `outputs` exist], for few rows of x.
+template <class Columns, int kRows>
+inline void few_rows_tile(const float* x, const typename Columns::Element* w, std::size_t length,
+                          std::size_t outputs, float* y, std::size_t y_stride) {
+  RowsOfWeight<typename Columns::Element> rows(w, length, outputs);
+  Wide totals[kRows];
+  for (Wide& total : totals) total = Wide::set(0.0F);
+  for (std::size_t k = 0; k < length; k += kPanelDepth, x += kPanelDepth) {
+    Wide sums[kRows];
+    for (Wide& s : sums) s = Wide::set(0.0F);
+    // At a row's end, what is asked for is where the rows of the next tile begin.
+    constexpr std::size_t kAhead = kAlong / sizeof(typename Columns::Element);
+    const std::size_t ahead = k + kAhead < length ? kAhead : kWide * length - k;
+    turn_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead, [&](std::size_t inside, Wide column) {
+      for (int i = 0; i < kRows; ++i) sums[i] = fma(Wide::set(x[i * length + inside]), column, sums[i]);
+    });
+    for (int i = 0; i < kRows; ++i) totals[i] = k == 0 ? sums[i] : totals[i] + sums[i];
+  }
+  for (int i = 0; i < kRows; ++i, y += y_stride) {
+    if (outputs >= kWide) {
+      totals[i].store(y);
+    } else {
+      float all[kWide];
+      totals[i].store(all);
+      std::memcpy(y, all, outputs * sizeof(float));
+    }
+  }
+}
+
+template <class Columns, int kRows>
+void multiply_few_rows(const float* x, const WeightView& w, float* y, std::size_t y_stride,
+                       std::size_t n_begin, std::size_t n_end) {
+  const auto* weights = static_cast<const typename Columns::Element*>(w.data);
+  for (std::size_t n = n_begin; n < n_end; n += kWide) {
+    few_rows_tile<Columns, kRows>(x, weights + n * w.columns, w.columns, n_end - n, y + n, y_stride);
+  }
+}
+
+/// y[kRows, a panel's outputs] = or += x w, over one block of k.
+template <int kRows>
+void panel_tile(const PanelRows& x, const Panel& panel, std::size_t depth, bool add, float* y,
+                std::size_t y_stride) {
+  constexpr int kVectors = 2;
+  Wide sums[kRows][kVectors];
+  for (auto& row : sums) {
+    for (Wide& s : row) s = Wide::set(0.0F);
+  }
+  for (std::size_t k = 0; k < depth; ++k) {
+    Wide w[kVectors];
+    for (int v = 0; v < kVectors; ++v) w[v] = Wide::load(&panel[k][v * kWide]);
+    for (int i = 0; i < kRows; ++i) {
+      const Wide a = Wide::set(x[i][k]);
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = fma(a, w[v], sums[i][v]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i, y += y_stride) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = y + v * kWide;
+      (add ? Wide::load(to) + sums[i][v] : sums[i][v]).store(to);
+    }
+  }
+}
+
+/// The tiles of 1, 2, ... rows.
+constexpr auto kPanelTiles = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+  return std::array{panel_tile<kRows + 1>...};
+}
+(std::make_integer_sequence<int, kPanelTile>());
+
+/// One block of k of `outputs` outputs for `rows` rows, at most kPanelTile of them.
+inline void multiply_group(const PanelRows& x, std::size_t rows, const PanelGroup& group, std::size_t outputs,
+                           std::size_t depth, bool add, float* y, std::size_t y_stride) {
+  const auto tile = kPanelTiles[rows - 1];
+  std::size_t n = 0;
+  const Panel* panel = group;
+  for (; n + kPanelOutputs <= outputs; n += kPanelOutputs) tile(x, *panel++, depth, add, y + n, y_stride);
+  if (n == outputs) return;
+  // A panel of which some outputs do not exist: by way of a tile of its own.
+  float whole[kPanelTile][kPanelOutputs] = {};
+  const std::size_t bytes = (outputs - n) * sizeof(float);
+  if (add) {
+    for (std::size_t i = 0; i < rows; ++i) std::memcpy(whole[i], y + i * y_stride + n, bytes);
+  }
+  tile(x, *panel, depth, add, whole[0], kPanelOutputs);
+  for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
+}
+
+template <class Columns>
+void multiply_many_rows(const float* x, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                        std::size_t n_begin, std::size_t n_end) {
+  const std::size_t length = w.columns;
+  const auto* weights = static_cast<const typename Columns::Element*>(w.data);
+  alignas(64) PanelGroup group;
+  alignas(64) PanelRows some;
+  const std::size_t tiles = (m + kPanelTile - 1) / kPanelTile;
+  for (std::size_t n = n_begin; n < n_end; n += kPanels * kPanelOutputs) {
+    const std::size_t outputs = std::min(kPanels * kPanelOutputs, n_end - n);
+    for (std::size_t k = 0; k < length; k += kPanelDepth) {
+      const std::size_t depth = std::min(kPanelDepth, length - k);
+      // Next is the block after this one, after a row's last the first of the next group.
+      const std::size_t ahead = k + kPanelDepth < length ? kPanelDepth : kPanels * kPanelOutputs * length - k;
+      for (std::size_t lanes = 0; lanes < outputs || lanes % kPanelOutputs != 0; lanes += kWide) {
+        const std::size_t first = std::min(lanes, outputs - 1);
+        RowsOfWeight rows(weights + (n + first) * length + k, length, outputs - first);
+        float* to = &group[lanes / kPanelOutputs][0][lanes % kPanelOutputs];
+        turn_rows<Columns>(rows, depth, ahead, [&](std::size_t inside, Wide column) {
+          column.store(to + inside * kPanelOutputs);
+        });
+      }
+      for (std::size_t tile = 0; tile < tiles; ++tile) {
+        const std::size_t first = m * tile / tiles;
+        const std::size_t rows = m * (tile + 1) / tiles - first;
+        for (std::size_t i = 0; i < rows; ++i) {
+          std::memcpy(some[i], x + (first + i) * length + k, depth * sizeof(float));
+        }
+        multiply_group(some, rows, group, outputs, depth, k != 0, y + first * y_stride + n, y_stride);
+      }
+    }
+  }
+}
+
+template <class Columns>
+void multiply_by_panels(const void* activations, std::size_t m, const WeightView& w, float* y,
+                        std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+  constexpr auto kFew = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+    return std::array{multiply_few_rows<Columns, kRows + 1>...};
+  }
+  (std::make_integer_sequence<int, kFewRows>());
+  const auto* x = static_cast<const float*>(activations);
+  if (m == 0) return;
+  if (m <= kFewRows) {
+    kFew[m - 1](x, w, y, y_stride, n_begin, n_end);
+  } else {
+    multiply_many_rows<Columns>(x, m, w, y, y_stride, n_begin, n_end);
+  }
+}
+
+template <class Columns>
+constexpr Product kByPanels{
+    .activations = &kAsF32, .multiply = multiply_by_panels<Columns>, .outputs_at_once = kPanelOutputs};
+
+/// `formats` with these products for those that have them.
+template <std::size_t kCount>
+constexpr std::array<FormatKernels, kCount> with_panels(std::array<FormatKernels, kCount> formats) {
+  formats = with_fast(formats, kF32Format, kByPanels<F32Columns>);
+  formats = with_fast(formats, kF16Format, kByPanels<F16Columns>);
+  return with_fast(formats, kBF16Format, kByPanels<BF16Columns>);
+}
+
+}  // namespace
+}  // namespace reprise::gpu
