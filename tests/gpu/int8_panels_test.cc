@@ -31,7 +31,7 @@ std::vector<float> fast_product(const Kernels& table, const WeightView& w, const
   static Threads one_thread(1);
   HostWeight weight(w);
   const Product& product = weight.prepare(table, Compute::kAuto, one_thread);
-  const PreparedRows prepared(product, x, w.columns);
+  const RowsForProduct prepared(product, x, w.columns);
   const std::size_t m = x.size() / w.columns;
   std::vector<float> y(m * w.rows, -1.0F);
   product.multiply(prepared.row(0), m, weight.view(), y.data(), w.rows, 0, w.rows);
@@ -107,7 +107,7 @@ TEST(Int8Products, DoNotDependOnRowsAndRanges) {
       HostWeight weight(w.view);
       Threads one_thread(1);
       const Product& product = weight.prepare(*table, Compute::kAuto, one_thread);
-      const PreparedRows prepared(product, x, columns);
+      const RowsForProduct prepared(product, x, columns);
       for (std::size_t row = 0; row < m; ++row) {
         const std::size_t rows = random.size(1, m - row);
         const std::size_t cut = random.size(0, outputs);

@@ -83,9 +83,9 @@ struct OwnedMatrix {
 };
 
 /// Rows of x as a product wants them.
-class PreparedRows {
+class RowsForProduct {
  public:
-  PreparedRows(const Product& product, const std::vector<float>& x, std::size_t depth)
+  RowsForProduct(const Product& product, const std::vector<float>& x, std::size_t depth)
       : x_(x), stride_(depth * sizeof(float)) {
     if (product.activations->prepare == nullptr) return;
     stride_ = product.activations->row_bytes(depth);

@@ -34,7 +34,7 @@ TEST(KernelValues, MatmulWithinRounding) {
       std::vector<float> exact(5 * w.rows);
       std::vector<float> rounded(5 * w.rows);
       bf16.exact.multiply(x.data(), 5, w.view(), exact.data(), w.rows, 0, w.rows);
-      const PreparedRows prepared(bf16.fast, x, depth);
+      const RowsForProduct prepared(bf16.fast, x, depth);
       bf16.fast.multiply(prepared.row(0), 5, w.view(), rounded.data(), w.rows, 0, w.rows);
       if (takes_two_parts(bf16)) parts.emplace(bf16.fast, x, depth);
       for (std::size_t i = 0; i < 5; ++i) {

@@ -218,7 +218,7 @@ TEST(RowInvariance, MatmulOfBf16) {
     for (const std::size_t depth : {1, 8, 31, 32, 64, 77, 328}) {
       const OwnedMatrix w = random.matrix(kBF16Format, 43, depth);
       const std::vector<float> x = random.floats(40 * depth);
-      const PreparedRows parts(bf16.fast, x, depth);
+      const RowsForProduct parts(bf16.fast, x, depth);
       expect_row_invariance(w.rows,
                             [&](std::size_t m, std::vector<float>& y, std::size_t begin, std::size_t end) {
                               bf16.fast.multiply(parts.row(0), m, w.view(), y.data(), w.rows, begin, end);

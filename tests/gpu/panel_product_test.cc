@@ -100,7 +100,7 @@ TEST(FastProducts, OfNumbersOfEveryMagnitudeDoNotDependOnTheBatch) {
       }
       const WeightView w{.format = &kBF16Format, .rows = outputs, .columns = depth, .data = bytes.data()};
       const std::vector<float> x = random.odd_floats(m * depth);
-      const PreparedRows prepared(bf16.fast, x, depth);
+      const RowsForProduct prepared(bf16.fast, x, depth);
       std::vector<float> all(m * outputs);
       bf16.fast.multiply(prepared.row(0), m, w, all.data(), outputs, 0, outputs);
       for (std::size_t rows = 1; rows <= 12; ++rows) {
