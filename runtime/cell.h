@@ -145,6 +145,8 @@ class Cell {
   friend class CurrentCell;
 
   void run_traced(Node* node);
+  traces::Track* borrow_track();  // null: none is left
+  void give_back_track();
   void schedule();
   void drop_activation(Activation& activation);
   void drop_all_activations();
@@ -188,7 +190,6 @@ class Cell {
   Cell* next_sibling_ = nullptr;
   Cell* previous_resident_ = nullptr;  // guarded by the home's register
   Cell* next_resident_ = nullptr;
-  traces::Track* track_ = nullptr;  // where its turns are drawn; borrowed for its first turn that is traced
 };
 
 /// Shared ownership of a cell.

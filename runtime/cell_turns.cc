@@ -24,21 +24,28 @@ thread_local Cell* current_cell = nullptr;
 class CurrentCell {
  public:
   explicit CurrentCell(Cell* cell) : cell_(cell), outer_(std::exchange(current_cell, cell)) {
-    if (!traces::on()) [[likely]]
-      return;
-    if (cell->track_ == nullptr) cell->track_ = traces::Track::borrow(cell->name());
-    scope_.emplace(cell->track_);
-    if (cell->track_ != nullptr) traces::plot(cell->track_->mailbox(), cell->mailbox().depth());
+    if (traces::on()) [[unlikely]]
+      enter_track();
   }
   ~CurrentCell() {
     current_cell = outer_;
-    scope_.reset();  // before the track is another's
-    if (cell_->track_ != nullptr && cell_->life() == Cell::Life::kStopped) {
-      traces::Track::give_back(std::exchange(cell_->track_, nullptr));
-    }
+    if (scope_) [[unlikely]]
+      leave_track();
   }
 
+  bool traced() const { return scope_.has_value(); }
+
  private:
+  void enter_track() {
+    traces::Track* track = cell_->borrow_track();
+    scope_.emplace(track);
+    if (track != nullptr) traces::plot(track->mailbox(), cell_->mailbox().depth());
+  }
+  void leave_track() {
+    scope_.reset();  // before the track is another's
+    if (cell_->life() == Cell::Life::kStopped) cell_->give_back_track();
+  }
+
   Cell* const cell_;
   Cell* const outer_;
   std::optional<traces::TrackScope> scope_;
@@ -84,7 +91,7 @@ bool Cell::run() {
     Node* node = mailbox_.take(takes_messages());
     if (node == nullptr) break;
     turns_.store(turns() + 1, std::memory_order_relaxed);
-    if (traces::on()) [[unlikely]] {
+    if (scope.traced()) [[unlikely]] {
       run_traced(node);
     } else {
       node->ops->run(node, *this);

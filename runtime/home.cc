@@ -67,7 +67,7 @@ void Home::post(Node* node) {
   Home* here = current();
   if (here == this) return node->target->accept(node);
   node->target->add_ref();  // for the time in transit
-  node->holds_target = true;
+  node->holds_target = 1;
   if (here != nullptr) {
     here->outlet_to(*this).push(node);
     ring();
@@ -125,7 +125,7 @@ void Home::bounce_inbox() {
     for (std::size_t i = 0; i < count; ++i) {
       Node* node = nodes[i];
       const CellPtr target(node->target);
-      if (std::exchange(node->holds_target, false)) target->release();
+      if (std::exchange(node->holds_target, 0) != 0) target->release();
       node->ops->bounce(node, ErrorCode::kStopped);
     }
   }
@@ -191,7 +191,7 @@ bool Home::take_in() {
   for (std::size_t i = 0; i < count; ++i) {
     Node* node = nodes[i];
     Cell* target = node->target;
-    const bool held = std::exchange(node->holds_target, false);
+    const bool held = std::exchange(node->holds_target, 0) != 0;
     target->accept(node);
     if (held) target->release();
   }

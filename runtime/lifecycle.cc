@@ -42,6 +42,9 @@ struct CellLinks {
   std::deque<TimePoint> failures;  // within the window; at most OnFailure::restarts + 1
   std::unique_ptr<RestartTimer> restart_timer;
   std::string why;
+  traces::Track* track = nullptr;  // where its turns are drawn; borrowed for its first turn that is traced
+
+  ~CellLinks() { traces::Track::give_back(track); }
 };
 
 namespace {
@@ -111,7 +114,6 @@ Cell::Cell(const Birth& birth, std::size_t allocated)
 Cell::~Cell() {
   if (actor_ != nullptr) type_.destroy(actor_);  // made, but never launched
   if (parent_ != nullptr) parent_->release();
-  traces::Track::give_back(track_);
   home_->release();
 }
 
@@ -135,6 +137,16 @@ void* Cell::actor_storage() const {
 CellLinks& Cell::links() {
   if (links_ == nullptr) links_ = std::make_unique<CellLinks>();
   return *links_;
+}
+
+traces::Track* Cell::borrow_track() {
+  traces::Track*& track = links().track;
+  if (track == nullptr) track = traces::Track::borrow(name_);
+  return track;
+}
+
+void Cell::give_back_track() {
+  if (links_ != nullptr) traces::Track::give_back(std::exchange(links_->track, nullptr));
 }
 
 void Cell::set_factory(std::unique_ptr<ActorFactory> factory) {

@@ -41,8 +41,9 @@ struct Node {
   Node* next = nullptr;
   const NodeOps* ops;
   Cell* target = nullptr;
-  bool holds_target = false;  // owns a reference on `target` (while in transit between threads)
-  std::uint32_t posted = 0;   // when, in units of 256 ns, cut off; 0: nobody traced then
+  // Of one size, so that both are cleared by one store.
+  std::uint32_t holds_target = 0;  // 1: owns a reference on `target` (while in transit between threads)
+  std::uint32_t posted = 0;        // when, in units of 256 ns, cut off; 0: nobody traced then
 
   static constexpr int kPostedShift = 8;  // a wait is known up to 18 minutes
   static std::uint32_t posted_now() {
