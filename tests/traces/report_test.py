@@ -148,6 +148,12 @@ class ReportTest(unittest.TestCase):
         one = self.report(self.folder, "--request", "a-1")
         self.assertFalse(any("request b-2," in line for line in one))
 
+    def test_the_example_that_is_kept(self):
+        lines = self.report(ROOT / "traces" / "example" / "two_turns.json.gz")
+        self.assertEqual(len(self.rows(lines, "Requests")), 6)
+        self.assertTrue(self.rows(lines, "Senders"))
+        self.assertTrue(any("restored tokens=45 origin=turn_end" in line for line in lines), "the second turn finds the first")
+
     def test_an_unknown_request_is_refused(self):
         done = subprocess.run([ROOT / "traces" / "report", "--request", "nobody", self.file], capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
