@@ -143,6 +143,7 @@ class FakeWorker : public runtime::Actor {
 
   // What no request asks for.
   JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
+  void on(DeviceWorker::LoadDone) {}
   void on(protocol::AttachRegistry) {}
   protocol::ArchDropped on(protocol::DropArch) { return {}; }
   JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot) { return JobError{}; }

@@ -43,7 +43,8 @@ class SessionFileTest : public testing::Test {
   }
 
   /// Of that phase; all of them where `name` is empty.
-  static std::vector<Json> of(const Json::Array& events, const std::string& phase, const std::string& name = {}) {
+  static std::vector<Json> of(const Json::Array& events, const std::string& phase,
+                              const std::string& name = {}) {
     std::vector<Json> found;
     for (const Json& event : events) {
       if (event.find("ph")->as_string() != phase) continue;
