@@ -24,8 +24,7 @@ void dot_or_matrix_multiply(const void* activations, std::size_t m, const Weight
 constexpr auto kFormatsWithMatrices =
     with_fast(with_each_quant(
                   kFormats, []<class Quant>() constexpr {
-                    return Product{.activations = &kInt8Rows<Quant::kFormat.block_size>,
-                                   .multiply = dot_or_matrix_multiply<Quant>};
+                    return product_of_whole_numbers<Quant, dot_or_matrix_multiply<Quant>>();
                   }),
               kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
 
