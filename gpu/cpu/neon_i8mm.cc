@@ -24,7 +24,7 @@ void dot_or_matrix_multiply(const void* activations, std::size_t m, const Weight
 
 template <class Quant>
 constexpr Product dot_or_matrix_product() {
-  return {.activations = &kInt8Rows<Quant::kFormat.block_size>, .multiply = dot_or_matrix_multiply<Quant>};
+  return product_of_whole_numbers<Quant, dot_or_matrix_multiply<Quant>>();
 }
 
 constexpr auto formats_with_matrices() {

@@ -305,8 +305,13 @@ template <class Quant>
     const uint32x4_t normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
     const uint32x4_t subnormal = vshlq_u32(vdupq_n_u32(0x00200000U), vreinterpretq_s32_u32(e));
     return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), subnormal, normal));
-  } else {
+  } else if constexpr (requires { a.d; }) {
     return four_halves(&a.d, &b.d, &c.d, &d.d);
+  } else {
+    float32x4_t scales = vdupq_n_f32(Quant::scale(a));
+    scales = vsetq_lane_f32(Quant::scale(b), scales, 1);
+    scales = vsetq_lane_f32(Quant::scale(c), scales, 2);
+    return vsetq_lane_f32(Quant::scale(d), scales, 3);
   }
 }
 
