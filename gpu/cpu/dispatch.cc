@@ -150,7 +150,9 @@ std::string name_of(const Kernels& kernels) {
   return name;
 }
 
-std::vector<NamedTable> runnable_tables() {
+namespace {
+
+std::vector<NamedTable> find_tables() {
   std::vector<NamedTable> tables = {{"plain", &kPlainKernels}};
   const auto add = [&](bool runs, std::string_view name, const Kernels& kernels) {
     if (runs && is_available(kernels.isa)) tables.push_back({name, &kernels});
@@ -170,10 +172,22 @@ std::vector<NamedTable> runnable_tables() {
   return tables;
 }
 
+/// Asked of the processor once.
+const std::vector<NamedTable>& tables_that_run() {
+  static const std::vector<NamedTable> tables = find_tables();
+  return tables;
+}
+
+}  // namespace
+
+std::vector<NamedTable> runnable_tables() {
+  return tables_that_run();
+}
+
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
   const Kernels* best = nullptr;
-  for (const NamedTable& table : runnable_tables()) {
+  for (const NamedTable& table : tables_that_run()) {
     if (table.kernels->isa == isa) best = table.kernels;
   }
   REPRISE_CHECK(best != nullptr, "an instruction set without kernels");

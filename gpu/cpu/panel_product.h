@@ -82,9 +82,9 @@ inline void few_rows_tile(const float* x, const typename Columns::Element* w, st
   for (std::size_t k = 0; k < length; k += kPanelDepth, x += kPanelDepth) {
     Wide sums[kRows];
     for (Wide& s : sums) s = Wide::set(0.0F);
-    // At a row's end, what is asked for is where the rows of the next tile begin.
+    // What would be beyond a row's end is at the beginning of the next tile's.
     constexpr std::size_t kAhead = kAlong / sizeof(typename Columns::Element);
-    const std::size_t ahead = k + kAhead < length ? kAhead : kWide * length - k;
+    const std::size_t ahead = k + kAhead < length ? kAhead : kAhead + (kWide - 1) * length;
     turn_rows<Columns>(rows, std::min(kPanelDepth, length - k), ahead, [&](std::size_t inside, Wide column) {
       for (int i = 0; i < kRows; ++i) sums[i] = fma(Wide::set(x[i * length + inside]), column, sums[i]);
     });
