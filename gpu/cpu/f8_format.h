@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gpu/cpu/lanes.h"
+#include "gpu/kernels.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
