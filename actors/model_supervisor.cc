@@ -5,6 +5,7 @@
 #include "actors/request/chat_tokens.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
+#include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
 #include "runtime/wait.h"
@@ -128,6 +129,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   Device& device = device_for(spec);
   managed.device = &device;
   if (device.lost) co_return ServiceError{ServiceErrorCode::kUnavailable, "the device is lost"};
+  if (!device.is_gpu()) log_plan(spec);
   for (int tries = 1;; ++tries) {
     const runtime::RefOf<DeviceWorker> worker = device.worker;
     auto asked = worker.ask(
@@ -154,6 +156,18 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
     directory_->set({served->card, served, "", spec});
     co_return std::nullopt;
+  }
+}
+
+// What it will take, before it is loaded. A file that cannot be read is told of by who loads it.
+void ModelSupervisor::log_plan(const ModelSpec& spec) const {
+  try {
+    const models::ComputeOptions options = models::compute_options(spec.compute, spec.kv_dtype, spec.isa);
+    const models::MemoryPlan plan = models::plan_memory(models::Checkpoint::open(spec.path), options);
+    log("model '" + spec.name + "' will take: " + models::describe(plan));
+    log("model '" + spec.name +
+        "' fits: " + models::verdict(plan, models::available_memory(), options_.worker.state_bytes));
+  } catch (const std::exception&) {
   }
 }
 

@@ -100,6 +100,7 @@ class ModelSupervisor : public runtime::Actor {
   void begin_load(Managed& managed, ModelSpec spec);
   runtime::Task<void> load(std::string name);
   runtime::Task<Error> bring(Managed& managed);
+  void log_plan(const ModelSpec& spec) const;
   runtime::Task<void> drop(Managed& managed);
   void end_load(Managed& managed, const Error& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);

@@ -71,6 +71,17 @@ struct CausalConv {
   std::size_t tokens;
 };
 
+/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
+/// largest, of equal ones those of lower index.
+struct ExpertRouting {
+  const float* logits;  // [experts]
+  std::size_t experts;
+  std::size_t chosen;     // 1 to experts
+  bool normalised;        // the weights are divided by their sum
+  std::uint32_t* expert;  // [chosen]: ascending
+  float* weight;          // [chosen]
+};
+
 struct Kernels {
   Isa isa;
 
@@ -94,6 +105,8 @@ struct Kernels {
                   std::size_t stride);
   /// y += x
   void (*add)(const float* x, float* y, std::size_t count);
+  /// y += scale * x, fused
+  void (*add_scaled)(const float* x, float scale, float* y, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
@@ -109,6 +122,7 @@ struct Kernels {
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
   void (*attention)(const AttentionRow& row);
+  void (*route_experts)(const ExpertRouting& routing);
 };
 
 /// The instruction set, and the formats for which it has a product of its own: "neon, BF16".

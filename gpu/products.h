@@ -19,7 +19,8 @@ namespace reprise::gpu {
 struct ActivationForm {
   /// Of one prepared row, a multiple of 4: rows stand so far apart. Null: the form is x itself, as f32.
   std::size_t (*row_bytes)(std::size_t columns);
-  /// x [rows, columns] -> to, aligned to 16 bytes.
+  /// x [rows, columns] -> to. Rows may be prepared in several calls and put together in another order (experts do
+  /// so): nothing may count on more than 4 bytes of a row's alignment.
   void (*prepare)(const float* x, std::size_t rows, std::size_t columns, std::byte* to);
   /// Elements of x that share a scale where each is rounded to eight bits; 0: none is.
   std::size_t int8_block = 0;

@@ -11,7 +11,9 @@
 //
 // Threading: values. A view does not own its bytes.
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "base/check.h"
@@ -37,6 +39,32 @@ struct WeightFormat {
 inline constexpr WeightFormat kF32Format{.name = "F32", .block_size = 1, .block_bytes = 4, .alignment = 4};
 inline constexpr WeightFormat kF16Format{.name = "F16", .block_size = 1, .block_bytes = 2, .alignment = 2};
 inline constexpr WeightFormat kBF16Format{.name = "BF16", .block_size = 1, .block_bytes = 2, .alignment = 2};
+
+/// FP8 e4m3 of safetensors files: f32 scales for tiles, or for rows.
+inline constexpr WeightFormat kF8TileFormat{.name = "F8_E4M3",
+                                            .block_size = 1,
+                                            .block_bytes = 1,
+                                            .alignment = 1,
+                                            .scales = {.rows = 128, .columns = 128, .bytes = 4}};
+inline constexpr WeightFormat kF8RowFormat{
+    .name = "F8_E4M3_ROWS",
+    .block_size = 1,
+    .block_bytes = 1,
+    .alignment = 1,
+    .scales = {.rows = 1, .columns = std::size_t{1} << 40, .bytes = 4}};
+
+/// 32 elements of 4 bits, two in a byte, the first in its lower half: (element - zero) * scale.
+struct Int4Block {
+  static constexpr std::uint32_t kZeroMask = 31;
+
+  std::uint32_t scale_and_zero;  // the bits of an f32 whose last five are the zero point, 0 to 16
+  std::uint8_t elements[16];
+
+  float scale() const { return std::bit_cast<float>(scale_and_zero & ~kZeroMask); }
+  int zero() const { return static_cast<int>(scale_and_zero & kZeroMask); }
+};
+inline constexpr WeightFormat kInt4Format{
+    .name = "INT4", .block_size = 32, .block_bytes = sizeof(Int4Block), .alignment = alignof(Int4Block)};
 
 // The quantised formats of GGUF files: whole numbers of a few bits, with scales among them (gpu/cpu/quant.h).
 // clang-format off

@@ -4,9 +4,12 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "models/files/finite.h"
+#include "models/files/in_parallel.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
@@ -14,7 +17,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint64_t kChunk = 16u << 20;  // bytes between two reports of progress
+constexpr std::size_t kChunk = 4u << 20;   // bytes that are judged together
+constexpr std::size_t kChunksAtOnce = 64;  // between two reports of progress
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
 constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
@@ -35,6 +39,27 @@ std::size_t rows_of(const Shape& shape) {
   return rows;
 }
 
+// The bytes of a piece of `rows` rows, as they follow each other in it.
+std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
+                                                 std::span<const std::byte> stored) {
+  const std::size_t stored_rows = rows_of(piece.of);
+  const std::size_t row_bytes = stored.size() / stored_rows;
+  std::vector<RowBlocks> blocks = piece.blocks;
+  if (blocks.empty()) blocks.push_back({.first_row = piece.first_row, .rows = rows});
+  std::vector<std::span<const std::byte>> out;
+  std::size_t total = 0;
+  for (const RowBlocks& block : blocks) {
+    for (std::size_t i = 0; i < block.times; ++i) {
+      const std::size_t first = block.first_row + i * block.stride;
+      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
+      out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
+      total += block.rows;
+    }
+  }
+  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
+  return out;
+}
+
 Shape without_ones(const Shape& shape) {
   Shape out;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });
@@ -53,6 +78,21 @@ std::optional<std::size_t> layer_of(std::string_view name, std::string_view pref
   return number;
 }
 
+// One behind the other, in memory of its own.
+std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> joined(
+    const std::vector<std::span<const std::byte>>& parts) {
+  std::size_t size = 0;
+  for (const std::span<const std::byte> part : parts) size += part.size();
+  std::shared_ptr<std::byte[]> data(new std::byte[size]);
+  std::size_t at = 0;
+  for (const std::span<const std::byte> part : parts) {
+    std::memcpy(data.get() + at, part.data(), part.size());
+    at += part.size();
+  }
+  const std::span<const std::byte> bytes{data.get(), size};
+  return {std::move(data), bytes};
+}
+
 // A weight inside a layer that the architecture does not know would silently be left out.
 void refuse_strays(const TensorSource& source, const std::set<std::string_view>& known,
                    std::string_view prefix, std::size_t layers) {
@@ -66,36 +106,6 @@ void refuse_strays(const TensorSource& source, const std::set<std::string_view>&
   }
 }
 
-// Whether any number is infinite or not a number: all bits of its exponent are set.
-template <class Word>
-bool has_nonfinite(std::span<const std::byte> bytes, Word exponent) {
-  Word found = 0;
-  for (std::size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    Word word;
-    std::memcpy(&word, bytes.data() + i, sizeof(Word));
-    found |= static_cast<Word>((word & exponent) == exponent);
-  }
-  return found != 0;
-}
-
-bool has_nonfinite(DType type, std::span<const std::byte> bytes) {
-  switch (type) {
-    case DType::kF32:
-      return has_nonfinite<std::uint32_t>(bytes, 0x7f800000u);
-    case DType::kBF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7f80u);
-    case DType::kF16:
-      return has_nonfinite<std::uint16_t>(bytes, 0x7c00u);
-    default:
-      break;
-  }
-  // Read all the same, so that the file is in memory afterwards.
-  volatile std::byte sink{};
-  for (std::size_t i = 0; i < bytes.size(); i += 4096) sink = bytes[i];
-  static_cast<void>(sink);
-  return false;
-}
-
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const Family> known) {
@@ -105,7 +115,12 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   if (!std::filesystem::is_directory(path, ignored)) {
     out.gguf_ = Gguf::open(path);
     out.config_ = ModelConfig::from_gguf(*out.gguf_, known);
-    out.bind([](const TensorSpec& spec) { return spec.gguf; }, "blk.");
+    const auto places_of = [](const TensorSpec& spec) {
+      Places places{spec.gguf};
+      places.insert(places.end(), spec.gguf_else.begin(), spec.gguf_else.end());
+      return places;
+    };
+    out.bind(places_of, "blk.");
     return out;
   }
   const JsonPlace config = JsonPlace::read(path / "config.json");
@@ -114,54 +129,71 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
     generation = JsonPlace::read(path / "generation_config.json");
   }
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
+  out.scheme_ = QuantScheme::read(config);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
-  const auto place = [&](const TensorSpec& spec) {
-    StoredAs stored = spec.hf;
+  const auto places_of = [&](const TensorSpec& spec) {
+    Places places{spec.hf};
     if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
       for (const std::string_view before : kHeadPrefixes)
-        stored.names.push_back(std::string(before) + spec.name);
-      return stored;
+        places.front().names.push_back(std::string(before) + spec.name);
+      return places;
     }
-    if (stored.names.empty()) stored.names = {spec.name};
-    for (std::string& name : stored.names) name.insert(0, prefix);
-    return stored;
+    if (spec.hf.names.empty()) places.front().names = {spec.name};
+    places.insert(places.end(), spec.hf_else.begin(), spec.hf_else.end());
+    for (StoredAs& place : places) {
+      for (std::string& name : place.names) name.insert(0, prefix);
+    }
+    return places;
   };
-  out.bind(place, prefix + "layers.");
+  out.bind(places_of, prefix + "layers.");
   return out;
 }
 
-Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const StoredAs& place) const {
+Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& places) const {
   const StoredTensor* stored = nullptr;
-  for (std::size_t i = 0; i < place.names.size() && stored == nullptr; ++i) {
-    stored = source().find(place.names[i]);
+  std::optional<QuantisedTensor> quantised;
+  const StoredAs* place = nullptr;
+  for (std::size_t i = 0; i < places.size() && stored == nullptr; ++i) {
+    place = &places[i];
+    for (std::size_t k = 0; k < place->names.size() && stored == nullptr; ++k) {
+      if (scheme_) quantised = find_quantised(source(), place->names[k], *scheme_);
+      stored = quantised ? quantised->elements : source().find(place->names[k]);
+    }
   }
-  if (stored == nullptr) throw LoadError(path_, place.names.front(), "is missing");
-  const Shape& wanted = place.piece ? place.piece->of : spec.shape;
+  if (stored == nullptr) {
+    std::string reason = "is missing";
+    for (std::size_t i = 1; i < places.size(); ++i) reason += ", and so is " + places[i].names.front();
+    throw LoadError(path_, places.front().names.front(), reason);
+  }
+  const Shape& wanted = place->piece ? place->piece->of : spec.shape;
+  const Shape& found = quantised ? quantised->shape : stored->shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
-  const bool same = stored->shape == wanted || (gguf_ && without_ones(stored->shape) == without_ones(wanted));
+  const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));
   if (!same) {
     throw LoadError(source().path_of(*stored), stored->name,
-                    "expected shape " + to_string(wanted) + ", found " + to_string(stored->shape));
+                    "expected shape " + to_string(wanted) + ", found " + to_string(found));
   }
-  std::span<const std::byte> bytes = stored->bytes;
-  if (place.piece) {
-    const std::size_t rows = rows_of(wanted);
-    const std::size_t row_bytes = bytes.size() / rows;
-    REPRISE_CHECK(wanted.back() == spec.shape.back() && place.piece->first_row + rows_of(spec.shape) <= rows,
-                  "a piece that is not in its tensor");
-    bytes = bytes.subspan(place.piece->first_row * row_bytes, rows_of(spec.shape) * row_bytes);
+  Entry entry{spec, stored, {stored->bytes}, place->layout, std::move(quantised)};
+  if (place->piece) {
+    if (entry.quantised && entry.quantised->type == DType::kInt4) {
+      throw LoadError(source().path_of(*stored), stored->name,
+                      "a quantised matrix that holds several is not read (" + scheme_->name + ")");
+    }
+    REPRISE_CHECK(wanted.back() == spec.shape.back(), "a piece with other columns than its tensor");
+    entry.bytes = bytes_of(*place->piece, rows_of(spec.shape), stored->bytes);
   }
-  return {spec, stored, bytes, place.layout};
+  return entry;
 }
 
-void Checkpoint::bind(const Place& place, std::string_view layer_prefix) {
+void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) {
   std::set<std::string_view> known;
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
-    entries_.push_back(entry_of(spec, place(spec)));
-    known.insert(entries_.back().stored->name);
-    total_bytes_ += entries_.back().bytes.size();
+    entries_.push_back(entry_of(spec, places_of(spec)));
+    const Entry& entry = entries_.back();
+    known.insert(entry.stored->name);
+    total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
   refuse_strays(source(), known, layer_prefix, config_.layers.size());
   names_.reserve(entries_.size());
@@ -182,24 +214,45 @@ const Checkpoint::Entry& Checkpoint::at(std::string_view name) const {
   return *entry;
 }
 
-Tensor Checkpoint::tensor(std::string_view name) const {
+bool Checkpoint::is_copied(std::string_view name) const {
+  const Entry& entry = at(name);
+  if (entry.quantised && entry.quantised->layout != QuantisedTensor::Layout::kFp8) return true;
+  const gpu::WeightFormat* format = format_of(entry.stored->type);
+  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.front().data());
+  const bool aligned = format == nullptr || address % format->alignment == 0;
+  return !aligned || entry.bytes.size() > 1 ||
+         (!entry.layout.is_identity() && can_move(entry.layout, entry.stored->type));
+}
+
+Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
   const Entry& entry = at(name);
   const StoredTensor& stored = *entry.stored;
+  if (entry.quantised) return quantised_tensor(entry, order);
   const std::string& file = source().path_of(stored);
   const gpu::WeightFormat* format = format_of(stored.type);
-  if (format == nullptr) {
+  if (format == nullptr || format->scales.rows != 0) {
     throw LoadError(file, stored.name,
                     "the type " + std::string(info(stored.type).name) + " cannot be computed with");
   }
   source().files()[stored.file].check_not_shrunk();
 
-  Tensor out{std::string(name), stored.type, entry.spec.shape, entry.bytes, nullptr};
-  const bool as_is = entry.layout.is_identity();
-  const auto address = reinterpret_cast<std::uintptr_t>(entry.bytes.data());
+  Tensor out{.name = std::string(name),
+             .type = stored.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
+  if (entry.bytes.size() > 1) {
+    std::tie(out.owned, out.bytes) = joined(entry.bytes);
+  }
+  bool as_is = entry.layout.is_identity();
+  if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
+    as_is = true;
+    out.column_order = file_columns(entry.layout, out.shape.back());
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(out.bytes.data());
   if (as_is && address % format->alignment == 0) return out;
   try {
     // A file may place a tensor where its type cannot be read in place: then it is copied, too.
-    UndoneTensor undone = undo(entry.layout, stored.type, out.shape, entry.bytes);
+    UndoneTensor undone = undo(as_is ? GgufLayout{} : entry.layout, stored.type, out.shape, out.bytes);
     out.type = undone.type;
     out.bytes = {undone.data.get(), undone.size};
     out.owned = std::move(undone.data);
@@ -209,21 +262,86 @@ Tensor Checkpoint::tensor(std::string_view name) const {
   return out;
 }
 
+Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const {
+  const QuantisedTensor& quantised = *entry.quantised;
+  for (const MappedFile& file : source().files()) file.check_not_shrunk();
+  Tensor out{.name = entry.spec.name,
+             .type = quantised.type,
+             .shape = entry.spec.shape,
+             .bytes = entry.bytes.front()};
+  if (quantised.layout == QuantisedTensor::Layout::kFp8) {
+    if (entry.bytes.size() > 1) std::tie(out.owned, out.bytes) = joined(entry.bytes);
+    std::tie(out.owned_scales, out.scales) = scales_of(entry);
+    return out;
+  }
+  RepackedTensor repacked = repack(quantised, source());
+  if (order != ColumnOrder::kAny && !repacked.column_order.empty()) {
+    throw LoadError(source().path_of(*entry.stored), entry.stored->name,
+                    "its groups are not in the order of its columns, which is not read here");
+  }
+  out.bytes = {repacked.data.get(), repacked.size};
+  out.owned = std::move(repacked.data);
+  out.column_order = std::move(repacked.column_order);
+  return out;
+}
+
+Checkpoint::OwnedBytes Checkpoint::scales_of(const Entry& entry) const {
+  const std::size_t columns = entry.spec.shape.back();  // an element has one byte
+  const std::size_t tile_rows = format_of(entry.quantised->type)->scales.rows;
+  std::vector<WidenedScales> scales;
+  std::vector<std::span<const std::byte>> parts;
+  for (const std::span<const std::byte>& part : entry.bytes) {
+    const auto first_row = static_cast<std::size_t>(part.data() - entry.stored->bytes.data()) / columns;
+    const std::size_t rows = part.size() / columns;
+    if (rows % tile_rows != 0 && &part != &entry.bytes.back()) {
+      throw LoadError(source().path_of(*entry.stored), entry.stored->name,
+                      "a part of the matrix ends inside a tile of scales");
+    }
+    scales.push_back(widen_scales(*entry.quantised, source(), first_row, rows));
+    parts.emplace_back(scales.back().data.get(), scales.back().size);
+  }
+  if (scales.size() == 1) return {scales.front().data, parts.front()};
+  return joined(parts);
+}
+
 void Checkpoint::validate(const LoadProgress& progress) const {
-  std::uint64_t done = 0;
+  struct Chunk {
+    const StoredTensor* of;
+    std::span<const std::byte> bytes;
+    std::uint64_t counted;  // of the checkpoint's bytes
+    bool is_broken = false;
+  };
+  std::vector<Chunk> chunks;
+  const auto add = [&](const StoredTensor& tensor, std::span<const std::byte> bytes, bool counts) {
+    for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
+      const auto chunk = bytes.subspan(at, std::min<std::size_t>(kChunk, bytes.size() - at));
+      chunks.push_back({&tensor, chunk, counts ? chunk.size() : 0});
+    }
+  };
   for (const Entry& entry : entries_) {
-    const StoredTensor& stored = *entry.stored;
-    for (std::size_t at = 0; at < entry.bytes.size(); at += kChunk) {
-      source().files()[stored.file].check_not_shrunk();
-      const std::span<const std::byte> chunk =
-          entry.bytes.subspan(at, std::min<std::size_t>(kChunk, entry.bytes.size() - at));
-      if (has_nonfinite(stored.type, chunk)) {
-        throw LoadError(source().path_of(stored), stored.name,
+    for (const std::span<const std::byte> part : entry.bytes) add(*entry.stored, part, true);
+    if (!entry.quantised) continue;
+    const QuantisedTensor& quantised = *entry.quantised;
+    for (const StoredTensor* other : {quantised.scales, quantised.zeros, quantised.groups}) {
+      if (other != nullptr) add(*other, other->bytes, !entry.is_piece());
+    }
+  }
+  std::uint64_t done = 0;
+  for (std::size_t first = 0; first < chunks.size(); first += kChunksAtOnce) {
+    for (const MappedFile& file : source().files()) file.check_not_shrunk();
+    const std::size_t count = std::min(kChunksAtOnce, chunks.size() - first);
+    in_parallel(count, [&](std::size_t i) {
+      Chunk& chunk = chunks[first + i];
+      chunk.is_broken = has_nonfinite(chunk.of->type, chunk.bytes);
+    });
+    for (std::size_t i = first; i < first + count; ++i) {
+      if (chunks[i].is_broken) {
+        throw LoadError(source().path_of(*chunks[i].of), chunks[i].of->name,
                         "has a weight that is infinite or not a number");
       }
-      done += chunk.size();
-      if (progress) progress(done, total_bytes_);
+      done += chunks[i].counted;
     }
+    if (progress) progress(done, total_bytes_);
   }
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // A device that models are brought onto: the CPU, or a GPU with an arena of memory that is taken at once.
 //
-// Threading: open, load and the models' ends belong to one thread, the device's owner. memory() is for the
-// same thread. A model may be computed on another (Model::bind_thread).
+// Threading: open, load and the models' ends belong to one thread, the device's owner; but where loads_aside() says
+// so, load() may be called on another, one model at a time. memory() is for the owner's thread. A model may be
+// computed on another (Model::bind_thread).
 
 #include <cstdint>
 #include <filesystem>
@@ -29,6 +30,8 @@ class Device {
   virtual std::string name() const = 0;
   /// The device must outlive the model. Throws LoadError, std::bad_alloc.
   virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) = 0;
+  /// Whether a model may be loaded on another thread than the owner's, while models that are loaded compute.
+  virtual bool loads_aside() const { return false; }
   /// Where the state of its models' sequences lives.
   virtual gpu::BlockMemory& memory() = 0;
   /// Bytes for the state of its models' sequences, where `wanted` were asked for; 0: as many as suit it. A

@@ -55,9 +55,10 @@ struct DecodePass {
 
 class Model {
  public:
-  /// On the CPU. `threads` must outlive the model. Throws LoadError.
+  /// On the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
+  /// `threads` are at work; null: `threads` do. Throws LoadError.
   static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                     gpu::Threads& threads);
+                                     gpu::Threads& threads, gpu::Threads* packers = nullptr);
 
   virtual ~Model() = default;
   Model(const Model&) = delete;

@@ -1,5 +1,7 @@
 #include "models/weight_tensors.h"
 
+#include <utility>
+
 #include "gpu/kernels.h"
 #include "models/checkpoint.h"
 
@@ -11,7 +13,15 @@ gpu::WeightView view_of(const Tensor& tensor) {
       .format = format_of(tensor.type),  // not null: the checkpoint has refused what cannot be computed with
       .rows = columns == 0 ? 0 : tensor.elements() / columns,
       .columns = columns,
-      .data = tensor.bytes.data()};
+      .data = tensor.bytes.data(),
+      .scales = tensor.scales.data()};
+}
+
+std::shared_ptr<const void> owner_of(const Tensor& tensor) {
+  if (tensor.owned_scales == nullptr) return tensor.owned;
+  if (tensor.owned == nullptr) return tensor.owned_scales;
+  return std::make_shared<std::pair<std::shared_ptr<const std::byte[]>, std::shared_ptr<const std::byte[]>>>(
+      tensor.owned, tensor.owned_scales);
 }
 
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name) {

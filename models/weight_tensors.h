@@ -3,6 +3,7 @@
 //
 // Threading: pure functions.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Tensor;
 
 /// A tensor as a weight: its last dimension are the columns, all others rows.
 gpu::WeightView view_of(const Tensor& tensor);
+
+/// Who holds its bytes and scales; null: the checkpoint does.
+std::shared_ptr<const void> owner_of(const Tensor& tensor);
 
 /// A tensor of few elements, as f32.
 std::vector<float> load_vector(const Checkpoint& checkpoint, const std::string& name);

@@ -91,26 +91,48 @@ void DeviceWorker::open_device() {
                                                 .idle_tokens = device_->prefill_rows() / 4});
 }
 
-protocol::JobResult<protocol::ArchLoaded> DeviceWorker::on(protocol::LoadArch job) {
+void DeviceWorker::on(protocol::LoadArch job,
+                      runtime::ReplyTo<protocol::JobResult<protocol::ArchLoaded>> reply) {
+  using Answer = protocol::JobResult<protocol::ArchLoaded>;
   try {
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
-    std::unique_ptr<models::Model> model =
-        options_.make_model ? options_.make_model(job.path) : device_->load(job.path, options);
-    model->checkpoint().validate();
-    state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
-    WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
-    gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
-    archs_.push_back(std::make_unique<LoadedArch>(next_generation(), StepRunner::make(std::move(model)),
-                                                  state_.budget(), memory));
-    state_.add(*archs_.back());
-    protocol::ArchLoaded loaded = archs_.back()->describe();
-    loaded.device = device_->name();
-    return loaded;
+    loads_.add({.make =
+                    [this, path = job.path, options] {
+                      return options_.make_model ? options_.make_model(path) : device_->load(path, options);
+                    },
+                .aside = device_->loads_aside(),
+                .done = [me = self(*this)] { me.tell(LoadDone{}); },
+                .reply = std::move(reply)});
   } catch (const std::bad_alloc&) {
-    return JobError{JobFault::kNoMemory, "no memory for the weights"};
-  } catch (const std::exception& error) {  // a file or a setting; what() names it
-    return JobError{JobFault::kBadJob, error.what()};
+    reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the device"}));
+  } catch (const std::exception& error) {  // a setting; what() names it
+    reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
+  }
+}
+
+protocol::ArchLoaded DeviceWorker::take_in(ModelLoads::Result& loaded) {
+  state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
+  WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
+  gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
+  archs_.push_back(std::make_unique<LoadedArch>(next_generation(), StepRunner::make(std::move(loaded.model)),
+                                                state_.budget(), memory));
+  state_.add(*archs_.back());
+  protocol::ArchLoaded out = archs_.back()->describe(loaded.fingerprint);
+  out.device = device_->name();
+  return out;
+}
+
+void DeviceWorker::on(LoadDone) {
+  using Answer = protocol::JobResult<protocol::ArchLoaded>;
+  ModelLoads::Result loaded = loads_.take();
+  if (loaded.error) return loaded.reply.answer(Answer(*loaded.error));
+  try {
+    loaded.reply.answer(Answer(take_in(loaded)));
+  } catch (const std::bad_alloc&) {
+    loaded.reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the model's state"}));
+  } catch (const std::exception& error) {
+    loaded.reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
   }
 }
 

@@ -2,9 +2,9 @@
 // DeviceWorker: the one owner of a device. Weights, pages, slots and snapshots are its alone; everybody else
 // holds ids and sends jobs (protocol/job.h).
 //
-// It computes in steps and takes messages between them, so that whatever is asked waits for one step at most;
-// or for a model that is being loaded, which holds up all others. Work on a sequence: OpenSequence, then RestoreKv
-// or nothing, Prefill, Decode, CloseSequence.
+// It computes in steps and takes messages between them, so that whatever is asked waits for one step at most; on a
+// GPU, or for a model that is being loaded (ModelLoads: elsewhere that goes on aside). Work on a sequence:
+// OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
 //
 // The actor routes, owns the device and waits; what is decided is decided by plain classes, each with its rules in
 // its header:
@@ -14,6 +14,7 @@
 //   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
 //   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
 //   Decoding       the next token, and its way to the reader
+//   ModelLoads     models that are being loaded, beside the steps
 //   FaultInjection what tests break
 //
 // Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
@@ -44,6 +45,7 @@
 #include "actors/worker/fault_injection.h"
 #include "actors/worker/loaded_arch.h"
 #include "actors/worker/memory_search.h"
+#include "actors/worker/model_loads.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
 #include "actors/worker/worker_settings.h"
@@ -62,18 +64,20 @@ class DeviceWorker : public runtime::Actor {
  public:
   struct RunStep {};
   struct StepDone {};
-  using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                                    protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-                                    protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                                    protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
-                                    protocol::Prefill, protocol::AddCheckpoint, protocol::Decode,
-                                    protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone>;
+  struct LoadDone {};
+  using Accepts =
+      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                        protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
+                        protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
+                        protocol::InjectFault, RunStep, StepDone, LoadDone>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
   ~DeviceWorker() override;
 
-  protocol::JobResult<protocol::ArchLoaded> on(protocol::LoadArch job);
+  void on(protocol::LoadArch job, runtime::ReplyTo<protocol::JobResult<protocol::ArchLoaded>> reply);
   void on(protocol::AttachRegistry job);
   void on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply);
   void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
@@ -92,11 +96,13 @@ class DeviceWorker : public runtime::Actor {
   protocol::Nothing on(protocol::InjectFault job);
   void on(RunStep);
   void on(StepDone);
+  void on(LoadDone);
 
  private:
   // -- device_worker.cc: jobs
   void open_device();
   static std::uint32_t next_generation();
+  protocol::ArchLoaded take_in(ModelLoads::Result& loaded);
   LoadedArch* arch_of(std::uint32_t generation);
   void kick();
   void publish();
@@ -149,6 +155,7 @@ class DeviceWorker : public runtime::Actor {
     bool device_lost;
   };
   std::optional<Broken> broken_;  // the device failed outside of a step
+  ModelLoads loads_;              // last: its end waits for a model that comes to the device
 };
 
 }  // namespace reprise::actors

@@ -1,7 +1,5 @@
 #include "actors/worker/loaded_arch.h"
 
-#include "models/fingerprint.h"
-
 namespace reprise::actors {
 
 using gpu::kPageTokens;
@@ -24,9 +22,8 @@ LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> run
       budget_(budget),
       runner_(std::move(runner)) {}
 
-protocol::ArchLoaded LoadedArch::describe() const {
+protocol::ArchLoaded LoadedArch::describe(const models::Fingerprint& fingerprint) const {
   const models::ModelConfig& config = model().config();
-  const models::Fingerprint fingerprint = models::fingerprint_of(model());
   return {.arch = id(),
           .device = {},
           .architecture = config.architecture,

@@ -10,6 +10,7 @@
 
 #include "actors/worker/state_table.h"
 #include "actors/worker/step_runner.h"
+#include "models/fingerprint.h"
 #include "protocol/job.h"
 
 namespace reprise::actors {
@@ -20,8 +21,8 @@ class LoadedArch : public StateTable {
   LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
              gpu::BlockMemory* memory);
 
-  /// But for the device. Reads all weights (models/fingerprint.h).
-  protocol::ArchLoaded describe() const;
+  /// But for the device.
+  protocol::ArchLoaded describe(const models::Fingerprint& fingerprint) const;
 
   StepRunner& runner() { return *runner_; }
   const models::Model& model() const { return runner_->model(); }

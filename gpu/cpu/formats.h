@@ -6,7 +6,9 @@
 #include <array>
 
 #include "gpu/cpu/block32_quants.h"
+#include "gpu/cpu/f8_format.h"
 #include "gpu/cpu/float_formats.h"
+#include "gpu/cpu/int4_format.h"
 #include "gpu/cpu/int8_product.h"
 #include "gpu/cpu/k_quants.h"
 #include "gpu/cpu/lookup_quants.h"
@@ -27,6 +29,8 @@ constexpr auto kFormats = std::to_array<FormatKernels>({
     widened_format<F32Reader>(kF32Format),
     widened_format<F16Reader>(kF16Format),
     widened_format<BF16Reader>(kBF16Format),
+    widened_format<F8TileReader>(kF8TileFormat),
+    widened_format<F8RowReader>(kF8RowFormat),
     quant_format<Q8_0>(),
     quant_format<Q4_0>(),
     quant_format<Q4_1>(),
@@ -40,6 +44,7 @@ constexpr auto kFormats = std::to_array<FormatKernels>({
     quant_format<IQ4_NL>(),
     quant_format<IQ4_XS>(),
     quant_format<MXFP4>(),
+    quant_format<Int4>(),
 });
 
 /// `formats` with another product for one of them where speed counts.

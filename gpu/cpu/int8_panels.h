@@ -330,9 +330,7 @@ void multiply_by_bytes(const void* activations, std::size_t m, const WeightView&
 template <class... Quants, std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_byte_products(std::array<FormatKernels, kCount> formats) {
   ((formats = with_fast(formats, Quants::kFormat,
-                        {.activations = &kInt8Rows<Quants::kFormat.block_size>,
-                         .multiply = multiply_by_bytes<Quants>,
-                         .outputs_at_once = 2 * kWide})),
+                        product_of_whole_numbers<Quants, multiply_by_bytes<Quants>>(2 * kWide))),
    ...);
   return formats;
 }

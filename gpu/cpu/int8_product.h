@@ -10,7 +10,8 @@
 //   y = fma(x.scale, t, y)
 // I and S are exact, so the order of their additions is free, and so is how the weight's numbers come to the
 // multiplier: from the file's blocks, or unpacked. Nothing of this depends on m, on ranges, or on the path that a
-// product takes for some m. (Where a result is NaN, its sign and payload are open.)
+// product takes for some m. (Where a result is NaN, its sign and payload are open.) A row of x that is rounded too
+// coarsely by this is two rows (int8_residuals.h).
 //
 // |I| stays below 2^31, whatever the bytes of a file are: the largest is
 //   Q8_0   32 * 128 * 127              < 2^19       Q2_K   256 *   3 * 127 * 15     < 2^21
@@ -27,6 +28,7 @@
 #include <cmath>
 
 #include "gpu/cpu/int8_activations.h"
+#include "gpu/cpu/int8_residuals.h"
 #include "gpu/cpu/quant.h"
 #include "gpu/kernels.h"
 
@@ -116,7 +118,7 @@ void int8_multiply(const void* activations, std::size_t m, const WeightView& w, 
 /// The portable fast product.
 template <class Quant>
 constexpr Product int8_product() {
-  return {.activations = &kInt8Rows<Quant::kFormat.block_size>, .multiply = int8_multiply<Quant>};
+  return product_of_whole_numbers<Quant, int8_multiply<Quant>>();
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ void dot_multiply(const void* activations, std::size_t m, const WeightView& w, f
 
 template <class Quant>
 constexpr Product dot_product() {
-  return {.activations = &kInt8Rows<Quant::kFormat.block_size>, .multiply = dot_multiply<Quant>};
+  return product_of_whole_numbers<Quant, dot_multiply<Quant>>();
 }
 
 }  // namespace

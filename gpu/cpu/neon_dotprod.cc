@@ -8,8 +8,10 @@
 namespace reprise::gpu {
 namespace {
 
-constexpr auto kFormatsWithDots = with_each_quant(
-    kFormats, []<class Quant>() constexpr { return dot_product<Quant>(); });
+constexpr auto kFormatsWithDots =
+    with_fast(with_each_quant(
+                  kFormats, []<class Quant>() constexpr { return dot_product<Quant>(); }),
+              kInt4Format, dot_product<Int4>());
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 // The kernels on AArch64's vectors with FEAT_I8MM and FEAT_BF16, the matrix products of ARMv8.6: quantised weights with
-// SMMLA, or SDOT where rows of x are few; bf16 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
+// SMMLA, or SDOT where rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
 
 #include "gpu/cpu/neon_bf16_product.h"
 #include "gpu/cpu/neon_dot_product.h"
+#include "gpu/cpu/neon_f8_product.h"
 #include "gpu/cpu/neon_matrix_product.h"
 #include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
@@ -21,13 +22,21 @@ void dot_or_matrix_multiply(const void* activations, std::size_t m, const Weight
   multiply(activations, m, w, y, y_stride, n_begin, n_end);
 }
 
-constexpr auto kFormatsWithMatrices =
-    with_fast(with_each_quant(
-                  kFormats, []<class Quant>() constexpr {
-                    return Product{.activations = &kInt8Rows<Quant::kFormat.block_size>,
-                                   .multiply = dot_or_matrix_multiply<Quant>};
-                  }),
-              kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
+template <class Quant>
+constexpr Product dot_or_matrix_product() {
+  return product_of_whole_numbers<Quant, dot_or_matrix_multiply<Quant>>();
+}
+
+constexpr auto formats_with_matrices() {
+  auto formats = with_each_quant(
+      kFormats, []<class Quant>() constexpr { return dot_or_matrix_product<Quant>(); });
+  formats = with_fast(formats, kInt4Format, dot_or_matrix_product<Int4>());
+  formats = with_fast(formats, kF8TileFormat, f8_product<kF8TileFormat>());
+  formats = with_fast(formats, kF8RowFormat, f8_product<kF8RowFormat>());
+  return with_fast(formats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
+}
+
+constexpr auto kFormatsWithMatrices = formats_with_matrices();
 
 }  // namespace
 

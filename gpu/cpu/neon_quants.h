@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "gpu/cpu/block32_quants.h"
+#include "gpu/cpu/int4_format.h"
 #include "gpu/cpu/k_quants.h"
 #include "gpu/cpu/lookup_quants.h"
 
@@ -99,6 +100,18 @@ struct NeonQuant<Q4_0> {
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q4_0::Block& block) {
     return vreinterpretq_s8_u8(nibbles<kIndex == 1>(block.qs));
+  }
+};
+
+template <>
+struct NeonQuant<Int4> {
+  template <std::size_t kIndex>
+  static int8x16_t sixteen(const Int4::Block& block) {
+    const uint8x8_t pairs = vld1_u8(block.elements + 8 * kIndex);
+    const uint8x8_t even = vand_u8(pairs, vdup_n_u8(15));
+    const uint8x8_t odd = vshr_n_u8(pairs, 4);
+    const uint8x16_t elements = vcombine_u8(vzip1_u8(even, odd), vzip2_u8(even, odd));
+    return vsubq_s8(vreinterpretq_s8_u8(elements), vdupq_n_s8(static_cast<std::int8_t>(block.zero())));
   }
 };
 
@@ -292,8 +305,13 @@ template <class Quant>
     const uint32x4_t normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
     const uint32x4_t subnormal = vshlq_u32(vdupq_n_u32(0x00200000U), vreinterpretq_s32_u32(e));
     return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), subnormal, normal));
-  } else {
+  } else if constexpr (requires { a.d; }) {
     return four_halves(&a.d, &b.d, &c.d, &d.d);
+  } else {
+    float32x4_t scales = vdupq_n_f32(Quant::scale(a));
+    scales = vsetq_lane_f32(Quant::scale(b), scales, 1);
+    scales = vsetq_lane_f32(Quant::scale(c), scales, 2);
+    return vsetq_lane_f32(Quant::scale(d), scales, 3);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/cpu/elementwise.h"
+#include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
 #include "gpu/cpu/sequence_mixing.h"
 
@@ -16,6 +17,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .rms_norm = rms_norm,
           .l2_norm = l2_norm,
           .add = add,
+          .add_scaled = add_scaled,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
           .gate_sigmoid = gate_sigmoid,
@@ -23,7 +25,8 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
-          .attention = attention};
+          .attention = attention,
+          .route_experts = route_experts};
 }
 
 }  // namespace

@@ -58,15 +58,6 @@ JsonPlace text_part(const JsonPlace& config, std::span<const Family> families) {
   return wrapped ? config.at("text_config") : config;
 }
 
-void refuse_quantised(const HfSource& hf) {
-  for (const JsonPlace& part : {hf.config(), hf.text()}) {
-    if (const auto quantization = part.find("quantization_config")) {
-      quantization->fail("quantised checkpoints (" + quantization->text_or("quant_method", "?") +
-                         ") are not read in this format");
-    }
-  }
-}
-
 ModelConfig read_model(const Family& family, const ConfigSource& source) {
   ModelConfig out = family.read(source);
   out.architecture = family.name;
@@ -83,7 +74,6 @@ ModelConfig ModelConfig::from_hf(const JsonPlace& config, const JsonPlace* gener
   const JsonPlace type = (text.has("model_type") ? text : config).at("model_type");
   const Family& family = family_of_type(type, known);
   const HfSource source(config, text, generation != nullptr ? std::optional(*generation) : std::nullopt);
-  refuse_quantised(source);
   return read_model(family, source);
 }
 

@@ -4,9 +4,7 @@ namespace reprise::models {
 
 std::span<const Family> families() {
   static const Family kFamilies[] = {
-      llama_family(),
-      qwen3_family(),
-      qwen3_5_family(),
+      llama_family(), qwen3_family(), qwen3_5_family(), qwen3_5_moe_family(), qwen3_next_family(),
   };
   return kFamilies;
 }

@@ -27,6 +27,8 @@ struct Family {
 Family llama_family();
 Family qwen3_family();
 Family qwen3_5_family();
+Family qwen3_5_moe_family();
+Family qwen3_next_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

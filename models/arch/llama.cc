@@ -18,6 +18,7 @@ ModelConfig read_llama(const ConfigSource& source) {
   AttentionSpec attention = read_attention(source, {.hidden = model.hidden});
   attention.rope =
       read_rope(source, {.head_dim = attention.head_dim, .context_length = model.context_length});
+  refuse_experts(source);
   const SwiGluSpec mlp = read_swiglu(source, model.hidden);
 
   ModelDraft draft(std::move(model), norm);

@@ -63,17 +63,23 @@ float read_rms_eps(const ConfigSource& source) {
   return eps;
 }
 
-SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden) {
-  if (const HfSource* hf = source.hf()) {
-    const auto act = hf->text().find("hidden_act");
-    if (act && act->text() != "silu" && act->text() != "swish") {
-      act->fail("the activation '" + act->text() + "' is not known; known is silu");
-    }
+void require_silu(const ConfigSource& source) {
+  if (source.hf() == nullptr) return;
+  const auto act = source.hf()->text().find("hidden_act");
+  if (act && act->text() != "silu" && act->text() != "swish") {
+    act->fail("the activation '" + act->text() + "' is not known; known is silu");
   }
-  if (const GgufSource* gguf = source.gguf();
-      gguf != nullptr && gguf->metadata().integer_or(gguf->full(kExperts), 0) != 0) {
+}
+
+void refuse_experts(const ConfigSource& source) {
+  const GgufSource* gguf = source.gguf();
+  if (gguf != nullptr && gguf->metadata().integer_or(gguf->full(kExperts), 0) != 0) {
     source.fail(kExperts, "experts are not supported in this architecture");
   }
+}
+
+SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden) {
+  require_silu(source);
   return {.hidden = hidden,
           .intermediate = source.uniform(kIntermediate, kLargestSize),
           .bias = source.has_bias("mlp_bias", "blk.0.ffn_up.bias")};

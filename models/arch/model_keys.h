@@ -17,7 +17,13 @@ std::size_t read_layer_count(const ConfigSource& source);
 /// Hugging Face's default is 1e-6; GGUF files have no default.
 float read_rms_eps(const ConfigSource& source);
 
-/// Of every layer; without its name.
+/// Feed-forward parts have no other activation.
+void require_silu(const ConfigSource& source);
+
+/// Of a model whose feed-forward parts are all dense.
+void refuse_experts(const ConfigSource& source);
+
+/// Of every layer that has no experts; without its name.
 SwiGluSpec read_swiglu(const ConfigSource& source, std::size_t hidden);
 
 }  // namespace reprise::models

@@ -19,6 +19,7 @@ ModelConfig read_qwen3(const ConfigSource& source) {
   attention.head_norm = norm;
   attention.rope =
       read_rope(source, {.head_dim = attention.head_dim, .context_length = model.context_length});
+  refuse_experts(source);
   const SwiGluSpec mlp = read_swiglu(source, model.hidden);
 
   ModelDraft draft(std::move(model), norm);

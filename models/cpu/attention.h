@@ -16,6 +16,9 @@ class Attention : public Part {
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, const ComputeOptions& options,
             StateLayout& state, RopeTables& ropes);
   void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&q_, &k_, &v_, &o_}) linear->prepare(how);
+  }
 
  private:
   void split_gate(Step& step, const float* projected, float* q, float* gate) const;

@@ -1,22 +1,19 @@
 #include "models/cpu/cpu_device.h"
 
 #include <algorithm>
-#include <fstream>
+#include <atomic>
 
 #include "gpu/host_memory.h"
+#include "models/memory_plan.h"
 
 namespace reprise::models {
 namespace {
 
-std::uint64_t half_of_free_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  std::uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) break;
-  }
+/// The system counts pages of weights that are used in place as memory that may be had.
+std::uint64_t half_of_free_memory(std::uint64_t in_place) {
   constexpr std::uint64_t kLeast = 256ULL << 20;
-  return std::max(kLeast, kib * 1024 / 2);
+  const std::uint64_t available = available_memory();
+  return std::max(kLeast, (available - std::min(available, in_place)) / 2);
 }
 
 class CpuDevice : public Device {
@@ -25,14 +22,18 @@ class CpuDevice : public Device {
 
   std::string name() const override { return "cpu"; }
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
-    return Model::load(path, options, threads_);
+    gpu::Threads packers(threads_.count());  // not its own: a model's step may be using them
+    std::unique_ptr<Model> model = Model::load(path, options, threads_, &packers);
+    in_place_.fetch_add(plan_memory(model->checkpoint(), options).in_place, std::memory_order_relaxed);
+    return model;
   }
+  bool loads_aside() const override { return true; }
   gpu::BlockMemory& memory() override { return gpu::host_memory(); }
 
   /// What was asked for; else half of the memory that the system had left when it was asked first.
   std::uint64_t state_bytes(std::uint64_t wanted) override {
     if (wanted != 0) return wanted;
-    if (half_of_free_ == 0) half_of_free_ = half_of_free_memory();
+    if (half_of_free_ == 0) half_of_free_ = half_of_free_memory(in_place_.load(std::memory_order_relaxed));
     return half_of_free_;
   }
   std::uint32_t prefill_rows() const override { return kPrefillRows; }
@@ -42,6 +43,9 @@ class CpuDevice : public Device {
 
   gpu::Threads threads_;
   std::uint64_t half_of_free_ = 0;  // 0: not asked yet
+  /// Bytes of files that loaded models compute with. relaxed: a figure, complete for models whose loading the asker
+  /// knows to be over.
+  std::atomic<std::uint64_t> in_place_{0};
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ class GatedDeltaNet : public Part {
   /// Throws LoadError.
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, StateLayout& state);
   void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&qkv_, &z_, &b_, &a_, &out_}) linear->prepare(how);
+  }
 
  private:
   void convolve(Step& step, const float* inputs, float* outputs) const;

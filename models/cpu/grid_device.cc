@@ -49,6 +49,7 @@ class GridDevice : public Device {
     return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options),
                                        cpu_->load(path, other));
   }
+  bool loads_aside() const override { return cpu_->loads_aside(); }
   gpu::BlockMemory& memory() override { return cpu_->memory(); }
   std::uint64_t state_bytes(std::uint64_t wanted) override { return cpu_->state_bytes(wanted); }
   std::uint32_t prefill_rows() const override { return cpu_->prefill_rows(); }

@@ -8,11 +8,13 @@
 namespace reprise::models {
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                   gpu::Threads& threads) {
-  return std::make_unique<HostModel>(Checkpoint::open(path), options, threads);
+                                   gpu::Threads& threads, gpu::Threads* packers) {
+  return std::make_unique<HostModel>(Checkpoint::open(path), options, threads,
+                                     packers == nullptr ? threads : *packers);
 }
 
-HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
+HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
+                     gpu::Threads& packers)
     : Model(std::move(checkpoint), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
@@ -20,7 +22,12 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
       final_norm_(checkpoint_, config().final_norm),
       head_(checkpoint_, config().head) {
   LayerFactory factory(checkpoint_, options_, state_, ropes_);
-  for (const LayerSpec& layer : config().layers) layers_.push_back(factory.build(layer));
+  const Preparation how{.kernels = kernels_, .compute = options_.compute, .threads = packers};
+  for (const LayerSpec& layer : config().layers) {
+    layers_.push_back(factory.build(layer));
+    layers_.back().prepare(how);
+  }
+  head_.prepare(how);
 }
 
 void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {

@@ -16,7 +16,9 @@ namespace reprise::models {
 class HostModel : public Model {
  public:
   /// Throws LoadError.
-  HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads);
+  /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
+  HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
+            gpu::Threads& packers);
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   ModelRules rules() const override { return {}; }

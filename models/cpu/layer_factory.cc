@@ -2,6 +2,7 @@
 
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
+#include "models/cpu/moe.h"
 #include "models/cpu/swiglu.h"
 
 namespace reprise::models {
@@ -16,6 +17,10 @@ std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
 
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
   return std::make_unique<SwiGlu>(spec, checkpoint_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
+  return std::make_unique<Moe>(spec, checkpoint_);
 }
 
 Layer LayerFactory::build(const LayerSpec& spec) {

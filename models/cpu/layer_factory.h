@@ -26,6 +26,7 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const AttentionSpec& spec);
   std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
+  std::unique_ptr<Part> build_part(const MoeSpec& spec);
 
   const Checkpoint& checkpoint_;
   const ComputeOptions& options_;

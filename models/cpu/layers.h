@@ -26,6 +26,9 @@ class Part {
   virtual ~Part() = default;
   /// x, y [step.rows, hidden]
   virtual void apply(Step& step, const float* x, float* y) const = 0;
+  /// Brings its weights into the order that products read them in, while the model is loaded. What is left out is
+  /// done by the first apply().
+  virtual void prepare(const Preparation&) const {}
 };
 
 /// y = x / rms(x) * (offset + weight), on rows.
@@ -61,6 +64,11 @@ struct Layer {
 
   void apply(Step& step, float* x, std::size_t hidden) const {
     for (const ResidualStep& one : steps) one.apply(step, x, hidden);
+  }
+  void prepare(const Preparation& how) const {
+    for (const ResidualStep& one : steps) {
+      for (const std::unique_ptr<Part>& part : one.parts) part->prepare(how);
+    }
   }
 };
 

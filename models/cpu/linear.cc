@@ -5,21 +5,25 @@
 
 namespace reprise::models {
 
-Linear::Linear(const Checkpoint& checkpoint, const std::string& name) {
-  const Tensor tensor = checkpoint.tensor(name + ".weight");
-  weight_ = gpu::HostWeight(view_of(tensor), tensor.owned);
+Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order) {
+  Tensor tensor = checkpoint.tensor(name + ".weight", order);
+  weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
+  column_order_ = std::move(tensor.column_order);
   if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
 }
 
 const void* LinearInput::as(const gpu::ActivationForm& form, Step& step, std::size_t columns) {
   if (form.prepare == nullptr) return x_;
-  if (form_ != &form) {
-    std::byte* to = step.scratch.bytes(rows_ * form.row_bytes(columns));
-    form.prepare(x_, rows_, columns, to);
-    form_ = &form;
-    prepared_ = to;
+  for (const auto& [known, rows] : prepared_) {
+    if (known == &form) return rows;
   }
-  return prepared_;
+  const std::size_t row_bytes = form.row_bytes(columns);
+  std::byte* to = step.scratch.bytes(rows_ * row_bytes);
+  step.threads.for_ranges(rows_, 1, [&](std::size_t begin, std::size_t end) {
+    form.prepare(x_ + begin * columns, end - begin, columns, to + begin * row_bytes);
+  });
+  prepared_.emplace_back(&form, to);
+  return to;
 }
 
 void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const {
@@ -30,7 +34,34 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
-  const gpu::Product& product = weight_.prepare(step.kernels, step.options.compute, step.threads);
+  if (column_order_.empty()) return multiply(step, step.options.compute, x, y);
+  in_own_order(step, step.options.compute, x, y);
+}
+
+void Linear::apply_exactly(Step& step, LinearInput& x, float* y) const {
+  if (column_order_.empty()) return multiply(step, gpu::Compute::kF32, x, y);
+  in_own_order(step, gpu::Compute::kF32, x, y);
+}
+
+const gpu::Product& Linear::product(const Step& step) const {
+  return weight_.prepare(step.kernels, step.options.compute, step.threads);
+}
+
+void Linear::in_own_order(Step& step, gpu::Compute compute, const LinearInput& x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  float* moved = step.scratch.floats(x.rows() * inputs());
+  for (std::size_t row = 0; row < x.rows(); ++row) {
+    const float* from = x.data() + row * inputs();
+    float* to = moved + row * inputs();
+    for (std::size_t k = 0; k < inputs(); ++k) to[k] = from[column_order_[k]];
+  }
+  LinearInput own(moved, x.rows());
+  multiply(step, compute, own, y);
+  step.scratch.reset(mark);
+}
+
+void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
+  const gpu::Product& product = weight_.prepare(step.kernels, compute, step.threads);
   const void* prepared = x.as(*product.activations, step, inputs());
   step.threads.for_ranges(outputs(), product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
     product.multiply(prepared, x.rows(), weight_.view(), y, outputs(), begin, end);
@@ -43,7 +74,11 @@ void Linear::apply(Step& step, LinearInput& x, float* y) const {
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {
   const gpu::WeightView& view = weight_.view();
-  step.kernels.format(*view.format).widen_row(view, index, y);
+  const gpu::FormatKernels& format = step.kernels.format(*view.format);
+  if (column_order_.empty()) return format.widen_row(view, index, y);
+  std::vector<float> stored(inputs());
+  format.widen_row(view, index, stored.data());
+  for (std::size_t k = 0; k < inputs(); ++k) y[column_order_[k]] = stored[k];
 }
 
 }  // namespace reprise::models

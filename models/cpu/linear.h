@@ -7,44 +7,47 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/host_weight.h"
+#include "models/checkpoint.h"
 #include "models/cpu/step.h"
 
 namespace reprise::models {
 
-class Checkpoint;
-
-/// Rows that go into several linear layers. What their products want of them is prepared once as long as they want
-/// the same. It stands in the step's scratch from the first apply() on: of no use once that was reset.
+/// Rows that go into several linear layers. What their products want of them is prepared once for each form. It
+/// stands in the step's scratch from the first use on: of no use once that was reset.
 class LinearInput {
  public:
   /// x [rows, the layers' inputs]
   LinearInput(const float* x, std::size_t rows) : x_(x), rows_(rows) {}
 
   std::size_t rows() const { return rows_; }
+  const float* data() const { return x_; }
   /// In this form; from the step's scratch.
   const void* as(const gpu::ActivationForm& form, Step& step, std::size_t columns);
 
  private:
   const float* x_;
   std::size_t rows_;
-  const gpu::ActivationForm* form_ = nullptr;  // what was prepared last
-  const void* prepared_ = nullptr;
+  std::vector<std::pair<const gpu::ActivationForm*, const void*>> prepared_;
 };
 
 class Linear {
  public:
   Linear() = default;
   /// `name` without its ".weight". A ".bias" beside it is taken where the checkpoint has one.
-  Linear(const Checkpoint& checkpoint, const std::string& name);
+  /// `order`: kOfModel for who multiplies by weight() himself. Throws LoadError.
+  Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrder order = ColumnOrder::kAny);
   explicit Linear(gpu::HostWeight weight, std::vector<float> bias = {})
       : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
   std::size_t inputs() const { return weight_.view().columns; }
   std::size_t outputs() const { return weight_.view().rows; }
-  /// Of the weight's copy in the order that its product reads, made by the first apply(); 0: none.
+  /// Packs the weight where its product wants that; else the first apply() does.
+  void prepare(const Preparation& how) const { weight_.prepare(how.kernels, how.compute, how.threads); }
+  /// Of the weight's copy in the order that its product reads; 0: none, or not yet.
   std::size_t packed_bytes() const { return weight_.packed_bytes(); }
 
   /// x [rows, inputs] -> y [rows, outputs]
@@ -52,12 +55,26 @@ class Linear {
   /// The same for an input that others share.
   void apply(Step& step, LinearInput& x, float* y) const;
 
+  /// In the exact product's arithmetic, whatever the step's setting is.
+  void apply_exactly(Step& step, LinearInput& x, float* y) const;
+
+  /// For who multiplies by it himself: the product in the step's setting, and the weight with its packed copy. The
+  /// bias is not in it.
+  const gpu::Product& product(const Step& step) const;
+  const gpu::WeightView& weight() const { return weight_.view(); }
+
   /// One row of the weight, widened: an embedding. y [inputs]
   void row(const Step& step, std::size_t index, float* y) const;
 
  private:
+  void multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const;
+  /// The same, with x brought into the order of the weight's columns.
+  void in_own_order(Step& step, gpu::Compute compute, const LinearInput& x, float* y) const;
+
   mutable gpu::HostWeight weight_;  // the first product packs it
-  std::vector<float> bias_;         // empty: none
+  std::vector<std::uint32_t>
+      column_order_;         // which input stands at each of the weight's columns; empty: its own
+  std::vector<float> bias_;  // empty: none
 };
 
 }  // namespace reprise::models

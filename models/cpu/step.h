@@ -49,6 +49,13 @@ class Scratch {
   std::size_t next_ = 0;
 };
 
+/// What the weights of a model are brought into order for, while it is loaded.
+struct Preparation {
+  const gpu::Kernels& kernels;
+  gpu::Compute compute;
+  gpu::Threads& threads;
+};
+
 struct StepSlice {
   gpu::Sequence* sequence;
   std::size_t first_row;

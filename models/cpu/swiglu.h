@@ -11,6 +11,9 @@ class SwiGlu : public Part {
  public:
   SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint);
   void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override {
+    for (const Linear* linear : {&gate_, &up_, &down_}) linear->prepare(how);
+  }
 
  private:
   Linear gate_;

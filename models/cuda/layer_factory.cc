@@ -17,6 +17,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
   return std::make_unique<SwiGlu>(spec, weights_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name,
+                  "a mixture of experts is not computed on a GPU; --device cpu does");
+}
+
 DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
   return {.weight = weights_.vector(load_vector(checkpoint_, spec.name + ".weight")), .kind = spec.kind};
 }

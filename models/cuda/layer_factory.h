@@ -33,6 +33,7 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const AttentionSpec& spec);
   std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
+  std::unique_ptr<Part> build_part(const MoeSpec& spec);
 
   const Checkpoint& checkpoint_;
   WeightStore& weights_;

@@ -67,6 +67,8 @@ constexpr std::array<Row, static_cast<std::size_t>(DType::kCount)> kTypes = {{
     {DType::kNVFP4, {"NVFP4", 64, 36}, 40, ""},
     {DType::kQ1_0, {"Q1_0", 128, 18}, 41, ""},
     {DType::kQ2_0, {"Q2_0", 64, 18}, 42, ""},
+    {DType::kF8E4M3Rows, {"F8_E4M3_ROWS", 1, 1}, kNoId, ""},
+    {DType::kInt4, {"INT4", 32, 20}, kNoId, ""},
 }};
 
 constexpr bool rows_are_in_order() {
@@ -100,6 +102,12 @@ std::optional<DType> dtype_of_ggml(std::uint32_t id) {
     if (row.ggml_id == id) return row.type;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint32_t> ggml_id(DType type) {
+  REPRISE_CHECK(type < DType::kCount, "not a DType");
+  const std::uint32_t id = kTypes[static_cast<std::size_t>(type)].ggml_id;
+  return id == kNoId ? std::nullopt : std::optional(id);
 }
 
 std::optional<DType> dtype_of_safetensors(std::string_view name) {

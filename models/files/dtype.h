@@ -26,6 +26,7 @@ enum class DType : std::uint8_t {
   kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
   kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_NL, kIQ4_XS,
   kTQ1_0, kTQ2_0, kMXFP4, kNVFP4, kQ1_0, kQ2_0,
+  kF8E4M3Rows, kInt4,  // in no file: what quantised tensors are kept as (models/files/quantised_tensor.h)
   kCount
 };
 // clang-format on
@@ -43,6 +44,9 @@ const gpu::WeightFormat* format_of(DType type);
 
 /// The type with this id in a GGUF file; nothing for an unknown or withdrawn id.
 std::optional<DType> dtype_of_ggml(std::uint32_t id);
+
+/// The other way; nothing for a type that GGUF files do not have.
+std::optional<std::uint32_t> ggml_id(DType type);
 
 /// The type with this name in a safetensors header ("BF16"); nothing for an unknown name.
 std::optional<DType> dtype_of_safetensors(std::string_view name);

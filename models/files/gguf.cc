@@ -257,16 +257,16 @@ std::uint64_t split_value(const GgufMetadata& metadata, std::string_view key, st
   return static_cast<std::uint64_t>(value);
 }
 
-void load_other_splits(const std::string& path, const GgufMetadata& first, std::uint64_t count,
-                       TensorSource& source) {
-  const std::uint64_t number = split_value(first, "split.no", kMostSplits);
+/// The path of a part without what names the part; which part it is, its metadata say.
+std::string stem_of_split(const std::string& path, std::uint64_t number, std::uint64_t count) {
   const std::string suffix = split_suffix(number + 1, count);
   if (!path.ends_with(suffix)) {
     throw LoadError(path, "split.no", "the file's name should end in " + suffix);
   }
-  const std::string stem = path.substr(0, path.size() - suffix.size());
-  if (number != 0) throw LoadError(path, "split.no", "open the first file, " + stem + split_suffix(1, count));
+  return path.substr(0, path.size() - suffix.size());
+}
 
+void load_other_splits(const std::string& stem, std::uint64_t count, TensorSource& source) {
   for (std::uint64_t i = 1; i < count; ++i) {
     const ParsedFile other = load_file(stem + split_suffix(i + 1, count), source);
     if (split_value(other.metadata, "split.count", kMostSplits) != count) {
@@ -282,13 +282,16 @@ void load_other_splits(const std::string& path, const GgufMetadata& first, std::
 
 Gguf Gguf::open(const std::filesystem::path& path) {
   Gguf out;
-  ParsedFile first = load_file(path, out.tensors_);
-  out.version_ = first.version;
-  out.metadata_ = std::move(first.metadata);
-
-  const std::uint64_t count = split_value(out.metadata_, "split.count", kMostSplits);
+  ParsedFile given = load_file(path, out.tensors_);
+  const std::uint64_t count = split_value(given.metadata, "split.count", kMostSplits);
+  const std::uint64_t number = split_value(given.metadata, "split.no", kMostSplits);
+  if (count > 1 && number != 0) {  // the first part has the metadata
+    return open(stem_of_split(path.string(), number, count) + split_suffix(1, count));
+  }
+  out.version_ = given.version;
+  out.metadata_ = std::move(given.metadata);
   if (count > 1) {
-    load_other_splits(out.path(), out.metadata_, count, out.tensors_);
+    load_other_splits(stem_of_split(path.string(), 0, count), count, out.tensors_);
     const std::uint64_t tensors =
         split_value(out.metadata_, "split.tensors.count", std::numeric_limits<std::int32_t>::max());
     if (tensors != out.tensors_.tensors().size()) {

@@ -8,7 +8,7 @@
 // bytes that are left could hold, every tensor lies in the file on the file's alignment, none overlap, no key
 // or name is there twice. What is wrong ends in a LoadError naming file, key or tensor, and reason.
 //
-// A split model (`NAME-00001-of-0000N.gguf`) is opened by its first file; the metadata is that file's, the
+// A split model (`NAME-00001-of-0000N.gguf`) is opened by any of its files; the metadata is the first one's, the
 // tensors those of all N.
 //
 // Tensor names and values are as in the file, i.e. in llama.cpp's conventions; shapes are in Hugging Face's

@@ -3,10 +3,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "gpu/kernels.h"
 
 namespace reprise::models {
@@ -68,7 +70,7 @@ void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::s
   // A line is what the axis runs along: the whole tensor in rows, or each row in blocks.
   const DTypeInfo& block = info(type);
   const std::size_t line = rows ? bytes.size() : along / block.block_size * block.block_bytes;
-  if (!rows && (layout.unit % block.block_size != 0 || layout.skip % block.block_size != 0)) {
+  if (!can_move(layout, type)) {
     throw std::invalid_argument("heads of " + std::to_string(layout.unit) +
                                 " columns are not whole blocks of " + std::string(block.name));
   }
@@ -84,6 +86,30 @@ void undo_moves(const GgufLayout& layout, DType type, const Shape& shape, std::s
 }
 
 }  // namespace
+
+bool can_move(const GgufLayout& layout, DType type) {
+  const std::size_t block = info(type).block_size;
+  return layout.axis != GgufLayout::Axis::kColumns || (layout.unit % block == 0 && layout.skip % block == 0);
+}
+
+std::vector<std::uint32_t> file_columns(const GgufLayout& layout, std::size_t columns) {
+  REPRISE_CHECK(layout.skip + layout.batch * layout.outer * layout.inner * layout.unit == columns,
+                "the heads do not fill the row");
+  std::vector<std::uint32_t> out(columns);
+  std::iota(out.begin(), out.end(), 0U);
+  const std::size_t units = layout.batch * layout.outer * layout.inner;
+  for (std::size_t place = 0; place < units; ++place) {  // [batch][outer][inner]
+    const std::size_t i = place % layout.inner;
+    const std::size_t o = place / layout.inner % layout.outer;
+    const std::size_t b = place / layout.inner / layout.outer;
+    const std::size_t head = (b * layout.inner + i) * layout.outer + o;
+    for (std::size_t j = 0; j < layout.unit; ++j) {
+      out[layout.skip + place * layout.unit + j] =
+          static_cast<std::uint32_t>(layout.skip + head * layout.unit + j);
+    }
+  }
+  return out;
+}
 
 float widen_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "models/files/dtype.h"
 
@@ -49,6 +50,12 @@ struct UndoneTensor {
 /// last. Moving keeps the type, also a block type if whole blocks move; changed values become F32. Throws
 /// std::invalid_argument with the reason for what cannot be undone.
 UndoneTensor undo(const GgufLayout& layout, DType type, const Shape& shape, std::span<const std::byte> bytes);
+
+/// Whether whole blocks of the type move. Where they do not, columns can only be left where the file has them.
+bool can_move(const GgufLayout& layout, DType type);
+
+/// For a layout of columns: which of the model's stands at each place of a row of the file.
+std::vector<std::uint32_t> file_columns(const GgufLayout& layout, std::size_t columns);
 
 /// The F32 value of an F16 or BF16 number.
 float widen_f16(std::uint16_t bits);

@@ -4,8 +4,8 @@
 // Canonical names and layouts are Hugging Face's, without the prefix of the text model:
 // "embed_tokens.weight", "layers.3.linear_attn.in_proj_qkv.weight", "norm.weight", "lm_head.weight". One
 // canonical tensor is one matrix or vector. A file may have it one to one, changed (a GgufLayout, which is
-// undone), or as a piece of a larger tensor: one of several that were fused, or one of many that were stacked,
-// such as an expert of a layer.
+// undone), or as a piece of a larger tensor: one of several that were fused, in one run or row block by row
+// block, or one of many that were stacked, such as an expert of a layer.
 //
 // Threading: plain values.
 
@@ -19,11 +19,20 @@
 
 namespace reprise::models {
 
-/// Consecutive rows of a stored tensor. Rows are counted over all its dimensions but the last: expert e of
-/// [experts, rows, columns] begins at row e * rows.
+/// Rows that stand apart at equal distances: `times` blocks of `rows`, each `stride` behind the one before.
+struct RowBlocks {
+  std::size_t first_row = 0;
+  std::size_t rows = 0;
+  std::size_t stride = 0;
+  std::size_t times = 1;
+};
+
+/// Rows of a stored tensor, counted over all its dimensions but the last: expert e of [experts, rows, columns]
+/// begins at row e * rows.
 struct TensorPiece {
   Shape of;  // what is stored
   std::size_t first_row = 0;
+  std::vector<RowBlocks> blocks{};  // one behind the other; none: consecutive rows from first_row
 };
 
 struct StoredAs {
@@ -37,6 +46,9 @@ struct TensorSpec {
   Shape shape;
   StoredAs gguf{};
   StoredAs hf{};  // names behind the prefix of the text model; none: its own
+  // Other layouts that files have: the first of them that is there counts, where the above is not.
+  std::vector<StoredAs> gguf_else{};
+  std::vector<StoredAs> hf_else{};
 };
 
 }  // namespace reprise::models

@@ -1,20 +1,18 @@
 #include "models/files/weights_digest.h"
 
 #include <algorithm>
-#include <atomic>
 #include <fstream>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "base/digest.h"
+#include "models/files/in_parallel.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::size_t kDigestChunk = 4u << 20;  // bytes; part of what the digest is
-constexpr unsigned kMostThreads = 8;
 constexpr std::string_view kTitle = "reprise weights 1";
 
 std::span<const std::byte> chunk_of(std::span<const std::byte> bytes, std::size_t i) {
@@ -32,19 +30,7 @@ std::vector<std::uint64_t> digest_chunks(const std::vector<StoredTensor>& tensor
     for (std::size_t i = 0; i < chunks_of(tensor.bytes); ++i) chunks.push_back(chunk_of(tensor.bytes, i));
   }
   std::vector<std::uint64_t> digests(chunks.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    // relaxed: hands out numbers; the threads' ends publish what they wrote.
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks.size();) {
-      digests[i] = digest_of(chunks[i]);
-    }
-  };
-  const std::size_t helpers = std::min<std::size_t>(
-      std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads), chunks.size() / 8 + 1);
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < helpers; ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
+  in_parallel(chunks.size(), [&](std::size_t i) { digests[i] = digest_of(chunks[i]); });
   return digests;
 }
 

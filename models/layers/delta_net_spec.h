@@ -46,9 +46,16 @@ struct DeltaNetInGguf {
   bool tiled_value_heads = true;
 };
 
+/// Files in which the rows of the projections stand together by key head, each with its value heads: Hugging
+/// Face's `name`.in_proj_qkvz [key_heads: q, k, v of its value heads, z of its value heads] and in_proj_ba
+/// [key_heads: b of its value heads, a of its value heads]. llama.cpp's converter takes the first of them apart.
+struct DeltaNetByKeyHead {};
+
 /// `block` is what llama.cpp puts before the names of the layer: "blk.3".
 void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
                  const DeltaNetInGguf& gguf = {});
+void add_tensors(TensorList& tensors, const DeltaNetSpec& net, const std::string& block,
+                 const DeltaNetByKeyHead& files);
 
 /// Where a slot has the two.
 struct DeltaNetPlaces {

@@ -2,8 +2,7 @@
 // A layer, as a model describes it and before any device has built it: steps that each add to the residual
 // stream, one after the other. A step reads the stream through a norm, gives what it read to one or more
 // parts, and adds up what they make of it. So a mixer and a feed-forward part in turn are two steps of one
-// part; mixers side by side, or shared experts beside routed ones, are one step of two parts; a layer may have
-// two mixers, or no feed-forward part.
+// part; mixers side by side are one step of two parts; a layer may have two mixers, or no feed-forward part.
 //
 // A part says its own sizes and names its own tensors: layers of a model may differ, and no device needs to
 // know more than the description. A new kind of part is an alternative of PartSpec, a file beside
@@ -18,12 +17,13 @@
 
 #include "models/layers/attention_spec.h"
 #include "models/layers/delta_net_spec.h"
+#include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec>;
+using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec>;
 
 /// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
 struct ResidualSpec {

@@ -36,6 +36,9 @@ class TensorList {
   /// The last one also goes by this name in GGUF files.
   void also_called(std::string gguf) { specs_.back().gguf.names.push_back(std::move(gguf)); }
 
+  /// The one that was added last.
+  TensorSpec& last() { return specs_.back(); }
+
   std::vector<TensorSpec> take() { return std::move(specs_); }
 
  private:

@@ -289,6 +289,31 @@ TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
 
 // -- generations
 
+TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
+  start();
+  control_->hold_loads = true;
+  auto second = ask_meanwhile(protocol::LoadArch{.path = "none"});
+  while (control_->loads < 2) std::this_thread::sleep_for(1ms);
+  // It is under way, and the first model goes on computing.
+  const Open sequence = open();
+  prefill(sequence, 100);
+  EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(100), 5));
+  auto third = ask_meanwhile(protocol::LoadArch{.path = "none"});
+  close(sequence);
+  control_->hold_loads = false;
+  const auto two = second.get();
+  const auto three = third.get();
+  ASSERT_TRUE(two.ok() && three.ok());
+  EXPECT_NE(two->arch.generation, three->arch.generation);
+  EXPECT_NE(two->arch.generation, arch_.generation);
+  EXPECT_EQ(control_->loads, 3U);
+  // One that fails is told of, and the next one loads.
+  control_->refuse_to_load = true;
+  EXPECT_FALSE(ask(protocol::LoadArch{.path = "none"}).ok());
+  control_->refuse_to_load = false;
+  EXPECT_TRUE(ask(protocol::LoadArch{.path = "none"}).ok());
+}
+
 TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
   start();
   const protocol::SnapshotId snapshot = adopted(64);

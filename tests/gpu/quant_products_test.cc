@@ -212,6 +212,44 @@ TEST(QuantProducts, OfTinyAndHugeRowsAreFinite) {
   }
 }
 
+// Rows with a few elements that are much larger than the others, among rows without: multiplied as if they had sixteen
+// bits, and as if the others were not there.
+TEST(QuantProducts, OfRowsWithFewLargeElementsAreCloser) {
+  Random random(7);
+  for (const NaiveQuant& quant : naive_quants()) {
+    if (quant.format->block_size != 256) continue;
+    const std::size_t columns = 512;
+    const QuantWeight weight(random, quant, 7, columns);
+    Floats x = random.floats(9 * columns);
+    for (const std::size_t row : {0, 4, 8}) {
+      for (std::size_t k = 0; k < columns; k += 64) x[row * columns + k] *= 40;
+    }
+    const Floats expected = fast_product(plain(), weight.view, x, 7);
+    for (const std::size_t row : {0, 4, 8}) {
+      for (std::size_t n = 0; n < 7; ++n) {
+        double sum = 0;
+        double magnitudes = 0;
+        for (std::size_t k = 0; k < columns; ++k) {
+          const double product = static_cast<double>(weight.values[n * columns + k]) * x[row * columns + k];
+          sum += product;
+          magnitudes += std::abs(product);
+        }
+        EXPECT_LE(std::abs(expected[row * 7 + n] - sum), 5e-4 * magnitudes) << quant.format->name;
+      }
+    }
+    for (const Kernels* table : all_tables()) {
+      EXPECT_TRUE(same_bits(expected, fast_product(*table, weight.view, x, 3))) << told(quant, *table);
+      for (std::size_t row = 0; row < 9; ++row) {
+        const Floats one(x.begin() + static_cast<std::ptrdiff_t>(row * columns),
+                         x.begin() + static_cast<std::ptrdiff_t>((row + 1) * columns));
+        const Floats y = fast_product(*table, weight.view, one, 2);
+        EXPECT_EQ(std::memcmp(y.data(), expected.data() + row * 7, y.size() * sizeof(float)), 0)
+            << told(quant, *table) << ", row " << row;
+      }
+    }
+  }
+}
+
 // The definition once more, in whole numbers of 64 bits, from the widened weights of blocks with scale one.
 TEST(QuantProducts, AreTheDefinitions) {
   Random random(6);

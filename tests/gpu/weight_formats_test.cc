@@ -6,6 +6,7 @@
 #include "gpu/host_weight.h"
 #include "tests/gpu/kernel_inputs.h"
 #include "tests/gpu/naive_quants.h"
+#include "tests/gpu/naive_scaled.h"
 #include "tests/gpu/test_formats.h"
 
 namespace reprise::gpu::test {
@@ -54,6 +55,10 @@ NaiveWeight naive_weight(Random& random, const WeightFormat& format, std::size_t
   }
   if (const NaiveQuant* quant = naive_quant(format); quant != nullptr) {
     auto weight = std::make_shared<QuantWeight>(random, *quant, rows, columns);
+    return {weight, weight->view, weight->values};
+  }
+  if (ScaledWeight::knows(format)) {
+    auto weight = std::make_shared<ScaledWeight>(random, format, rows, columns);
     return {weight, weight->view, weight->values};
   }
   ADD_FAILURE() << "this test has no naive " << format.name;
@@ -227,13 +232,16 @@ TEST(WeightFormats, PartsOfAStackAreWeights) {
   for (const Case& which : all_cases()) {
     for (const Compute compute : {Compute::kF32, Compute::kAuto}) {
       const std::size_t columns = columns_of(*which.format->format, 64);
-      const NaiveWeight stack = naive_weight(random, *which.format->format, 4 * 6, columns);
+      const std::size_t rows = std::max<std::size_t>(6, which.format->format->scales.rows);  // whole tiles
+      const NaiveWeight stack = naive_weight(random, *which.format->format, 4 * rows, columns);
       const std::vector<float> x = random.floats(3 * columns);
       const std::vector<float> whole = multiply(which, compute, stack.view, x, 3);
       for (std::size_t expert = 0; expert < 4; ++expert) {
-        const std::vector<float> y = multiply(which, compute, stack.view.part(6 * expert, 6), x, 3);
+        const std::vector<float> y = multiply(which, compute, stack.view.part(rows * expert, rows), x, 3);
         for (std::size_t i = 0; i < 3; ++i) {
-          EXPECT_EQ(std::memcmp(y.data() + i * 6, whole.data() + i * 24 + 6 * expert, 6 * sizeof(float)), 0)
+          EXPECT_EQ(
+              std::memcmp(y.data() + i * rows, whole.data() + (i * 4 + expert) * rows, rows * sizeof(float)),
+              0)
               << which.label() << ", expert " << expert;
         }
       }

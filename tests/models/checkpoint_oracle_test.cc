@@ -74,7 +74,8 @@ TEST_P(CheckpointOracle, BothFormatsHoldTheSameWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CheckpointOracle,
-                         testing::Values("qwen3_5", "qwen3_5_text", "qwen3_5_text-bf16", "qwen3", "llama"),
+                         testing::Values("qwen3_5", "qwen3_5_text", "qwen3_5_text-bf16", "qwen3_5_moe_text",
+                                         "qwen3_next", "qwen3", "llama"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -99,7 +100,9 @@ TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
   std::size_t refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (std::set<std::string>{"qwen3_5", "qwen3_5_text", "qwen3", "llama"}.contains(name)) continue;
+    const std::set<std::string> known{"qwen3_5",    "qwen3_5_text", "qwen3_5_moe_text",
+                                      "qwen3_next", "qwen3",        "llama"};
+    if (known.contains(name)) continue;
     if (!std::filesystem::exists(entry.path() / "config.json")) continue;
     EXPECT_LOAD_ERROR(Checkpoint::open(entry.path()), "unknown architecture '" + name.substr(0, 4)) << name;
     ++refused;

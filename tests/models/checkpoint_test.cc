@@ -61,6 +61,21 @@ std::vector<TinyOptions> all_kinds() {
       {.type = "llama"},
       {.type = "llama", .heads = 8, .kv_heads = 2, .head_dim = 6, .tied = true},
       {.type = "llama", .kv_heads = 1, .attention_bias = true, .mlp_bias = true},
+      {.type = "qwen3_5_moe_text"},
+      {.type = "qwen3_5_moe_text", .value_heads = 6, .tied = true, .stacked = true},
+      {.type = "qwen3_5_moe_text", .experts = 1, .chosen = 1, .shared_size = 0},
+      {.type = "qwen3_next"},
+      {.type = "qwen3_next", .key_heads = 3, .value_heads = 3, .key_dim = 3, .value_dim = 5, .stacked = true},
+      {.type = "qwen3_next",
+       .key_heads = 2,
+       .value_heads = 6,
+       .key_dim = 3,
+       .value_dim = 5,
+       .tied = true,
+       .experts = 7,
+       .chosen = 7,
+       .sparse = {false, true, false, true}},
+      {.type = "qwen3_next", .shared_size = 0, .sparse = {false, false, false, false}},
   };
 }
 
@@ -154,12 +169,12 @@ TEST_F(CheckpointTest, RefusesTypesWhenTheyAreAskedFor) {
   const TinyTensor down = model.tensors.at("layers.0.mlp.down_proj.weight");
   model.tensors.erase("layers.0.mlp.down_proj.weight");
   GgufWriter w = model.gguf();
-  w.tensor("blk.0.ffn_down.weight", 8, down.shape, std::string(8 * 34, 'q'));
+  w.tensor("blk.0.ffn_down.weight", 9, down.shape, std::string(8 * 36, 'q'));
   const Checkpoint checkpoint = open_gguf(w);
-  EXPECT_EQ(checkpoint.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_0);
+  EXPECT_EQ(checkpoint.stored_type("layers.0.mlp.down_proj.weight"), DType::kQ8_1);
   EXPECT_NO_THROW(checkpoint.tensor("layers.0.mlp.up_proj.weight"));
   EXPECT_LOAD_ERROR(checkpoint.tensor("layers.0.mlp.down_proj.weight"),
-                    "m.gguf: blk.0.ffn_down.weight: the type Q8_0 cannot be computed with");
+                    "m.gguf: blk.0.ffn_down.weight: the type Q8_1 cannot be computed with");
   EXPECT_NO_THROW(checkpoint.validate());
 
   SafetensorsWriter tensors = model.safetensors();

@@ -159,8 +159,6 @@ TEST(ConfigHf, RefusesWhatItDoesNotKnow) {
                     "layer_types[0]: unknown layer type 'sliding_attention'");
   EXPECT_LOAD_ERROR(from_hf(replaced(qwen35(), "\"default\"", "\"longrope\"")),
                     "the rope type 'longrope' is not known");
-  EXPECT_LOAD_ERROR(from_hf(replaced(llama(), "{", "{\"quantization_config\":{\"quant_method\":\"fp8\"},")),
-                    "quantization_config: quantised checkpoints (fp8)");
   EXPECT_LOAD_ERROR(from_hf(replaced(llama(), "{", "{\"use_sliding_window\":true,")), "use_sliding_window");
 }
 

@@ -195,7 +195,7 @@ TEST_P(Exactness, LongerOnesAtRandom) {
 
 std::vector<Setting> settings() {
   std::vector<Setting> all;
-  for (const char* family : {"qwen3_5_text", "qwen3", "llama"}) {
+  for (const char* family : {"qwen3_5_text", "qwen3_next", "qwen3", "llama"}) {
     all.push_back({family, Compute::kF32, KvType::kF32});
     all.push_back({family, Compute::kAuto, KvType::kBF16});
   }

@@ -112,7 +112,9 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
   EXPECT_LE(ties, 3U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelOracle, testing::Values("qwen3_5", "qwen3_5_text", "qwen3", "llama"));
+INSTANTIATE_TEST_SUITE_P(Families, ModelOracle,
+                         testing::Values("qwen3_5", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3",
+                                         "llama"));
 
 }  // namespace
 }  // namespace reprise::models

@@ -15,12 +15,18 @@
 namespace reprise::models::test {
 
 struct TinyOptions {
-  std::string type = "qwen3_5_text";  // or qwen3_5 (multimodal), qwen3, llama
+  std::string type =
+      "qwen3_5_text";  // or qwen3_5 and qwen3_5_moe (multimodal), qwen3_5_moe_text, qwen3_next,
+                       // qwen3, llama
   std::size_t hidden = 8, layers = 4, vocab = 11, intermediate = 6;
   std::size_t heads = 4, kv_heads = 2, head_dim = 8;
   std::size_t key_heads = 2, value_heads = 4, key_dim = 2, value_dim = 2, kernel = 3;
   bool tied = false, attention_bias = false, mlp_bias = false;
   std::vector<bool> linear = {};  // per layer; empty: every fourth is attention
+  std::size_t experts = 4, chosen = 2, expert_size = 4, shared_size = 5;  // shared_size 0: no shared expert
+  bool normalised = true;
+  std::vector<bool> sparse = {};  // per layer; empty: all of a family with experts
+  bool stacked = false;           // Hugging Face's experts in one tensor
 };
 
 struct TinyTensor {
@@ -34,24 +40,29 @@ class TinyModel {
     if (o.linear.empty()) {
       for (std::size_t i = 0; i < o.layers; ++i) o.linear.push_back(hybrid() && (i + 1) % 4 != 0);
     }
+    if (o.sparse.empty()) o.sparse.assign(o.layers, is_next() || o.type.starts_with("qwen3_5_moe"));
     make();
   }
 
   TinyOptions o;
   std::map<std::string, TinyTensor> tensors;  // by canonical name
 
-  bool hybrid() const { return o.type.starts_with("qwen3_5"); }
+  bool is_next() const { return o.type == "qwen3_next"; }
+  bool hybrid() const { return o.type.starts_with("qwen3_5") || is_next(); }
   std::string config_json(const std::string& extra = "") const;
 
   /// `prefix` stands before every tensor but lm_head.
   SafetensorsWriter safetensors(const std::string& prefix = "model.") const {
     SafetensorsWriter out;
-    for (const auto& [name, tensor] : tensors) {
+    for (const auto& [name, tensor] : hf_tensors()) {
       out.tensor(name == "lm_head.weight" ? name : prefix + name, "BF16", tensor.shape,
                  raw_bf16(tensor.values));
     }
     return out;
   }
+
+  /// Those of the folder: what it has stacked or fused is put together.
+  std::map<std::string, TinyTensor> hf_tensors() const;
 
   /// As the converter writes it: matrices as BF16 or F32, everything else as F32.
   GgufWriter gguf(bool bf16 = false) const;
@@ -70,7 +81,16 @@ class TinyModel {
     tensors[name] = {std::move(shape), std::move(values)};
   }
   void make();
+  void make_experts(const std::string& p);
   std::string gguf_name(const std::string& name) const;
+  std::string layer(std::size_t i) const { return "layers." + std::to_string(i) + "."; }
+
+  /// Rows of several tensors, `rows` of each in turn until they are used up; takes them out of `from`.
+  static TinyTensor interleave(std::map<std::string, TinyTensor>& from,
+                               const std::vector<std::pair<std::string, std::size_t>>& parts);
+  /// The matrices of all experts of a layer, one behind the other; takes them out of `from`.
+  TinyTensor stack(std::map<std::string, TinyTensor>& from, std::size_t layer,
+                   const std::vector<std::string>& matrices) const;
 
   // Where row (or, for out_proj, column) i of Hugging Face's tensor stands in the file.
   std::size_t v_place(std::size_t i, std::size_t unit) const {
@@ -99,9 +119,13 @@ inline void TinyModel::make() {
     };
     add(p + "input_layernorm.weight", {o.hidden});
     add(p + "post_attention_layernorm.weight", {o.hidden});
-    matrix("mlp.gate_proj", o.intermediate, o.hidden, o.mlp_bias);
-    matrix("mlp.up_proj", o.intermediate, o.hidden, o.mlp_bias);
-    matrix("mlp.down_proj", o.hidden, o.intermediate, o.mlp_bias);
+    if (o.sparse[i]) {
+      make_experts(p + "mlp.");
+    } else {
+      matrix("mlp.gate_proj", o.intermediate, o.hidden, o.mlp_bias);
+      matrix("mlp.up_proj", o.intermediate, o.hidden, o.mlp_bias);
+      matrix("mlp.down_proj", o.hidden, o.intermediate, o.mlp_bias);
+    }
     if (o.linear[i]) {
       const std::size_t values = o.value_heads * o.value_dim;
       const std::size_t channels = 2 * o.key_heads * o.key_dim + values;
@@ -126,6 +150,85 @@ inline void TinyModel::make() {
       }
     }
   }
+}
+
+inline void TinyModel::make_experts(const std::string& p) {
+  const auto expert = [&](const std::string& name, std::size_t size) {
+    add(name + ".gate_proj.weight", {size, o.hidden});
+    add(name + ".up_proj.weight", {size, o.hidden});
+    add(name + ".down_proj.weight", {o.hidden, size});
+  };
+  add(p + "gate.weight", {o.experts, o.hidden});
+  for (std::size_t e = 0; e < o.experts; ++e) expert(p + "experts." + std::to_string(e), o.expert_size);
+  if (o.shared_size == 0) return;
+  add(p + "shared_expert_gate.weight", {1, o.hidden});
+  expert(p + "shared_expert", o.shared_size);
+}
+
+inline TinyTensor TinyModel::interleave(std::map<std::string, TinyTensor>& from,
+                                        const std::vector<std::pair<std::string, std::size_t>>& parts) {
+  TinyTensor out{{0, from.at(parts[0].first).shape[1]}, {}};
+  std::map<std::string, std::size_t> used;  // elements
+  const std::string& first = parts[0].first;
+  while (used[first] < from.at(first).values.size()) {
+    for (const auto& [name, rows] : parts) {
+      const std::vector<float>& values = from.at(name).values;
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(used[name]);
+      const std::size_t count = rows * out.shape[1];
+      out.values.insert(out.values.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+      used[name] += count;
+    }
+  }
+  out.shape[0] = out.values.size() / out.shape[1];
+  for (const auto& part : parts) from.erase(part.first);
+  return out;
+}
+
+inline TinyTensor TinyModel::stack(std::map<std::string, TinyTensor>& from, std::size_t i,
+                                   const std::vector<std::string>& matrices) const {
+  TinyTensor out{{o.experts, 0, 0}, {}};
+  for (std::size_t e = 0; e < o.experts; ++e) {
+    for (const std::string& matrix : matrices) {
+      const auto found = from.find(layer(i) + "mlp.experts." + std::to_string(e) + "." + matrix + ".weight");
+      const TinyTensor& one = found->second;
+      out.values.insert(out.values.end(), one.values.begin(), one.values.end());
+      out.shape[2] = one.shape[1];
+      from.erase(found);
+    }
+  }
+  out.shape[1] = out.values.size() / o.experts / out.shape[2];
+  return out;
+}
+
+inline std::map<std::string, TinyTensor> TinyModel::hf_tensors() const {
+  std::map<std::string, TinyTensor> out = tensors;
+  for (std::size_t i = 0; i < o.layers; ++i) {
+    if (o.sparse[i] && o.stacked) {
+      out[layer(i) + "mlp.experts.gate_up_proj"] = stack(out, i, {"gate_proj", "up_proj"});
+      out[layer(i) + "mlp.experts.down_proj"] = stack(out, i, {"down_proj"});
+    }
+    if (!is_next() || !o.linear[i]) continue;
+    const std::string net = layer(i) + "linear_attn.";
+    // q, k and v of in_proj_qkv as tensors of their own.
+    const TinyTensor qkv = out.at(net + "in_proj_qkv.weight");
+    out.erase(net + "in_proj_qkv.weight");
+    std::size_t at = 0;
+    const std::size_t group = o.value_heads / o.key_heads;
+    const std::pair<const char*, std::size_t> parts[] = {
+        {"q", o.key_heads * o.key_dim}, {"k", o.key_heads * o.key_dim}, {"v", o.value_heads * o.value_dim}};
+    for (const auto& [name, rows] : parts) {
+      const auto begin = qkv.values.begin() + static_cast<std::ptrdiff_t>(at);
+      at += rows * o.hidden;
+      out[name] = {{rows, o.hidden}, {begin, qkv.values.begin() + static_cast<std::ptrdiff_t>(at)}};
+    }
+    out[net + "in_proj_qkvz.weight"] = interleave(out, {{"q", o.key_dim},
+                                                        {"k", o.key_dim},
+                                                        {"v", group * o.value_dim},
+                                                        {net + "in_proj_z.weight", group * o.value_dim}});
+    out[net + "in_proj_ba.weight"] =
+        interleave(out, {{net + "in_proj_b.weight", group}, {net + "in_proj_a.weight", group}});
+  }
+  return out;
 }
 
 inline std::string TinyModel::config_json(const std::string& extra) const {
@@ -155,9 +258,25 @@ inline std::string TinyModel::config_json(const std::string& extra) const {
   } else {
     text += "\"rope_theta\":500000.0,";
   }
-  if (o.type != "qwen3_5") return "{" + text + "\"model_type\":\"" + o.type + "\",\"eos_token_id\":[2,3]}";
-  return "{\"model_type\":\"qwen3_5\",\"vision_config\":{},\"text_config\":{" + text +
-         "\"model_type\":\"qwen3_5_text\",\"eos_token_id\":2}," + flag("tie_word_embeddings", o.tied) +
+  if (is_next() || o.type.starts_with("qwen3_5_moe")) {
+    text += number("num_experts", o.experts) + number("num_experts_per_tok", o.chosen) +
+            number("moe_intermediate_size", o.expert_size) +
+            number("shared_expert_intermediate_size", o.shared_size);
+  }
+  if (is_next()) {
+    std::string dense;
+    for (std::size_t i = 0; i < o.layers; ++i) {
+      if (o.sparse[i]) continue;
+      if (!dense.empty()) dense += ',';
+      dense += std::to_string(i);
+    }
+    text += flag("norm_topk_prob", o.normalised) + "\"mlp_only_layers\":[" + dense + "],";
+  }
+  if (o.type != "qwen3_5" && o.type != "qwen3_5_moe") {
+    return "{" + text + "\"model_type\":\"" + o.type + "\",\"eos_token_id\":[2,3]}";
+  }
+  return "{\"model_type\":\"" + o.type + "\",\"vision_config\":{},\"text_config\":{" + text +
+         "\"model_type\":\"" + o.type + "_text\",\"eos_token_id\":2}," + flag("tie_word_embeddings", o.tied) +
          "\"image_token_id\":1}";
 }
 
@@ -166,16 +285,30 @@ inline std::string TinyModel::gguf_name(const std::string& name) const {
   if (name == "norm.weight") return "output_norm.weight";
   if (name == "lm_head.weight") return "output.weight";
   static const std::vector<std::pair<std::string, std::string>> kParts = {
-      {"input_layernorm", "attn_norm"},       {"linear_attn.in_proj_qkv", "attn_qkv"},
-      {"linear_attn.in_proj_z", "attn_gate"}, {"linear_attn.in_proj_a", "ssm_alpha"},
-      {"linear_attn.in_proj_b", "ssm_beta"},  {"linear_attn.out_proj", "ssm_out"},
-      {"linear_attn.conv1d", "ssm_conv1d"},   {"linear_attn.A_log", "ssm_a"},
-      {"linear_attn.dt_bias", "ssm_dt.bias"}, {"linear_attn.norm", "ssm_norm"},
-      {"self_attn.q_proj", "attn_q"},         {"self_attn.k_proj", "attn_k"},
-      {"self_attn.v_proj", "attn_v"},         {"self_attn.o_proj", "attn_output"},
-      {"self_attn.q_norm", "attn_q_norm"},    {"self_attn.k_norm", "attn_k_norm"},
-      {"mlp.gate_proj", "ffn_gate"},          {"mlp.up_proj", "ffn_up"},
-      {"mlp.down_proj", "ffn_down"}};
+      {"input_layernorm", "attn_norm"},
+      {"linear_attn.in_proj_qkv", "attn_qkv"},
+      {"linear_attn.in_proj_z", "attn_gate"},
+      {"linear_attn.in_proj_a", "ssm_alpha"},
+      {"linear_attn.in_proj_b", "ssm_beta"},
+      {"linear_attn.out_proj", "ssm_out"},
+      {"linear_attn.conv1d", "ssm_conv1d"},
+      {"linear_attn.A_log", "ssm_a"},
+      {"linear_attn.dt_bias", "ssm_dt.bias"},
+      {"linear_attn.norm", "ssm_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+      {"mlp.gate.", "ffn_gate_inp."},
+      {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+      {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+      {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+      {"mlp.shared_expert.down_proj", "ffn_down_shexp"}};
   std::string out = "blk." + name.substr(7);
   const auto replace = [&](const std::string& from, const std::string& to) {
     if (const std::size_t at = out.find(from); at != out.npos) out.replace(at, from.size(), to);
@@ -186,7 +319,24 @@ inline std::string TinyModel::gguf_name(const std::string& name) const {
 }
 
 inline void TinyModel::gguf_tensors(GgufWriter& out, bool bf16) const {
-  for (const auto& [name, tensor] : tensors) {
+  std::map<std::string, TinyTensor> all = tensors;
+  const auto as_they_are = [&](const std::string& name, const TinyTensor& tensor) {
+    out.tensor(name, bf16 ? 30 : 0, tensor.shape, bf16 ? raw_bf16(tensor.values) : raw_f32(tensor.values));
+  };
+  for (std::size_t i = 0; i < o.layers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    if (o.sparse[i] && all.contains(layer(i) + "mlp.experts.0.gate_proj.weight")) {
+      as_they_are(block + "ffn_gate_exps.weight", stack(all, i, {"gate_proj"}));
+      as_they_are(block + "ffn_up_exps.weight", stack(all, i, {"up_proj"}));
+      as_they_are(block + "ffn_down_exps.weight", stack(all, i, {"down_proj"}));
+    }
+    if (!is_next() || !o.linear[i]) continue;
+    const std::size_t group = o.value_heads / o.key_heads;
+    as_they_are(block + "ssm_ba.weight",
+                interleave(all, {{layer(i) + "linear_attn.in_proj_b.weight", group},
+                                 {layer(i) + "linear_attn.in_proj_a.weight", group}}));
+  }
+  for (const auto& [name, tensor] : all) {
     std::vector<float> values = tensor.values;
     std::vector<std::uint64_t> shape = tensor.shape;
     const std::size_t columns = shape.size() == 1 ? 1 : shape.back();
@@ -201,7 +351,7 @@ inline void TinyModel::gguf_tensors(GgufWriter& out, bool bf16) const {
     if (o.type == "llama" && (has("q_proj") || has("k_proj"))) {
       move_rows([&](std::size_t row) { return rope_place(row); });
     }
-    if (o.key_heads != o.value_heads && has("linear_attn.")) {
+    if (o.key_heads != o.value_heads && has("linear_attn.") && !is_next()) {
       const std::size_t keys = 2 * o.key_heads * o.key_dim;
       if (has("in_proj_qkv") || has("conv1d")) {
         move_rows(
@@ -231,7 +381,8 @@ inline void TinyModel::gguf_tensors(GgufWriter& out, bool bf16) const {
 
 inline GgufWriter TinyModel::gguf(bool bf16) const {
   GgufWriter out;
-  const std::string arch = hybrid() ? "qwen35" : o.type;
+  const bool moe = o.type.starts_with("qwen3_5_moe");
+  const std::string arch = is_next() ? "qwen3next" : moe ? "qwen35moe" : hybrid() ? "qwen35" : o.type;
   const auto u32 = [&](const char* key, std::size_t value) {
     out.u32(arch + "." + key, static_cast<std::uint32_t>(value));
   };
@@ -248,7 +399,7 @@ inline GgufWriter TinyModel::gguf(bool bf16) const {
   if (hybrid()) {
     out.f32(arch + ".rope.freq_base", 1e7f);
     u32("rope.dimension_count", o.head_dim / 2);
-    out.i32s(arch + ".rope.dimension_sections", {1, 1, 0, 0});
+    if (!is_next()) out.i32s(arch + ".rope.dimension_sections", {1, 1, 0, 0});
     u32("ssm.conv_kernel", o.kernel);
     u32("ssm.state_size", o.key_dim);
     u32("ssm.group_count", o.key_heads);
@@ -259,6 +410,13 @@ inline GgufWriter TinyModel::gguf(bool bf16) const {
     out.array(arch + ".attention.recurrent_layers", 7, o.layers, recurrent);
   } else {
     out.f32(arch + ".rope.freq_base", 500000.0f);
+  }
+  if (moe || is_next()) {
+    u32("expert_count", o.experts);
+    u32("expert_used_count", o.chosen);
+    u32("expert_feed_forward_length", o.expert_size);
+    u32("expert_shared_feed_forward_length", o.shared_size);
+    if (!o.normalised) out.boolean(arch + ".expert_weights_norm", false);
   }
   out.u32("tokenizer.ggml.eos_token_id", 2);
   gguf_tensors(out, bf16);

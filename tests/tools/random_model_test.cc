@@ -59,7 +59,9 @@ TEST_P(TinyShape, LoadsAndRuns) {
   EXPECT_LT(size, 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Named, TinyShape, testing::Values("qwen3_5-tiny", "qwen3-tiny", "llama-tiny"),
+INSTANTIATE_TEST_SUITE_P(Named, TinyShape,
+                         testing::Values("qwen3_5-tiny", "qwen3_5_moe-tiny", "qwen3_next-tiny", "qwen3-tiny",
+                                         "llama-tiny"),
                          [](const auto& info) { return "Shape" + std::to_string(info.index); });
 
 TEST(RandomModel, IsAFunctionOfTheSeed) {

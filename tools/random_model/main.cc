@@ -1,17 +1,33 @@
-// reprise_random_model: writes a Hugging Face folder with random weights of a given shape.
+// reprise_random_model: writes a Hugging Face folder or a GGUF file with random weights of a given shape.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
 #include "tools/random_model/write.h"
+#include "tools/random_model/write_gguf.h"
 
 int main(int argc, char** argv) {
   using reprise::tools::RandomShape;
-  CLI::App app{"Writes config.json and model.safetensors with random bf16 weights"};
+  CLI::App app{
+      "Writes random weights: config.json and model.safetensors in bf16, or with --gguf one file in any "
+      "types"};
   std::string name = "qwen3_5-tiny";
   std::string folder;
   std::uint64_t seed = 1;
-  app.add_option("--out", folder, "Folder to write to, made if need be")->required();
+  app.add_option("--out", folder, "Folder to write to, made if need be; with --gguf a file")->required();
+  bool gguf = false;
+  std::string types = "Q4_K_M";
+  std::size_t parts = 1;
+  CLI::Option* gguf_option = app.add_flag("--gguf", gguf, "A GGUF file instead of a folder");
+  app.add_option(
+         "--types", types,
+         "Of its tensors: a mix (Q4_K_M, Q5_K_M, Q4_K_S ...) or a type (BF16, Q8_0, Q6_K, IQ4_XS ...), and "
+         "exceptions: Q4_K_M,ffn_down=Q8_0,token_embd=F16")
+      ->needs(gguf_option)
+      ->capture_default_str();
+  app.add_option("--parts", parts, "Files that it is split into: NAME-00001-of-0000N.gguf")
+      ->needs(gguf_option)
+      ->check(CLI::Range(1, 99999));
   app.add_option("--seed", seed, "The weights are a function of it")->capture_default_str();
   std::vector<std::string> names;
   for (const auto& named : reprise::tools::named_shapes()) names.emplace_back(named.name);
@@ -28,6 +44,10 @@ int main(int argc, char** argv) {
                     {"--hidden", &RandomShape::hidden},
                     {"--intermediate", &RandomShape::intermediate},
                     {"--heads", &RandomShape::heads},
+                    {"--experts", &RandomShape::experts},
+                    {"--experts-per-token", &RandomShape::experts_per_token},
+                    {"--expert-intermediate", &RandomShape::expert_intermediate},
+                    {"--shared-intermediate", &RandomShape::shared_intermediate},
                     {"--kv-heads", &RandomShape::kv_heads},
                     {"--head-dim", &RandomShape::head_dim},
                     {"--vocab", &RandomShape::vocab},
@@ -44,8 +64,9 @@ int main(int argc, char** argv) {
   }
   std::string type;
   bool tied = false;
-  CLI::Option* type_option = app.add_option("--type", type, "Instead of the named shape's")
-                                 ->check(CLI::IsMember({"llama", "qwen3", "qwen3_5_text"}));
+  CLI::Option* type_option =
+      app.add_option("--type", type, "Instead of the named shape's")
+          ->check(CLI::IsMember({"llama", "qwen3", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"}));
   CLI::Option* tied_option =
       app.add_flag("--tied,!--untied", tied, "Whether the embedding is the head as well");
   CLI11_PARSE(app, argc, argv);
@@ -57,7 +78,9 @@ int main(int argc, char** argv) {
   if (type_option->count() > 0) shape.type = type;
   if (tied_option->count() > 0) shape.tied = tied;
   try {
-    const std::uint64_t bytes = reprise::tools::write_random_model(shape, seed, folder);
+    const std::uint64_t bytes =
+        gguf ? reprise::tools::write_random_gguf(shape, reprise::tools::GgufTypes(types), seed, folder, parts)
+             : reprise::tools::write_random_model(shape, seed, folder);
     std::fprintf(stderr, "reprise_random_model: %.3f GB of weights in %s\n", static_cast<double>(bytes) / 1e9,
                  folder.c_str());
     return 0;

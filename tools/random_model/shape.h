@@ -5,6 +5,7 @@
 // Threading: plain values.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace reprise::tools {
 
 struct RandomShape {
-  std::string type;  // Hugging Face's model_type: llama, qwen3, qwen3_5_text
+  std::string type;  // Hugging Face's model_type: llama, qwen3, qwen3_5_text, qwen3_5_moe_text, qwen3_next
   std::size_t layers = 0;
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
@@ -22,7 +23,13 @@ struct RandomShape {
   std::size_t vocab = 0;
   bool tied = false;  // the embedding is the head as well
 
-  // qwen3_5_text alone
+  // qwen3_5_moe_text and qwen3_next alone, which have no `intermediate`
+  std::size_t experts = 0;
+  std::size_t experts_per_token = 0;
+  std::size_t expert_intermediate = 0;
+  std::size_t shared_intermediate = 0;  // of the expert that all tokens share
+
+  // All of these three
   std::size_t attention_interval = 4;  // every so-manyth layer is attention
   std::size_t key_heads = 0;
   std::size_t value_heads = 0;
@@ -31,6 +38,16 @@ struct RandomShape {
   std::size_t conv_kernel = 4;
 
   std::size_t context = 262144;
+
+  /// Whether some layers are Gated DeltaNets.
+  bool is_hybrid() const {
+    return type == "qwen3_5_text" || type == "qwen3_5_moe_text" || type == "qwen3_next";
+  }
+  /// Of a hybrid, where a quarter of each head turns: the pairs that turn with time, height and width.
+  std::vector<std::int32_t> rope_sections() const {
+    const auto pairs = static_cast<std::int32_t>(head_dim / 8);
+    return {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3};
+  }
 };
 
 struct NamedShape {

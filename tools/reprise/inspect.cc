@@ -1,30 +1,29 @@
 #include "tools/reprise/inspect.h"
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <map>
 #include <set>
 
-#include "models/model.h"
+#include "gpu/kernels.h"
+#include "models/checkpoint.h"
+#include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
 
 namespace reprise::tools {
 
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
-
-std::size_t physical_memory() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+void print_size(const char* label, std::uint64_t bytes) {
+  std::printf("%-22s %s\n", label, models::in_units(bytes).c_str());
 }
 
-void print_size(const char* label, std::size_t bytes) {
-  if (bytes < 1024 * 1024) {
-    std::printf("%-22s %.1f KiB\n", label, static_cast<double>(bytes) / 1024.0);
-  } else {
-    std::printf("%-22s %.1f MiB\n", label, static_cast<double>(bytes) / kMiB);
-  }
+/// What is stored in a format, and whether it can be computed with.
+void print_format(const models::MemoryPlan::Format& format, const models::ComputeOptions& options) {
+  const gpu::WeightFormat* known = gpu::format_named(format.name);
+  const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);
+  std::printf("%-22s %s: %zu tensors, %llu parameters%s\n", ("weights in " + format.name).c_str(),
+              models::in_units(format.bytes).c_str(), format.tensors,
+              static_cast<unsigned long long>(format.parameters),
+              row == nullptr ? "; CANNOT BE COMPUTED WITH" : "");
 }
 
 /// A line for each of the sizes that parts of a kind have: most models have one.
@@ -40,9 +39,12 @@ void print_layers(const models::ModelConfig& config) {
   std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
               models::parts_of<models::AttentionSpec>(config.layers).size(),
               models::parts_of<models::DeltaNetSpec>(config.layers).size());
-  print_sizes<models::SwiGluSpec>("sizes", config, [&](const models::SwiGluSpec& part) {
-    return number(config.hidden) + " hidden, " + number(part.intermediate) + " feed-forward, " +
-           number(config.vocab) + " vocabulary";
+  std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
+  print_sizes<models::SwiGluSpec>("feed-forward", config,
+                                  [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
+  print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
+    return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
+           " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
@@ -59,49 +61,41 @@ void print_layers(const models::ModelConfig& config) {
 int inspect(const EngineFlags& flags) {
   check_device(flags.device);  // the sizes do not depend on it; the memory is the host's
   const models::ComputeOptions options = compute_options(flags);
-  gpu::Threads threads(1);
-  const std::unique_ptr<models::Model> model = models::Model::load(flags.model, options, threads);
-  const models::ModelConfig& config = model->config();
-  const models::Checkpoint& checkpoint = model->checkpoint();
+  const models::Checkpoint checkpoint = models::Checkpoint::open(flags.model);
+  const models::ModelConfig& config = checkpoint.config();
+  const models::MemoryPlan plan = models::plan_memory(checkpoint, options);
 
-  std::uint64_t parameters = 0;
-  std::map<std::string, std::uint64_t> by_type;  // bytes
-  for (const std::string& name : checkpoint.names()) {
-    const std::uint64_t elements = models::element_count(checkpoint.shape(name)).value_or(0);
-    const models::DType type = checkpoint.stored_type(name);
-    parameters += elements;
-    by_type[std::string(models::info(type).name)] +=
-        models::byte_size(type, checkpoint.shape(name)).value_or(0);
-  }
   std::printf("%-22s %s\n", "architecture", config.architecture.c_str());
   print_layers(config);
   std::printf("%-22s %zu tokens\n", "context", config.context_length);
   const std::optional<std::string> chat_template = models::load_chat_template(flags.model);
   std::printf("%-22s %s\n", "chat template",
               chat_template ? (std::to_string(chat_template->size()) + " bytes").c_str() : "none");
+  std::uint64_t parameters = 0;
+  for (const models::MemoryPlan::Format& format : plan.formats) parameters += format.parameters;
   std::printf("%-22s %llu\n", "parameters", static_cast<unsigned long long>(parameters));
-  for (const auto& [type, bytes] : by_type) print_size(("weights in " + type).c_str(), bytes);
+  std::uint64_t idle = 0;
+  for (const models::MoeSpec* part : models::parts_of<models::MoeSpec>(config.layers)) {
+    idle += part->idle_parameters();
+  }
+  if (idle > 0) {
+    std::printf("%-22s %llu\n", "active a token", static_cast<unsigned long long>(parameters - idle));
+  }
+  for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 
-  const gpu::StateSizes state = model->state().sizes();
-  const std::size_t per_token = state.page_bytes / gpu::kPageTokens;
-  print_size("state per token", per_token);
-  print_size("state per sequence", state.slot_bytes);
-  for (const std::size_t tokens : {1024UL, 8192UL}) {
-    print_size(("snapshot at " + std::to_string(tokens)).c_str(), tokens * per_token + state.slot_bytes);
+  print_size("weights in place", plan.in_place);
+  print_size("weights copied", plan.copied);
+  print_size("weights packed", plan.packed);
+  print_size("activations", plan.activations);
+  print_size("state per token", plan.token_state);
+  print_size("state per sequence", plan.sequence_state);
+  for (const std::uint64_t tokens : {1024, 8192}) {
+    print_size(("snapshot at " + std::to_string(tokens)).c_str(), plan.state(tokens));
   }
-  const std::size_t memory = physical_memory();
-  const std::size_t weights = checkpoint.total_bytes();
-  print_size("memory", memory);
-  if (memory <= weights) {
-    std::printf("%-22s no: the weights alone need more\n", "fits");
-  } else {
-    const std::size_t snapshot = 8192 * per_token + state.slot_bytes;
-    std::printf("%-22s %zu snapshots of 8192 tokens beside the weights, at most\n", "fits",
-                snapshot == 0 ? 0 : (memory - weights) / snapshot);
-  }
-  std::printf("%-22s %s, %s\n", "kernels", std::string(gpu::name_of(options.isa)).c_str(),
-              gpu::cpu_kernels(options.isa).format(gpu::kBF16Format).has_fast() ? "with bf16 products"
-                                                                                : "without bf16 products");
+  const std::uint64_t memory = models::available_memory();
+  print_size("memory available", memory);
+  std::printf("%-22s %s\n", "fits", models::verdict(plan, memory, 0).c_str());
+  std::printf("%-22s %s\n", "kernels", gpu::name_of(gpu::cpu_kernels(options.isa)).c_str());
   return 0;
 }
 

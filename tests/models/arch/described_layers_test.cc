@@ -179,7 +179,8 @@ class DescribedLayers : public testing::Test {
 TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
   gpu::Threads threads(2);
   for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::best_isa()}) {
-    HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}, threads);
+    HostModel model(open_hf(), {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}, threads,
+                    threads);
     gpu::StateStore store(model.state().sizes(), {.pages = 2, .slots = 1});
     std::optional<gpu::Sequence> sequence = store.open();
     const std::vector<TokenId> prompt = tokens(80);
@@ -200,7 +201,7 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
-  HostModel model(open_hf(), {}, threads);
+  HostModel model(open_hf(), {}, threads, threads);
   // K and V of three attentions, convolution and matrices of two nets.
   EXPECT_EQ(model.state().per_token().size(), 6u);
   EXPECT_EQ(model.state().per_sequence().size(), 4u);

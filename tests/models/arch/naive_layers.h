@@ -2,6 +2,7 @@
 // Layers computed from their descriptions in the plainest way, in double precision: a whole sequence at once,
 // no state, no kernels. What models compute is held against it.
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -89,11 +90,41 @@ class NaiveModel {
 
   Rows apply(const SwiGluSpec& part, const Rows& x) const {
     Rows out;
+    for (const Row& row : x) out.push_back(expert(part.name, row));
+    return out;
+  }
+
+  Row expert(const std::string& name, const Row& x) const {
+    Row gate = product(name + ".gate_proj", x);
+    const Row up = product(name + ".up_proj", x);
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
+    return product(name + ".down_proj", gate);
+  }
+
+  Rows apply(const MoeSpec& part, const Rows& x) const {
+    Rows out;
     for (const Row& row : x) {
-      Row gate = product(part.name + ".gate_proj", row);
-      const Row up = product(part.name + ".up_proj", row);
-      for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
-      out.push_back(product(part.name + ".down_proj", gate));
+      Row p = product(part.name + ".gate", row);
+      double all = 0;
+      for (double& value : p) all += value = std::exp(value);
+      std::vector<std::size_t> order(p.size());
+      for (std::size_t e = 0; e < p.size(); ++e) order[e] = e;
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+      order.resize(part.chosen);
+      double chosen = 0;
+      for (const std::size_t e : order) chosen += p[e];
+      Row sum(part.hidden);
+      for (const std::size_t e : order) {
+        const Row one = expert(part.name + ".experts." + std::to_string(e), row);
+        for (std::size_t i = 0; i < sum.size(); ++i)
+          sum[i] += p[e] / (part.normalised ? chosen : all) * one[i];
+      }
+      if (part.has_shared()) {
+        const double gate = sigmoid(product(part.name + ".shared_expert_gate", row)[0]);
+        const Row shared = expert(part.name + ".shared_expert", row);
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gate * shared[i];
+      }
+      out.push_back(std::move(sum));
     }
     return out;
   }
@@ -127,7 +158,8 @@ class NaiveModel {
       }
       Row mixed(part.q_size());
       for (std::size_t head = 0; head < part.heads; ++head) {
-        const Row query = placed(part, ".q_norm", slice(q, head * size, size), t);
+        const std::size_t first = head * (part.output_gate ? 2 * size : size);
+        const Row query = placed(part, ".q_norm", slice(q, first, size), t);
         const std::size_t shared = head / part.group();
         double sum = 0;
         Row weights(t + 1);
@@ -140,6 +172,9 @@ class NaiveModel {
           for (std::size_t i = 0; i < size; ++i) {
             mixed[head * size + i] += weights[s] / sum * values[shared][s][i];
           }
+        }
+        for (std::size_t i = 0; part.output_gate && i < size; ++i) {
+          mixed[head * size + i] *= sigmoid(q[first + size + i]);
         }
       }
       out.push_back(product(part.name + ".o_proj", mixed));

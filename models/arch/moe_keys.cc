@@ -1,0 +1,88 @@
+#include "models/arch/moe_keys.h"
+
+#include <optional>
+
+#include "models/arch/gguf_source.h"
+#include "models/arch/hf_source.h"
+#include "models/arch/model_keys.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::int64_t kMostExperts = 65536;
+
+constexpr Key kExpertCount{"num_experts", "expert_count"};
+constexpr Key kChosen{"num_experts_per_tok", "expert_used_count"};
+constexpr Key kExpertSize{"moe_intermediate_size", "expert_feed_forward_length"};
+constexpr Key kSharedSize{"shared_expert_intermediate_size", "expert_shared_feed_forward_length"};
+constexpr Key kNormalised{"norm_topk_prob", "expert_weights_norm"};
+constexpr Key kWeightScale{"", "expert_weights_scale"};
+constexpr Key kSparseStep{"decoder_sparse_step", ""};
+constexpr Key kDenseLayers{"mlp_only_layers", ""};
+
+// A number that may be 0; nothing: the key is not there.
+std::optional<std::int64_t> integer_at(const ConfigSource& source, const Key& key) {
+  if (!source.has(key)) return std::nullopt;
+  if (const HfSource* hf = source.hf()) return hf->text().at(key.hf).integer();
+  return source.gguf()->metadata().integer(source.gguf()->full(key));
+}
+
+const StoredTensor* find_tensor(const GgufSource& gguf, std::size_t layer, const char* name) {
+  return gguf.file().tensors().find("blk." + std::to_string(layer) + "." + name);
+}
+
+// As the key says or, in GGUF, where files may leave it out, as `tensor` has columns; 0: neither is there.
+std::size_t read_size(const ConfigSource& source, const Key& key, std::size_t layer, const char* tensor) {
+  const std::optional<std::int64_t> said = integer_at(source, key);
+  if (said && *said != 0) return source.count(key, kLargestSize);
+  if (source.gguf() == nullptr) return 0;
+  const StoredTensor* stored = find_tensor(*source.gguf(), layer, tensor);
+  return stored == nullptr ? 0 : stored->shape.back();
+}
+
+}  // namespace
+
+MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
+  require_silu(source);
+  MoeSpec out;
+  out.hidden = keys.hidden;
+  out.experts = source.count(kExpertCount, kMostExperts);
+  out.chosen = source.count(kChosen, kMostExperts);
+  if (out.chosen > out.experts) {
+    source.fail(kChosen, std::to_string(out.chosen) + " is more than " + source.name(kExpertCount) +
+                             ", which is " + std::to_string(out.experts));
+  }
+  out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
+  if (out.intermediate == 0)
+    out.intermediate = source.count(kExpertSize, kLargestSize);  // which says what is wrong
+  out.shared_intermediate = read_size(source, kSharedSize, keys.layer, "ffn_down_shexp.weight");
+  if (keys.has_norm_key || source.gguf() != nullptr) out.normalised = source.boolean_or(kNormalised, true);
+  const double scale = source.number_or(kWeightScale, 1);
+  if (scale != 1 && scale != 0) source.fail(kWeightScale, "is not known in this architecture");  // 0: none
+  return out;
+}
+
+std::vector<bool> read_expert_layers(const ConfigSource& source, std::size_t layers,
+                                     bool has_placement_keys) {
+  std::vector<bool> out(layers, true);
+  if (const GgufSource* gguf = source.gguf()) {
+    for (std::size_t i = 0; i < layers; ++i) {
+      out[i] = find_tensor(*gguf, i, "ffn_gate_inp.weight") != nullptr ||
+               find_tensor(*gguf, i, "ffn_up.weight") == nullptr;
+    }
+    return out;
+  }
+  if (!has_placement_keys) return out;
+  if (integer_at(source, kExpertCount) == 0) return std::vector<bool>(layers, false);
+  const std::size_t step = source.count_or(kSparseStep, kMostLayers, 1);
+  for (std::size_t i = 0; i < layers; ++i) out[i] = (i + 1) % step == 0;
+  if (const auto dense = source.hf()->text().find(kDenseLayers.hf)) {
+    for (const std::int64_t layer : dense->integers()) {
+      if (layer >= 0 && static_cast<std::uint64_t>(layer) < layers)
+        out[static_cast<std::size_t>(layer)] = false;
+    }
+  }
+  return out;
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,56 @@
+#pragma once
+// A mixture of experts on the CPU (models/layers/moe_spec.h). The weights of experts that no row of the step chose
+// are not read.
+//
+// Exactness: a row's experts and their weights follow from that row alone, in f32 arithmetic whatever the step's
+// setting is; each expert's products are row by row, whoever else is there; what they give is added in ascending
+// order of the experts, the shared one last. So the bits of a row depend on neither the batch nor the threads.
+//
+// Threading: as Step.
+
+#include <vector>
+
+#include "models/cpu/expert_rows.h"
+#include "models/cpu/layers.h"
+#include "models/cpu/linear.h"
+#include "models/layers/moe_spec.h"
+
+namespace reprise::models {
+
+class Moe : public Part {
+ public:
+  Moe(const MoeSpec& spec, const Checkpoint& checkpoint);
+  void apply(Step& step, const float* x, float* y) const override;
+  void prepare(const Preparation& how) const override;
+
+ private:
+  struct Expert {
+    Expert(const Checkpoint& checkpoint, const std::string& name);
+
+    Linear gate;
+    Linear up;
+    Linear down;
+  };
+
+  /// What the router decided for some rows.
+  struct Routes {
+    std::vector<std::uint32_t> chosen;  // [rows, spec.chosen]: experts, ascending
+    std::vector<float> weights;         // [rows, spec.chosen]
+    std::vector<float> shared_weights;  // [rows], or none
+  };
+
+  /// An expert at work: its rows, from the input to the output.
+  struct Run;
+
+  void apply_rows(Step& step, const float* x, std::size_t rows, float* y) const;
+  Routes route(Step& step, LinearInput& x) const;
+  std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows) const;
+
+  const MoeSpec spec_;
+  Linear router_;
+  std::vector<Expert> experts_;
+  Linear shared_gate_;          // of no use without a shared expert
+  std::vector<Expert> shared_;  // one, or none
+};
+
+}  // namespace reprise::models

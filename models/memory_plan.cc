@@ -1,0 +1,162 @@
+#include "models/memory_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+
+#include "gpu/kernels.h"
+#include "models/checkpoint.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::uint64_t kUsualTokens = 8192;  // of a conversation
+
+template <class Part>
+concept HasState = requires(const Part& part, StateLayout& state) {
+  declare_state(part, state);
+};
+template <class Part>
+concept HasKeysAndValues = requires(const Part& part, gpu::KvType kv, StateLayout& state) {
+  declare_state(part, kv, state);
+};
+
+template <class Visit>
+void for_parts(const ModelConfig& config, const Visit& visit) {
+  for (const LayerSpec& layer : config.layers) {
+    for (const ResidualSpec& step : layer.steps) {
+      for (const PartSpec& part : step.parts) std::visit(visit, part);
+    }
+  }
+}
+
+gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& options) {
+  StateLayout state;
+  for_parts(config, [&]<class Part>(const Part& part) {
+    if constexpr (HasKeysAndValues<Part>) {
+      declare_state(part, options.kv, state);
+    } else if constexpr (HasState<Part>) {
+      declare_state(part, state);
+    }
+  });
+  return state.sizes();
+}
+
+/// Whether the tensor is a matrix that rows are multiplied by.
+bool is_multiplied(const Checkpoint& checkpoint, const std::string& name) {
+  const ModelConfig& config = checkpoint.config();
+  if (name == config.embedding + ".weight") return config.tied();
+  return checkpoint.shape(name).size() == 2;
+}
+
+/// Floats of a row that stand beside each other while a part is computed, about: what goes into its matrices and
+/// what comes out of them.
+std::uint64_t widest_part(const Checkpoint& checkpoint) {
+  std::map<std::string, std::uint64_t> parts;  // by the name before the matrix's
+  for (const std::string& name : checkpoint.names()) {
+    if (!is_multiplied(checkpoint, name) || !name.starts_with("layers.")) continue;
+    const std::string matrix = name.substr(0, name.rfind('.'));
+    if (name.find(".experts.") != std::string::npos) continue;  // a few rows each
+    parts[matrix.substr(0, matrix.rfind('.'))] += checkpoint.shape(name)[0];
+  }
+  std::uint64_t widest = 0;
+  for (const auto& [part, outputs] : parts) widest = std::max(widest, outputs);
+  return 2 * widest + 4 * checkpoint.config().hidden;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows) {
+  MemoryPlan plan;
+  const gpu::Kernels& kernels = gpu::cpu_kernels(options.isa);
+  std::map<std::string, MemoryPlan::Format> formats;
+  for (const std::string& name : checkpoint.names()) {
+    const DType type = checkpoint.stored_type(name);
+    const Shape& shape = checkpoint.shape(name);
+    const std::uint64_t parameters = element_count(shape).value_or(0);
+    const std::uint64_t bytes = byte_size(type, shape).value_or(0);
+    MemoryPlan::Format& format = formats[std::string(info(type).name)];
+    format.name = info(type).name;
+    ++format.tensors;
+    format.parameters += parameters;
+    format.bytes += bytes;
+
+    const gpu::WeightFormat* known = format_of(type);
+    const gpu::FormatKernels* row = known == nullptr ? nullptr : kernels.find(*known);
+    const gpu::Packing* packing = nullptr;
+    if (row != nullptr && is_multiplied(checkpoint, name)) packing = row->product(options.compute).packing;
+    const bool copied = checkpoint.is_copied(name);
+    if (packing != nullptr) plan.packed += packing->bytes(parameters / shape.back(), shape.back());
+    if (copied) plan.copied += bytes;
+    if (packing == nullptr && !copied) plan.in_place += bytes;
+  }
+  for (auto& [name, format] : formats) plan.formats.push_back(std::move(format));
+  std::stable_sort(plan.formats.begin(), plan.formats.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  const gpu::StateSizes state = state_of(checkpoint.config(), options);
+  plan.token_state = state.page_bytes / gpu::kPageTokens;
+  plan.sequence_state = state.slot_bytes;
+  plan.activations = (rows * widest_part(checkpoint) + checkpoint.config().vocab) * sizeof(float);
+  return plan;
+}
+
+std::string in_units(std::uint64_t bytes) {
+  char text[40];
+  if (bytes >= 1ULL << 30) {
+    std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) * 0x1p-30);
+  } else if (bytes >= 1ULL << 20) {
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) * 0x1p-20);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) * 0x1p-10);
+  }
+  return text;
+}
+
+std::string describe(const MemoryPlan& plan) {
+  std::string formats;
+  for (const MemoryPlan::Format& format : plan.formats) {
+    formats += (formats.empty() ? "" : ", ") + format.name + " " + in_units(format.bytes);
+  }
+  return "weights " + in_units(plan.weights()) + " (" + in_units(plan.in_place) + " in place, " +
+         in_units(plan.copied) + " copied, " + in_units(plan.packed) + " packed; " + formats +
+         "), activations " + in_units(plan.activations) + ", state " + in_units(plan.token_state) +
+         " a token and " + in_units(plan.sequence_state) + " a sequence";
+}
+
+std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64_t state) {
+  const std::uint64_t fixed = plan.weights() + plan.activations;
+  const std::uint64_t usual = plan.state(kUsualTokens);
+  const std::string have = in_units(available);
+  if (fixed + plan.state(1) > available) {
+    std::string out = "no: " + in_units(fixed) + " of weights and activations, " + have + " available";
+    if (plan.packed > 0 && fixed - plan.packed + plan.state(1) <= available) {
+      out += "; --compute f32 packs nothing, and fits";
+    }
+    return out + "; a file of fewer bits is smaller";
+  }
+  const std::uint64_t left = available - fixed;
+  if (state > left) {
+    return "no: " + in_units(state) + " of state beside the weights, " + in_units(left) +
+           " left; --state-mb " + std::to_string(left >> 20) + " fits";
+  }
+  const std::uint64_t given = state == 0 ? left : state;
+  if (usual > given) {
+    return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +
+           " of " + in_units(given) + " for state); --kv-dtype bf16 halves what f32 takes";
+  }
+  return "yes: " + std::to_string(usual == 0 ? 0 : given / usual) + " sequences of " +
+         std::to_string(kUsualTokens) + " tokens beside the weights, at most";
+}
+
+std::uint64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) break;
+  }
+  return kib * 1024;
+}
+
+}  // namespace reprise::models

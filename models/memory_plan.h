@@ -1,0 +1,59 @@
+#pragma once
+// What a model will take of the host's memory, said from the headers of its files: before anything is loaded.
+//
+// Weights that a product reads as they lie in the file are in place: pages of the file, shared with whoever else has
+// it open. Those that a transform or a scheme changes are copied, and those that a product wants in panels are packed;
+// of both the file's pages are read once and may go.
+//
+// Threading: plain values, pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/compute_options.h"
+
+namespace reprise::models {
+
+class Checkpoint;
+
+struct MemoryPlan {
+  /// What is stored in one format.
+  struct Format {
+    std::string name;
+    std::size_t tensors = 0;
+    std::uint64_t parameters = 0;
+    std::uint64_t bytes = 0;  // as it is kept
+  };
+  std::vector<Format> formats;  // the largest first
+
+  std::uint64_t in_place = 0;
+  std::uint64_t copied = 0;
+  std::uint64_t packed = 0;
+  std::uint64_t activations = 0;  // of the largest step, about
+  std::uint64_t token_state = 0;  // of a sequence, for each token
+  std::uint64_t sequence_state = 0;
+
+  std::uint64_t weights() const { return in_place + copied + packed; }
+  /// Of one sequence of so many tokens.
+  std::uint64_t state(std::uint64_t tokens) const { return sequence_state + tokens * token_state; }
+};
+
+/// For steps of at most `rows` rows.
+MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows = 256);
+
+/// "1.25 GiB", "3.5 MiB", "18.0 KiB"
+std::string in_units(std::uint64_t bytes);
+
+/// One line for a log: weights, packed copies, activations, state.
+std::string describe(const MemoryPlan& plan);
+
+/// Whether it fits, where the machine has `available` bytes and `state` were asked for its sequences (0: what is
+/// left); what would make it fit where it does not.
+std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64_t state);
+
+/// Bytes that programs may still take, pages of files that can be read again included.
+std::uint64_t available_memory();
+
+}  // namespace reprise::models

@@ -1,0 +1,88 @@
+// The memory plan says from headers what loading then does, and which flag makes it fit.
+
+#include "models/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu/kernels.h"
+#include "models/checkpoint.h"
+#include "models/model.h"
+#include "tests/models/tiny_model.h"
+
+namespace reprise::models {
+namespace {
+
+using test::TempDir;
+using test::TinyModel;
+
+class MemoryPlanTest : public testing::Test {
+ protected:
+  Checkpoint open(const TinyModel& model) {
+    dir_.write("config.json", model.config_json());
+    dir_.write("model.safetensors", model.safetensors().bytes());
+    return Checkpoint::open(dir_.path());
+  }
+  TempDir dir_;
+};
+
+TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
+  for (const char* type : {"llama", "qwen3", "qwen3_5_text"}) {
+    const Checkpoint checkpoint = open(TinyModel({.type = type, .hidden = 16, .value_dim = 8}));
+    for (const gpu::KvType kv : {gpu::KvType::kF32, gpu::KvType::kBF16}) {
+      ComputeOptions options;
+      options.kv = kv;
+      const MemoryPlan plan = plan_memory(checkpoint, options);
+      gpu::Threads threads(1);
+      const auto model = Model::load(dir_.path(), options, threads);
+      EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << type;
+      EXPECT_EQ(plan.sequence_state, model->state().sizes().slot_bytes) << type;
+    }
+  }
+}
+
+TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
+  const TinyModel model({.type = "llama"});
+  const Checkpoint checkpoint = open(model);
+  ComputeOptions exact;
+  exact.compute = gpu::Compute::kF32;
+  const MemoryPlan plan = plan_memory(checkpoint, exact);
+  ASSERT_EQ(plan.formats.size(), 1U);
+  EXPECT_EQ(plan.formats[0].name, "BF16");
+  EXPECT_EQ(plan.formats[0].tensors, model.tensors.size());
+  EXPECT_EQ(plan.formats[0].bytes, checkpoint.total_bytes());
+  EXPECT_EQ(plan.formats[0].parameters, checkpoint.total_bytes() / 2);
+  EXPECT_EQ(plan.in_place + plan.copied, checkpoint.total_bytes());  // nothing is packed in f32
+  EXPECT_EQ(plan.packed, 0U);
+}
+
+TEST_F(MemoryPlanTest, WhatAGgufFileHasOtherwiseIsCopied) {
+  const TinyModel model({.type = "qwen3_5_text"});
+  const Checkpoint gguf = Checkpoint::open(dir_.write("m.gguf", model.gguf(true).bytes()));
+  std::uint64_t copied = 0;
+  for (const std::string& name : gguf.names()) {
+    EXPECT_EQ(gguf.is_copied(name), gguf.tensor(name).owned != nullptr) << name;
+    if (gguf.is_copied(name)) copied += byte_size(gguf.stored_type(name), gguf.shape(name)).value();
+  }
+  EXPECT_GT(copied, 0U);
+  EXPECT_EQ(plan_memory(gguf, {}).copied, copied);
+}
+
+TEST(MemoryPlanVerdict, NamesTheFlagThatWouldMakeItFit) {
+  constexpr std::uint64_t kGiB = 1ULL << 30;
+  MemoryPlan plan;
+  plan.in_place = 4 * kGiB;
+  plan.packed = 2 * kGiB;
+  plan.token_state = 1 << 16;
+  EXPECT_TRUE(verdict(plan, 16 * kGiB, 0).starts_with("yes: 20 sequences of 8192 tokens"));
+  EXPECT_NE(verdict(plan, 16 * kGiB, 12 * kGiB).find("--state-mb 10240 fits"), std::string::npos);
+  EXPECT_NE(verdict(plan, 5 * kGiB, 0).find("--compute f32 packs nothing, and fits"), std::string::npos);
+  EXPECT_TRUE(verdict(plan, 3 * kGiB, 0).starts_with("no: "));
+  EXPECT_EQ(verdict(plan, 3 * kGiB, 0).find("--compute"), std::string::npos);
+  EXPECT_NE(verdict(plan, 6 * kGiB + (100 << 20), 0).find("not one sequence of 8192"), std::string::npos);
+  EXPECT_EQ(in_units(1536), "1.5 KiB");
+  EXPECT_EQ(in_units(3 << 20), "3.0 MiB");
+  EXPECT_EQ(in_units(5 * kGiB / 2), "2.50 GiB");
+}
+
+}  // namespace
+}  // namespace reprise::models
