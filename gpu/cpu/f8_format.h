@@ -6,7 +6,10 @@
 
 #pragma once
 
+#include <cstring>
+
 #include "gpu/cpu/lanes.h"
+#include "gpu/kernels.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
