@@ -79,7 +79,7 @@ std::optional<std::size_t> layer_of(std::string_view name, std::string_view pref
 }
 
 // One behind the other, in memory of its own.
-std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> joined(
+std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_together(
     const std::vector<std::span<const std::byte>>& parts) {
   std::size_t size = 0;
   for (const std::span<const std::byte> part : parts) size += part.size();
@@ -241,7 +241,7 @@ Tensor Checkpoint::tensor(std::string_view name, ColumnOrder order) const {
              .shape = entry.spec.shape,
              .bytes = entry.bytes.front()};
   if (entry.bytes.size() > 1) {
-    std::tie(out.owned, out.bytes) = joined(entry.bytes);
+    std::tie(out.owned, out.bytes) = put_together(entry.bytes);
   }
   bool as_is = entry.layout.is_identity();
   if (order == ColumnOrder::kAny && !can_move(entry.layout, stored.type)) {
@@ -270,7 +270,7 @@ Tensor Checkpoint::quantised_tensor(const Entry& entry, ColumnOrder order) const
              .shape = entry.spec.shape,
              .bytes = entry.bytes.front()};
   if (quantised.layout == QuantisedTensor::Layout::kFp8) {
-    if (entry.bytes.size() > 1) std::tie(out.owned, out.bytes) = joined(entry.bytes);
+    if (entry.bytes.size() > 1) std::tie(out.owned, out.bytes) = put_together(entry.bytes);
     std::tie(out.owned_scales, out.scales) = scales_of(entry);
     return out;
   }
@@ -301,7 +301,7 @@ Checkpoint::OwnedBytes Checkpoint::scales_of(const Entry& entry) const {
     parts.emplace_back(scales.back().data.get(), scales.back().size);
   }
   if (scales.size() == 1) return {scales.front().data, parts.front()};
-  return joined(parts);
+  return put_together(parts);
 }
 
 void Checkpoint::validate(const LoadProgress& progress) const {

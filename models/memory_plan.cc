@@ -57,11 +57,19 @@ std::uint64_t widest_part(const Checkpoint& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     if (!is_multiplied(checkpoint, name) || !name.starts_with("layers.")) continue;
     const std::string matrix = name.substr(0, name.rfind('.'));
-    if (name.find(".experts.") != std::string::npos) continue;  // a few rows each
+    if (name.find(".experts.") != std::string::npos) continue;  // below
     parts[matrix.substr(0, matrix.rfind('.'))] += checkpoint.shape(name)[0];
   }
   std::uint64_t widest = 0;
   for (const auto& [part, outputs] : parts) widest = std::max(widest, outputs);
+  for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
+    // Of each expert that a row chose: the row, what is inside of the expert, and what comes out.
+    const std::uint64_t shared =
+        part->has_shared() ? 2 * part->shared_intermediate + part->hidden : std::uint64_t{0};
+    const std::uint64_t all =
+        part->chosen * (2 * part->hidden + 2 * part->intermediate) + shared + part->experts;
+    widest = std::max(widest, all / 2);
+  }
   return 2 * widest + 4 * checkpoint.config().hidden;
 }
 

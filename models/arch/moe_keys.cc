@@ -9,7 +9,9 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kMostExperts = 65536;
+constexpr std::int64_t kMostExperts = 4096;  // of a layer
+constexpr std::size_t kMostExpertsOfModel = 1u
+                                            << 17;  // several times what exists; each is described by itself
 
 constexpr Key kExpertCount{"num_experts", "expert_count"};
 constexpr Key kChosen{"num_experts_per_tok", "expert_used_count"};
@@ -37,7 +39,12 @@ std::size_t read_size(const ConfigSource& source, const Key& key, std::size_t la
   if (said && *said != 0) return source.count(key, kLargestSize);
   if (source.gguf() == nullptr) return 0;
   const StoredTensor* stored = find_tensor(*source.gguf(), layer, tensor);
-  return stored == nullptr ? 0 : stored->shape.back();
+  if (stored == nullptr || stored->shape.empty()) return 0;
+  const std::uint64_t columns = stored->shape.back();
+  if (columns > static_cast<std::uint64_t>(kLargestSize)) {
+    source.fail(key, "is missing, and " + stored->name + " has " + std::to_string(columns) + " columns");
+  }
+  return columns;
 }
 
 }  // namespace
@@ -51,6 +58,10 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   if (out.chosen > out.experts) {
     source.fail(kChosen, std::to_string(out.chosen) + " is more than " + source.name(kExpertCount) +
                              ", which is " + std::to_string(out.experts));
+  }
+  if (out.experts * keys.layers > kMostExpertsOfModel) {
+    source.fail(kExpertCount, std::to_string(out.experts) + " in each of " + std::to_string(keys.layers) +
+                                  " layers are more than " + std::to_string(kMostExpertsOfModel));
   }
   out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
   if (out.intermediate == 0)

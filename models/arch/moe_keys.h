@@ -15,7 +15,8 @@ struct MoeKeys {
   std::size_t hidden = 0;
   /// Whether config.json may say `norm_topk_prob`; the weights of the chosen are normalised where nothing is said.
   bool has_norm_key = false;
-  /// A layer that has experts: of its tensors GGUF learns the sizes that its keys leave out.
+  /// How many layers have experts, and one of them: of its tensors GGUF learns the sizes that its keys leave out.
+  std::size_t layers = 1;
   std::size_t layer = 0;
 };
 

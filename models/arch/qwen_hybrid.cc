@@ -61,8 +61,13 @@ class FeedForwards {
       const bool by_keys = kind == QwenHybrid::FeedForward::kExpertsSomewhere;
       has_experts_ = read_expert_layers(source, layers, by_keys);
       const std::size_t first = first_with(true);
-      if (first < layers)
-        moe_ = read_moe(source, {.hidden = hidden, .has_norm_key = by_keys, .layer = first});
+      if (first < layers) {
+        const auto count = std::count(has_experts_.begin(), has_experts_.end(), true);
+        moe_ = read_moe(source, {.hidden = hidden,
+                                 .has_norm_key = by_keys,
+                                 .layers = static_cast<std::size_t>(count),
+                                 .layer = first});
+      }
     }
     if (first_with(false) < layers) dense_ = read_swiglu(source, hidden);
   }

@@ -10,7 +10,7 @@ namespace reprise::models {
 namespace {
 
 /// More rows are computed in turns: what is kept for every row and expert would outgrow the model.
-constexpr std::size_t kRowsAtOnce = 1024;
+constexpr std::size_t kMostRowsAtOnce = 1024;
 /// Parts of work for each thread: so many that the last ones end at about the same time.
 constexpr std::size_t kPartsOfThread = 8;
 /// Reading an expert's weights takes as long as multiplying so many rows by them.
@@ -237,8 +237,8 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
 }
 
 void Moe::apply(Step& step, const float* x, float* y) const {
-  for (std::size_t first = 0; first < step.rows; first += kRowsAtOnce) {
-    apply_rows(step, x + first * spec_.hidden, std::min(kRowsAtOnce, step.rows - first),
+  for (std::size_t first = 0; first < step.rows; first += kMostRowsAtOnce) {
+    apply_rows(step, x + first * spec_.hidden, std::min(kMostRowsAtOnce, step.rows - first),
                y + first * spec_.hidden);
   }
 }

@@ -107,6 +107,9 @@ TEST_F(MoeConfig, RefusesKeysThatMakeNoSense) {
   refuse("\"num_experts_per_tok\":2,", "", "num_experts_per_tok");
   refuse("\"num_experts\":4", "\"num_experts\":-4", "num_experts: -4 is out of range");
   refuse("\"num_experts\":4", "\"num_experts\":100000", "num_experts: 100000 is out of range");
+  EXPECT_LOAD_ERROR(read_changed(TinyModel({.type = "qwen3_5_moe_text", .layers = 40, .experts = 2}),
+                                 "\"num_experts\":2", "\"num_experts\":4096"),
+                    "num_experts: 4096 in each of 40 layers are more than 131072");
   refuse("\"moe_intermediate_size\":4,", "", "moe_intermediate_size");
   refuse("\"shared_expert_intermediate_size\":5", "\"shared_expert_intermediate_size\":-5",
          "shared_expert_intermediate_size: -5 is out of range");

@@ -50,8 +50,10 @@ struct Line {
 
 /// What a forward pass costs at least.
 struct Cost {
-  double layer_weights = 0;  // elements of the matrices in layers
-  double layer_bytes = 0;
+  double layer_weights = 0;  // elements of the matrices in layers that a token is multiplied by
+  double layer_bytes = 0;    // of those that all tokens are
+  double expert_bytes = 0;   // of all experts
+  double busy_experts = 1;   // the part of them that one token goes through
   double head_weights = 0;
   double head_bytes = 0;
   double recurrence = 0;          // operations a token, of gated delta nets
@@ -60,15 +62,26 @@ struct Cost {
   explicit Cost(const Model& model) {
     const models::Checkpoint& checkpoint = model.checkpoint();
     const models::ModelConfig& config = model.config();
-    for (const std::string& name : checkpoint.names()) {
-      const models::Tensor tensor = checkpoint.tensor(name);
-      if (tensor.shape.size() != 2 || !name.starts_with("layers.")) continue;
-      layer_weights += static_cast<double>(tensor.elements());
-      layer_bytes += static_cast<double>(tensor.bytes.size());
+    const auto elements = [&](const std::string& name) {
+      return static_cast<double>(models::element_count(checkpoint.shape(name)).value_or(0));
+    };
+    const auto bytes = [&](const std::string& name) {
+      return static_cast<double>(
+          models::byte_size(checkpoint.stored_type(name), checkpoint.shape(name)).value_or(0));
+    };
+    const auto mixtures = models::parts_of<models::MoeSpec>(config.layers);
+    if (!mixtures.empty()) {
+      busy_experts =
+          static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->experts);
     }
-    const models::Tensor head = checkpoint.tensor(config.head + ".weight");
-    head_weights = static_cast<double>(head.elements());
-    head_bytes = static_cast<double>(head.bytes.size());
+    for (const std::string& name : checkpoint.names()) {
+      if (checkpoint.shape(name).size() != 2 || !name.starts_with("layers.")) continue;
+      const bool is_expert = name.find(".experts.") != std::string::npos;
+      layer_weights += elements(name) * (is_expert ? busy_experts : 1.0);
+      (is_expert ? expert_bytes : layer_bytes) += bytes(name);
+    }
+    head_weights = elements(config.head + ".weight");
+    head_bytes = bytes(config.head + ".weight");
     for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
       recurrence += 7.0 * static_cast<double>(net->state_size());
     }
@@ -84,7 +97,11 @@ struct Cost {
     const auto count = static_cast<double>(tokens);
     const double positions = count * static_cast<double>(before) + count * (count + 1) / 2;
     line.tokens += count;
-    line.read_bytes += static_cast<double>(passes) * layer_bytes;
+    const double turns = static_cast<double>(passes);
+    if (passes > 0) {  // as many experts as a pass may need at most
+      const double busy = std::min(1.0, busy_experts * count / turns);
+      line.read_bytes += turns * (layer_bytes + busy * expert_bytes);
+    }
     if (passes > 0 && logits > 0)
       line.read_bytes += head_bytes * static_cast<double>(std::min(passes, logits));
     line.operations += count * (2 * layer_weights + recurrence) + positions * attention_position +
