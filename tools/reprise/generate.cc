@@ -17,10 +17,14 @@ namespace {
 /// Whether the model comes with a vocabulary; without one, token ids work all the same.
 std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkpoint,
                                                 const std::string& path) {
-  const bool there = checkpoint.gguf() != nullptr
-                         ? checkpoint.gguf()->metadata().find("tokenizer.ggml.model") != nullptr
-                         : std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json");
-  if (!there) return std::nullopt;
+  if (checkpoint.gguf() != nullptr) {
+    const models::GgufMetadata& metadata = checkpoint.gguf()->metadata();
+    if (metadata.find("tokenizer.ggml.model") == nullptr) return std::nullopt;
+    const std::string_view kind = metadata.text("tokenizer.ggml.model");
+    if (kind == "none" || kind == "no_vocab") return std::nullopt;
+  } else if (!std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
+    return std::nullopt;
+  }
   return models::load_tokenizer(path);
 }
 
