@@ -22,7 +22,7 @@ Json read_json(const std::filesystem::path& path) {
 }
 
 TEST(QuantRows, AreTheOracles) {
-  const std::filesystem::path folder = test::oracle_folder() / "gguf";
+  const std::filesystem::path folder = reprise::test::oracle_folder() / "gguf";
   SKIP_WITHOUT(folder);
   std::set<std::string> types;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
