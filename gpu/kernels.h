@@ -114,6 +114,8 @@ struct Kernels {
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
   void (*gate_silu)(const float* gate, float* y, std::size_t count);
+  /// y = gelu(gate) * y, gelu in its tanh form
+  void (*gate_gelu)(const float* gate, float* y, std::size_t count);
   /// y = sigmoid(gate) * y
   void (*gate_sigmoid)(const float* gate, float* y, std::size_t count);
   /// Rotates pairs (i, i + half) of the first 2 * half elements of one head. cosine, sine: [half].

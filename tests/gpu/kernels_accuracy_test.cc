@@ -160,6 +160,21 @@ TEST(KernelValues, GatesFarOut) {
   }
 }
 
+TEST(KernelValues, Gelu) {
+  std::vector<float> gate = {0.0F, -0.0F, 1e-40F, 100.0F, -100.0F, 1e10F, 1e30F, -1e30F};
+  for (float x = -12.0F; x < 12.0F; x += 0.00731F) gate.push_back(x);
+  for (const Kernels* table : all_tables()) {
+    std::vector<float> y(gate.size(), 1.0F);
+    table->gate_gelu(gate.data(), y.data(), gate.size());
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const double x = gate[i];
+      const double inner = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+      const double expected = x / 2 * (1 + std::tanh(inner));
+      expect_close(y[i], expected, 5 * kUlp, 3e-7, label(*table) + " gelu of " + std::to_string(x));
+    }
+  }
+}
+
 TEST(KernelValues, NormsAndRope) {
   Random random(3);
   const std::size_t size = 100;

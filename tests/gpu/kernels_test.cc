@@ -95,6 +95,9 @@ TEST(KernelBits, Elementwise) {
       kernels.gate_silu(gate.data(), y.data(), count);
     });
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
+      kernels.gate_gelu(gate.data(), y.data(), count);
+    });
+    expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.gate_sigmoid(gate.data(), y.data(), count);
     });
     expect_same(random.floats(2 * count + 3), [&](const Kernels& kernels, std::vector<float>& head) {
