@@ -23,6 +23,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .soft_cap = soft_cap,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
+          .gate_gelu = gate_gelu,
           .gate_sigmoid = gate_sigmoid,
           .rope = rope,
           .delta_gates = delta_gates,
