@@ -20,6 +20,7 @@
 #include "gpu/compute.h"
 #include "gpu/products.h"
 #include "gpu/selective_scan.h"
+#include "gpu/ssd.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
@@ -111,6 +112,10 @@ struct Kernels {
   void (*add)(const float* x, float* y, std::size_t count);
   /// y += scale * x, fused
   void (*add_scaled)(const float* x, float scale, float* y, std::size_t count);
+  /// x = factor * x
+  void (*scale)(float factor, float* x, std::size_t count);
+  /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
+  void (*soft_cap)(float cap, float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
@@ -129,6 +134,7 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& rule);
   /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.
   void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
+  void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
   void (*route_experts)(const ExpertRouting& routing);
 };

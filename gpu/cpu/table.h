@@ -7,6 +7,7 @@
 #include "gpu/cpu/formats.h"
 #include "gpu/cpu/selective_scan.h"
 #include "gpu/cpu/sequence_mixing.h"
+#include "gpu/cpu/ssd.h"
 
 namespace reprise::gpu {
 namespace {
@@ -19,6 +20,8 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .l2_norm = l2_norm,
           .add = add,
           .add_scaled = add_scaled,
+          .scale = scale,
+          .soft_cap = soft_cap,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
           .gate_gelu = gate_gelu,
@@ -28,6 +31,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
           .selective_scan = selective_scan,
+          .ssd = ssd,
           .attention = attention,
           .route_experts = route_experts};
 }

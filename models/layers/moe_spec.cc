@@ -36,6 +36,7 @@ void add_matrix(TensorList& tensors, const MoeSpec& moe, const std::string& bloc
 
 void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& block) {
   tensors.add_linear(moe.name + ".gate", moe.experts, moe.hidden, block + ".ffn_gate_inp");
+  tensors.last().hf.names = {moe.name + ".gate.weight", moe.name + ".router.weight"};
   if (moe.has_shared()) {
     const std::string shared = moe.name + ".shared_expert";
     const std::size_t size = moe.shared_intermediate;
