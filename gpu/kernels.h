@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gpu/compute.h"
+#include "gpu/expert_routing.h"
 #include "gpu/products.h"
 #include "gpu/weight.h"
 
@@ -71,17 +72,6 @@ struct CausalConv {
   std::size_t tokens;
 };
 
-/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
-/// largest, of equal ones those of lower index.
-struct ExpertRouting {
-  const float* logits;  // [experts]
-  std::size_t experts;
-  std::size_t chosen;     // 1 to experts
-  bool normalised;        // the weights are divided by their sum
-  std::uint32_t* expert;  // [chosen]: ascending
-  float* weight;          // [chosen]
-};
-
 struct Kernels {
   Isa isa;
 
@@ -122,6 +112,7 @@ struct Kernels {
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
   void (*attention)(const AttentionRow& row);
+  /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 };
 
