@@ -60,16 +60,19 @@ struct DeltaRule {
   std::size_t out_stride;
 };
 
-/// A depthwise causal convolution over time with SiLU, for channels [begin, end) of one sequence:
-///   y_t = silu(sum_j weight[j] x_{t - taps + 1 + j})
+/// A depthwise causal convolution over time, for channels [begin, end) of one sequence:
+///   y_t = silu(bias + sum_j weight[j] x_{t - taps + 1 + j})
 struct CausalConv {
   float* state;         // [taps - 1, channels]: the inputs before the first token, updated
   const float* weight;  // [taps, channels]
-  const float* x;       // [tokens, channels]
+  const float* x;       // [tokens] rows of channels, `x_stride` apart
   float* y;             // [tokens, channels]
   std::size_t channels;
   std::size_t taps;
   std::size_t tokens;
+  std::size_t x_stride = 0;     // 0: channels
+  const float* bias = nullptr;  // [channels]; null: none
+  bool silu = true;             // false: y is the sum itself
 };
 
 struct Kernels {
@@ -101,6 +104,8 @@ struct Kernels {
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
   void (*gate_silu)(const float* gate, float* y, std::size_t count);
+  /// y = gelu(gate) * y, gelu in its tanh form
+  void (*gate_gelu)(const float* gate, float* y, std::size_t count);
   /// y = sigmoid(gate) * y
   void (*gate_sigmoid)(const float* gate, float* y, std::size_t count);
   /// Rotates pairs (i, i + half) of the first 2 * half elements of one head. cosine, sine: [half].

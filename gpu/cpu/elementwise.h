@@ -62,6 +62,10 @@ void gate_silu(const float* gate, float* y, std::size_t count) {
   map(gate, y, count, [](Lanes g, Lanes value) { return silu(g) * value; });
 }
 
+void gate_gelu(const float* gate, float* y, std::size_t count) {
+  map(gate, y, count, [](Lanes g, Lanes value) { return gelu(g) * value; });
+}
+
 void gate_sigmoid(const float* gate, float* y, std::size_t count) {
   map(gate, y, count, [](Lanes g, Lanes value) { return sigmoid(g) * value; });
 }

@@ -37,6 +37,12 @@ inline Lanes silu(Lanes x) {
   return x * sigmoid(x);
 }
 
+/// In its tanh form: x/2 (1 + tanh(u)) is x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3).
+inline Lanes gelu(Lanes x) {
+  const Lanes cubed = fma(x * x, Lanes::set(0.0713548163F), Lanes::set(1.59576912F));
+  return x * sigmoid(x * cubed);
+}
+
 /// The first lane of a vector function.
 inline float exp_of(float x) {
   float values[8];

@@ -20,6 +20,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .add_scaled = add_scaled,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
+          .gate_gelu = gate_gelu,
           .gate_sigmoid = gate_sigmoid,
           .rope = rope,
           .delta_gates = delta_gates,

@@ -95,14 +95,19 @@ class NaiveModel {
 
   Rows apply(const SwiGluSpec& part, const Rows& x) const {
     Rows out;
-    for (const Row& row : x) out.push_back(expert(part.name, row));
+    for (const Row& row : x) out.push_back(expert(part.name, row, part.activation));
     return out;
   }
 
-  Row expert(const std::string& name, const Row& x) const {
+  static double activate(Activation activation, double x) {
+    if (activation == Activation::kSilu) return silu(x);
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  }
+
+  Row expert(const std::string& name, const Row& x, Activation activation = Activation::kSilu) const {
     Row gate = product(name + ".gate_proj", x);
     const Row up = product(name + ".up_proj", x);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(activation, gate[i]) * up[i];
     return product(name + ".down_proj", gate);
   }
 
