@@ -31,8 +31,8 @@ inline const std::vector<FamilySample>& family_samples() {
   static const std::vector<FamilySample> kRows = {
       {.family = "llama", .sample = "llama"},
       {.family = "qwen3", .sample = "qwen3"},
-      {.family = "qwen3_5", .sample = "qwen3_5_text"},
-      {.family = "qwen3_5_moe", .sample = "qwen3_5_moe_text"},
+      {.family = "qwen3_5_text", .sample = "qwen3_5_text"},
+      {.family = "qwen3_5_moe_text", .sample = "qwen3_5_moe_text"},
       {.family = "qwen3_next", .sample = "qwen3_next"},
       {.family = "mamba", .sample = "mamba"},
       {.family = "falcon_mamba", .sample = "falcon_mamba"},
