@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gpu/compute.h"
+#include "gpu/expert_routing.h"
 #include "gpu/products.h"
 #include "gpu/ssd.h"
 #include "gpu/weight.h"
@@ -75,17 +76,6 @@ struct CausalConv {
   bool silu = true;             // false: y is the sum itself
 };
 
-/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
-/// largest, of equal ones those of lower index.
-struct ExpertRouting {
-  const float* logits;  // [experts]
-  std::size_t experts;
-  std::size_t chosen;     // 1 to experts
-  bool normalised;        // the weights are divided by their sum
-  std::uint32_t* expert;  // [chosen]: ascending
-  float* weight;          // [chosen]
-};
-
 struct Kernels {
   Isa isa;
 
@@ -135,6 +125,7 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& rule);
   void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
+  /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 };
 
