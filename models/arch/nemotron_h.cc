@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "models/arch/attention_keys.h"
 #include "models/arch/gguf_source.h"
 #include "models/arch/hf_source.h"
@@ -16,6 +17,8 @@
 
 namespace reprise::models {
 namespace {
+
+constexpr std::size_t kMostExpertsOfNemotron = 1u << 17;  // each is described by itself
 
 enum class NemotronBlock : std::uint8_t { kMamba, kAttention, kMlp, kExperts };
 
@@ -126,6 +129,50 @@ void require_relu_squared(const ConfigSource& source) {
   }
 }
 
+MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, std::size_t layers) {
+  constexpr std::int64_t kMostExperts = 4096;  // of a layer
+  const Key experts{"n_routed_experts", "expert_count"};
+  const Key chosen{"num_experts_per_tok", "expert_used_count"};
+  const Key groups{"n_group", "expert_group_count"};
+  const Key chosen_groups{"topk_group", "expert_group_used_count"};
+  const Key latent{"moe_latent_size", "moe_latent_size"};
+  MoeSpec out{
+      .hidden = hidden,
+      .experts = source.count(experts, kMostExperts),
+      .chosen = source.count(chosen, kMostExperts),
+      .intermediate = source.count({"moe_intermediate_size", "expert_feed_forward_length"}, kLargestSize),
+      .normalised = source.boolean_or({"norm_topk_prob", "expert_weights_norm"}, true),
+      .shared_intermediate = source.count(
+          {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, kLargestSize),
+      .shared_gate = false,
+      .scores = gpu::RouterScores::kSigmoid,
+      .correction_bias = true,
+      .groups = source.count_or(groups, kMostExperts, 1),
+      .chosen_groups = source.count_or(chosen_groups, kMostExperts, 1),
+      .epsilon = 1e-20F,
+      .scale = static_cast<float>(source.number_or({"routed_scaling_factor", "expert_weights_scale"}, 1)),
+      .form = MoeSpec::Form::kReluSquared,
+      .latent = source.count_or(latent, kLargestSize, 0)};
+  if (source.gguf() != nullptr && out.scale == 0) out.scale = 1;  // llama.cpp's way to say that there is none
+  if (out.experts * layers > kMostExpertsOfNemotron) {
+    source.fail(experts, std::to_string(out.experts) + " in each of " + std::to_string(layers) +
+                             " layers are more than " + std::to_string(kMostExpertsOfNemotron));
+  }
+  if (out.experts % out.groups != 0 || (out.groups > 1 && out.experts / out.groups < 2)) {
+    source.fail(groups, std::to_string(out.groups) + " groups of " + std::to_string(out.experts) +
+                            " experts: each must have as many, and two at least");
+  }
+  if (out.chosen_groups > out.groups) source.fail(chosen_groups, "is more than " + source.name(groups));
+  if (out.chosen > out.experts / out.groups * out.chosen_groups) {
+    source.fail(chosen,
+                std::to_string(out.chosen) + " is more than the experts of the groups that are chosen");
+  }
+  if (source.hf() != nullptr && source.boolean_or({"mlp_bias", ""}, false)) {
+    source.fail({"mlp_bias", ""}, "experts with biases are not supported");
+  }
+  return out;
+}
+
 ModelConfig read_nemotron_h(const ConfigSource& source) {
   ModelConfig model = read_model_sizes(source, {.embedding = "embeddings"});
   const std::vector<NemotronBlock> blocks =
@@ -139,6 +186,7 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
   Mamba2Spec mamba;
   AttentionSpec attention;
   MlpSpec mlp;
+  MoeSpec experts;
   if (has(NemotronBlock::kMamba)) {
     mamba = read_nemotron_mamba(source, model.hidden, first_of(blocks, NemotronBlock::kMamba));
     mamba.norm = norm;
@@ -153,6 +201,11 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
            .bias = source.has_bias("mlp_bias", "blk." + layer + ".ffn_up.bias")};
   }
 
+  if (has(NemotronBlock::kExperts)) {
+    const auto count = std::count(blocks.begin(), blocks.end(), NemotronBlock::kExperts);
+    experts = read_nemotron_experts(source, model.hidden, static_cast<std::size_t>(count));
+  }
+
   ModelDraft draft(std::move(model), norm);
   for (const NemotronBlock block : blocks) {
     const NormSpec before = draft.norm("norm", "attn_norm");
@@ -165,9 +218,9 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
         case NemotronBlock::kMlp:
           return draft.part("mixer", mlp);
         case NemotronBlock::kExperts:
-          break;
+          return draft.part("mixer", experts);
       }
-      return draft.part("mixer", mlp);
+      REPRISE_CHECK(false, "a layer of no kind");
     };
     draft.add_layer({{{.norm = before, .parts = {part()}}}});
   }

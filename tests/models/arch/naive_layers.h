@@ -146,22 +146,28 @@ class NaiveModel {
       order.resize(part.chosen);
       double sum_of_chosen = 0;
       for (const std::size_t e : order) sum_of_chosen += scores[e];
-      Row sum(part.hidden);
+      const Row seen = part.latent != 0 ? product(part.name + ".fc1_latent_proj", row) : row;
+      Row sum(part.width());
       for (const std::size_t e : order) {
         const bool is_zero = e >= part.experts;
-        const Row one = is_zero ? row : expert(part.name + ".experts." + std::to_string(e), row);
+        const Row one = is_zero ? seen : expert_of(part, ".experts." + std::to_string(e), seen);
         const double weight = scores[e] * part.scale / (part.normalised ? sum_of_chosen + part.epsilon : 1.0);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * one[i];
       }
+      if (part.latent != 0) sum = product(part.name + ".fc2_latent_proj", sum);
       if (part.has_shared()) {
         const double gate =
             part.shared_gate ? sigmoid(product(part.name + ".shared_expert_gate", row)[0]) : 1.0;
-        const Row shared = expert(part.name + ".shared_expert", row);
+        const Row shared = expert_of(part, ".shared_expert", row);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gate * shared[i];
       }
       out.push_back(std::move(sum));
     }
     return out;
+  }
+
+  Row expert_of(const MoeSpec& part, const std::string& name, const Row& x) const {
+    return part.has_gates() ? expert(part.name + name, x) : apply(MlpSpec{.name = part.name + name}, {x})[0];
   }
 
   // All of the best groups, the largest first; a group counts as much as its two best.

@@ -1,74 +1,29 @@
 // The families of Mamba-2: what each of their configs describes is computed as a naive computation does, every cut is
-// restored to the bit, GGUF files of the converter's layout hold the same tensors, and configs that cannot be computed
-// are refused by key and value.
+// restored to the bit, and configs that cannot be computed are refused by key and value.
 
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 
 #include "models/cpu/host_model.h"
-#include "models/files/json_place.h"
 #include "tests/models/arch/naive_layers.h"
+#include "tests/models/arch/ssd_configs.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/checkpoint_files.h"
-#include "tests/models/files/tensor_values.h"
 
 namespace reprise::models {
 namespace {
 
-using test::GgufWriter;
+using test::falcon_h1;
+using test::mamba2;
+using test::nemotron_h;
+using test::nemotron_h_moe;
+using test::random_weights;
+using test::read;
 using test::SafetensorsWriter;
 using test::TempDir;
 using test::Weights;
-
-std::string with(std::string json, const std::string& extra) {
-  return extra.empty() ? json : json.substr(0, json.rfind('}')) + ", " + extra + "}";
-}
-
-std::string mamba2(const std::string& extra = "") {
-  return with(R"({"model_type": "mamba2", "hidden_size": 24, "vocab_size": 13, "num_hidden_layers": 2,
-      "num_heads": 6, "head_dim": 8, "n_groups": 3, "state_size": 5, "conv_kernel": 4, "expand": 2,
-      "layer_norm_epsilon": 1e-5})",
-              extra);
-}
-
-std::string falcon_h1(const std::string& extra = "") {
-  return with(R"({"model_type": "falcon_h1", "hidden_size": 24, "vocab_size": 13, "num_hidden_layers": 2,
-      "max_position_embeddings": 512, "intermediate_size": 20, "rope_theta": 100.0, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "head_dim": 8, "mamba_d_ssm": 40, "mamba_n_heads": 4, "mamba_d_head": 10,
-      "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_d_conv": 3, "attention_in_multiplier": 1.1,
-      "attention_out_multiplier": 0.9, "embedding_multiplier": 1.5, "key_multiplier": 0.8, "lm_head_multiplier": 0.7,
-      "mlp_multipliers": [0.9, 0.8], "ssm_in_multiplier": 1.2, "ssm_out_multiplier": 0.8,
-      "ssm_multipliers": [0.9, 0.8, 0.7, 1.1, 1.2]})",
-              extra);
-}
-
-std::string nemotron_h(const std::string& extra) {
-  return with(
-      R"({"model_type": "nemotron_h", "hidden_size": 24, "vocab_size": 13, "max_position_embeddings": 512,
-      "intermediate_size": 20, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-      "mamba_num_heads": 4, "mamba_head_dim": 8, "n_groups": 2, "ssm_state_size": 6, "conv_kernel": 4})",
-      extra);
-}
-
-ModelConfig read(const std::string& json) {
-  return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
-}
-
-// Of every tensor that the config names.
-Weights random_weights(const ModelConfig& config) {
-  std::mt19937 random(5);
-  std::normal_distribution<float> normal(0, 0.4F);
-  Weights out;
-  for (const TensorSpec& tensor : config.tensors) {
-    std::vector<float>& values = out[tensor.name];
-    values.resize(element_count(tensor.shape).value());
-    for (float& value : values) value = normal(random) + (tensor.name.ends_with("norm.weight") ? 1 : 0);
-  }
-  return out;
-}
 
 Checkpoint open_folder(const TempDir& dir, const std::string& json, const Weights& weights,
                        const std::string& prefix) {
@@ -176,6 +131,10 @@ INSTANTIATE_TEST_SUITE_P(
                 falcon_h1(R"("mamba_rms_norm": true, "mamba_norm_before_gate": false)"), "model."},
         Variant{"nemotron_h", nemotron_h(R"("layers_block_type":
             ["linear_attention", "mlp", "full_attention", "mamba"])")},
+        Variant{"nemotron_h_experts", nemotron_h_moe("")},
+        Variant{"nemotron_h_latent", nemotron_h_moe(R"("moe_latent_size": 8)")},
+        Variant{"nemotron_h_groups",
+                nemotron_h_moe(R"("n_group": 4, "topk_group": 2, "norm_topk_prob": false)")},
         Variant{
             "nemotron_h_pattern",
             nemotron_h(R"("hybrid_override_pattern": "M-*M-", "num_hidden_layers": 5, "mlp_bias": true)")}),
