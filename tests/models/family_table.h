@@ -22,7 +22,7 @@ namespace reprise::models::test {
 struct FamilySample {
   std::string family;  // as families() names it
   std::string sample;
-  bool gguf = true;  // there are GGUF files of it, and one of the sample
+  bool gguf = true;  // llama.cpp has written the sample, too
 
   friend std::ostream& operator<<(std::ostream& out, const FamilySample& row) { return out << row.sample; }
 };
@@ -37,6 +37,9 @@ inline const std::vector<FamilySample>& family_samples() {
       {.family = "mamba", .sample = "mamba"},
       {.family = "falcon_mamba", .sample = "falcon_mamba"},
       {.family = "jamba", .sample = "jamba"},
+      {.family = "mamba2", .sample = "mamba2"},
+      {.family = "falcon_h1", .sample = "falcon_h1"},
+      {.family = "nemotron_h", .sample = "nemotron_h", .gguf = false},
   };
   return kRows;
 }
