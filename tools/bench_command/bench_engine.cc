@@ -88,6 +88,9 @@ struct Cost {
     for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {
       recurrence += 5.0 * static_cast<double>(mamba->state_elements());
     }
+    for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
+      recurrence += 7.0 * static_cast<double>(scan->state_numbers());  // an exponential counted as one
+    }
     for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
       attention_position += 4.0 * static_cast<double>(attention->q_size());
     }

@@ -40,11 +40,10 @@ void print_sizes(const char* label, const models::ModelConfig& config, const Des
   for (const std::string& line : lines) std::printf("%-22s %s\n", label, line.c_str());
 }
 
-void print_layers(const models::ModelConfig& config) {
+void print_layers(const models::ModelConfig& config, const models::MemoryPlan& plan) {
   const auto number = [](std::size_t value) { return std::to_string(value); };
-  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
-              models::parts_of<models::AttentionSpec>(config.layers).size(),
-              models::parts_of<models::DeltaNetSpec>(config.layers).size());
+  std::printf("%-22s %zu: %zu parts with a state per token, %zu with one per sequence\n", "layers",
+              config.layers.size(), plan.parts_with_token_state, plan.parts_with_sequence_state);
   std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
   print_sizes<models::SwiGluSpec>("feed-forward", config,
                                   [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
@@ -62,6 +61,11 @@ void print_layers(const models::ModelConfig& config) {
     return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
            " value of " + number(part.value_head_dim);
   });
+  print_sizes<models::SelectiveScanSpec>(
+      "selective scan", config, [&](const models::SelectiveScanSpec& part) {
+        return number(part.inner) + " channels, states of " + number(part.state_size) + ", steps of rank " +
+               number(part.step_rank);
+      });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
            ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
@@ -78,7 +82,7 @@ int inspect(const EngineFlags& flags) {
   const models::MemoryPlan plan = models::plan_memory(checkpoint, options);
 
   std::printf("%-22s %s\n", "architecture", config.architecture.c_str());
-  print_layers(config);
+  print_layers(config, plan);
   std::printf("%-22s %zu tokens\n", "context", config.context_length);
   const std::optional<std::string> chat_template = models::load_chat_template(flags.model);
   std::printf("%-22s %s\n", "chat template",
