@@ -19,11 +19,12 @@
 #include "models/layers/delta_net_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
+#include "models/layers/selective_scan_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec>;
+using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec>;
 
 /// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
 struct ResidualSpec {
