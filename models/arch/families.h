@@ -32,6 +32,8 @@ Family qwen3_next_family();
 Family mamba_family();
 Family falcon_mamba_family();
 Family jamba_family();
+Family kimi_linear_family();
+Family longcat_flash_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

@@ -2,6 +2,8 @@
 
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
+#include "models/cpu/kda.h"
+#include "models/cpu/mla.h"
 #include "models/cpu/moe.h"
 #include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
@@ -28,6 +30,14 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
   return std::make_unique<Moe>(spec, checkpoint_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
+  return std::make_unique<Kda>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
+  return std::make_unique<Mla>(spec, checkpoint_, options_, state_, ropes_);
+}
+
 Layer LayerFactory::build(const LayerSpec& spec) {
   Layer layer;
   for (const ResidualSpec& step : spec.steps) {
@@ -35,6 +45,9 @@ Layer LayerFactory::build(const LayerSpec& spec) {
     if (step.norm) out.norm.emplace(checkpoint_, *step.norm);
     for (const PartSpec& part : step.parts) {
       out.parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
+    }
+    for (const PartSpec& part : step.late_parts) {
+      out.late_parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
     }
     if (step.norm_after) out.norm_after.emplace(checkpoint_, *step.norm_after);
     out.multiplier = step.multiplier;

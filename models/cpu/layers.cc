@@ -1,5 +1,7 @@
 #include "models/cpu/layers.h"
 
+#include <algorithm>
+
 #include "models/checkpoint.h"
 #include "models/weight_tensors.h"
 
@@ -20,7 +22,7 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
-void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
+void ResidualStep::apply(Step& step, float* x, float* late, std::size_t hidden) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t count = step.rows * hidden;
   const float* read = x;
@@ -34,17 +36,35 @@ void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
     const traces::Zone zone(parts.front()->site());
     parts.front()->apply(step, read, change);
   }
-  for (std::size_t i = 1; i < parts.size(); ++i) {
+  const auto add_part = [&](const Part& part, float* sum) {
     const std::size_t before = step.scratch.mark();
     float* more = step.scratch.floats(count);
-    const traces::Zone zone(parts[i]->site());
-    parts[i]->apply(step, read, more);
-    step.kernels.add(more, change, count);
+    const traces::Zone zone(part.site());
+    part.apply(step, read, more);
+    step.kernels.add(more, sum, count);
     step.scratch.reset(before);
-  }
+  };
+  for (std::size_t i = 1; i < parts.size(); ++i) add_part(*parts[i], change);
+  for (const std::unique_ptr<Part>& part : late_parts) add_part(*part, late);
   if (norm_after) norm_after->apply(step, change, step.rows, change);
   if (multiplier != 1) step.kernels.scale(multiplier, change, count);
   step.kernels.add(change, x, count);
+  step.scratch.reset(mark);
+}
+
+void Layer::apply(Step& step, float* x, std::size_t hidden) const {
+  const bool has_late = std::any_of(steps.begin(), steps.end(),
+                                    [](const ResidualStep& one) { return !one.late_parts.empty(); });
+  if (!has_late) {
+    for (const ResidualStep& one : steps) one.apply(step, x, nullptr, hidden);
+    return;
+  }
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t count = step.rows * hidden;
+  float* late = step.scratch.floats(count);
+  std::fill_n(late, count, 0.0F);
+  for (const ResidualStep& one : steps) one.apply(step, x, late, hidden);
+  step.kernels.add(late, x, count);
   step.scratch.reset(mark);
 }
 

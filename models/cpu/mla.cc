@@ -1,5 +1,6 @@
 #include "models/cpu/mla.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "models/checkpoint.h"
@@ -10,6 +11,9 @@
 namespace reprise::models {
 namespace {
 
+/// Heads that are computed together: a page is read once for all of them.
+constexpr std::size_t kHeadsOfPart = 4;
+
 std::vector<float> scaled(std::vector<float> values, float factor) {
   for (float& value : values) value *= factor;
   return values;
@@ -18,7 +22,8 @@ std::vector<float> scaled(std::vector<float> values, float factor) {
 /// A matrix [rows, columns] of floats that the weight owns.
 gpu::HostWeight owned_matrix(std::vector<float> values, std::size_t rows, std::size_t columns) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
-  const gpu::WeightView view{.format = &gpu::kF32Format, .rows = rows, .columns = columns, .data = owner->data()};
+  const gpu::WeightView view{
+      .format = &gpu::kF32Format, .rows = rows, .columns = columns, .data = owner->data()};
   return gpu::HostWeight(view, owner);
 }
 
@@ -31,7 +36,8 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions
       kv_(options.kv),
       q_(checkpoint, spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")),
       kv_a_(checkpoint, spec.name + ".kv_a_proj_with_mqa"),
-      norm_(scaled(load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight"), spec.latent_scale), spec.norm),
+      norm_(scaled(load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight"), spec.latent_scale),
+            spec.norm),
       o_(checkpoint, spec.name + ".o_proj"),
       place_(declare_state(spec, options.kv, state)) {
   if (spec.rank > gpu::kLargestAttentionHead) {
@@ -154,13 +160,16 @@ void Mla::apply(Step& step, const float* x, float* y) const {
     std::memcpy(compared + head * stored + spec_.rank, queries + head * spec_.key_dim() + spec_.plain_dim,
                 spec_.turned_dim * sizeof(float));
   }
+  const std::size_t shares = (heads + kHeadsOfPart - 1) / kHeadsOfPart;
   float* sums = step.scratch.floats(rows * heads * spec_.rank);  // of latents
   for (const StepSlice& slice : step.slices) {
-    step.threads.for_parts(slice.rows, [&](std::size_t i) {
-      const std::size_t row = slice.first_row + i;
-      step.kernels.attention({.q = compared + row * heads * stored,
-                              .out = sums + row * heads * spec_.rank,
-                              .group = heads,
+    step.threads.for_parts(slice.rows * shares, [&](std::size_t part) {
+      const std::size_t i = part / shares;
+      const std::size_t head = part % shares * kHeadsOfPart;
+      const std::size_t first = (slice.first_row + i) * heads + head;
+      step.kernels.attention({.q = compared + first * stored,
+                              .out = sums + first * spec_.rank,
+                              .group = std::min(kHeadsOfPart, heads - head),
                               .head_dim = stored,
                               .value_dim = spec_.rank,
                               .length = slice.stored + i + 1,

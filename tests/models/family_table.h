@@ -37,6 +37,8 @@ inline const std::vector<FamilySample>& family_samples() {
       {.family = "mamba", .sample = "mamba"},
       {.family = "falcon_mamba", .sample = "falcon_mamba"},
       {.family = "jamba", .sample = "jamba"},
+      {.family = "kimi_linear", .sample = "kimi_linear", .gguf = false},
+      {.family = "longcat_flash", .sample = "longcat_flash", .gguf = false},
   };
   return kRows;
 }
