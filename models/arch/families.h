@@ -34,6 +34,9 @@ Family falcon_mamba_family();
 Family jamba_family();
 Family kimi_linear_family();
 Family longcat_flash_family();
+Family mamba2_family();
+Family falcon_h1_family();
+Family nemotron_h_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

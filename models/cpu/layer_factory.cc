@@ -3,7 +3,9 @@
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
 #include "models/cpu/kda.h"
+#include "models/cpu/mamba2.h"
 #include "models/cpu/mla.h"
+#include "models/cpu/mlp.h"
 #include "models/cpu/moe.h"
 #include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
@@ -38,6 +40,14 @@ std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
   return std::make_unique<Mla>(spec, checkpoint_, options_, state_, ropes_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
+  return std::make_unique<Mamba2>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
+  return std::make_unique<Mlp>(spec, checkpoint_);
+}
+
 Layer LayerFactory::build(const LayerSpec& spec) {
   Layer layer;
   for (const ResidualSpec& step : spec.steps) {
@@ -49,6 +59,7 @@ Layer LayerFactory::build(const LayerSpec& spec) {
     for (const PartSpec& part : step.late_parts) {
       out.late_parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
     }
+    out.scales = step.scales;
     if (step.norm_after) out.norm_after.emplace(checkpoint_, *step.norm_after);
     out.multiplier = step.multiplier;
   }

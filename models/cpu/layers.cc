@@ -22,6 +22,23 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
+void ResidualStep::apply_part(const Part& part, const PartScale& scale, Step& step, const float* x,
+                              std::size_t count, float* y) {
+  const std::size_t mark = step.scratch.mark();
+  if (scale.in != 1) {
+    float* scaled = step.scratch.floats(count);
+    std::copy_n(x, count, scaled);
+    step.kernels.scale(scale.in, scaled, count);
+    x = scaled;
+  }
+  {
+    const traces::Zone zone(part.site());
+    part.apply(step, x, y);
+  }
+  if (scale.out != 1) step.kernels.scale(scale.out, y, count);
+  step.scratch.reset(mark);
+}
+
 void ResidualStep::apply(Step& step, float* x, float* late, std::size_t hidden) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t count = step.rows * hidden;
@@ -32,20 +49,17 @@ void ResidualStep::apply(Step& step, float* x, float* late, std::size_t hidden) 
     read = normed;
   }
   float* change = step.scratch.floats(count);
-  {
-    const traces::Zone zone(parts.front()->site());
-    parts.front()->apply(step, read, change);
-  }
-  const auto add_part = [&](const Part& part, float* sum) {
+  const auto scale_of = [&](std::size_t i) { return scales.empty() ? PartScale{} : scales[i]; };
+  const auto add_part = [&](const Part& part, const PartScale& scale, float* sum) {
     const std::size_t before = step.scratch.mark();
     float* more = step.scratch.floats(count);
-    const traces::Zone zone(part.site());
-    part.apply(step, read, more);
+    apply_part(part, scale, step, read, count, more);
     step.kernels.add(more, sum, count);
     step.scratch.reset(before);
   };
-  for (std::size_t i = 1; i < parts.size(); ++i) add_part(*parts[i], change);
-  for (const std::unique_ptr<Part>& part : late_parts) add_part(*part, late);
+  apply_part(*parts.front(), scale_of(0), step, read, count, change);
+  for (std::size_t i = 1; i < parts.size(); ++i) add_part(*parts[i], scale_of(i), change);
+  for (const std::unique_ptr<Part>& part : late_parts) add_part(*part, {}, late);
   if (norm_after) norm_after->apply(step, change, step.rows, change);
   if (multiplier != 1) step.kernels.scale(multiplier, change, count);
   step.kernels.add(change, x, count);

@@ -249,7 +249,7 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
     double largest = 0;
     for (std::size_t t = 0; t < prompt.size(); ++t) {
       for (std::size_t i = 0; i < config_.vocab; ++i) {
-        EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 1e-4) << "token " << t;
+        EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 2e-4) << "token " << t;
         largest = std::max(largest, std::abs(expected[t][i]));
       }
     }
@@ -260,9 +260,10 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   HostModel model(open_hf(), {}, threads, threads);
-  // K and V of three attentions; convolution and matrices of two nets, convolution and state of three scans.
-  EXPECT_EQ(model.state().per_token().size(), 6u);
-  EXPECT_EQ(model.state().per_sequence().size(), 10u);
+  // K and V of three attentions, latents of three more; convolution and matrices of three nets and of a KDA,
+  // convolution and state of three scans.
+  EXPECT_EQ(model.state().per_token().size(), 9u);
+  EXPECT_EQ(model.state().per_sequence().size(), 14u);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
   const std::vector<TokenId> prompt = tokens(80);
   const auto run = [&](gpu::Sequence& sequence, std::size_t begin, std::size_t end) {
