@@ -28,8 +28,9 @@ Refusal refusal_of(const Part& part) {
 
 std::optional<std::string> gpu_refusal(const LayerSpec& layer) {
   for (const ResidualSpec& step : layer.steps) {
-    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty()) {
-      return "parts without a norm before them, a norm after them, or a multiplier";
+    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty() ||
+        !step.late_parts.empty()) {
+      return "parts without a norm before them, a norm after them, a multiplier, or parts that come late";
     }
     for (const PartSpec& part : step.parts) {
       Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "gpu/cpu/channel_delta.h"
 #include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
@@ -31,6 +32,8 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .channel_gates = channel_gates,
+          .channel_delta_rule = channel_delta_rule,
           .selective_scan = selective_scan,
           .ssd = ssd,
           .attention = attention,

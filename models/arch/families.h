@@ -32,6 +32,8 @@ Family qwen3_next_family();
 Family mamba_family();
 Family falcon_mamba_family();
 Family jamba_family();
+Family kimi_linear_family();
+Family longcat_flash_family();
 Family mamba2_family();
 Family falcon_h1_family();
 Family nemotron_h_family();

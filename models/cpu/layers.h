@@ -56,25 +56,27 @@ struct ResidualStep {
   std::optional<RmsNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
   std::vector<PartScale> scales;  // of the parts
+  std::vector<std::unique_ptr<Part>> late_parts;
   std::optional<RmsNorm> norm_after;
   float multiplier = 1;
 
-  /// x [step.rows, hidden]
-  void apply(Step& step, float* x, std::size_t hidden) const;
+  /// x [step.rows, hidden]; late [step.rows, hidden]: what late parts make is added to it. Of no use without them.
+  void apply(Step& step, float* x, float* late, std::size_t hidden) const;
 
  private:
-  void apply_part(std::size_t index, Step& step, const float* x, std::size_t count, float* y) const;
+  static void apply_part(const Part& part, const PartScale& scale, Step& step, const float* x,
+                         std::size_t count, float* y);
 };
 
 struct Layer {
   std::vector<ResidualStep> steps;
 
-  void apply(Step& step, float* x, std::size_t hidden) const {
-    for (const ResidualStep& one : steps) one.apply(step, x, hidden);
-  }
+  /// x [step.rows, hidden]
+  void apply(Step& step, float* x, std::size_t hidden) const;
   void prepare(const Preparation& how) const {
     for (const ResidualStep& one : steps) {
       for (const std::unique_ptr<Part>& part : one.parts) part->prepare(how);
+      for (const std::unique_ptr<Part>& part : one.late_parts) part->prepare(how);
     }
   }
 };

@@ -36,6 +36,16 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
                   "a mixture of experts is not computed on a GPU; --device cpu does");
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name,
+                  "Kimi Delta Attention is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name,
+                  "latent attention is not computed on a GPU; --device cpu does");
+}
+
 std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
   throw LoadError(checkpoint_.path(), spec.name, "Mamba-2 is not computed on a GPU; --device cpu does");
 }
@@ -52,10 +62,11 @@ DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
   std::vector<ResidualStep> steps;
   for (const ResidualSpec& step : spec.steps) {
-    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty()) {
+    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty() ||
+        !step.late_parts.empty()) {
       throw LoadError(checkpoint_.path(), "",
                       "its layers are arranged in a way that is not computed on a GPU: parts without a norm "
-                      "before them, a norm after them, or a multiplier");
+                      "before them, a norm after them, a multiplier, or parts that come late");
     }
     ResidualStep& out = steps.emplace_back();
     out.norm = build_norm(*step.norm);

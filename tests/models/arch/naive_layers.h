@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/arch/config.h"
+#include "tests/models/arch/naive_latent.h"
 #include "tests/models/arch/naive_scan.h"
 
 namespace reprise::models::test {
@@ -50,7 +51,9 @@ class NaiveModel {
       for (double& value : x.back()) value *= config_.embedding_multiplier;
     }
     for (const LayerSpec& layer : config_.layers) {
-      for (const ResidualSpec& step : layer.steps) add_step(step, x);
+      Rows late(x.size(), Row(config_.hidden));
+      for (const ResidualSpec& step : layer.steps) add_step(step, x, late);
+      for (std::size_t t = 0; t < x.size(); ++t) x[t] = x[t] + late[t];
     }
     for (Row& row : x) {
       row = product(config_.head, norm(config_.final_norm, row));
@@ -90,7 +93,7 @@ class NaiveModel {
     return x;
   }
 
-  void add_step(const ResidualSpec& step, Rows& x) const {
+  void add_step(const ResidualSpec& step, Rows& x, Rows& late) const {
     Rows read = x;
     if (step.norm) {
       for (Row& row : read) row = norm(*step.norm, row);
@@ -102,6 +105,10 @@ class NaiveModel {
       for (Row& row : given) row = times(scale.in, row);
       const Rows made = std::visit([&](const auto& one) { return apply(one, given); }, step.parts[i]);
       for (std::size_t t = 0; t < x.size(); ++t) sum[t] = sum[t] + times(scale.out, made[t]);
+    }
+    for (const PartSpec& part : step.late_parts) {
+      const Rows made = run_part(part, read);
+      for (std::size_t t = 0; t < x.size(); ++t) late[t] = late[t] + made[t];
     }
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (step.norm_after) sum[t] = norm(*step.norm_after, sum[t]);
@@ -251,6 +258,8 @@ class NaiveModel {
     return out;
   }
 
+  Rows apply(const KdaSpec& part, const Rows& x) const { return naive_kda(part, weights_, x); }
+  Rows apply(const MlaSpec& part, const Rows& x) const { return naive_mla(part, weights_, x); }
   Rows apply(const SelectiveScanSpec& part, const Rows& x) const { return NaiveScan(part, weights_).run(x); }
 
   Rows apply(const DeltaNetSpec& net, const Rows& x) const {
