@@ -13,8 +13,8 @@ namespace {
 /// `count` <= kLanes outputs from output n of kRows rows, which stand `stride` apart. Rows together, for each
 /// weight is read once for all of them; each has its own sum.
 template <int kRows>
-inline void block_outputs(const float* x, std::size_t stride, const float* weight, std::size_t size, std::size_t n,
-                          std::size_t count, Lanes bias, float* y) {
+inline void block_outputs(const float* x, std::size_t stride, const float* weight, std::size_t size,
+                          std::size_t n, std::size_t count, Lanes bias, float* y) {
   Lanes sums[kRows];
   for (Lanes& sum : sums) sum = bias;
   for (std::size_t i = 0; i < size; ++i) {
@@ -24,7 +24,8 @@ inline void block_outputs(const float* x, std::size_t stride, const float* weigh
       sums[row] = fma(Lanes::set(x[static_cast<std::size_t>(row) * stride + i]), w, sums[row]);
     }
   }
-  for (int row = 0; row < kRows; ++row) store_some(sums[row], y + static_cast<std::size_t>(row) * stride + n, count);
+  for (int row = 0; row < kRows; ++row)
+    store_some(sums[row], y + static_cast<std::size_t>(row) * stride + n, count);
 }
 
 void block_diagonal(const BlockDiagonal& product, std::size_t begin, std::size_t end) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/math.h"
 #include "gpu/rwkv.h"
 
@@ -93,12 +94,65 @@ void layer_norm(const LayerNorm& norm) {
   }
 }
 
-/// y = relu(y)^2
-void relu_squared(float* y, std::size_t count) {
-  map(y, y, count, [](Lanes x, Lanes) {
-    const Lanes positive = max(x, Lanes::set(0.0F));
-    return positive * positive;
-  });
+void to_tanh(float* x, std::size_t count) {
+  map(x, x, count, [](Lanes value, Lanes) { return tanh(value); });
+}
+
+void to_sigmoid(float* x, std::size_t count) {
+  map(x, x, count, [](Lanes value, Lanes) { return sigmoid(value); });
+}
+
+void wkv_gates(const WkvGates& gates) {
+  const std::size_t size = gates.heads * gates.head_dim;
+  const Lanes one = Lanes::set(1.0F);
+  const Lanes slowest = Lanes::set(-0.606530660F);  // -e^-0.5
+  for (std::size_t row = 0; row < gates.rows; ++row) {
+    const std::size_t first = row * size;
+    for (std::size_t i = 0; i < size; i += kLanes) {
+      const std::size_t count = std::min(kLanes, size - i);
+      const std::size_t at = first + i;
+      const auto read = [&](const float* p) {
+        return count == kLanes ? Lanes::load(p) : load_some(p, count);
+      };
+      const Lanes k = read(gates.k + at);
+      const Lanes rate = sigmoid(read(gates.rate + at));
+      store_some(exp(slowest * sigmoid(read(gates.decay + at))), gates.decay + at, count);
+      store_some(rate, gates.rate + at, count);
+      store_some(k * read(gates.key_scale + i), gates.key + at, count);
+      store_some(k * fma(rate - one, read(gates.rate_scale + i), one), gates.k + at, count);
+      if (gates.mix == nullptr) continue;
+      const Lanes v = read(gates.v + at);
+      const Lanes mixed = fma(read(gates.first + at) - v, sigmoid(read(gates.mix + at)), v);
+      store_some(mixed, gates.v + at, count);
+    }
+  }
+  // A key of no length stays so.
+  l2_norm(gates.key, 1e-24F, 1.0F, gates.key, gates.rows * gates.heads, gates.head_dim, gates.head_dim);
+}
+
+void wkv_output(const WkvOutput& output) {
+  const std::size_t size = output.head_dim;
+  for (std::size_t row = 0; row < output.rows * output.heads; ++row) {
+    const std::size_t first = row * size;
+    const float* bonus = output.bonus + row % output.heads * size;
+    const auto each = [&](auto use) {
+      for (std::size_t i = 0; i < size; i += kLanes) {
+        const std::size_t count = std::min(kLanes, size - i);
+        use(i, count,
+            [count](const float* p) { return count == kLanes ? Lanes::load(p) : load_some(p, count); });
+      }
+    };
+    Lanes total = Lanes::set(0.0F);
+    each([&](std::size_t i, std::size_t, auto read) {
+      total = fma(read(output.r + first + i) * read(output.k + first + i), read(bonus + i), total);
+    });
+    const Lanes share = Lanes::set(sum(total));
+    each([&](std::size_t i, std::size_t count, auto read) {
+      Lanes y = fma(share, read(output.v + first + i), read(output.y + first + i));
+      if (output.gate != nullptr) y = y * read(output.gate + first + i);
+      store_some(y, output.y + first + i, count);
+    });
+  }
 }
 
 }  // namespace
