@@ -21,6 +21,7 @@
 #include "gpu/products.h"
 #include "gpu/rg_lru.h"
 #include "gpu/rwkv.h"
+#include "gpu/ssd.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
@@ -113,6 +114,10 @@ struct Kernels {
   void (*add)(const float* x, float* y, std::size_t count);
   /// y += scale * x, fused
   void (*add_scaled)(const float* x, float scale, float* y, std::size_t count);
+  /// x = factor * x
+  void (*scale)(float factor, float* x, std::size_t count);
+  /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
+  void (*soft_cap)(float cap, float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
@@ -129,6 +134,7 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
+  void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
   void (*route_experts)(const ExpertRouting& routing);
 

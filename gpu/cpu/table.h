@@ -8,6 +8,7 @@
 #include "gpu/cpu/rg_lru.h"
 #include "gpu/cpu/rwkv.h"
 #include "gpu/cpu/sequence_mixing.h"
+#include "gpu/cpu/ssd.h"
 
 namespace reprise::gpu {
 namespace {
@@ -20,6 +21,8 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .l2_norm = l2_norm,
           .add = add,
           .add_scaled = add_scaled,
+          .scale = scale,
+          .soft_cap = soft_cap,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
           .gate_gelu = gate_gelu,
@@ -28,6 +31,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .ssd = ssd,
           .attention = attention,
           .route_experts = route_experts,
           .block_diagonal = block_diagonal,

@@ -160,6 +160,26 @@ TEST(KernelValues, GatesFarOut) {
   }
 }
 
+TEST(KernelValues, SoftCap) {
+  std::vector<float> x = {0.0F, -0.0F, 1e-30F, 1e-6F, -1e-6F};
+  for (float value = -400.0F; value < 400.0F; value += 0.37F) x.push_back(value);
+  for (float value = 1e-5F; value < 30.0F; value *= 1.3F) x.push_back(value);
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const Kernels* table : all_tables()) {
+    std::vector<float> y = x;
+    table->soft_cap(30.0F, y.data(), y.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      expect_close(y[i], 30.0 * std::tanh(static_cast<double>(x[i]) / 30.0), 5 * kUlp, 0,
+                   label(*table) + ", soft_cap of " + std::to_string(x[i]));
+    }
+    for (const float sick : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
+      float one = sick;
+      table->soft_cap(30.0F, &one, 1);
+      EXPECT_FALSE(std::isfinite(one)) << label(*table) << ", soft_cap of " << sick;
+    }
+  }
+}
+
 TEST(KernelValues, Gelu) {
   std::vector<float> gate = {0.0F, -0.0F, 1e-40F, 100.0F, -100.0F, 1e10F, 1e30F, -1e30F};
   for (float x = -12.0F; x < 12.0F; x += 0.00731F) gate.push_back(x);

@@ -88,6 +88,11 @@ TEST(KernelBits, Elementwise) {
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.add(up.data(), y.data(), count);
     });
+    expect_same(gate,
+                [&](const Kernels& kernels, std::vector<float>& y) { kernels.scale(0.3F, y.data(), count); });
+    expect_same(gate, [&](const Kernels& kernels, std::vector<float>& y) {
+      kernels.soft_cap(7.0F, y.data(), count);
+    });
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.swiglu(gate.data(), up.data(), y.data(), count);
     });

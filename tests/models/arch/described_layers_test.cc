@@ -91,6 +91,9 @@ ModelConfig read_made_up(const ConfigSource& source) {
   draft.add_layer({{{.parts = {draft.part("experts.0", expert), draft.part("experts.1", expert)},
                      .norm_after = draft.norm("last_norm", "post_norm")}}});
   ModelConfig model = draft.finish();
+  model.embedding_multiplier = 1.25F;
+  model.logit_multiplier = 0.75F;
+  model.logit_cap = 1.5F;
   stack_experts(model);
   return model;
 }

@@ -42,11 +42,18 @@ class NaiveModel {
       const std::vector<float>& table = weight(config_.embedding);
       const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
       x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
+      for (double& value : x.back()) value *= config_.embedding_multiplier;
     }
     for (const LayerSpec& layer : config_.layers) {
       for (const ResidualSpec& step : layer.steps) add_step(step, x);
     }
-    for (Row& row : x) row = product(config_.head, norm(config_.final_norm, row));
+    for (Row& row : x) {
+      row = product(config_.head, norm(config_.final_norm, row));
+      for (double& value : row) {
+        value *= config_.logit_multiplier;
+        if (config_.logit_cap) value = *config_.logit_cap * std::tanh(value / *config_.logit_cap);
+      }
+    }
     return x;
   }
 
