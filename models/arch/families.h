@@ -29,6 +29,8 @@ Family qwen3_family();
 Family qwen3_5_family();
 Family qwen3_5_moe_family();
 Family qwen3_next_family();
+Family recurrent_gemma_family();
+Family rwkv7_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

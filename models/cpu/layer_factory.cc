@@ -3,6 +3,8 @@
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
 #include "models/cpu/moe.h"
+#include "models/cpu/rg_lru.h"
+#include "models/cpu/rwkv.h"
 #include "models/cpu/swiglu.h"
 
 namespace reprise::models {
@@ -21,6 +23,18 @@ std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
 
 std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
   return std::make_unique<Moe>(spec, checkpoint_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
+  return std::make_unique<RgLruBlock>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
+  return std::make_unique<TimeMix>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
+  return std::make_unique<ChannelMix>(spec, checkpoint_, state_);
 }
 
 Layer LayerFactory::build(const LayerSpec& spec) {

@@ -27,6 +27,9 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
+  std::unique_ptr<Part> build_part(const RgLruSpec& spec);
+  std::unique_ptr<Part> build_part(const TimeMixSpec& spec);
+  std::unique_ptr<Part> build_part(const ChannelMixSpec& spec);
 
   const Checkpoint& checkpoint_;
   const ComputeOptions& options_;

@@ -6,6 +6,10 @@
 namespace reprise::models::cuda {
 
 std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
+  if (spec.window != 0) {
+    throw LoadError(checkpoint_.path(), spec.name,
+                    "attention with a window is not computed on a GPU; --device cpu does");
+  }
   return std::make_unique<Attention>(spec, checkpoint_, weights_, state_, ropes_);
 }
 
@@ -26,7 +30,22 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
                   "a mixture of experts is not computed on a GPU; --device cpu does");
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RG-LRU is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+}
+
 DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
+  if (spec.kind.centred) {
+    throw LoadError(checkpoint_.path(), spec.name, "LayerNorm is not computed on a GPU; --device cpu does");
+  }
   return {.weight = weights_.vector(load_vector(checkpoint_, spec.name + ".weight")), .kind = spec.kind};
 }
 

@@ -10,6 +10,7 @@
 //
 // Threading: plain values.
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <variant>
@@ -19,11 +20,14 @@
 #include "models/layers/delta_net_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
+#include "models/layers/rg_lru_spec.h"
+#include "models/layers/rwkv_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec>;
+using PartSpec =
+    std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec, RgLruSpec, TimeMixSpec, ChannelMixSpec>;
 
 /// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
 struct ResidualSpec {
@@ -53,6 +57,13 @@ std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
     }
   }
   return out;
+}
+
+/// Floats of a row that a part of the first layer hands on to those behind it; 0: none does.
+inline std::size_t handed_on(std::span<const LayerSpec> layers) {
+  std::size_t most = 0;
+  for (const TimeMixSpec* part : parts_of<TimeMixSpec>(layers)) most = std::max(most, part->hidden);
+  return most;
 }
 
 }  // namespace reprise::models
