@@ -18,9 +18,11 @@
 #include <string_view>
 
 #include "gpu/compute.h"
+#include "gpu/expert_routing.h"
 #include "gpu/products.h"
 #include "gpu/rg_lru.h"
 #include "gpu/rwkv.h"
+#include "gpu/selective_scan.h"
 #include "gpu/ssd.h"
 #include "gpu/weight.h"
 
@@ -78,17 +80,6 @@ struct CausalConv {
   bool silu = true;             // false: y is the sum itself
 };
 
-/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
-/// largest, of equal ones those of lower index.
-struct ExpertRouting {
-  const float* logits;  // [experts]
-  std::size_t experts;
-  std::size_t chosen;     // 1 to experts
-  bool normalised;        // the weights are divided by their sum
-  std::uint32_t* expert;  // [chosen]: ascending
-  float* weight;          // [chosen]
-};
-
 struct Kernels {
   Isa isa;
 
@@ -136,8 +127,11 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
+  /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.
+  void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
   void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
+  /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 
   /// Of blocks [begin, end).

@@ -31,6 +31,9 @@ Family qwen3_5_moe_family();
 Family qwen3_next_family();
 Family recurrent_gemma_family();
 Family rwkv7_family();
+Family mamba_family();
+Family falcon_mamba_family();
+Family jamba_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

@@ -22,12 +22,19 @@
 #include "models/layers/norm_spec.h"
 #include "models/layers/rg_lru_spec.h"
 #include "models/layers/rwkv_spec.h"
+#include "models/layers/selective_scan_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec =
-    std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec, RgLruSpec, TimeMixSpec, ChannelMixSpec>;
+using PartSpec = std::variant<AttentionSpec,      //
+                              DeltaNetSpec,       //
+                              SelectiveScanSpec,  //
+                              RgLruSpec,          //
+                              TimeMixSpec,        //
+                              ChannelMixSpec,     //
+                              SwiGluSpec,         //
+                              MoeSpec>;
 
 /// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
 struct ResidualSpec {

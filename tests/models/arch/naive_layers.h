@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "models/arch/config.h"
+#include "tests/models/arch/naive_recurrences.h"
+#include "tests/models/arch/naive_scan.h"
 
 namespace reprise::models::test {
 
@@ -43,6 +45,7 @@ class NaiveModel {
       const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
       x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
       for (double& value : x.back()) value *= config_.embedding_multiplier;
+      if (config_.embedding_norm) x.back() = norm(*config_.embedding_norm, x.back());
     }
     for (const LayerSpec& layer : config_.layers) {
       for (const ResidualSpec& step : layer.steps) add_step(step, x);
@@ -57,6 +60,11 @@ class NaiveModel {
     return x;
   }
 
+  /// One part alone.
+  Rows run_part(const PartSpec& part, const Rows& x) const {
+    return std::visit([&](const auto& one) { return apply(one, x); }, part);
+  }
+
  private:
   const std::vector<float>& at(const std::string& name) const { return weights_.at(name); }
   const std::vector<float>& weight(const std::string& name) const { return at(name + ".weight"); }
@@ -64,17 +72,25 @@ class NaiveModel {
   Row product(const std::string& name, const Row& x) const {
     const std::vector<float>& w = weight(name);
     Row y(w.size() / x.size());
+    const auto bias = weights_.find(name + ".bias");
     for (std::size_t n = 0; n < y.size(); ++n) {
+      if (bias != weights_.end()) y[n] = bias->second[n];
       for (std::size_t k = 0; k < x.size(); ++k) y[n] += static_cast<double>(w[n * x.size() + k]) * x[k];
     }
     return y;
   }
 
   Row norm(const NormSpec& spec, Row x) const {
+    double mean = 0;
+    for (const double value : x) mean += value / static_cast<double>(x.size());
+    for (double& value : x) value -= spec.kind.centred ? mean : 0;
     double squares = 0;
     for (const double value : x) squares += value * value;
     const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + spec.kind.eps);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
+      if (spec.kind.centred) x[i] += at(spec.name + ".bias")[i];
+    }
     return x;
   }
 
@@ -116,27 +132,61 @@ class NaiveModel {
   Rows apply(const MoeSpec& part, const Rows& x) const {
     Rows out;
     for (const Row& row : x) {
-      Row p = product(part.name + ".gate", row);
+      Row scores = product(part.name + ".gate", row);
       double all = 0;
-      for (double& value : p) all += value = std::exp(value);
-      std::vector<std::size_t> order(p.size());
-      for (std::size_t e = 0; e < p.size(); ++e) order[e] = e;
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+      for (double& value : scores) {
+        all += value = part.scores == gpu::RouterScores::kSoftmax ? std::exp(value) : sigmoid(value);
+      }
+      Row ranks = scores;
+      for (std::size_t e = 0; e < ranks.size(); ++e) {
+        if (part.scores == gpu::RouterScores::kSoftmax) ranks[e] = scores[e] /= all;
+        if (part.correction_bias) ranks[e] += at(part.name + ".gate.e_score_correction_bias")[e];
+      }
+      std::vector<std::size_t> order = best_of(ranks, part.groups, part.chosen_groups);
       order.resize(part.chosen);
-      double chosen = 0;
-      for (const std::size_t e : order) chosen += p[e];
+      double sum_of_chosen = 0;
+      for (const std::size_t e : order) sum_of_chosen += scores[e];
       Row sum(part.hidden);
       for (const std::size_t e : order) {
-        const Row one = expert(part.name + ".experts." + std::to_string(e), row);
-        for (std::size_t i = 0; i < sum.size(); ++i)
-          sum[i] += p[e] / (part.normalised ? chosen : all) * one[i];
+        const bool is_zero = e >= part.experts;
+        const Row one = is_zero ? row : expert(part.name + ".experts." + std::to_string(e), row);
+        const double weight = scores[e] * part.scale / (part.normalised ? sum_of_chosen + part.epsilon : 1.0);
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * one[i];
       }
       if (part.has_shared()) {
-        const double gate = sigmoid(product(part.name + ".shared_expert_gate", row)[0]);
+        const double gate =
+            part.shared_gate ? sigmoid(product(part.name + ".shared_expert_gate", row)[0]) : 1.0;
         const Row shared = expert(part.name + ".shared_expert", row);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gate * shared[i];
       }
       out.push_back(std::move(sum));
+    }
+    return out;
+  }
+
+  // All of the best groups, the largest first; a group counts as much as its two best.
+  static std::vector<std::size_t> best_of(const Row& ranks, std::size_t groups, std::size_t chosen_groups) {
+    const auto largest = [](const Row& of) {
+      std::vector<std::size_t> order(of.size());
+      for (std::size_t i = 0; i < of.size(); ++i) order[i] = i;
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return of[a] > of[b]; });
+      return order;
+    };
+    if (chosen_groups == groups) return largest(ranks);
+    const std::size_t size = ranks.size() / groups;
+    Row group_scores;
+    for (std::size_t g = 0; g < groups; ++g) {
+      Row own = slice(ranks, g * size, size);
+      std::sort(own.begin(), own.end());
+      group_scores.push_back(own[size - 1] + own[size - 2]);
+    }
+    std::vector<bool> kept(groups, false);
+    const std::vector<std::size_t> best = largest(group_scores);
+    for (std::size_t i = 0; i < chosen_groups; ++i) kept[best[i]] = true;
+    std::vector<std::size_t> out;
+    for (const std::size_t e : largest(ranks)) {
+      if (kept[e / size]) out.push_back(e);
     }
     return out;
   }
@@ -175,7 +225,8 @@ class NaiveModel {
         const std::size_t shared = head / part.group();
         double sum = 0;
         Row weights(t + 1);
-        for (std::size_t s = 0; s <= t; ++s) {
+        const std::size_t seen = part.window != 0 && t >= part.window ? t + 1 - part.window : 0;
+        for (std::size_t s = seen; s <= t; ++s) {
           double score = 0;
           for (std::size_t i = 0; i < size; ++i) score += query[i] * keys[shared][s][i];
           sum += weights[s] = std::exp(score * scale);
@@ -193,6 +244,18 @@ class NaiveModel {
     }
     return out;
   }
+
+  Rows apply(const RgLruSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x);
+  }
+  Rows apply(const TimeMixSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x, first_values_);
+  }
+  Rows apply(const ChannelMixSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x);
+  }
+
+  Rows apply(const SelectiveScanSpec& part, const Rows& x) const { return NaiveScan(part, weights_).run(x); }
 
   Rows apply(const DeltaNetSpec& net, const Rows& x) const {
     const std::size_t taps = net.conv_kernel;
@@ -259,6 +322,7 @@ class NaiveModel {
 
   const ModelConfig& config_;
   const Weights& weights_;
+  mutable Rows first_values_;  // of the last run
 };
 
 }  // namespace reprise::models::test
