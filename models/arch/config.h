@@ -52,6 +52,8 @@ struct ModelConfig {
   std::optional<float> logit_cap{};  // positive; none: as they are
 
   std::vector<TensorSpec> tensors;  // all that the above name, in the order of use
+  std::vector<std::string>
+      ignored{};  // tensors of a layer that files have and no part needs, as GGUF names them
 
   TokenIds tokens;
   SamplingWishes sampling;  // what the model's authors recommend

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;
 
-TokenType type_of(const TokenizerSpec& spec, std::size_t id) {
+TokenType unigram_type(const TokenizerSpec& spec, std::size_t id) {
   return id < spec.types.size() ? spec.types[id] : TokenType::kNormal;
 }
 
@@ -32,7 +32,7 @@ Unigram::Unigram(const TokenizerSpec& spec, const StringTable& tokens)
       throw LoadError(spec.source, tokens[id], "a score that is no number");
     if (tokens[id].size() > kLongestToken)
       throw LoadError(spec.source, tokens[id], "a token that is too long");
-    if (spec.sentencepiece && type_of(spec, id) != TokenType::kNormal) continue;
+    if (spec.sentencepiece && unigram_type(spec, id) != TokenType::kNormal) continue;
     least = std::min(least, spec.log_probs[id]);
     most = std::max(most, spec.log_probs[id]);
   }
@@ -41,7 +41,7 @@ Unigram::Unigram(const TokenizerSpec& spec, const StringTable& tokens)
 
   scores_.assign(spec.log_probs.begin(), spec.log_probs.begin() + static_cast<std::ptrdiff_t>(tokens.size()));
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    const TokenType type = type_of(spec, id);
+    const TokenType type = unigram_type(spec, id);
     const auto byte = byte_of_fallback_token(tokens[id]);
     if (byte && spec.byte_fallback) byte_tokens_[*byte] = static_cast<TokenId>(id);
     if (spec.sentencepiece) {
