@@ -14,6 +14,9 @@ std::span<const Family> families() {
       jamba_family(),            //
       recurrent_gemma_family(),  //
       rwkv7_family(),            //
+      mamba2_family(),           //
+      falcon_h1_family(),        //
+      nemotron_h_family(),       //
   };
   return kFamilies;
 }

@@ -15,7 +15,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, co
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
       kv_(options.kv),
-      scale_(1.0F / std::sqrt(static_cast<float>(spec.head_dim))),
+      scale_(spec.score_multiplier / std::sqrt(static_cast<float>(spec.head_dim))),
       q_(checkpoint, spec.name + ".q_proj"),
       k_(checkpoint, spec.name + ".k_proj"),
       v_(checkpoint, spec.name + ".v_proj"),

@@ -10,6 +10,10 @@ std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
     throw LoadError(checkpoint_.path(), spec.name,
                     "attention with a window is not computed on a GPU; --device cpu does");
   }
+  if (spec.score_multiplier != 1) {
+    throw LoadError(checkpoint_.path(), spec.name,
+                    "attention with a multiplier is not computed on a GPU; --device cpu does");
+  }
   return std::make_unique<Attention>(spec, checkpoint_, weights_, state_, ropes_);
 }
 
@@ -23,9 +27,10 @@ std::unique_ptr<Part> LayerFactory::build_part(const SelectiveScanSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
-  if (spec.activation != Activation::kSilu) {
-    throw LoadError(checkpoint_.path(), spec.name,
-                    "a feed-forward part with gelu is not computed on a GPU; --device cpu does");
+  if (spec.activation != Activation::kSilu || spec.gate_multiplier != 1) {
+    throw LoadError(
+        checkpoint_.path(), spec.name,
+        "a feed-forward part with gelu or a multiplier is not computed on a GPU; --device cpu does");
   }
   return std::make_unique<SwiGlu>(spec, weights_);
 }
@@ -47,6 +52,15 @@ std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
   throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "Mamba-2 is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name,
+                  "a feed-forward part without a gate is not computed on a GPU; --device cpu does");
+}
+
 DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
   if (spec.kind.centred) {
     throw LoadError(checkpoint_.path(), spec.name, "LayerNorm is not computed on a GPU; --device cpu does");
@@ -57,7 +71,7 @@ DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
   std::vector<ResidualStep> steps;
   for (const ResidualSpec& step : spec.steps) {
-    if (!step.norm || step.norm_after || step.multiplier != 1) {
+    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty()) {
       throw LoadError(checkpoint_.path(), "",
                       "its layers are arranged in a way that is not computed on a GPU: parts without a norm "
                       "before them, a norm after them, or a multiplier");

@@ -38,6 +38,8 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const RgLruSpec& spec);
   std::unique_ptr<Part> build_part(const TimeMixSpec& spec);
   std::unique_ptr<Part> build_part(const ChannelMixSpec& spec);
+  std::unique_ptr<Part> build_part(const Mamba2Spec& spec);
+  std::unique_ptr<Part> build_part(const MlpSpec& spec);
 
   const Checkpoint& checkpoint_;
   WeightStore& weights_;

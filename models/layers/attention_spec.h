@@ -36,6 +36,7 @@ struct AttentionSpec {
   bool bias = false;                    // on q, k, v and o
   bool output_bias = false;             // on o, whatever the others have
   std::size_t window = 0;               // tokens that a token looks at, itself the last of them; 0: all
+  float score_multiplier = 1;           // scores are multiplier * q k / sqrt(head_dim)
   /// Shared by the parts that turn alike; null: positions do not matter.
   std::shared_ptr<const RopeConfig> rope{};
 
