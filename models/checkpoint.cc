@@ -213,6 +213,7 @@ void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
     known.insert(entry.stored->name);
     total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
+  known.insert(config_.ignored.begin(), config_.ignored.end());
   refuse_strays(source(), known, layer_prefix, config_.layers);
   names_.reserve(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -161,9 +161,11 @@ struct HeadInProgress {
 template <class Kv>
 inline void attend_page(const AttentionRow& row, const float* q, std::size_t page, HeadInProgress& head) {
   const std::size_t size = row.head_dim;
-  const std::size_t count = std::min(kPageTokens, row.length - page * kPageTokens);
-  const auto* keys = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.k_offset);
-  const auto* values = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.v_offset);
+  const std::size_t skipped = page == 0 ? row.skipped : 0;
+  const std::size_t count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
+  using Element = typename Kv::Element;
+  const auto* keys = reinterpret_cast<const Element*>(row.pages[page] + row.k_offset) + skipped * size;
+  const auto* values = reinterpret_cast<const Element*>(row.pages[page] + row.v_offset) + skipped * size;
   alignas(64) float score[kPageTokens];
   std::size_t key = 0;
   for (; key + 4 <= count; key += 4) score_keys<Kv, 4>(q, keys + key * size, size, row.scale, score + key);

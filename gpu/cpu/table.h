@@ -6,6 +6,8 @@
 #include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
+#include "gpu/cpu/rg_lru.h"
+#include "gpu/cpu/rwkv.h"
 #include "gpu/cpu/selective_scan.h"
 #include "gpu/cpu/sequence_mixing.h"
 #include "gpu/cpu/ssd.h"
@@ -37,7 +39,16 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .selective_scan = selective_scan,
           .ssd = ssd,
           .attention = attention,
-          .route_experts = route_experts};
+          .route_experts = route_experts,
+          .block_diagonal = block_diagonal,
+          .rg_lru = rg_lru,
+          .token_shift = token_shift,
+          .wkv_gates = wkv_gates,
+          .wkv_rule = wkv_rule,
+          .wkv_output = wkv_output,
+          .layer_norm = layer_norm,
+          .to_tanh = to_tanh,
+          .to_sigmoid = to_sigmoid};
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ Family qwen3_family();
 Family qwen3_5_family();
 Family qwen3_5_moe_family();
 Family qwen3_next_family();
+Family recurrent_gemma_family();
+Family rwkv7_family();
 Family mamba_family();
 Family falcon_mamba_family();
 Family jamba_family();

@@ -24,6 +24,7 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
       embedding_(checkpoint_, config().embedding),
       final_norm_(checkpoint_, config().final_norm),
       head_(checkpoint_, config().head) {
+  if (config().embedding_norm) embedding_norm_.emplace(checkpoint_, *config().embedding_norm);
   LayerFactory factory(checkpoint_, options_, state_, ropes_);
   const Preparation how{.kernels = kernels_, .compute = options_.compute, .threads = packers};
   for (const LayerSpec& layer : config().layers) {
@@ -102,6 +103,10 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
   }
   if (config().embedding_multiplier != 1) {
     kernels_.scale(config().embedding_multiplier, x, step.rows * hidden);
+  }
+  if (embedding_norm_) embedding_norm_->apply(step, x, step.rows, x);
+  if (const std::size_t handed = handed_on(config().layers); handed != 0) {
+    step.first_values = scratch_.floats(step.rows * handed);
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());

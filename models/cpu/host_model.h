@@ -3,6 +3,7 @@
 //
 // Threading: one thread at a time; inside, kernels run on the team of threads that was given.
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,9 +35,10 @@ class HostModel : public Model {
   gpu::Threads& threads_;
   const gpu::Kernels& kernels_;
   Linear embedding_;
+  std::optional<Norm> embedding_norm_;
   RopeTables ropes_;
   std::vector<Layer> layers_;
-  RmsNorm final_norm_;
+  Norm final_norm_;
   Linear head_;
   Scratch scratch_;
   std::vector<float> logits_;

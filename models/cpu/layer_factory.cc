@@ -7,6 +7,8 @@
 #include "models/cpu/mla.h"
 #include "models/cpu/mlp.h"
 #include "models/cpu/moe.h"
+#include "models/cpu/rg_lru.h"
+#include "models/cpu/rwkv.h"
 #include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
 
@@ -38,6 +40,18 @@ std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
 
 std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
   return std::make_unique<Mla>(spec, checkpoint_, options_, state_, ropes_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
+  return std::make_unique<RgLruBlock>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
+  return std::make_unique<TimeMix>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
+  return std::make_unique<ChannelMix>(spec, checkpoint_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {

@@ -22,6 +22,25 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
+Norm::Norm(const Checkpoint& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
+  if (spec.kind.centred) bias_ = load_vector(checkpoint, spec.name + ".bias");
+}
+
+void Norm::apply(Step& step, const float* x, std::size_t rows, float* y) const {
+  if (bias_.empty()) return rms_.apply(step, x, rows, y);
+  const std::size_t size = bias_.size();
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    step.kernels.layer_norm({.x = x + begin * size,
+                             .weight = rms_.weight().data(),
+                             .bias = bias_.data(),
+                             .eps = rms_.kind().eps,
+                             .y = y + begin * size,
+                             .rows = end - begin,
+                             .groups = 1,
+                             .size = size});
+  });
+}
+
 void ResidualStep::apply_part(const Part& part, const PartScale& scale, Step& step, const float* x,
                               std::size_t count, float* y) {
   const std::size_t mark = step.scratch.mark();

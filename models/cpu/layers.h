@@ -46,18 +46,35 @@ class RmsNorm {
   /// The same on the calling thread alone.
   void apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const;
 
+  const std::vector<float>& weight() const { return weight_; }
+  const NormKind& kind() const { return kind_; }
+
  private:
   std::vector<float> weight_;  // [size]
   NormKind kind_;
 };
 
+/// A norm of the residual stream, of either kind.
+class Norm {
+ public:
+  /// From `spec.name`.weight and, if it is centred, `spec.name`.bias.
+  Norm(const Checkpoint& checkpoint, const NormSpec& spec);
+
+  /// x, y [rows, size]; they may be the same.
+  void apply(Step& step, const float* x, std::size_t rows, float* y) const;
+
+ private:
+  RmsNorm rms_;              // its weight is the other's as well
+  std::vector<float> bias_;  // [size]; empty: not centred
+};
+
 /// x += multiplier * norm_after(sum of the parts of norm(x)), each part's input and output scaled
 struct ResidualStep {
-  std::optional<RmsNorm> norm;
+  std::optional<Norm> norm;
   std::vector<std::unique_ptr<Part>> parts;
   std::vector<PartScale> scales;  // of the parts
   std::vector<std::unique_ptr<Part>> late_parts;
-  std::optional<RmsNorm> norm_after;
+  std::optional<Norm> norm_after;
   float multiplier = 1;
 
   /// x [step.rows, hidden]; late [step.rows, hidden]: what late parts make is added to it. Of no use without them.

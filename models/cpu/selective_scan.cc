@@ -89,7 +89,8 @@ void SelectiveScan::separate(Step& step, float* dt_b_c, float* dt) const {
   const std::size_t rank = spec_.step_rank;
   const std::size_t size = spec_.state_size;
   if (norms_) {
-    const auto [offset, eps] = spec_.norm;
+    const float offset = spec_.norm.offset;
+    const float eps = spec_.norm.eps;
     const auto norm = [&](const std::vector<float>& weight, float* first) {
       step.kernels.rms_norm(first, weight.data(), offset, eps, first, step.rows, weight.size(), stride);
     };

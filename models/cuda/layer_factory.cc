@@ -6,6 +6,10 @@
 namespace reprise::models::cuda {
 
 std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
+  if (spec.window != 0) {
+    throw LoadError(checkpoint_.path(), spec.name,
+                    "attention with a window is not computed on a GPU; --device cpu does");
+  }
   if (spec.score_multiplier != 1) {
     throw LoadError(checkpoint_.path(), spec.name,
                     "attention with a multiplier is not computed on a GPU; --device cpu does");
@@ -46,6 +50,18 @@ std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
                   "latent attention is not computed on a GPU; --device cpu does");
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RG-LRU is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+}
+
 std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
   throw LoadError(checkpoint_.path(), spec.name, "Mamba-2 is not computed on a GPU; --device cpu does");
 }
@@ -56,6 +72,9 @@ std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
 }
 
 DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
+  if (spec.kind.centred) {
+    throw LoadError(checkpoint_.path(), spec.name, "LayerNorm is not computed on a GPU; --device cpu does");
+  }
   return {.weight = weights_.vector(load_vector(checkpoint_, spec.name + ".weight")), .kind = spec.kind};
 }
 

@@ -12,6 +12,7 @@
 //
 // Threading: plain values.
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <variant>
@@ -25,13 +26,25 @@
 #include "models/layers/mlp_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
+#include "models/layers/rg_lru_spec.h"
+#include "models/layers/rwkv_spec.h"
 #include "models/layers/selective_scan_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec, Mamba2Spec,
-                              MlpSpec, KdaSpec, MlaSpec>;
+using PartSpec = std::variant<AttentionSpec,      //
+                              DeltaNetSpec,       //
+                              SelectiveScanSpec,  //
+                              Mamba2Spec,         //
+                              RgLruSpec,          //
+                              TimeMixSpec,        //
+                              ChannelMixSpec,     //
+                              SwiGluSpec,         //
+                              MlpSpec,            //
+                              MoeSpec,            //
+                              KdaSpec,            //
+                              MlaSpec>;
 
 /// What a part is given is multiplied by the one, what it makes of it by the other.
 struct PartScale {
@@ -74,6 +87,13 @@ std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
     }
   }
   return out;
+}
+
+/// Floats of a row that a part of the first layer hands on to those behind it; 0: none does.
+inline std::size_t handed_on(std::span<const LayerSpec> layers) {
+  std::size_t most = 0;
+  for (const TimeMixSpec* part : parts_of<TimeMixSpec>(layers)) most = std::max(most, part->hidden);
+  return most;
 }
 
 }  // namespace reprise::models

@@ -56,12 +56,20 @@ void print_layers(const models::ModelConfig& config) {
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
-           number(part.head_dim);
+           number(part.head_dim) + (part.window == 0 ? "" : ", over " + number(part.window) + " tokens");
   });
   print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
     return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
            " value of " + number(part.value_head_dim);
   });
+  print_sizes<models::RgLruSpec>("RG-LRU", config, [&](const models::RgLruSpec& part) {
+    return number(part.width) + " channels, gates of " + number(part.heads) + " heads";
+  });
+  print_sizes<models::TimeMixSpec>("time mix", config, [&](const models::TimeMixSpec& part) {
+    return number(part.heads()) + " heads of " + number(part.head_dim);
+  });
+  print_sizes<models::ChannelMixSpec>(
+      "channel mix", config, [&](const models::ChannelMixSpec& part) { return number(part.intermediate); });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
            ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");

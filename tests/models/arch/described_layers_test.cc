@@ -107,6 +107,22 @@ ModelConfig read_made_up(const ConfigSource& source) {
   other_latent.rope_of_neighbours = true;
   const DeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kHidden, .intermediate = kInner};
+  // Windows of less than a page, and of more.
+  AttentionSpec narrow{
+      .hidden = kHidden, .heads = 6, .kv_heads = 1, .head_dim = 8, .output_bias = true, .window = 20};
+  AttentionSpec wide{
+      .hidden = kHidden, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
+  const RgLruSpec lru{.hidden = kHidden, .width = 20, .heads = 2, .conv_kernel = 4};
+  TimeMixSpec time_mix{.hidden = kHidden,
+                       .head_dim = 8,
+                       .decay_rank = 3,
+                       .rate_rank = 4,
+                       .value_rank = 5,
+                       .gate_rank = 6,
+                       .is_first = true};
+  TimeMixSpec later_mix = time_mix;
+  later_mix.is_first = false;
+  const ChannelMixSpec channel_mix{.hidden = kHidden, .intermediate = 21};
   SwiGluSpec gelu = expert;
   gelu.activation = Activation::kGelu;
 
@@ -143,6 +159,15 @@ ModelConfig read_made_up(const ConfigSource& source) {
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("latent", turning_latent)}}}});
   draft.add_layer(
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("latent", other_latent)}}}});
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", narrow)}},
+                    {.norm = draft.norm("second_norm", "lru_norm"), .parts = {draft.part("lru", lru)}}}});
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("mix", time_mix)}},
+                    {.norm = draft.norm("second_norm", "channel_norm"),
+                     .parts = {draft.part("channels", channel_mix)},
+                     .multiplier = 0.5F}}});
+  draft.add_layer(
+      {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", wide)}},
+        {.norm = draft.norm("second_norm", "mix_norm"), .parts = {draft.part("mix", later_mix)}}}});
   ModelConfig model = draft.finish();
   model.embedding_multiplier = 1.25F;
   model.logit_multiplier = 0.75F;
@@ -261,9 +286,10 @@ TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   HostModel model(open_hf(), {}, threads, threads);
   // K and V of three attentions, latents of three more; convolution and matrices of three nets and of a KDA,
-  // convolution and state of three scans.
+  // convolution and state of three scans and an RG-LRU, two rings, rows and matrices of two time mixes, rows of a
+  // channel mix.
   EXPECT_EQ(model.state().per_token().size(), 9u);
-  EXPECT_EQ(model.state().per_sequence().size(), 14u);
+  EXPECT_EQ(model.state().per_sequence().size(), 23u);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
   const std::vector<TokenId> prompt = tokens(80);
   const auto run = [&](gpu::Sequence& sequence, std::size_t begin, std::size_t end) {
