@@ -169,9 +169,9 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRow
   return runs;
 }
 
-void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) const {
+void Moe::apply_rows(Step& step, const float* x, std::size_t first, std::size_t rows, float* y) const {
   const std::size_t mark = step.scratch.mark();
-  LinearInput input(x, rows);
+  LinearInput input(x + first * spec_.hidden, rows, StepRows::together(first));
   const Routes routes = route(step, input);
   const ExpertRows placed(routes.chosen, spec_.chosen, spec_.experts);
   const std::vector<Run> runs = make_runs(step, input, placed);
@@ -238,8 +238,7 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
 
 void Moe::apply(Step& step, const float* x, float* y) const {
   for (std::size_t first = 0; first < step.rows; first += kMostRowsAtOnce) {
-    apply_rows(step, x + first * spec_.hidden, std::min(kMostRowsAtOnce, step.rows - first),
-               y + first * spec_.hidden);
+    apply_rows(step, x, first, std::min(kMostRowsAtOnce, step.rows - first), y + first * spec_.hidden);
   }
 }
 
