@@ -42,11 +42,18 @@ class NaiveModel {
       const std::vector<float>& table = weight(config_.embedding);
       const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
       x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
+      for (double& value : x.back()) value *= config_.embedding_multiplier;
     }
     for (const LayerSpec& layer : config_.layers) {
       for (const ResidualSpec& step : layer.steps) add_step(step, x);
     }
-    for (Row& row : x) row = product(config_.head, norm(config_.final_norm, row));
+    for (Row& row : x) {
+      row = product(config_.head, norm(config_.final_norm, row));
+      for (double& value : row) {
+        value *= config_.logit_multiplier;
+        if (config_.logit_cap) value = *config_.logit_cap * std::tanh(value / *config_.logit_cap);
+      }
+    }
     return x;
   }
 
@@ -90,14 +97,19 @@ class NaiveModel {
 
   Rows apply(const SwiGluSpec& part, const Rows& x) const {
     Rows out;
-    for (const Row& row : x) out.push_back(expert(part.name, row));
+    for (const Row& row : x) out.push_back(expert(part.name, row, part.activation));
     return out;
   }
 
-  Row expert(const std::string& name, const Row& x) const {
+  static double activate(Activation activation, double x) {
+    if (activation == Activation::kSilu) return silu(x);
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  }
+
+  Row expert(const std::string& name, const Row& x, Activation activation = Activation::kSilu) const {
     Row gate = product(name + ".gate_proj", x);
     const Row up = product(name + ".up_proj", x);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(activation, gate[i]) * up[i];
     return product(name + ".down_proj", gate);
   }
 
