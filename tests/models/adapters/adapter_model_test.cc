@@ -140,7 +140,7 @@ TEST_P(AdapterBatches, RowsDependOnTheirOwnAdapterAlone) {
 
   Loaded without(files.folder(), GetParam());
   const std::vector<float> plain = without.run(kTokens, 0);
-  for (const unsigned threads : {1U, 2U, 3U}) {
+  for (const unsigned threads : {1U, 2U}) {
     Loaded loaded(files.folder(), GetParam(), threads);
     loaded.add(1, one);
     loaded.add(2, two);
