@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gpu/compute.h"
+#include "gpu/expert_routing.h"
 #include "gpu/products.h"
 #include "gpu/ssd.h"
 #include "gpu/weight.h"
@@ -75,17 +76,6 @@ struct CausalConv {
   bool silu = true;             // false: y is the sum itself
 };
 
-/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
-/// largest, of equal ones those of lower index.
-struct ExpertRouting {
-  const float* logits;  // [experts]
-  std::size_t experts;
-  std::size_t chosen;     // 1 to experts
-  bool normalised;        // the weights are divided by their sum
-  std::uint32_t* expert;  // [chosen]: ascending
-  float* weight;          // [chosen]
-};
-
 struct Kernels {
   Isa isa;
 
@@ -115,6 +105,8 @@ struct Kernels {
   void (*scale)(float factor, float* x, std::size_t count);
   /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
   void (*soft_cap)(float cap, float* x, std::size_t count);
+  /// x = max(x, 0)^2
+  void (*relu_squared)(float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
@@ -133,6 +125,7 @@ struct Kernels {
   void (*delta_rule)(const DeltaRule& rule);
   void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
+  /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 };
 

@@ -72,7 +72,7 @@ struct Cost {
     const auto mixtures = models::parts_of<models::MoeSpec>(config.layers);
     if (!mixtures.empty()) {
       busy_experts =
-          static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->experts);
+          static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->routed());
     }
     for (const std::string& name : checkpoint.names()) {
       if (checkpoint.shape(name).size() != 2 || !name.starts_with("layers.")) continue;
@@ -84,6 +84,9 @@ struct Cost {
     head_bytes = bytes(config.head + ".weight");
     for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
       recurrence += 7.0 * static_cast<double>(net->state_size());
+    }
+    for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {
+      recurrence += 5.0 * static_cast<double>(mamba->state_elements());
     }
     for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
       attention_position += 4.0 * static_cast<double>(attention->q_size());
