@@ -5,6 +5,7 @@
 #include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
+#include "gpu/cpu/selective_scan.h"
 #include "gpu/cpu/sequence_mixing.h"
 #include "gpu/cpu/ssd.h"
 
@@ -30,6 +31,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .selective_scan = selective_scan,
           .ssd = ssd,
           .attention = attention,
           .route_experts = route_experts};

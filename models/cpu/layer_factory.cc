@@ -5,6 +5,7 @@
 #include "models/cpu/mamba2.h"
 #include "models/cpu/mlp.h"
 #include "models/cpu/moe.h"
+#include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
 
 namespace reprise::models {
@@ -15,6 +16,10 @@ std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
 
 std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
   return std::make_unique<GatedDeltaNet>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const SelectiveScanSpec& spec) {
+  return std::make_unique<SelectiveScan>(spec, checkpoint_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {

@@ -25,6 +25,7 @@ class LayerFactory {
  private:
   std::unique_ptr<Part> build_part(const AttentionSpec& spec);
   std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
+  std::unique_ptr<Part> build_part(const SelectiveScanSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
   std::unique_ptr<Part> build_part(const Mamba2Spec& spec);

@@ -17,6 +17,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
   return std::make_unique<GatedDeltaNet>(spec, checkpoint_, weights_, state_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const SelectiveScanSpec& spec) {
+  throw LoadError(checkpoint_.path(), spec.name,
+                  "a selective scan is not computed on a GPU; --device cpu does");
+}
+
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
   if (spec.activation != Activation::kSilu || spec.gate_multiplier != 1) {
     throw LoadError(

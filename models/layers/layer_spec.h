@@ -21,11 +21,13 @@
 #include "models/layers/mlp_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
+#include "models/layers/selective_scan_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SwiGluSpec, MoeSpec, Mamba2Spec, MlpSpec>;
+using PartSpec =
+    std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec, Mamba2Spec, MlpSpec>;
 
 /// What a part is given is multiplied by the one, what it makes of it by the other.
 struct PartScale {

@@ -42,6 +42,7 @@ void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& blo
   const auto also = [&](const std::string& name) { tensors.last().hf.names = {tensors.last().name, name}; };
   tensors.add_linear(moe.name + ".gate", moe.routed(), moe.hidden, block + ".ffn_gate_inp");
   also(moe.name + ".router.classifier.weight");
+  tensors.last().hf.names.push_back(moe.name + ".router.weight");
   if (moe.correction_bias) {
     tensors.add(moe.name + ".gate.e_score_correction_bias", {moe.routed()}, block + ".exp_probs_b.bias");
     also(moe.name + ".router.e_score_correction_bias");

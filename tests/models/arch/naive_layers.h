@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/arch/config.h"
+#include "tests/models/arch/naive_scan.h"
 
 namespace reprise::models::test {
 
@@ -249,6 +250,8 @@ class NaiveModel {
     }
     return out;
   }
+
+  Rows apply(const SelectiveScanSpec& part, const Rows& x) const { return NaiveScan(part, weights_).run(x); }
 
   Rows apply(const DeltaNetSpec& net, const Rows& x) const {
     const std::size_t taps = net.conv_kernel;
