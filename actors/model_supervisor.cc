@@ -40,7 +40,11 @@ void ModelSupervisor::on_start() {
   requests_->tell_all({.why = "the engine starts anew"});
   launch(watch_workers());
   for (const ModelDirectory::Entry& entry : directory_->all()) {
-    begin_load(models_[entry.spec.name], entry.spec);
+    Managed& managed = models_[entry.spec.name];
+    for (const ModelSpec& spec : options_.models) {
+      if (spec.name == entry.spec.name) managed.configured = spec.adapters;
+    }
+    begin_load(managed, entry.spec);
   }
 }
 
@@ -85,7 +89,9 @@ void ModelSupervisor::on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> repl
     return reply.answer(LoadModel::Reply(entry ? entry->card : ModelCard{}));
   }
   managed.waiting.push_back(std::move(reply));
-  if (!managed.loading) begin_load(managed, std::move(load.spec));
+  if (managed.loading) return;
+  managed.configured = load.spec.adapters;
+  begin_load(managed, std::move(load.spec));
 }
 
 void ModelSupervisor::begin_load(Managed& managed, ModelSpec spec) {
@@ -147,6 +153,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     if (worker != device.worker && tries < kMostDevices) continue;
     if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
     managed.arch = (*loaded)->arch;
+    managed.failed_early = false;
     managed.weight_bytes = (*loaded)->weight_bytes;
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
     log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
@@ -154,7 +161,14 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
         std::to_string(served->arch.slot_bytes) + " a snapshot, " +
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
-    directory_->set({served->card, served, "", spec});
+    Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
+    std::vector<ServedAdapter> adapters = co_await bringing;
+    if ((worker != device.worker || managed.failed_early) && tries < kMostDevices) {
+      Task<void> dropping = drop(managed);
+      co_await dropping;
+      continue;
+    }
+    directory_->set({served->card, served, "", spec, std::move(adapters)});
     co_return std::nullopt;
   }
 }

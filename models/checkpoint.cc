@@ -34,34 +34,6 @@ std::string text_prefix(const TensorSource& source, const std::string& embedding
   throw LoadError(folder, embedding, "is missing");
 }
 
-// All dimensions but the last.
-std::size_t rows_of(const Shape& shape) {
-  std::size_t rows = 1;
-  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return rows;
-}
-
-// The bytes of a piece of `rows` rows, as they follow each other in it.
-std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
-                                                 std::span<const std::byte> stored) {
-  const std::size_t stored_rows = rows_of(piece.of);
-  const std::size_t row_bytes = stored.size() / stored_rows;
-  std::vector<RowBlocks> blocks = piece.blocks;
-  if (blocks.empty()) blocks.push_back({.first_row = piece.first_row, .rows = rows});
-  std::vector<std::span<const std::byte>> out;
-  std::size_t total = 0;
-  for (const RowBlocks& block : blocks) {
-    for (std::size_t i = 0; i < block.times; ++i) {
-      const std::size_t first = block.first_row + i * block.stride;
-      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
-      out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
-      total += block.rows;
-    }
-  }
-  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
-  return out;
-}
-
 Shape without_ones(const Shape& shape) {
   Shape out;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });

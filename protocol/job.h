@@ -11,6 +11,9 @@
 //   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
 //   Drops are idempotent and answer after a fault too.
 //
+// Adapters belong to a loaded model. A sequence has one, or none, for all its life; a snapshot has that of the sequence
+// it was taken of, and is restored into no other. DropAdapter ends its sequences and drops its snapshots.
+//
 // Checkpoints go one way. A prefill carries the plan of its checkpoints; the worker tells the registry of each
 // as it is taken, plan and all; the registry adopts it. Who computes is told how many were reported, and waits
 // with the registry (protocol/registry.h: Settle) until that many have been dealt with before it closes the
@@ -51,6 +54,7 @@ struct JobId {
 using ArchId = JobId<struct ArchTag>;
 using SequenceId = JobId<struct SequenceTag>;
 using SnapshotId = JobId<struct SnapshotTag>;
+using AdapterId = JobId<struct AdapterTag>;
 
 enum class JobFault : std::uint8_t {
   kUnknown,       // no such model, sequence or snapshot (any more)
@@ -146,6 +150,32 @@ struct ArchFailed {
   bool device_lost = false;  // this process cannot use the device again
 };
 
+// -- adapters
+
+struct AdapterLoaded {
+  AdapterId adapter{};
+  std::uint32_t matrices = 0;     // that it changes
+  std::uint32_t rank = 0;         // the largest
+  std::uint64_t bytes = 0;        // of the device's budget
+  std::uint64_t fingerprint = 0;  // of the model with this adapter: as ArchLoaded's
+};
+/// Read beside the steps, and taken in between two of them when there is memory for it.
+struct LoadAdapter {
+  using Reply = JobResult<AdapterLoaded>;
+  ArchId arch{};
+  std::string path{};
+};
+
+struct AdapterDropped {
+  std::uint32_t sequences = 0;
+  std::uint32_t snapshots = 0;
+  std::uint64_t freed_bytes = 0;
+};
+struct DropAdapter {
+  using Reply = AdapterDropped;
+  AdapterId adapter{};
+};
+
 // -- sequences
 
 struct Opened {
@@ -157,6 +187,7 @@ struct Opened {
 struct OpenSequence {
   using Reply = JobResult<Opened>;
   ArchId arch{};
+  AdapterId adapter{};       // of the arch; none: the model as it is
   std::uint64_t ticket = 0;  // the sender's, never used twice: to close what it has no id of yet
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded

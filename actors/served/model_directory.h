@@ -3,6 +3,7 @@
 //
 // Threading: any thread; a short lock around a vector of pointers.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "actors/served/model_spec.h"
+#include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
 #include "protocol/service.h"
 
@@ -22,6 +24,7 @@ class ModelDirectory {
     std::shared_ptr<const ServedModel> model;  // null: loading or failed
     std::string detail;                        // why
     ModelSpec spec;                            // what it is loaded from
+    std::vector<ServedAdapter> adapters{};     // that requests may choose, and those that failed
   };
   std::vector<Entry> all() const {
     const std::lock_guard lock(mutex_);
@@ -30,6 +33,8 @@ class ModelDirectory {
   /// By name; empty: the first.
   std::optional<Entry> find(const std::string& name) const;
   void set(Entry entry);
+  /// An entry that is there, in place.
+  void change(const std::string& name, const std::function<void(Entry&)>& work);
   void remove(const std::string& name);
 
  private:

@@ -22,6 +22,14 @@ class GridModel : public Model {
     }
     return prefill_->forward(slices);
   }
+  void add_adapter(AdapterKey key, const Adapter& adapter) override {
+    prefill_->add_adapter(key, adapter);
+    decode_->add_adapter(key, adapter);
+  }
+  void remove_adapter(AdapterKey key) override {
+    prefill_->remove_adapter(key);
+    decode_->remove_adapter(key);
+  }
   ModelRules rules() const override {
     return {.grid = kGrid,
             .phases_mix = false,

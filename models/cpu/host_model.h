@@ -4,9 +4,13 @@
 // Threading: one thread at a time; inside, kernels run on the team of threads that was given.
 
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "models/cpu/host_adapter.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/rope_tables.h"
@@ -24,6 +28,8 @@ class HostModel : public Model {
       : HostModel(std::move(checkpoint), options, threads, threads) {}
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
+  void add_adapter(AdapterKey key, const Adapter& adapter) override;
+  void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
   ModelRules rules() const override { return {}; }
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
@@ -40,6 +46,8 @@ class HostModel : public Model {
   std::vector<Layer> layers_;
   Norm final_norm_;
   Linear head_;
+  std::set<std::string> adaptable_;  // matrices that adapters can change
+  std::unordered_map<AdapterKey, HostAdapter> adapters_;
   Scratch scratch_;
   std::vector<float> logits_;
 };

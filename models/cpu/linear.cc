@@ -10,6 +10,7 @@ Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrde
   weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
   column_order_ = std::move(tensor.column_order);
   if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
+  if (order == ColumnOrder::kAny) name_ = name;
 }
 
 const void* LinearInput::as(const gpu::ActivationForm& form, Step& step, std::size_t columns) {
@@ -34,13 +35,22 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
-  if (column_order_.empty()) return multiply(step, step.options.compute, x, y);
-  in_own_order(step, step.options.compute, x, y);
+  apply_in(step, step.options.compute, x, y);
 }
 
 void Linear::apply_exactly(Step& step, LinearInput& x, float* y) const {
-  if (column_order_.empty()) return multiply(step, gpu::Compute::kF32, x, y);
-  in_own_order(step, gpu::Compute::kF32, x, y);
+  apply_in(step, gpu::Compute::kF32, x, y);
+}
+
+void Linear::apply_in(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
+  if (column_order_.empty()) {
+    multiply(step, compute, x, y);
+  } else {
+    in_own_order(step, compute, x, y);
+  }
+  if (!step.adapters.empty() && !name_.empty()) {
+    add_changes(step, name_, {.x = x.data(), .rows = x.rows(), .which = x.which()}, y);
+  }
 }
 
 const gpu::Product& Linear::product(const Step& step) const {

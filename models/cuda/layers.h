@@ -29,6 +29,8 @@ class Part {
   virtual void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const = 0;
   /// Tries its products, for up to so many rows of prefill.
   virtual void admit(gc::PrefillGemm& gemm, int most_rows) const = 0;
+  /// Whose products go through CudaStep::multiply(), so that adapters can change them.
+  virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
 
 class Attention : public Part {
@@ -38,6 +40,7 @@ class Attention : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
   void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
   gc::AttentionShape shape_;
@@ -55,6 +58,7 @@ class GatedDeltaNet : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
   void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
   gc::DeltaNetShape shape_;
@@ -69,6 +73,7 @@ class SwiGlu : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
   void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
   DeviceLinear in_;  // gate, up

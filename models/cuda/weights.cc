@@ -83,7 +83,9 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
   gc::fill(data + rows * row_bytes, 0, (padded - rows) * row_bytes, stream_.handle());
   std::vector<float> bias(biased ? padded : 0);
   std::size_t row = 0;
+  std::vector<DeviceLinear::Layer> layers;
   for (const std::string& name : names) {
+    layers.push_back({name, static_cast<int>(row)});
     upload(checkpoint_.tensor(name + ".weight"), upload_of(name + ".weight"), data + row * row_bytes);
     if (checkpoint_.has(name + ".bias")) {
       const std::vector<float> part = load_vector(checkpoint_, name + ".bias");
@@ -95,7 +97,8 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
                      .data = data,
                      .rows = static_cast<int>(padded),
                      .columns = static_cast<int>(columns)},
-          .bias = biased ? vector(bias) : nullptr};
+          .bias = biased ? vector(bias) : nullptr,
+          .layers = std::move(layers)};
 }
 
 const float* WeightStore::vector(const std::vector<float>& values) {

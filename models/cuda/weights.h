@@ -21,6 +21,13 @@ namespace gc = gpu::cuda;
 struct DeviceLinear {
   gc::DeviceWeight weight;      // rows rounded up to a multiple of 8, the last ones zeros
   const float* bias = nullptr;  // [weight.rows]; null: none
+
+  /// The layers that it is of, for adapters, which change them one by one.
+  struct Layer {
+    std::string name;
+    int first = 0;  // output
+  };
+  std::vector<Layer> layers{};
 };
 
 class WeightStore {

@@ -5,6 +5,7 @@ namespace {
 
 Json describe(const ModelCard& card) {
   return Json{{"id", card.id},
+              {"parent", card.parent.empty() ? Json() : Json(card.parent)},
               {"object", "model"},
               {"created", card.created},
               {"owned_by", "reprise"},

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gpu/kernels.h"
+#include "models/adapters/adapter.h"
 #include "models/checkpoint.h"
 #include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
@@ -78,6 +79,16 @@ void print_layers(const models::ModelConfig& config) {
 
 }  // namespace
 
+namespace {
+
+void print_adapter(const std::string& path, const models::ModelConfig& config) {
+  const models::Adapter adapter = models::Adapter::open(path, config);
+  std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.largest_rank(),
+              models::in_units(adapter.bytes()).c_str());
+}
+
+}  // namespace
+
 int inspect(const EngineFlags& flags) {
   check_device(flags.device);  // the sizes do not depend on it; the memory is the host's
   const models::ComputeOptions options = compute_options(flags);
@@ -103,6 +114,7 @@ int inspect(const EngineFlags& flags) {
   }
   for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 
+  if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
   print_size("weights in place", plan.in_place);
   print_size("weights copied", plan.copied);
   print_size("weights packed", plan.packed);

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 
+#include "protocol/admin/adapter_api.h"
 #include "protocol/admin/trace_api.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
@@ -108,6 +109,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
 
   const std::unique_ptr<traces::SessionControl> sessions = trace_sessions(config.trace);
   protocol::ApiTable apis = protocol::all_apis();
+  std::ranges::move(protocol::admin::adapter_routes(), std::back_inserter(apis.routes));
   if (sessions != nullptr) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
   }

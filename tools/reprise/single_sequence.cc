@@ -30,6 +30,9 @@ SingleSequence::SingleSequence(const EngineFlags& flags)
     : device_(open_device(flags)), model_(device_->load(flags.model, compute_options(flags))) {
   ProgressBar bar("reading weights");
   model_->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
+  if (flags.adapter.empty()) return;
+  adapter_ = 1;
+  model_->add_adapter(adapter_, models::Adapter::open(flags.adapter, model_->config()));
 }
 
 void SingleSequence::begin(std::size_t tokens) {
