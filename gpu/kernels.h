@@ -18,7 +18,9 @@
 #include <string_view>
 
 #include "gpu/compute.h"
+#include "gpu/expert_routing.h"
 #include "gpu/products.h"
+#include "gpu/ssd.h"
 #include "gpu/weight.h"
 
 namespace reprise::gpu {
@@ -59,27 +61,19 @@ struct DeltaRule {
   std::size_t out_stride;
 };
 
-/// A depthwise causal convolution over time with SiLU, for channels [begin, end) of one sequence:
-///   y_t = silu(sum_j weight[j] x_{t - taps + 1 + j})
+/// A depthwise causal convolution over time, for channels [begin, end) of one sequence:
+///   y_t = silu(bias + sum_j weight[j] x_{t - taps + 1 + j})
 struct CausalConv {
   float* state;         // [taps - 1, channels]: the inputs before the first token, updated
   const float* weight;  // [taps, channels]
-  const float* x;       // [tokens, channels]
+  const float* x;       // [tokens] rows of channels, `x_stride` apart
   float* y;             // [tokens, channels]
   std::size_t channels;
   std::size_t taps;
   std::size_t tokens;
-};
-
-/// The experts that one row goes through, and how much each of them counts: of a softmax over all experts the
-/// largest, of equal ones those of lower index.
-struct ExpertRouting {
-  const float* logits;  // [experts]
-  std::size_t experts;
-  std::size_t chosen;     // 1 to experts
-  bool normalised;        // the weights are divided by their sum
-  std::uint32_t* expert;  // [chosen]: ascending
-  float* weight;          // [chosen]
+  std::size_t x_stride = 0;     // 0: channels
+  const float* bias = nullptr;  // [channels]; null: none
+  bool silu = true;             // false: y is the sum itself
 };
 
 struct Kernels {
@@ -107,10 +101,16 @@ struct Kernels {
   void (*add)(const float* x, float* y, std::size_t count);
   /// y += scale * x, fused
   void (*add_scaled)(const float* x, float scale, float* y, std::size_t count);
+  /// x = factor * x
+  void (*scale)(float factor, float* x, std::size_t count);
+  /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
+  void (*soft_cap)(float cap, float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
   void (*gate_silu)(const float* gate, float* y, std::size_t count);
+  /// y = gelu(gate) * y, gelu in its tanh form
+  void (*gate_gelu)(const float* gate, float* y, std::size_t count);
   /// y = sigmoid(gate) * y
   void (*gate_sigmoid)(const float* gate, float* y, std::size_t count);
   /// Rotates pairs (i, i + half) of the first 2 * half elements of one head. cosine, sine: [half].
@@ -121,7 +121,9 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
+  void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
+  /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 };
 

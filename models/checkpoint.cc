@@ -22,7 +22,8 @@ constexpr std::size_t kChunk = 4u << 20;   // bytes that are judged together
 constexpr std::size_t kChunksAtOnce = 64;  // between two reports of progress
 
 // How the tensors of a text model may begin in a Hugging Face file, alone or inside a multimodal one.
-constexpr std::string_view kTextPrefixes[] = {"model.language_model.", "language_model.model.", "model.", ""};
+constexpr std::string_view kTextPrefixes[] = {
+    "model.language_model.", "language_model.model.", "model.", "backbone.", "model.backbone.", ""};
 // And its head, which stands outside of it.
 constexpr std::string_view kHeadPrefixes[] = {"", "language_model.", "model."};
 

@@ -67,7 +67,7 @@ std::uint64_t widest_part(const Checkpoint& checkpoint) {
     const std::uint64_t shared =
         part->has_shared() ? 2 * part->shared_intermediate + part->hidden : std::uint64_t{0};
     const std::uint64_t all =
-        part->chosen * (2 * part->hidden + 2 * part->intermediate) + shared + part->experts;
+        part->chosen * (2 * part->hidden + 2 * part->intermediate) + shared + 3 * part->routed();
     widest = std::max(widest, all / 2);
   }
   return 2 * widest + 4 * checkpoint.config().hidden;

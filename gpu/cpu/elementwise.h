@@ -50,6 +50,17 @@ void add(const float* x, float* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
+void scale(float factor, float* x, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+void soft_cap(float cap, float* x, std::size_t count) {
+  const Lanes all = Lanes::set(cap);
+  const Lanes zero = Lanes::set(0.0F);
+  // x * 0 is 0, or NaN where x is not finite.
+  map(x, x, count, [&](Lanes value, Lanes) { return fma(value, zero, all * tanh(value / all)); });
+}
+
 void swiglu(const float* gate, const float* up, float* y, std::size_t count) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) (silu(Lanes::load(gate + i)) * Lanes::load(up + i)).store(y + i);
@@ -60,6 +71,10 @@ void swiglu(const float* gate, const float* up, float* y, std::size_t count) {
 
 void gate_silu(const float* gate, float* y, std::size_t count) {
   map(gate, y, count, [](Lanes g, Lanes value) { return silu(g) * value; });
+}
+
+void gate_gelu(const float* gate, float* y, std::size_t count) {
+  map(gate, y, count, [](Lanes g, Lanes value) { return gelu(g) * value; });
 }
 
 void gate_sigmoid(const float* gate, float* y, std::size_t count) {

@@ -37,6 +37,33 @@ inline Lanes silu(Lanes x) {
   return x * sigmoid(x);
 }
 
+/// Within 3 ulp. (e^2x - 1) / (e^2x + 1), with e^2x - 1 = 2^n (e^r - 1) + (2^n - 1): nothing cancels near 0.
+inline Lanes tanh(Lanes x) {
+  x = min(max(x, Lanes::set(-10.0F)), Lanes::set(10.0F));  // it is 1 from 9.02 on
+  const Lanes twice = x + x;
+  const Lanes shift = Lanes::set(12582912.0F);
+  const Lanes shifted = fma(twice, Lanes::set(1.44269504F), shift);
+  const Lanes n = shifted - shift;
+  Lanes r = fma(n, Lanes::set(-0.693145752F), twice);
+  r = fma(n, Lanes::set(-1.42860677e-6F), r);
+  Lanes p = Lanes::set(1.98412698e-4F);
+  p = fma(p, r, Lanes::set(1.38888889e-3F));
+  p = fma(p, r, Lanes::set(8.33333333e-3F));
+  p = fma(p, r, Lanes::set(4.16666667e-2F));
+  p = fma(p, r, Lanes::set(1.66666667e-1F));
+  p = fma(p, r, Lanes::set(0.5F));
+  const Lanes less_one = fma(p * r, r, r);  // e^r - 1
+  const Lanes power = scale_by_power(Lanes::set(1.0F), shifted);
+  const Lanes difference = fma(power, less_one, power - Lanes::set(1.0F));
+  return difference / (difference + Lanes::set(2.0F));
+}
+
+/// In its tanh form: x/2 (1 + tanh(u)) is x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3).
+inline Lanes gelu(Lanes x) {
+  const Lanes cubed = fma(x * x, Lanes::set(0.0713548163F), Lanes::set(1.59576912F));
+  return x * sigmoid(x * cubed);
+}
+
 /// The first lane of a vector function.
 inline float exp_of(float x) {
   float values[8];

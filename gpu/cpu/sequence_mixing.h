@@ -24,19 +24,21 @@ inline void convolve_channels(const CausalConv& conv, std::size_t c, std::size_t
     }
   };
   const std::size_t past = conv.taps - 1;
+  const std::size_t x_stride = conv.x_stride != 0 ? conv.x_stride : conv.channels;
   // Input t, where t < 0 lies in the state.
   const auto input = [&](std::ptrdiff_t t) {
-    return t >= 0 ? read(conv.x + static_cast<std::size_t>(t) * conv.channels + c)
+    return t >= 0 ? read(conv.x + static_cast<std::size_t>(t) * x_stride + c)
                   : read(conv.state +
                          static_cast<std::size_t>(t + static_cast<std::ptrdiff_t>(past)) * conv.channels + c);
   };
+  const Lanes bias = conv.bias != nullptr ? read(conv.bias + c) : Lanes::set(0.0F);
   for (std::size_t t = 0; t < conv.tokens; ++t) {
-    Lanes total = Lanes::set(0.0F);
+    Lanes total = bias;
     for (std::size_t j = 0; j < conv.taps; ++j) {
       const Lanes x = input(static_cast<std::ptrdiff_t>(t + j) - static_cast<std::ptrdiff_t>(past));
       total = fma(read(conv.weight + j * conv.channels + c), x, total);
     }
-    write(silu(total), conv.y + t * conv.channels + c);
+    write(conv.silu ? silu(total) : total, conv.y + t * conv.channels + c);
   }
   for (std::size_t j = 0; j < past; ++j) {  // upwards: what is read stands above what is written
     const Lanes x = input(static_cast<std::ptrdiff_t>(conv.tokens + j) - static_cast<std::ptrdiff_t>(past));

@@ -6,6 +6,7 @@
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
 #include "gpu/cpu/sequence_mixing.h"
+#include "gpu/cpu/ssd.h"
 
 namespace reprise::gpu {
 namespace {
@@ -18,13 +19,17 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .l2_norm = l2_norm,
           .add = add,
           .add_scaled = add_scaled,
+          .scale = scale,
+          .soft_cap = soft_cap,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
+          .gate_gelu = gate_gelu,
           .gate_sigmoid = gate_sigmoid,
           .rope = rope,
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .ssd = ssd,
           .attention = attention,
           .route_experts = route_experts};
 }

@@ -64,6 +64,14 @@ __global__ void add_bias_rows(T* y, int size, const float* bias) {
   }
 }
 
+__global__ void scale_rows(float* x, int size, float factor, float cap) {
+  float* row = x + (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    const float value = factor * row[i];
+    row[i] = cap > 0 && isfinite(value) ? cap * tanhf(value / cap) : value;
+  }
+}
+
 }  // namespace
 
 void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
@@ -94,6 +102,11 @@ void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle strea
 void add_bias(float* y, int rows, int size, const float* bias, StreamHandle stream) {
   add_bias_rows<<<rows, kThreads, 0, stream>>>(y, size, bias);
   check_launch("add_bias");
+}
+
+void scale(float* x, int rows, int size, float factor, float cap, StreamHandle stream) {
+  scale_rows<<<rows, kThreads, 0, stream>>>(x, size, factor, cap);
+  check_launch("scale");
 }
 
 }  // namespace reprise::gpu::cuda

@@ -28,4 +28,7 @@ void swiglu(const Bf16* x, int rows, int size, Bf16* y, StreamHandle stream);
 void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle stream);
 void add_bias(float* y, int rows, int size, const float* bias, StreamHandle stream);
 
+/// x [rows, size] = soft_cap(factor * x), soft_cap(l) = cap tanh(l / cap); cap 0: none.
+void scale(float* x, int rows, int size, float factor, float cap, StreamHandle stream);
+
 }  // namespace reprise::gpu::cuda

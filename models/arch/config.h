@@ -44,6 +44,12 @@ struct ModelConfig {
   NormSpec final_norm;
   std::string head = "lm_head";
 
+  // Numbers of the whole model. x = multiplier * row of the embedding; logits = soft_cap(multiplier * head(x)),
+  // soft_cap(l) = cap tanh(l / cap).
+  float embedding_multiplier = 1;
+  float logit_multiplier = 1;
+  std::optional<float> logit_cap{};  // positive; none: as they are
+
   std::vector<TensorSpec> tensors;  // all that the above name, in the order of use
 
   TokenIds tokens;

@@ -43,9 +43,9 @@ class ModelDraft {
 
   void add_layer(LayerSpec layer) { model_.layers.push_back(std::move(layer)); }
 
-  /// With the final norm and, unless it is tied, the head.
-  ModelConfig finish() {
-    model_.final_norm = {"norm", model_.hidden, norm_};
+  /// With the final norm, by its name in Hugging Face's files, and, unless it is tied, the head.
+  ModelConfig finish(const std::string& final_norm = "norm") {
+    model_.final_norm = {final_norm, model_.hidden, norm_};
     tensors_.add_norm(model_.final_norm, "output_norm");
     if (!model_.tied()) {
       tensors_.add(model_.head + ".weight", {model_.vocab, model_.hidden}, "output.weight");

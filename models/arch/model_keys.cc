@@ -12,7 +12,6 @@ constexpr Key kVocab{"vocab_size", ""};
 constexpr Key kContext{"max_position_embeddings", "context_length"};
 constexpr Key kLayers{"num_hidden_layers", "block_count"};
 constexpr Key kPredictionLayers{"", "nextn_predict_layers"};
-constexpr Key kRmsEps{"rms_norm_eps", "attention.layer_norm_rms_epsilon"};
 constexpr Key kIntermediate{"intermediate_size", "feed_forward_length"};
 constexpr Key kExperts{"", "expert_count"};
 
@@ -28,20 +27,22 @@ std::size_t vocab_of(const GgufSource& gguf) {
   return embedding->shape[0];
 }
 
-bool is_tied(const ConfigSource& source) {
+bool is_tied(const ConfigSource& source, bool hf_default) {
   if (const GgufSource* gguf = source.gguf()) return gguf->file().tensors().find("output.weight") == nullptr;
   const std::string_view key = "tie_word_embeddings";
-  return source.hf()->config().boolean_or(key, source.hf()->text().boolean_or(key, false));
+  return source.hf()->config().boolean_or(key, source.hf()->text().boolean_or(key, hf_default));
 }
 
 }  // namespace
 
-ModelConfig read_model_sizes(const ConfigSource& source) {
+ModelConfig read_model_sizes(const ConfigSource& source, const ModelSizeKeys& keys) {
   ModelConfig out;
+  out.embedding = keys.embedding;
   out.hidden = source.count(kHidden, kLargestSize);
   out.vocab = source.gguf() != nullptr ? vocab_of(*source.gguf()) : source.count(kVocab, kLargestVocab);
-  out.context_length = source.count(kContext, kLongestContext);
-  if (is_tied(source)) out.head = out.embedding;
+  out.context_length = keys.context ? source.count_or(kContext, kLongestContext, *keys.context)
+                                    : source.count(kContext, kLongestContext);
+  if (is_tied(source, keys.hf_tied)) out.head = out.embedding;
   return out;
 }
 
@@ -56,10 +57,11 @@ std::size_t read_layer_count(const ConfigSource& source) {
   return blocks - static_cast<std::size_t>(prediction);
 }
 
-float read_rms_eps(const ConfigSource& source) {
+float read_rms_eps(const ConfigSource& source, std::string_view hf_key, double hf_default) {
+  const Key key{hf_key, "attention.layer_norm_rms_epsilon"};
   const bool needed = source.gguf() != nullptr;
-  const auto eps = static_cast<float>(needed ? source.number(kRmsEps) : source.number_or(kRmsEps, 1e-6));
-  if (!(eps > 0 && eps < 1)) source.fail(kRmsEps, "must lie between 0 and 1");
+  const auto eps = static_cast<float>(needed ? source.number(key) : source.number_or(key, hf_default));
+  if (!(eps > 0 && eps < 1)) source.fail(key, "must lie between 0 and 1");
   return eps;
 }
 

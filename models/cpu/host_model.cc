@@ -78,6 +78,10 @@ std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice>
   }
   final_norm_.apply(step, chosen, wanted.size(), chosen);
   head_.apply(step, chosen, wanted.size(), logits_.data());
+  if (config().logit_multiplier != 1) {
+    kernels_.scale(config().logit_multiplier, logits_.data(), logits_.size());
+  }
+  if (config().logit_cap) kernels_.soft_cap(*config().logit_cap, logits_.data(), logits_.size());
   return logits_;
 }
 
@@ -95,6 +99,9 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
                     "a token outside the vocabulary");
       embedding_.row(step, static_cast<std::size_t>(token), x + row++ * hidden);
     }
+  }
+  if (config().embedding_multiplier != 1) {
+    kernels_.scale(config().embedding_multiplier, x, step.rows * hidden);
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());

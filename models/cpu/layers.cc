@@ -43,9 +43,7 @@ void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
     step.scratch.reset(before);
   }
   if (norm_after) norm_after->apply(step, change, step.rows, change);
-  if (multiplier != 1) {
-    for (std::size_t i = 0; i < count; ++i) change[i] *= multiplier;
-  }
+  if (multiplier != 1) step.kernels.scale(multiplier, change, count);
   step.kernels.add(change, x, count);
   step.scratch.reset(mark);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "models/checkpoint.h"
+#include "models/weight_tensors.h"
 
 namespace reprise::models {
 namespace {
@@ -80,8 +81,9 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
   for (std::size_t i = 0; i < spec.experts; ++i) {
     experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i));
   }
+  if (spec.correction_bias) bias_ = load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias");
   if (!spec.has_shared()) return;
-  shared_gate_ = Linear(checkpoint, spec.name + ".shared_expert_gate");
+  if (spec.shared_gate) shared_gate_ = Linear(checkpoint, spec.name + ".shared_expert_gate");
   shared_.emplace_back(checkpoint, spec.name + ".shared_expert");
 }
 
@@ -98,22 +100,34 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
   Routes routes;
   routes.chosen.resize(rows * spec_.chosen);
   routes.weights.resize(rows * spec_.chosen);
-  float* logits = step.scratch.floats(rows * spec_.experts);  // stays: x may have been prepared behind it
+  const std::size_t routed = spec_.routed();
+  float* logits = step.scratch.floats(rows * routed);  // stays: x may have been prepared behind it
   router_.apply_exactly(step, x, logits);
+  const std::size_t own = 2 * routed + spec_.groups;
+  float* scratch = step.scratch.floats(rows * own);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
-      step.kernels.route_experts({.logits = logits + row * spec_.experts,
-                                  .experts = spec_.experts,
+      step.kernels.route_experts({.logits = logits + row * routed,
+                                  .experts = routed,
                                   .chosen = spec_.chosen,
                                   .normalised = spec_.normalised,
+                                  .scores = spec_.scores,
+                                  .bias = spec_.correction_bias ? bias_.data() : nullptr,
+                                  .groups = spec_.groups,
+                                  .chosen_groups = spec_.chosen_groups,
+                                  .epsilon = spec_.epsilon,
+                                  .scale = spec_.scale,
+                                  .scratch = scratch + row * own,
                                   .expert = routes.chosen.data() + row * spec_.chosen,
                                   .weight = routes.weights.data() + row * spec_.chosen});
     }
   });
   if (spec_.has_shared()) {
     routes.shared_weights.assign(rows, 1.0F);
-    shared_gate_.apply_exactly(step, x, logits);  // [rows, 1]
-    step.kernels.gate_sigmoid(logits, routes.shared_weights.data(), rows);
+    if (spec_.shared_gate) {
+      shared_gate_.apply_exactly(step, x, logits);  // [rows, 1]
+      step.kernels.gate_sigmoid(logits, routes.shared_weights.data(), rows);
+    }
   }
   return routes;
 }
@@ -135,6 +149,7 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRow
   };
   GatheredInput gathered(x, rows, spec_.hidden);
   for (const ExpertRows::Run& one : rows.runs()) {
+    if (one.expert >= spec_.experts) break;  // only zero experts follow
     Run& run = add(experts_[one.expert], one.first, one.count);
     run.gate_input = gathered.of(one, *run.gate->activations, step);
     run.up_input = gathered.of(one, *run.up->activations, step);
@@ -173,7 +188,7 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
   const std::size_t mark = step.scratch.mark();
   LinearInput input(x, rows);
   const Routes routes = route(step, input);
-  const ExpertRows placed(routes.chosen, spec_.chosen, spec_.experts);
+  const ExpertRows placed(routes.chosen, spec_.chosen, spec_.routed());
   const std::vector<Run> runs = make_runs(step, input, placed);
   const unsigned threads = step.threads.count();
 
@@ -207,7 +222,7 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
   });
 
   const std::size_t places = placed.places() + routes.shared_weights.size();
-  float* outputs = step.scratch.floats(places * spec_.hidden);  // [places, hidden]
+  float* outputs = step.scratch.floats(places * spec_.hidden);  // [places, hidden]; zero experts leave theirs
   const std::vector<Share> output_shares = shares_of(
       runs, threads, [&](const Run&) { return spec_.hidden; },
       [](const Run& run) { return run.down->outputs_at_once; });
@@ -224,8 +239,10 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
       std::fill_n(sum, spec_.hidden, 0.0F);
       const std::span<const std::uint32_t> own = placed.places_of(row);
       for (std::size_t i = 0; i < own.size(); ++i) {
-        step.kernels.add_scaled(outputs + own[i] * spec_.hidden, routes.weights[row * spec_.chosen + i], sum,
-                                spec_.hidden);
+        const std::size_t choice = row * spec_.chosen + i;
+        const bool is_zero = routes.chosen[choice] >= spec_.experts;
+        const float* made = is_zero ? x + row * spec_.hidden : outputs + own[i] * spec_.hidden;
+        step.kernels.add_scaled(made, routes.weights[choice], sum, spec_.hidden);
       }
       if (spec_.has_shared()) {
         step.kernels.add_scaled(outputs + (placed.places() + row) * spec_.hidden, routes.shared_weights[row],

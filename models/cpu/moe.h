@@ -52,8 +52,9 @@ class Moe : public Part {
 
   const MoeSpec spec_;
   Linear router_;
+  std::vector<float> bias_;  // [experts + zero experts], or none
   std::vector<Expert> experts_;
-  Linear shared_gate_;          // of no use without a shared expert
+  Linear shared_gate_;          // of no use without a shared expert that has one
   std::vector<Expert> shared_;  // one, or none
 };
 

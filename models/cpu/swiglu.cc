@@ -3,7 +3,8 @@
 namespace reprise::models {
 
 SwiGlu::SwiGlu(const SwiGluSpec& spec, const Checkpoint& checkpoint)
-    : gate_(checkpoint, spec.name + ".gate_proj"),
+    : activation_(spec.activation),
+      gate_(checkpoint, spec.name + ".gate_proj"),
       up_(checkpoint, spec.name + ".up_proj"),
       down_(checkpoint, spec.name + ".down_proj") {}
 
@@ -17,9 +18,14 @@ void SwiGlu::apply(Step& step, const float* x, float* y) const {
   gate_.apply(step, input, gate);
   up_.apply(step, input, up);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
-    step.kernels.swiglu(gate + begin * size, up + begin * size, gate + begin * size, (end - begin) * size);
+    const std::size_t count = (end - begin) * size;
+    if (activation_ == Activation::kGelu) {
+      step.kernels.gate_gelu(gate + begin * size, up + begin * size, count);
+    } else {
+      step.kernels.swiglu(gate + begin * size, up + begin * size, up + begin * size, count);
+    }
   });
-  down_.apply(step, gate, rows, y);
+  down_.apply(step, up, rows, y);
   step.scratch.reset(mark);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// SwiGLU on the CPU (models/layers/swiglu_spec.h): down(silu(gate(x)) * up(x)).
+// SwiGLU and GeGLU on the CPU (models/layers/swiglu_spec.h): down(act(gate(x)) * up(x)).
 
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
@@ -20,6 +20,7 @@ class SwiGlu : public Part {
   }
 
  private:
+  const Activation activation_;
   Linear gate_;
   Linear up_;
   Linear down_;

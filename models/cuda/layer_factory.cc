@@ -14,6 +14,10 @@ std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
+  if (spec.activation != Activation::kSilu) {
+    throw LoadError(checkpoint_.path(), spec.name,
+                    "a feed-forward part with gelu is not computed on a GPU; --device cpu does");
+  }
   return std::make_unique<SwiGlu>(spec, weights_);
 }
 

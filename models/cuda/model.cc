@@ -70,6 +70,9 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .ropes = buffers.ropes};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
+  if (config().embedding_multiplier != 1) {
+    gc::scale(buffers.x, made.size.rows, hidden, config().embedding_multiplier, 0, stream);
+  }
   for (const ResidualStep& one : steps_) {
     gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
                  one.norm.kind.eps, buffers.normed, stream);
@@ -83,6 +86,10 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                   stream);
   if (head_.bias != nullptr) {
     gc::add_bias(buffers.logits, made.picked_rows, head_.weight.rows, head_.bias, stream);
+  }
+  if (config().logit_multiplier != 1 || config().logit_cap) {
+    gc::scale(buffers.logits, made.picked_rows, head_.weight.rows, config().logit_multiplier,
+              config().logit_cap.value_or(0), stream);
   }
 }
 

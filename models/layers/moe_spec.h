@@ -3,21 +3,29 @@
 // its router chooses, and, where there is one, through an expert that all tokens share. The CPU builds it in
 // models/cpu/moe.h. It keeps no state.
 //
-//   p = softmax(x gate^T) over all experts; the `chosen` largest count, of equal ones those of lower index
-//   y = sum of p_e / (sum of the chosen p, if normalised) * expert_e(x), in ascending order of e
-//     + sigmoid(x shared_expert_gate^T) * shared_expert(x)
-//   expert(x) = down(silu(gate(x)) * up(x))
+//   s = softmax(x gate^T) over all experts, or sigmoid(x gate^T)
+//   the `chosen` largest s + correction bias count, of equal ones those of lower index; where experts stand in
+//   groups, only those of the best groups (gpu/expert_routing.h)
+//   y = sum of weight_e * expert_e(x), in ascending order of e
+//     + sigmoid(x shared_expert_gate^T) * shared_expert(x), or shared_expert(x) itself
+//   weight_e = s_e / (sum of the chosen s + epsilon, if normalised) * scale
+//   expert(x) = down(silu(gate(x)) * up(x)); that of a zero expert is x itself
 //
-// Tensors: `name`.gate [experts, hidden]; for each expert e `name`.experts.e.gate_proj and up_proj [intermediate,
-// hidden], down_proj [hidden, intermediate]; with a shared expert `name`.shared_expert_gate [1, hidden] and
-// `name`.shared_expert.gate_proj, up_proj [shared_intermediate, hidden], down_proj [hidden, shared_intermediate].
-// Files have each expert's matrices alone, or those of all experts stacked, and gate and up of each fused.
+// Several shared experts are one that is as wide as all of them.
+//
+// Tensors: `name`.gate [experts + zero experts, hidden] and, where there is one, gate.e_score_correction_bias; for each
+// expert e `name`.experts.e.gate_proj and up_proj [intermediate, hidden], down_proj [hidden, intermediate]; with a
+// shared expert `name`.shared_expert.gate_proj, up_proj [shared_intermediate, hidden], down_proj [hidden,
+// shared_intermediate] and, if it is gated, `name`.shared_expert_gate [1, hidden]. Files have each expert's matrices
+// alone (also as w1, w3 and w2), or those of all experts stacked, and gate and up of each fused.
 //
 // Threading: plain values.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
+#include "gpu/expert_routing.h"
 #include "models/layers/tensor_list.h"
 
 namespace reprise::models {
@@ -26,14 +34,26 @@ struct MoeSpec {
   std::string name{};  // before ".experts.0.gate_proj"
   std::size_t hidden = 0;
   std::size_t experts = 0;
-  std::size_t chosen = 0;               // of them for each token: 1 to experts
+  std::size_t chosen = 0;               // of them for each token: 1 to routed()
   std::size_t intermediate = 0;         // of an expert
   bool normalised = true;               // the weights of the chosen add up to 1
   std::size_t shared_intermediate = 0;  // 0: there is no shared expert
+  bool shared_gate = true;
+  gpu::RouterScores scores = gpu::RouterScores::kSoftmax;
+  bool correction_bias = false;
+  std::size_t groups = 1;         // of consecutive experts; all of one size
+  std::size_t chosen_groups = 1;  // 1 to groups
+  float epsilon = 0;
+  float scale = 1;
+  std::size_t zero_experts = 0;  // behind the others
 
   bool has_shared() const { return shared_intermediate != 0; }
+  /// What the router chooses from.
+  std::size_t routed() const { return experts + zero_experts; }
   /// Weights of the experts that a token does not go through.
-  std::size_t idle_parameters() const { return (experts - chosen) * 3 * hidden * intermediate; }
+  std::size_t idle_parameters() const {
+    return (experts - std::min(chosen, experts)) * 3 * hidden * intermediate;
+  }
 
   bool operator==(const MoeSpec&) const = default;
 };

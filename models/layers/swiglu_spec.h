@@ -1,6 +1,6 @@
 #pragma once
-// The feed-forward part down(silu(gate(x)) * up(x)), as a model describes it. The devices build it in
-// models/cpu/swiglu.h and models/cuda/swiglu.cc. It keeps no state.
+// The feed-forward part down(act(gate(x)) * up(x)), as a model describes it: SwiGLU where act is silu, GeGLU where
+// it is gelu. The devices build it in models/cpu/swiglu.h and models/cuda/swiglu.cc. It keeps no state.
 //
 // Tensors: `name`.gate_proj and up_proj [intermediate, hidden], down_proj [hidden, intermediate].
 //
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <string>
 
+#include "models/layers/activation.h"
 #include "models/layers/tensor_list.h"
 
 namespace reprise::models {
@@ -18,6 +19,7 @@ struct SwiGluSpec {
   std::size_t hidden = 0;
   std::size_t intermediate = 0;
   bool bias = false;  // on all three
+  Activation activation = Activation::kSilu;
 
   bool operator==(const SwiGluSpec&) const = default;
 };

@@ -56,7 +56,8 @@ void check_config(const ModelConfig& config) {
   }
   for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) check_delta_net(*net);
   for (const auto* moe : models::parts_of<models::MoeSpec>(config.layers)) {
-    REPRISE_CHECK(moe->chosen >= 1 && moe->chosen <= moe->experts, "fewer experts than a token goes through");
+    REPRISE_CHECK(moe->chosen >= 1 && moe->chosen <= moe->routed(),
+                  "fewer experts than a token goes through");
     REPRISE_CHECK(moe->hidden == config.hidden && moe->intermediate >= 1, "experts of no size");
   }
   for (const auto* mlp : models::parts_of<models::SwiGluSpec>(config.layers)) {

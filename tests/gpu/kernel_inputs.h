@@ -283,4 +283,53 @@ struct DeltaInputs {
   }
 };
 
+/// A head of Mamba-2 among others: rows have x, B and C of it and more.
+struct SsdInputs {
+  std::size_t state_size;
+  std::size_t head_dim;
+  std::size_t tokens;
+  std::size_t stride;
+  float dt_scale, dt_bias, dt_min, dt_max, decay, skip;
+  std::vector<float> state, rows, step;
+
+  SsdInputs(Random& random, std::size_t states, std::size_t head, std::size_t count)
+      : state_size(states),
+        head_dim(head),
+        tokens(count),
+        stride(2 * states + head + 5),
+        dt_scale(random.between(1, 0.5F, 1.5F)[0]),
+        dt_bias(random.between(1, -2.0F, 2.0F)[0]),
+        dt_min(0.01F),
+        dt_max(2.5F),
+        decay(random.between(1, 0.1F, 8.0F)[0]),
+        skip(random.between(1, -1.0F, 1.0F)[0]),
+        state(random.floats(states * head)),
+        rows(random.floats(count * stride)),
+        step(random.between(3 * count, -6.0F, 4.0F)) {}
+
+  /// Tokens [begin, end) on `to`; out has rows of head_dim for all tokens.
+  void run(const Kernels& kernels, std::vector<float>& to, std::vector<float>& out, std::size_t begin,
+           std::size_t end) const {
+    const float* first = rows.data() + begin * stride;
+    kernels.ssd({.state = to.data(),
+                 .state_size = state_size,
+                 .head_dim = head_dim,
+                 .tokens = end - begin,
+                 .x = first,
+                 .b = first + head_dim,
+                 .c = first + head_dim + state_size,
+                 .stride = stride,
+                 .step = step.data() + 3 * begin,
+                 .step_stride = 3,
+                 .dt_scale = dt_scale,
+                 .dt_bias = dt_bias,
+                 .dt_min = dt_min,
+                 .dt_max = dt_max,
+                 .decay = decay,
+                 .skip = skip,
+                 .y = out.data() + begin * head_dim,
+                 .y_stride = head_dim});
+  }
+};
+
 }  // namespace reprise::gpu::test

@@ -160,6 +160,41 @@ TEST(KernelValues, GatesFarOut) {
   }
 }
 
+TEST(KernelValues, SoftCap) {
+  std::vector<float> x = {0.0F, -0.0F, 1e-30F, 1e-6F, -1e-6F};
+  for (float value = -400.0F; value < 400.0F; value += 0.37F) x.push_back(value);
+  for (float value = 1e-5F; value < 30.0F; value *= 1.3F) x.push_back(value);
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const Kernels* table : all_tables()) {
+    std::vector<float> y = x;
+    table->soft_cap(30.0F, y.data(), y.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      expect_close(y[i], 30.0 * std::tanh(static_cast<double>(x[i]) / 30.0), 5 * kUlp, 0,
+                   label(*table) + ", soft_cap of " + std::to_string(x[i]));
+    }
+    for (const float sick : {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()}) {
+      float one = sick;
+      table->soft_cap(30.0F, &one, 1);
+      EXPECT_FALSE(std::isfinite(one)) << label(*table) << ", soft_cap of " << sick;
+    }
+  }
+}
+
+TEST(KernelValues, Gelu) {
+  std::vector<float> gate = {0.0F, -0.0F, 1e-40F, 100.0F, -100.0F, 1e10F, 1e30F, -1e30F};
+  for (float x = -12.0F; x < 12.0F; x += 0.00731F) gate.push_back(x);
+  for (const Kernels* table : all_tables()) {
+    std::vector<float> y(gate.size(), 1.0F);
+    table->gate_gelu(gate.data(), y.data(), gate.size());
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const double x = gate[i];
+      const double inner = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+      const double expected = x / 2 * (1 + std::tanh(inner));
+      expect_close(y[i], expected, 5 * kUlp, 3e-7, label(*table) + " gelu of " + std::to_string(x));
+    }
+  }
+}
+
 TEST(KernelValues, NormsAndRope) {
   Random random(3);
   const std::size_t size = 100;
@@ -225,26 +260,46 @@ TEST(KernelValues, CausalConv) {
   const std::size_t channels = 19;
   const std::size_t tokens = 11;
   const std::size_t taps = 4;
+  const std::size_t stride = channels + 3;
   const std::vector<float> weight = random.floats(taps * channels);
-  const std::vector<float> x = random.floats(tokens * channels);
+  const std::vector<float> bias = random.floats(channels);
+  const std::vector<float> x = random.floats(tokens * stride);
   const std::vector<float> before = random.floats((taps - 1) * channels);
   std::vector<float> inputs = before;  // all in the order of time
-  inputs.insert(inputs.end(), x.begin(), x.end());
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const auto row = x.begin() + static_cast<std::ptrdiff_t>(t * stride);
+    inputs.insert(inputs.end(), row, row + static_cast<std::ptrdiff_t>(channels));
+  }
+  struct Variant {
+    bool bias, silu;
+  };
   for (const Kernels* table : all_tables()) {
-    std::vector<float> state = before;
-    std::vector<float> y(x.size());
-    table->causal_conv({state.data(), weight.data(), x.data(), y.data(), channels, taps, tokens}, 0,
-                       channels);
-    for (std::size_t t = 0; t < tokens; ++t) {
-      for (std::size_t c = 0; c < channels; ++c) {
-        double sum = 0;
-        for (std::size_t j = 0; j < taps; ++j) {
-          sum += static_cast<double>(weight[j * channels + c]) * inputs[(t + j) * channels + c];
+    for (const Variant& variant : {Variant{false, true}, {true, true}, {false, false}, {true, false}}) {
+      std::vector<float> state = before;
+      std::vector<float> y(tokens * channels);
+      table->causal_conv({.state = state.data(),
+                          .weight = weight.data(),
+                          .x = x.data(),
+                          .y = y.data(),
+                          .channels = channels,
+                          .taps = taps,
+                          .tokens = tokens,
+                          .x_stride = stride,
+                          .bias = variant.bias ? bias.data() : nullptr,
+                          .silu = variant.silu},
+                         0, channels);
+      for (std::size_t t = 0; t < tokens; ++t) {
+        for (std::size_t c = 0; c < channels; ++c) {
+          double sum = variant.bias ? bias[c] : 0;
+          for (std::size_t j = 0; j < taps; ++j) {
+            sum += static_cast<double>(weight[j * channels + c]) * inputs[(t + j) * channels + c];
+          }
+          expect_close(y[t * channels + c], variant.silu ? sum * sigmoid(sum) : sum, 1e-5, 2e-6,
+                       label(*table));
         }
-        expect_close(y[t * channels + c], sum * sigmoid(sum), 1e-5, 2e-6, label(*table));
       }
+      EXPECT_TRUE(same_bits(state, std::vector<float>(inputs.end() - (taps - 1) * channels, inputs.end())));
     }
-    EXPECT_TRUE(same_bits(state, std::vector<float>(inputs.end() - (taps - 1) * channels, inputs.end())));
   }
 }
 

@@ -88,11 +88,19 @@ TEST(KernelBits, Elementwise) {
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.add(up.data(), y.data(), count);
     });
+    expect_same(gate,
+                [&](const Kernels& kernels, std::vector<float>& y) { kernels.scale(0.3F, y.data(), count); });
+    expect_same(gate, [&](const Kernels& kernels, std::vector<float>& y) {
+      kernels.soft_cap(7.0F, y.data(), count);
+    });
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.swiglu(gate.data(), up.data(), y.data(), count);
     });
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.gate_silu(gate.data(), y.data(), count);
+    });
+    expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
+      kernels.gate_gelu(gate.data(), y.data(), count);
     });
     expect_same(before, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.gate_sigmoid(gate.data(), y.data(), count);
@@ -116,8 +124,10 @@ TEST(KernelBits, CausalConv) {
     const std::size_t tokens = random.size(1, 20);
     const std::size_t begin = random.size(0, channels - 1);
     const std::size_t end = random.size(begin, channels);
+    const std::size_t stride = channels + (round % 3 == 2 ? 5 : 0);
     const std::vector<float> weight = random.floats(taps * channels);
-    const std::vector<float> x = random.floats(tokens * channels);
+    const std::vector<float> x = random.floats(tokens * stride);
+    const std::vector<float> bias = random.floats(channels);
     expect_same(random.floats((taps - 1 + tokens) * channels),
                 [&](const Kernels& kernels, std::vector<float>& y) {
                   const CausalConv conv{.state = y.data(),
@@ -126,7 +136,10 @@ TEST(KernelBits, CausalConv) {
                                         .y = y.data() + (taps - 1) * channels,
                                         .channels = channels,
                                         .taps = taps,
-                                        .tokens = tokens};
+                                        .tokens = tokens,
+                                        .x_stride = stride,
+                                        .bias = round % 2 == 0 ? nullptr : bias.data(),
+                                        .silu = round % 4 < 2};
                   kernels.causal_conv(conv, begin, end);
                 });
   }
@@ -265,6 +278,7 @@ TEST(Slicing, CausalConvAtEveryCut) {
       const std::vector<float> weight = random.floats(taps * channels);
       const std::vector<float> before = random.floats((taps - 1) * channels);
       const std::vector<float> x = random.floats(tokens * channels);
+      const std::vector<float> bias = random.floats(channels);
       const auto run = [&](std::vector<float>& state, std::vector<float>& y, std::size_t begin,
                            std::size_t end) {
         const CausalConv conv{.state = state.data(),
@@ -273,7 +287,9 @@ TEST(Slicing, CausalConvAtEveryCut) {
                               .y = y.data() + begin * channels,
                               .channels = channels,
                               .taps = taps,
-                              .tokens = end - begin};
+                              .tokens = end - begin,
+                              .bias = taps % 2 == 0 ? nullptr : bias.data(),
+                              .silu = taps < 4};
         table->causal_conv(conv, 0, channels);
       };
       std::vector<float> state = before;

@@ -79,7 +79,7 @@ struct Cost {
     const auto mixtures = models::parts_of<models::MoeSpec>(config.layers);
     if (!mixtures.empty()) {
       busy_experts =
-          static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->experts);
+          static_cast<double>(mixtures.front()->chosen) / static_cast<double>(mixtures.front()->routed());
     }
     for (const std::string& name : checkpoint.names()) {
       if (checkpoint.shape(name).size() != 2 || !name.starts_with("layers.")) continue;

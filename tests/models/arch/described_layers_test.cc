@@ -71,6 +71,8 @@ ModelConfig read_made_up(const ConfigSource& source) {
                          .norm = norm};
   const DeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kHidden, .intermediate = kInner};
+  SwiGluSpec gelu = expert;
+  gelu.activation = Activation::kGelu;
 
   ModelDraft draft(std::move(sizes), norm);
   // Two mixers side by side, a norm after them, a multiplier; no feed-forward part.
@@ -84,11 +86,14 @@ ModelConfig read_made_up(const ConfigSource& source) {
         {.norm = draft.norm("second_norm", "net_norm"), .parts = {draft.part("net", net, in_order)}}}});
   // Another rope, and the feed-forward part beside the mixer.
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
-                     .parts = {draft.part("attn", other), draft.part("mlp", expert)}}}});
+                     .parts = {draft.part("attn", other), draft.part("mlp", gelu)}}}});
   // Feed-forward parts alone, which read the stream as it is.
   draft.add_layer({{{.parts = {draft.part("experts.0", expert), draft.part("experts.1", expert)},
                      .norm_after = draft.norm("last_norm", "post_norm")}}});
   ModelConfig model = draft.finish();
+  model.embedding_multiplier = 1.25F;
+  model.logit_multiplier = 0.75F;
+  model.logit_cap = 1.5F;
   stack_experts(model);
   return model;
 }

@@ -171,6 +171,47 @@ TEST_F(MoePart, ARowsBitsDependOnThatRowAlone) {
   }
 }
 
+TEST_F(MoePart, EveryKindOfRouterIsItsDefinition) {
+  load();
+  const MoeSpec plain = *parts_of<MoeSpec>(checkpoint_->config().layers).front();
+  std::vector<MoeSpec> kinds(6, plain);
+  kinds[0].scores = gpu::RouterScores::kSigmoid;
+  kinds[1].scores = gpu::RouterScores::kSigmoid;
+  kinds[1].groups = 3;
+  kinds[1].chosen_groups = 2;
+  kinds[1].epsilon = 1e-20F;
+  kinds[1].scale = 2.5F;
+  kinds[2].shared_gate = false;
+  for (const std::size_t i : {3, 4, 5}) {  // the last experts become zero experts
+    kinds[i].experts = 3;
+    kinds[i].zero_experts = 6;
+    kinds[i].scale = 1.5F;
+    kinds[i].normalised = i == 5;
+  }
+  kinds[4].shared_intermediate = 0;
+  kinds[5].chosen = 7;  // more than there are real ones
+  test::Weights weights;
+  for (const auto& [name, tensor] : tiny_.tensors) weights[name] = tensor.values;
+  const test::NaiveModel naive(checkpoint_->config(), weights);
+  for (const MoeSpec& kind : kinds) {
+    SCOPED_TRACE("kind " + std::to_string(&kind - kinds.data()));
+    const Moe moe(kind, *checkpoint_);
+    gpu::Threads one(1);
+    gpu::Threads two(2);
+    const std::vector<float> x = random_rows(70);
+    const std::vector<float> y = apply(moe, x, two, {.compute = Compute::kF32});
+    for (std::size_t row = 0; row < 70; ++row) {
+      const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * kHidden);
+      const test::Row expected = naive.run_part(kind, {test::Row(begin, begin + kHidden)})[0];
+      for (std::size_t i = 0; i < kHidden; ++i) {
+        ASSERT_NEAR(y[row * kHidden + i], expected[i], 1e-4) << "row " << row;
+      }
+      const std::vector<float> alone = apply(moe, {begin, begin + kHidden}, one, {.compute = Compute::kF32});
+      ASSERT_TRUE(same_row(y, row, alone, 0)) << row;
+    }
+  }
+}
+
 TEST_F(MoePart, OfExpertsThatCountAlikeTheFirstAreChosen) {
   gpu::Threads threads(2);
   std::vector<float>& router = weight("gate");

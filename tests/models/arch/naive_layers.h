@@ -42,12 +42,24 @@ class NaiveModel {
       const std::vector<float>& table = weight(config_.embedding);
       const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
       x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
+      for (double& value : x.back()) value *= config_.embedding_multiplier;
     }
     for (const LayerSpec& layer : config_.layers) {
       for (const ResidualSpec& step : layer.steps) add_step(step, x);
     }
-    for (Row& row : x) row = product(config_.head, norm(config_.final_norm, row));
+    for (Row& row : x) {
+      row = product(config_.head, norm(config_.final_norm, row));
+      for (double& value : row) {
+        value *= config_.logit_multiplier;
+        if (config_.logit_cap) value = *config_.logit_cap * std::tanh(value / *config_.logit_cap);
+      }
+    }
     return x;
+  }
+
+  /// One part alone.
+  Rows run_part(const PartSpec& part, const Rows& x) const {
+    return std::visit([&](const auto& one) { return apply(one, x); }, part);
   }
 
  private:
@@ -90,41 +102,80 @@ class NaiveModel {
 
   Rows apply(const SwiGluSpec& part, const Rows& x) const {
     Rows out;
-    for (const Row& row : x) out.push_back(expert(part.name, row));
+    for (const Row& row : x) out.push_back(expert(part.name, row, part.activation));
     return out;
   }
 
-  Row expert(const std::string& name, const Row& x) const {
+  static double activate(Activation activation, double x) {
+    if (activation == Activation::kSilu) return silu(x);
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  }
+
+  Row expert(const std::string& name, const Row& x, Activation activation = Activation::kSilu) const {
     Row gate = product(name + ".gate_proj", x);
     const Row up = product(name + ".up_proj", x);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(activation, gate[i]) * up[i];
     return product(name + ".down_proj", gate);
   }
 
   Rows apply(const MoeSpec& part, const Rows& x) const {
     Rows out;
     for (const Row& row : x) {
-      Row p = product(part.name + ".gate", row);
+      Row scores = product(part.name + ".gate", row);
       double all = 0;
-      for (double& value : p) all += value = std::exp(value);
-      std::vector<std::size_t> order(p.size());
-      for (std::size_t e = 0; e < p.size(); ++e) order[e] = e;
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+      for (double& value : scores) {
+        all += value = part.scores == gpu::RouterScores::kSoftmax ? std::exp(value) : sigmoid(value);
+      }
+      Row ranks = scores;
+      for (std::size_t e = 0; e < ranks.size(); ++e) {
+        if (part.scores == gpu::RouterScores::kSoftmax) ranks[e] = scores[e] /= all;
+        if (part.correction_bias) ranks[e] += at(part.name + ".gate.e_score_correction_bias")[e];
+      }
+      std::vector<std::size_t> order = best_of(ranks, part.groups, part.chosen_groups);
       order.resize(part.chosen);
-      double chosen = 0;
-      for (const std::size_t e : order) chosen += p[e];
+      double sum_of_chosen = 0;
+      for (const std::size_t e : order) sum_of_chosen += scores[e];
       Row sum(part.hidden);
       for (const std::size_t e : order) {
-        const Row one = expert(part.name + ".experts." + std::to_string(e), row);
-        for (std::size_t i = 0; i < sum.size(); ++i)
-          sum[i] += p[e] / (part.normalised ? chosen : all) * one[i];
+        const bool is_zero = e >= part.experts;
+        const Row one = is_zero ? row : expert(part.name + ".experts." + std::to_string(e), row);
+        const double weight = scores[e] * part.scale / (part.normalised ? sum_of_chosen + part.epsilon : 1.0);
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * one[i];
       }
       if (part.has_shared()) {
-        const double gate = sigmoid(product(part.name + ".shared_expert_gate", row)[0]);
+        const double gate =
+            part.shared_gate ? sigmoid(product(part.name + ".shared_expert_gate", row)[0]) : 1.0;
         const Row shared = expert(part.name + ".shared_expert", row);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gate * shared[i];
       }
       out.push_back(std::move(sum));
+    }
+    return out;
+  }
+
+  // All of the best groups, the largest first; a group counts as much as its two best.
+  static std::vector<std::size_t> best_of(const Row& ranks, std::size_t groups, std::size_t chosen_groups) {
+    const auto largest = [](const Row& of) {
+      std::vector<std::size_t> order(of.size());
+      for (std::size_t i = 0; i < of.size(); ++i) order[i] = i;
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return of[a] > of[b]; });
+      return order;
+    };
+    if (chosen_groups == groups) return largest(ranks);
+    const std::size_t size = ranks.size() / groups;
+    Row group_scores;
+    for (std::size_t g = 0; g < groups; ++g) {
+      Row own = slice(ranks, g * size, size);
+      std::sort(own.begin(), own.end());
+      group_scores.push_back(own[size - 1] + own[size - 2]);
+    }
+    std::vector<bool> kept(groups, false);
+    const std::vector<std::size_t> best = largest(group_scores);
+    for (std::size_t i = 0; i < chosen_groups; ++i) kept[best[i]] = true;
+    std::vector<std::size_t> out;
+    for (const std::size_t e : largest(ranks)) {
+      if (kept[e / size]) out.push_back(e);
     }
     return out;
   }
