@@ -92,7 +92,10 @@ runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::Rend
 
 std::vector<protocol::ModelCard> Engine::models() const {
   std::vector<protocol::ModelCard> cards;
-  for (const ModelDirectory::Entry& entry : parts_->directory->all()) cards.push_back(entry.card);
+  for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
+    cards.push_back(entry.card);
+    if (entry.meter) cards.back().loaded_permille = entry.meter->permille.load(std::memory_order_relaxed);
+  }
   return cards;
 }
 
@@ -107,7 +110,10 @@ protocol::Health Engine::health() const {
   const auto entries = parts_->directory->all();
   if (entries.empty()) problem("no model is loaded");
   for (const ModelDirectory::Entry& entry : entries) {
-    if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
+    if (entry.model) continue;
+    problem("model '" + entry.card.id + "' " + entry.detail);
+    if (entry.card.state != protocol::ModelCard::State::kLoading || !entry.meter) continue;
+    problems += " (" + std::to_string(entry.meter->permille.load(std::memory_order_relaxed) / 10) + " %)";
   }
   if (parts_->texts->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");

@@ -67,13 +67,13 @@ void ModelSupervisor::spawn_worker(Device& device) {
   watch(*this, device.worker);
 }
 
-void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state,
-                                    const std::string& detail) {
+void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, const std::string& detail) {
+  if (state == ModelCard::State::kLoading) managed.meter = std::make_shared<protocol::LoadMeter>();
   ModelCard card;
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
   card.state = state;
-  directory_->set({std::move(card), nullptr, detail, managed.spec});
+  directory_->set({std::move(card), nullptr, detail, managed.spec, managed.meter});
 }
 
 // -- loading
@@ -132,10 +132,12 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   if (!device.is_gpu()) log_plan(spec);
   for (int tries = 1;; ++tries) {
     const runtime::RefOf<DeviceWorker> worker = device.worker;
-    auto asked = worker.ask(
-        protocol::LoadArch{
-            .path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
-        kLoadDeadline);
+    auto asked = worker.ask(protocol::LoadArch{.path = spec.path,
+                                               .compute = spec.compute,
+                                               .kv_dtype = spec.kv_dtype,
+                                               .isa = spec.isa,
+                                               .meter = managed.meter},
+                            kLoadDeadline);
     const Result<protocol::JobResult<protocol::ArchLoaded>> loaded = co_await asked;
     if (!loaded.ok()) {
       auto pause = runtime::sleep_for(kDeviceChange);
@@ -154,7 +156,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
         std::to_string(served->arch.slot_bytes) + " a snapshot, " +
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
-    directory_->set({served->card, served, "", spec});
+    directory_->set({served->card, served, "", spec, nullptr});
     co_return std::nullopt;
   }
 }

@@ -11,6 +11,7 @@
 
 #include "actors/served/model_spec.h"
 #include "actors/served/served_model.h"
+#include "protocol/job.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -19,9 +20,10 @@ class ModelDirectory {
  public:
   struct Entry {
     protocol::ModelCard card;
-    std::shared_ptr<const ServedModel> model;  // null: loading or failed
-    std::string detail;                        // why
-    ModelSpec spec;                            // what it is loaded from
+    std::shared_ptr<const ServedModel> model;            // null: loading or failed
+    std::string detail;                                  // why
+    ModelSpec spec;                                      // what it is loaded from
+    std::shared_ptr<const protocol::LoadMeter> meter{};  // while it is loading
   };
   std::vector<Entry> all() const {
     const std::lock_guard lock(mutex_);

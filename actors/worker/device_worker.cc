@@ -101,12 +101,14 @@ void DeviceWorker::on(protocol::LoadArch job,
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
     loads_.add({.make =
-                    [this, path = job.path, options] {
-                      return options_.make_model ? options_.make_model(path) : device_->load(path, options);
+                    [this, path = job.path, options](const models::LoadProgress& progress) {
+                      return options_.make_model ? options_.make_model(path)
+                                                 : device_->load(path, options, progress);
                     },
                 .aside = device_->loads_aside(),
                 .done = [me = self(*this)] { me.tell(LoadDone{}); },
-                .reply = std::move(reply)});
+                .reply = std::move(reply),
+                .meter = std::move(job.meter)});
   } catch (const std::bad_alloc&) {
     reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the device"}));
   } catch (const std::exception& error) {  // a setting; what() names it

@@ -38,14 +38,20 @@ void ModelLoads::begin() {
   thread_->start([this] { load(); }, current_->done);
 }
 
+void ModelLoads::report(std::uint32_t half, std::uint64_t done, std::uint64_t total) const {
+  if (stopping_.load(std::memory_order_relaxed)) throw std::runtime_error("the device is being stopped");
+  if (current_->meter == nullptr || total == 0) return;
+  const auto permille = static_cast<std::uint32_t>(500 * half + 500 * done / total);
+  current_->meter->permille.store(permille, std::memory_order_relaxed);
+}
+
 void ModelLoads::load() {
   static constexpr traces::ZoneSite kSite{"load model"};
   const traces::Zone zone(kSite);
   try {
-    std::unique_ptr<models::Model> model = current_->make();
-    model->checkpoint().validate([this](std::uint64_t, std::uint64_t) {
-      if (stopping_.load(std::memory_order_relaxed)) throw std::runtime_error("the device is being stopped");
-    });
+    std::unique_ptr<models::Model> model =
+        current_->make([this](std::uint64_t done, std::uint64_t total) { report(0, done, total); });
+    model->checkpoint().validate([this](std::uint64_t done, std::uint64_t total) { report(1, done, total); });
     result_.fingerprint = models::fingerprint_of(*model);
     result_.model = std::move(model);
   } catch (const std::bad_alloc&) {

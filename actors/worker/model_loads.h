@@ -25,14 +25,15 @@ namespace reprise::actors {
 class ModelLoads {
  public:
   using Answer = protocol::JobResult<protocol::ArchLoaded>;
-  /// Reads the files and makes the model. Throws.
-  using Make = std::function<std::unique_ptr<models::Model>()>;
+  /// Reads the files and makes the model, and tells how far it is. Throws.
+  using Make = std::function<std::unique_ptr<models::Model>(const models::LoadProgress&)>;
 
   struct Job {
     Make make;
     bool aside = false;          // on another thread than the worker's
     std::function<void()> done;  // tells the worker to take(); on the thread that loaded
     runtime::ReplyTo<Answer> reply;
+    std::shared_ptr<protocol::LoadMeter> meter{};  // null: nobody looks
   };
   /// What came of a job: a model with its fingerprint, or an error.
   struct Result {
@@ -54,6 +55,8 @@ class ModelLoads {
  private:
   void begin();
   void load();
+  /// Where the files are read: `done` of `total` in the first or second half of the work.
+  void report(std::uint32_t half, std::uint64_t done, std::uint64_t total) const;
 
   std::deque<Job> waiting_;
   std::optional<Job> current_;          // untouched by the worker's thread while it is loaded

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/sampling/ranking.h"
 #include "tools/bench_command/bench_snapshots.h"
 
 namespace reprise::tools {
@@ -202,8 +203,10 @@ class EngineBench {
     lines_.push_back(std::move(line));
   }
 
-  static TokenId best(std::span<const float> logits) {
-    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  TokenId best(std::span<const float> logits) {
+    models::Ranking ranking(logits, ranked_, 1);
+    const models::RankedToken* first = ranking.at(0);
+    return first == nullptr ? 0 : first->token;
   }
 
   /// `batch` sequences decode greedily after the prompt.
@@ -285,6 +288,7 @@ class EngineBench {
   const std::size_t room_;
   gpu::StateStore store_;
   std::vector<TokenId> prompt_;
+  std::vector<models::RankedToken> ranked_;
   std::vector<Line> lines_;
 };
 
