@@ -20,6 +20,7 @@
 #include "gpu/compute.h"
 #include "gpu/expert_routing.h"
 #include "gpu/products.h"
+#include "gpu/selective_scan.h"
 #include "gpu/ssd.h"
 #include "gpu/weight.h"
 
@@ -105,6 +106,8 @@ struct Kernels {
   void (*scale)(float factor, float* x, std::size_t count);
   /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
   void (*soft_cap)(float cap, float* x, std::size_t count);
+  /// x = max(x, 0)^2
+  void (*relu_squared)(float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y
@@ -121,6 +124,8 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
+  /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.
+  void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
   void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
   /// gpu/expert_routing.h

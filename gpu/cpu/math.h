@@ -64,6 +64,24 @@ inline Lanes gelu(Lanes x) {
   return x * sigmoid(x * cubed);
 }
 
+/// log(1 + e^x) within 3 ulp: max(x, 0) + log(1 + u), u = e^-|x|, where log(1 + u) is 2 atanh(u / (2 + u)).
+inline Lanes softplus(Lanes x) {
+  const Lanes magnitude = max(x, Lanes::set(0.0F) - x);
+  const Lanes u = exp(Lanes::set(0.0F) - magnitude);
+  const Lanes s = u / (u + Lanes::set(2.0F));  // at most 1/3
+  const Lanes square = s * s;
+  Lanes p = Lanes::set(6.66666667e-2F);  // 1/15 ... 1/3: what follows is less than 2e-9 of the whole
+  p = fma(p, square, Lanes::set(7.69230769e-2F));
+  p = fma(p, square, Lanes::set(9.09090909e-2F));
+  p = fma(p, square, Lanes::set(1.11111111e-1F));
+  p = fma(p, square, Lanes::set(1.42857143e-1F));
+  p = fma(p, square, Lanes::set(2.0e-1F));
+  p = fma(p, square, Lanes::set(3.33333333e-1F));
+  p = fma(p, square, Lanes::set(1.0F));
+  // Half of x + |x| is max(x, 0), and NaN where x is.
+  return fma(Lanes::set(0.5F), x + magnitude, (s + s) * p);
+}
+
 /// The first lane of a vector function.
 inline float exp_of(float x) {
   float values[8];

@@ -5,6 +5,7 @@
 #include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
+#include "gpu/cpu/selective_scan.h"
 #include "gpu/cpu/sequence_mixing.h"
 #include "gpu/cpu/ssd.h"
 
@@ -21,6 +22,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .add_scaled = add_scaled,
           .scale = scale,
           .soft_cap = soft_cap,
+          .relu_squared = relu_squared,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
           .gate_gelu = gate_gelu,
@@ -29,6 +31,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .selective_scan = selective_scan,
           .ssd = ssd,
           .attention = attention,
           .route_experts = route_experts};

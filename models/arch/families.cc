@@ -4,7 +4,17 @@ namespace reprise::models {
 
 std::span<const Family> families() {
   static const Family kFamilies[] = {
-      llama_family(), qwen3_family(), qwen3_5_family(), qwen3_5_moe_family(), qwen3_next_family(),
+      llama_family(),         //
+      qwen3_family(),         //
+      qwen3_5_family(),       //
+      qwen3_5_moe_family(),   //
+      qwen3_next_family(),    //
+      mamba_family(),         //
+      falcon_mamba_family(),  //
+      jamba_family(),         //
+      mamba2_family(),        //
+      falcon_h1_family(),     //
+      nemotron_h_family(),    //
   };
   return kFamilies;
 }

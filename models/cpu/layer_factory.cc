@@ -2,7 +2,10 @@
 
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
+#include "models/cpu/mamba2.h"
+#include "models/cpu/mlp.h"
 #include "models/cpu/moe.h"
+#include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
 
 namespace reprise::models {
@@ -15,12 +18,24 @@ std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
   return std::make_unique<GatedDeltaNet>(spec, checkpoint_, state_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const SelectiveScanSpec& spec) {
+  return std::make_unique<SelectiveScan>(spec, checkpoint_, state_);
+}
+
 std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
   return std::make_unique<SwiGlu>(spec, checkpoint_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
   return std::make_unique<Moe>(spec, checkpoint_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
+  return std::make_unique<Mamba2>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
+  return std::make_unique<Mlp>(spec, checkpoint_);
 }
 
 Layer LayerFactory::build(const LayerSpec& spec) {
@@ -31,6 +46,7 @@ Layer LayerFactory::build(const LayerSpec& spec) {
     for (const PartSpec& part : step.parts) {
       out.parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
     }
+    out.scales = step.scales;
     if (step.norm_after) out.norm_after.emplace(checkpoint_, *step.norm_after);
     out.multiplier = step.multiplier;
   }

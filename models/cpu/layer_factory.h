@@ -25,8 +25,11 @@ class LayerFactory {
  private:
   std::unique_ptr<Part> build_part(const AttentionSpec& spec);
   std::unique_ptr<Part> build_part(const DeltaNetSpec& spec);
+  std::unique_ptr<Part> build_part(const SelectiveScanSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
+  std::unique_ptr<Part> build_part(const Mamba2Spec& spec);
+  std::unique_ptr<Part> build_part(const MlpSpec& spec);
 
   const Checkpoint& checkpoint_;
   const ComputeOptions& options_;

@@ -18,7 +18,6 @@ using models::ModelConfig;
 void check_attention(const models::AttentionSpec& attention) {
   REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0, "attention");
   REPRISE_CHECK(attention.heads == attention.kv_heads * attention.group(), "group");
-  REPRISE_CHECK(attention.rope != nullptr, "rope");
 }
 
 void check_delta_net(const models::DeltaNetSpec& net) {
@@ -52,9 +51,14 @@ void check_config(const ModelConfig& config) {
   std::set<const models::RopeConfig*> ropes;
   for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
     check_attention(*attention);
-    if (ropes.insert(attention->rope.get()).second) check_rope(*attention->rope, attention->head_dim);
+    if (attention->rope && ropes.insert(attention->rope.get()).second)
+      check_rope(*attention->rope, attention->head_dim);
   }
   for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) check_delta_net(*net);
+  for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
+    REPRISE_CHECK(scan->inner > 0 && scan->state_size > 0 && scan->step_rank > 0, "a scan of no size");
+    REPRISE_CHECK(scan->conv_kernel > 0, "conv_kernel");
+  }
   for (const auto* moe : models::parts_of<models::MoeSpec>(config.layers)) {
     REPRISE_CHECK(moe->chosen >= 1 && moe->chosen <= moe->routed(),
                   "fewer experts than a token goes through");

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "models/model.h"
+#include "tests/models/family_table.h"
 #include "tests/models/oracle.h"
 
 namespace reprise::models {
@@ -57,21 +58,32 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
               worst);
 }
 
-class ModelOracle : public testing::TestWithParam<const char*> {};
+class ModelOracle : public testing::TestWithParam<test::FamilySample> {};
 
 TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
-  const std::filesystem::path oracle = test::oracle_folder();
-  std::vector<std::filesystem::path> files{oracle / "models" / GetParam(),
-                                           oracle / "gguf" / (std::string(GetParam()) + ".gguf")};
-  if (!std::filesystem::exists(oracle)) {  // some of the folders are also kept here
-    files = {std::filesystem::path(REPRISE_SOURCE_DIR "/tests/data/models") / GetParam()};
-    SKIP_WITHOUT(files[0]);
+  const test::FamilySample& row = GetParam();
+  const std::vector<OracleCase> cases = oracle_cases(test::sample_folder(row));
+  std::vector<std::filesystem::path> files{test::sample_checkpoint(row)};
+  if (row.gguf && std::filesystem::exists(test::oracle_folder())) {
+    ASSERT_TRUE(std::filesystem::exists(test::sample_gguf(row))) << test::sample_gguf(row);
+    if (test::sample_gguf(row) != files[0]) files.push_back(test::sample_gguf(row));
   }
-  const std::vector<OracleCase> cases = oracle_cases(files[0]);
   for (const std::filesystem::path& file : files) {
-    ASSERT_TRUE(std::filesystem::exists(file)) << file;
-    for (const Isa isa : {Isa::kPlain, Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
-      if (!gpu::is_available(isa)) continue;
+    for (const Isa isa : test::available_isas()) {
+      expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
+      expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa},
+                       {3e-2, 0.2});
+    }
+  }
+}
+
+/// The text model inside of a multimodal one.
+TEST(WrappedModelOracle, AgreesInEveryFormatAndSetting) {
+  const std::filesystem::path folder = test::oracle_folder() / "models" / "qwen3_5";
+  SKIP_WITHOUT(folder);
+  const std::vector<OracleCase> cases = oracle_cases(folder);
+  for (const auto& file : {folder, test::oracle_folder() / "gguf" / "qwen3_5.gguf"}) {
+    for (const Isa isa : test::available_isas()) {
       expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
       expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa},
                        {3e-2, 0.2});
@@ -112,9 +124,8 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
   EXPECT_LE(ties, 3U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelOracle,
-                         testing::Values("qwen3_5", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next", "qwen3",
-                                         "llama"));
+INSTANTIATE_TEST_SUITE_P(Families, ModelOracle, testing::ValuesIn(test::family_samples()),
+                         [](const auto& info) { return info.param.sample; });
 
 }  // namespace
 }  // namespace reprise::models

@@ -44,6 +44,11 @@ class TinyModel {
     make();
   }
 
+  /// Those that it can be of; other families are tested on samples alone (tests/models/family_table.h).
+  static std::vector<std::string> types() {
+    return {"llama", "qwen3", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"};
+  }
+
   TinyOptions o;
   std::map<std::string, TinyTensor> tensors;  // by canonical name
 

@@ -69,6 +69,23 @@ ModelConfig read_made_up(const ConfigSource& source) {
                          .value_head_dim = 8,
                          .conv_kernel = 3,
                          .norm = norm};
+  // A last group of channels that is not full, and everything that may be there or not.
+  const SelectiveScanSpec scan{.hidden = kHidden,
+                               .inner = 29,
+                               .state_size = 5,
+                               .step_rank = 3,
+                               .conv_kernel = 4,
+                               .conv_bias = false,
+                               .in_bias = true,
+                               .out_bias = true,
+                               .norms = ScanNorms::kWeightless,
+                               .norm = norm};
+  SelectiveScanSpec normed_scan = scan;
+  normed_scan.conv_bias = true;
+  normed_scan.norms = ScanNorms::kWeighted;
+  SelectiveScanSpec plain_scan = scan;
+  plain_scan.in_bias = plain_scan.out_bias = false;
+  plain_scan.norms = ScanNorms::kNone;
   const DeltaNetInGguf in_order{.tiled_value_heads = false};
   const SwiGluSpec expert{.hidden = kHidden, .intermediate = kInner};
   SwiGluSpec gelu = expert;
@@ -90,6 +107,13 @@ ModelConfig read_made_up(const ConfigSource& source) {
   // Feed-forward parts alone, which read the stream as it is.
   draft.add_layer({{{.parts = {draft.part("experts.0", expert), draft.part("experts.1", expert)},
                      .norm_after = draft.norm("last_norm", "post_norm")}}});
+  // Scans side by side with others, and alone.
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
+                     .parts = {draft.part("mlp", gelu), draft.part("scan", scan)}}}});
+  draft.add_layer(
+      {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("scan", normed_scan)}}}});
+  draft.add_layer(
+      {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("scan", plain_scan)}}}});
   ModelConfig model = draft.finish();
   model.embedding_multiplier = 1.25F;
   model.logit_multiplier = 0.75F;
@@ -207,9 +231,9 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   HostModel model(open_hf(), {}, threads, threads);
-  // K and V of three attentions, convolution and matrices of two nets.
+  // K and V of three attentions; convolution and matrices of two nets, convolution and state of three scans.
   EXPECT_EQ(model.state().per_token().size(), 6u);
-  EXPECT_EQ(model.state().per_sequence().size(), 4u);
+  EXPECT_EQ(model.state().per_sequence().size(), 10u);
   gpu::StateStore store(model.state().sizes(), {.pages = 16, .slots = 8});
   const std::vector<TokenId> prompt = tokens(80);
   const auto run = [&](gpu::Sequence& sequence, std::size_t begin, std::size_t end) {

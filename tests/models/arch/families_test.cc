@@ -22,8 +22,7 @@ TEST(Families, NamesAreUniqueAndRowsComplete) {
   std::set<std::string_view> architectures;
   for (const Family& family : families()) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
-    EXPECT_FALSE(family.hf_types.empty()) << family.name;
-    EXPECT_FALSE(family.gguf_names.empty()) << family.name;
+    EXPECT_FALSE(family.hf_types.empty() && family.gguf_names.empty()) << family.name;
     EXPECT_NE(family.read, nullptr) << family.name;
     for (const auto* list : {&family.hf_types, &family.hf_wrapper_types}) {
       for (const std::string_view type : *list) EXPECT_TRUE(types.insert(type).second) << type;
@@ -36,22 +35,22 @@ TEST(Families, NamesAreUniqueAndRowsComplete) {
 }
 
 TEST(Families, UnknownOnesAreRefusedWithTheListOfTheKnown) {
-  const JsonPlace config = JsonPlace::parse(R"({"model_type": "mamba"})", "config.json");
+  const JsonPlace config = JsonPlace::parse(R"({"model_type": "gpt2"})", "config.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, nullptr, families().first(3)),
-                    "unknown architecture 'mamba'; known are llama, qwen3, qwen3_5, qwen3_5_text");
+                    "unknown architecture 'gpt2'; known are llama, qwen3, qwen3_5, qwen3_5_text");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, nullptr, families().first(1)),
-                    "unknown architecture 'mamba'; known are llama");
+                    "unknown architecture 'gpt2'; known are llama");
   GgufWriter w;
-  w.text("general.architecture", "mamba");
+  w.text("general.architecture", "gpt2");
   const TempDir dir;
   const Gguf file = Gguf::open(dir.write("m.gguf", w.bytes()));
   EXPECT_LOAD_ERROR(ModelConfig::from_gguf(file, families().first(3)),
-                    "unknown architecture 'mamba'; known are llama, qwen3, qwen35");
+                    "unknown architecture 'gpt2'; known are llama, qwen3, qwen35");
 }
 
-class EveryFamily : public testing::TestWithParam<std::string> {};
+class TinyFamily : public testing::TestWithParam<std::string> {};
 
-TEST_P(EveryFamily, DescribesAModelAlikeFromBothFormats) {
+TEST_P(TinyFamily, DescribesAModelAlikeFromBothFormats) {
   const TempDir dir;
   for (const bool tied : {false, true}) {
     const TinyModel model({.type = GetParam(), .tied = tied, .attention_bias = true, .mlp_bias = !tied});
@@ -74,7 +73,7 @@ TEST_P(EveryFamily, DescribesAModelAlikeFromBothFormats) {
   }
 }
 
-TEST_P(EveryFamily, ListsTensorsOnceInTheOrderOfUse) {
+TEST_P(TinyFamily, ListsTensorsOnceInTheOrderOfUse) {
   const TinyModel model({.type = GetParam()});
   const ModelConfig config = ModelConfig::from_hf(JsonPlace::parse(model.config_json(), "config.json"));
   std::set<std::string> names;
@@ -105,17 +104,7 @@ TEST_P(EveryFamily, ListsTensorsOnceInTheOrderOfUse) {
   EXPECT_EQ(place(config.head + ".weight"), config.tensors.size() - 1);
 }
 
-std::vector<std::string> all_types() {
-  std::vector<std::string> out;
-  for (const Family& family : families()) {
-    for (const auto* list : {&family.hf_types, &family.hf_wrapper_types}) {
-      out.insert(out.end(), list->begin(), list->end());
-    }
-  }
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Types, EveryFamily, testing::ValuesIn(all_types()),
+INSTANTIATE_TEST_SUITE_P(Types, TinyFamily, testing::ValuesIn(TinyModel::types()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -1,0 +1,123 @@
+// The state that layers declared is the whole of it, for every family and instruction set: every byte of pages and slots
+// outside of that is NaN before a restore, and the answer is still the cold one. Bytes of state are made NaN as well,
+// one field at a time, to see that each would be missed.
+
+#include "gpu/host_memory.h"
+#include "tests/models/family_runs.h"
+
+namespace reprise::models {
+namespace {
+
+using gpu::Sequence;
+using gpu::Snapshot;
+using test::FamilyRuns;
+using test::FamilySetting;
+
+constexpr int kNan = 0xff;  // four such bytes are an f32 that is no number, two a bf16
+
+/// Blocks begin as NaN.
+class PoisonedMemory : public gpu::HostMemory {
+ public:
+  std::byte* take(std::size_t bytes) override {
+    std::byte* block = gpu::HostMemory::take(bytes);
+    if (block != nullptr) fill(block, kNan, bytes);
+    return block;
+  }
+};
+
+class Poison : public testing::TestWithParam<FamilySetting> {
+ protected:
+  static constexpr std::size_t kLength = 150;
+  static constexpr std::size_t kCuts[] = {1, 2, 3, 20, 63, 64, 65, 100, 128, 149};
+
+  Poison()
+      : clean_(GetParam(), 2, {.pages = 8, .slots = 2}),
+        poisoned_(GetParam(), 2, {.pages = 16, .slots = 4, .memory = &memory_}) {
+    tokens_ = clean_.random_tokens(kLength, 3);
+    Sequence cold = clean_.open(kLength);
+    reference_ = clean_.run(cold, tokens_);
+  }
+
+  const std::vector<StateLayout::Field>& fields() const { return poisoned_.state().per_sequence(); }
+
+  /// What stands in a slot between the fields that layers declared, and behind them.
+  void poison_around_fields(const Sequence& sequence) {
+    std::size_t declared_to = 0;
+    const auto poison_to = [&](std::size_t end) {
+      if (end > declared_to) memory_.fill(sequence.slot_data() + declared_to, kNan, end - declared_to);
+    };
+    for (const StateLayout::Field& field : fields()) {
+      poison_to(field.offset);
+      declared_to = field.offset + field.bytes;
+    }
+    poison_to(poisoned_.state().sizes().slot_bytes);
+  }
+
+  /// Every block that nobody holds: those that a restore will get.
+  void poison_free_blocks() {
+    std::vector<Sequence> all;
+    while (std::optional<Sequence> one = poisoned_.store().open()) {
+      if (poisoned_.state().sizes().slot_bytes != 0) {
+        memory_.fill(one->slot_data(), kNan, poisoned_.state().sizes().slot_bytes);
+      }
+      std::size_t pages = 0;
+      while (poisoned_.state().sizes().page_bytes != 0 && one->reserve((pages + 1) * gpu::kPageTokens)) {
+        memory_.fill(one->page_data(pages++), kNan, poisoned_.state().sizes().page_bytes);
+      }
+      all.push_back(std::move(*one));
+    }
+  }
+
+  /// Of the first `cut` tokens, computed in blocks that were NaN.
+  Snapshot snapshot_at(std::size_t cut) {
+    Sequence source = poisoned_.open(cut);
+    poison_around_fields(source);
+    poisoned_.run(source, std::span(tokens_).first(cut));
+    return poisoned_.capture(source);
+  }
+
+  testing::AssertionResult continues_as_cold(Sequence& sequence) {
+    const std::size_t cut = sequence.stored();
+    return test::same_logits(poisoned_.run(sequence, std::span(tokens_).subspan(cut)), reference_, cut,
+                             poisoned_.vocab());
+  }
+
+  PoisonedMemory memory_;
+  FamilyRuns clean_;
+  FamilyRuns poisoned_;
+  std::vector<TokenId> tokens_;
+  std::vector<float> reference_;
+};
+
+TEST_P(Poison, WhatWasNotDeclaredIsNotMissed) {
+  for (const std::size_t cut : kCuts) {
+    SCOPED_TRACE("cut at " + std::to_string(cut));
+    const Snapshot snapshot = snapshot_at(cut);
+    poison_free_blocks();
+    Sequence restored = poisoned_.restore(snapshot, kLength - cut);
+    poison_around_fields(restored);
+    ASSERT_TRUE(continues_as_cold(restored));
+  }
+}
+
+TEST_P(Poison, WhatWasDeclaredIs) {
+  const std::size_t cut = 100;
+  const Snapshot snapshot = snapshot_at(cut);
+  for (const StateLayout::Field& field : fields()) {
+    Sequence restored = poisoned_.restore(snapshot, kLength - cut);
+    memory_.fill(restored.slot_data() + field.offset, kNan, field.bytes);
+    EXPECT_FALSE(continues_as_cold(restored)) << field.name << " is kept, but not used";
+  }
+  for (const StateLayout::Field& field : poisoned_.state().per_token()) {
+    // A page of its own: the last token is computed anew behind a copy of the tail.
+    Sequence restored = poisoned_.restore(snapshot, kLength - cut);
+    memory_.fill(restored.page_data(1) + field.offset, kNan, field.bytes * gpu::kPageTokens);
+    EXPECT_FALSE(continues_as_cold(restored)) << field.name << " is kept, but not used";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Poison, testing::ValuesIn(test::family_settings()),
+                         [](const auto& info) { return info.param.name(); });
+
+}  // namespace
+}  // namespace reprise::models
