@@ -14,16 +14,17 @@ constexpr const char* kHeadInAdapters = "lm_head";
 }  // namespace
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                   gpu::Threads& threads, gpu::Threads* packers) {
+                                   gpu::Threads& threads, gpu::Threads* packers,
+                                   const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
   Checkpoint checkpoint = Checkpoint::open(path);
   const traces::Zone zone(kSite);
   return std::make_unique<HostModel>(std::move(checkpoint), options, threads,
-                                     packers == nullptr ? threads : *packers);
+                                     packers == nullptr ? threads : *packers, progress);
 }
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-                     gpu::Threads& packers)
+                     gpu::Threads& packers, const LoadProgress& progress)
     : Model(std::move(checkpoint), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
@@ -37,6 +38,7 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
   for (const LayerSpec& layer : config().layers) {
     layers_.push_back(factory.build(layer));
     layers_.back().prepare(how);
+    if (progress) progress(layers_.size(), config().layers.size());
   }
   head_.call(kHeadInAdapters);  // also where it is the embedding
   head_.prepare(how);

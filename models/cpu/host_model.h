@@ -23,7 +23,7 @@ class HostModel : public Model {
   /// Throws LoadError.
   /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-            gpu::Threads& packers);
+            gpu::Threads& packers, const LoadProgress& progress = {});
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
       : HostModel(std::move(checkpoint), options, threads, threads) {}
 
