@@ -106,6 +106,8 @@ struct Kernels {
   void (*scale)(float factor, float* x, std::size_t count);
   /// x = cap * tanh(x / cap), cap > 0; what is not finite stays so.
   void (*soft_cap)(float cap, float* x, std::size_t count);
+  /// x = max(x, 0)^2
+  void (*relu_squared)(float* x, std::size_t count);
   /// y = silu(gate) * up
   void (*swiglu)(const float* gate, const float* up, float* y, std::size_t count);
   /// y = silu(gate) * y

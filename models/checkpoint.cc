@@ -171,7 +171,8 @@ Checkpoint::Entry Checkpoint::entry_of(const TensorSpec& spec, const Places& pla
     for (std::size_t i = 1; i < places.size(); ++i) reason += ", and so is " + places[i].names.front();
     throw LoadError(path_, places.front().names.front(), reason);
   }
-  const Shape& wanted = place->piece ? place->piece->of : spec.shape;
+  const Shape& whole = place->shape.empty() ? spec.shape : place->shape;
+  const Shape& wanted = place->piece ? place->piece->of : whole;
   const Shape& found = quantised ? quantised->shape : stored->shape;
   // GGUF drops dimensions of 1; leaving them out changes no byte.
   const bool same = found == wanted || (gguf_ && without_ones(found) == without_ones(wanted));

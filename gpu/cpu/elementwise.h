@@ -61,6 +61,13 @@ void soft_cap(float cap, float* x, std::size_t count) {
   map(x, x, count, [&](Lanes value, Lanes) { return fma(value, zero, all * tanh(value / all)); });
 }
 
+void relu_squared(float* x, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float positive = x[i] < 0.0F ? 0.0F : x[i];  // NaN stays
+    x[i] = positive * positive;
+  }
+}
+
 void swiglu(const float* gate, const float* up, float* y, std::size_t count) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) (silu(Lanes::load(gate + i)) * Lanes::load(up + i)).store(y + i);

@@ -22,6 +22,7 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .add_scaled = add_scaled,
           .scale = scale,
           .soft_cap = soft_cap,
+          .relu_squared = relu_squared,
           .swiglu = swiglu,
           .gate_silu = gate_silu,
           .gate_gelu = gate_gelu,

@@ -12,6 +12,9 @@ std::span<const Family> families() {
       mamba_family(),         //
       falcon_mamba_family(),  //
       jamba_family(),         //
+      mamba2_family(),        //
+      falcon_h1_family(),     //
+      nemotron_h_family(),    //
   };
   return kFamilies;
 }

@@ -32,6 +32,9 @@ Family qwen3_next_family();
 Family mamba_family();
 Family falcon_mamba_family();
 Family jamba_family();
+Family mamba2_family();
+Family falcon_h1_family();
+Family nemotron_h_family();
 
 /// All of them, in the order in which they are named to the user.
 std::span<const Family> families();

@@ -26,10 +26,11 @@ class ModelDraft {
     tensors_.add(model_.embedding + ".weight", {model_.vocab, model_.hidden}, "token_embd.weight");
   }
 
-  /// A norm over the residual stream, for the layer to come.
+  /// A norm over the residual stream, for the layer to come. Some GGUF files call it `gguf` without ".weight".
   NormSpec norm(const std::string& name, const std::string& gguf) {
     NormSpec out{hf_layer() + "." + name, model_.hidden, norm_};
     tensors_.add_norm(out, gguf_layer() + "." + gguf);
+    tensors_.also_called(gguf_layer() + "." + gguf);
     return out;
   }
 

@@ -99,7 +99,7 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   store(step, v, places_.v);
 
   const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(size));
+  const float scale = spec_.score_multiplier / std::sqrt(static_cast<float>(size));
   for (const StepSlice& slice : step.slices) {
     step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
       const std::size_t i = part / spec_.kv_heads;

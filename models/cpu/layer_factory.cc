@@ -2,6 +2,8 @@
 
 #include "models/cpu/attention.h"
 #include "models/cpu/gated_delta_net.h"
+#include "models/cpu/mamba2.h"
+#include "models/cpu/mlp.h"
 #include "models/cpu/moe.h"
 #include "models/cpu/selective_scan.h"
 #include "models/cpu/swiglu.h"
@@ -28,6 +30,14 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
   return std::make_unique<Moe>(spec, checkpoint_);
 }
 
+std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
+  return std::make_unique<Mamba2>(spec, checkpoint_, state_);
+}
+
+std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
+  return std::make_unique<Mlp>(spec, checkpoint_);
+}
+
 Layer LayerFactory::build(const LayerSpec& spec) {
   Layer layer;
   for (const ResidualSpec& step : spec.steps) {
@@ -36,6 +46,7 @@ Layer LayerFactory::build(const LayerSpec& spec) {
     for (const PartSpec& part : step.parts) {
       out.parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
     }
+    out.scales = step.scales;
     if (step.norm_after) out.norm_after.emplace(checkpoint_, *step.norm_after);
     out.multiplier = step.multiplier;
   }

@@ -28,6 +28,8 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const SelectiveScanSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
+  std::unique_ptr<Part> build_part(const Mamba2Spec& spec);
+  std::unique_ptr<Part> build_part(const MlpSpec& spec);
 
   const Checkpoint& checkpoint_;
   const ComputeOptions& options_;

@@ -1,5 +1,7 @@
 #include "models/cpu/layers.h"
 
+#include <algorithm>
+
 #include "models/checkpoint.h"
 #include "models/weight_tensors.h"
 
@@ -20,6 +22,25 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
+void ResidualStep::apply_part(std::size_t index, Step& step, const float* x, std::size_t count,
+                              float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const Part& part = *parts[index];
+  const PartScale scale = scales.empty() ? PartScale{} : scales[index];
+  if (scale.in != 1) {
+    float* scaled = step.scratch.floats(count);
+    std::copy_n(x, count, scaled);
+    step.kernels.scale(scale.in, scaled, count);
+    x = scaled;
+  }
+  {
+    const traces::Zone zone(part.site());
+    part.apply(step, x, y);
+  }
+  if (scale.out != 1) step.kernels.scale(scale.out, y, count);
+  step.scratch.reset(mark);
+}
+
 void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t count = step.rows * hidden;
@@ -30,15 +51,11 @@ void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
     read = normed;
   }
   float* change = step.scratch.floats(count);
-  {
-    const traces::Zone zone(parts.front()->site());
-    parts.front()->apply(step, read, change);
-  }
+  apply_part(0, step, read, count, change);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::size_t before = step.scratch.mark();
     float* more = step.scratch.floats(count);
-    const traces::Zone zone(parts[i]->site());
-    parts[i]->apply(step, read, more);
+    apply_part(i, step, read, count, more);
     step.kernels.add(more, change, count);
     step.scratch.reset(before);
   }

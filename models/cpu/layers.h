@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "models/cpu/step.h"
-#include "models/layers/norm_spec.h"
+#include "models/layers/layer_spec.h"
 #include "traces/trace.h"
 
 namespace reprise::models {
@@ -51,15 +51,19 @@ class RmsNorm {
   NormKind kind_;
 };
 
-/// x += multiplier * norm_after(sum of the parts of norm(x))
+/// x += multiplier * norm_after(sum of the parts of norm(x)), each part's input and output scaled
 struct ResidualStep {
   std::optional<RmsNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
+  std::vector<PartScale> scales;  // of the parts
   std::optional<RmsNorm> norm_after;
   float multiplier = 1;
 
   /// x [step.rows, hidden]
   void apply(Step& step, float* x, std::size_t hidden) const;
+
+ private:
+  void apply_part(std::size_t index, Step& step, const float* x, std::size_t count, float* y) const;
 };
 
 struct Layer {

@@ -28,18 +28,18 @@ struct Share {
 
 struct Moe::Run {
   const Expert* expert;
-  std::size_t first;  // place; those of the shared expert follow all others
-  std::size_t count;  // rows
-  const gpu::Product* gate;
+  std::size_t count;         // rows
+  float* output;             // [count, rows of `down`]
+  const gpu::Product* gate;  // null: the expert has none
   const gpu::Product* up;
   const gpu::Product* down;
   const void* gate_input;  // [count], as `gate` wants it
   const void* up_input;    // [count], as `up` wants it
-  float* inner;            // [count, intermediate]: gate(x), then silu(gate(x)) * up(x)
-  float* inner_up;         // [count, intermediate]
-  std::byte* prepared;     // [count]: `inner`, as `down` wants it
+  float* inner;  // [count, intermediate]: gate(x), then silu(gate(x)) * up(x); without a gate relu(up(x))^2
+  float* inner_up;      // [count, intermediate], where there is a gate
+  std::byte* prepared;  // [count]: `inner`, as `down` wants it
 
-  std::size_t intermediate() const { return expert->gate.outputs(); }
+  std::size_t intermediate() const { return expert->up.outputs(); }
   std::size_t prepared_row_bytes() const { return row_bytes_of(*down->activations, intermediate()); }
 };
 
@@ -70,8 +70,8 @@ std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, con
 
 }  // namespace
 
-Moe::Expert::Expert(const Checkpoint& checkpoint, const std::string& name)
-    : gate(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel),
+Moe::Expert::Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate)
+    : gate(has_gate ? Linear(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel) : Linear()),
       up(checkpoint, name + ".up_proj", ColumnOrder::kOfModel),
       down(checkpoint, name + ".down_proj", ColumnOrder::kOfModel) {}
 
@@ -79,20 +79,29 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
     : spec_(spec), router_(checkpoint, spec.name + ".gate") {
   experts_.reserve(spec.experts);
   for (std::size_t i = 0; i < spec.experts; ++i) {
-    experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i));
+    experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i), spec.has_gates());
+  }
+  if (spec.latent != 0) {
+    latent_in_ = Linear(checkpoint, spec.name + ".fc1_latent_proj");
+    latent_out_ = Linear(checkpoint, spec.name + ".fc2_latent_proj");
   }
   if (spec.correction_bias) bias_ = load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias");
   if (!spec.has_shared()) return;
   if (spec.shared_gate) shared_gate_ = Linear(checkpoint, spec.name + ".shared_expert_gate");
-  shared_.emplace_back(checkpoint, spec.name + ".shared_expert");
+  shared_.emplace_back(checkpoint, spec.name + ".shared_expert", spec.has_gates());
 }
 
 void Moe::prepare(const Preparation& how) const {
   for (const std::vector<Expert>* experts : {&experts_, &shared_}) {
     for (const Expert& expert : *experts) {
-      for (const Linear* linear : {&expert.gate, &expert.up, &expert.down}) linear->prepare(how);
+      if (spec_.has_gates()) expert.gate.prepare(how);
+      expert.up.prepare(how);
+      expert.down.prepare(how);
     }
   }
+  if (spec_.latent == 0) return;
+  latent_in_.prepare(how);
+  latent_out_.prepare(how);
 }
 
 Moe::Routes Moe::route(Step& step, LinearInput& x) const {
@@ -132,13 +141,14 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
   return routes;
 }
 
-std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRows& rows) const {
+std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, LinearInput& routed, const ExpertRows& rows,
+                                     const Outputs& outputs) const {
   std::vector<Run> runs;
-  const auto add = [&](const Expert& expert, std::size_t first, std::size_t count) -> Run& {
+  const auto add = [&](const Expert& expert, std::size_t count, float* output) -> Run& {
     return runs.emplace_back(Run{.expert = &expert,
-                                 .first = first,
                                  .count = count,
-                                 .gate = &expert.gate.product(step),
+                                 .output = output,
+                                 .gate = spec_.has_gates() ? &expert.gate.product(step) : nullptr,
                                  .up = &expert.up.product(step),
                                  .down = &expert.down.product(step),
                                  .gate_input = nullptr,
@@ -147,16 +157,16 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRow
                                  .inner_up = nullptr,
                                  .prepared = nullptr});
   };
-  GatheredInput gathered(x, rows, spec_.hidden);
+  GatheredInput gathered(routed, rows, spec_.width());
   for (const ExpertRows::Run& one : rows.runs()) {
     if (one.expert >= spec_.experts) break;  // only zero experts follow
-    Run& run = add(experts_[one.expert], one.first, one.count);
-    run.gate_input = gathered.of(one, *run.gate->activations, step);
+    Run& run = add(experts_[one.expert], one.count, outputs.routed + one.first * spec_.width());
+    if (run.gate != nullptr) run.gate_input = gathered.of(one, *run.gate->activations, step);
     run.up_input = gathered.of(one, *run.up->activations, step);
   }
   if (spec_.has_shared()) {
-    Run& run = add(shared_.front(), rows.places(), x.rows());
-    run.gate_input = x.as(*run.gate->activations, step, spec_.hidden);
+    Run& run = add(shared_.front(), x.rows(), outputs.shared);
+    if (run.gate != nullptr) run.gate_input = x.as(*run.gate->activations, step, spec_.hidden);
     run.up_input = x.as(*run.up->activations, step, spec_.hidden);
   }
   std::size_t inner = 0;
@@ -167,14 +177,14 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRow
     prepared = (prepared + 15) / 16 * 16;
   }
   float* gates = step.scratch.floats(inner);
-  float* ups = step.scratch.floats(inner);
+  float* ups = spec_.has_gates() ? step.scratch.floats(inner) : nullptr;
   std::byte* forms = step.scratch.bytes(prepared);
   for (Run& run : runs) {
     run.inner = gates;
     run.inner_up = ups;
     run.prepared = forms;
     gates += run.count * run.intermediate();
-    ups += run.count * run.intermediate();
+    if (ups != nullptr) ups += run.count * run.intermediate();
     if (run.down->activations->prepare != nullptr) {
       forms += (run.count * run.prepared_row_bytes() + 15) / 16 * 16;
     } else {
@@ -184,31 +194,58 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, const ExpertRow
   return runs;
 }
 
-void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) const {
-  const std::size_t mark = step.scratch.mark();
-  LinearInput input(x, rows);
-  const Routes routes = route(step, input);
-  const ExpertRows placed(routes.chosen, spec_.chosen, spec_.routed());
-  const std::vector<Run> runs = make_runs(step, input, placed);
-  const unsigned threads = step.threads.count();
-
-  // silu(gate(x)) * up(x)
-  const std::vector<Share> inner_shares = shares_of(
-      runs, threads, [](const Run& run) { return run.intermediate(); },
-      [](const Run& run) { return std::lcm(run.gate->outputs_at_once, run.up->outputs_at_once); });
-  step.threads.for_parts(inner_shares.size(), [&](std::size_t i) {
-    const Share& share = inner_shares[i];
+/// What is between the matrices of all experts.
+void Moe::compute_inner(Step& step, const std::vector<Run>& runs) const {
+  const std::vector<Share> shares = shares_of(
+      runs, step.threads.count(), [](const Run& run) { return run.intermediate(); },
+      [](const Run& run) {
+        return run.gate == nullptr ? run.up->outputs_at_once
+                                   : std::lcm(run.gate->outputs_at_once, run.up->outputs_at_once);
+      });
+  step.threads.for_parts(shares.size(), [&](std::size_t i) {
+    const Share& share = shares[i];
     const Run& run = runs[share.run];
     const std::size_t size = run.intermediate();
-    run.gate->multiply(run.gate_input, run.count, run.expert->gate.weight(), run.inner, size, share.begin,
-                       share.end);
-    run.up->multiply(run.up_input, run.count, run.expert->up.weight(), run.inner_up, size, share.begin,
-                     share.end);
+    const auto multiply = [&](const gpu::Product& product, const void* input, const Linear& matrix,
+                              float* to) {
+      product.multiply(input, run.count, matrix.weight(), to, size, share.begin, share.end);
+    };
+    if (run.gate != nullptr) {
+      multiply(*run.gate, run.gate_input, run.expert->gate, run.inner);
+      multiply(*run.up, run.up_input, run.expert->up, run.inner_up);
+    } else {
+      multiply(*run.up, run.up_input, run.expert->up, run.inner);
+    }
     for (std::size_t row = 0; row < run.count; ++row) {
-      float* gate = run.inner + row * size + share.begin;
-      step.kernels.swiglu(gate, run.inner_up + row * size + share.begin, gate, share.end - share.begin);
+      float* inner = run.inner + row * size + share.begin;
+      if (run.gate != nullptr) {
+        step.kernels.swiglu(inner, run.inner_up + row * size + share.begin, inner, share.end - share.begin);
+      } else {
+        step.kernels.relu_squared(inner, share.end - share.begin);
+      }
     }
   });
+}
+
+void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t width = spec_.width();
+  const float* narrow = x;  // [rows, width]: what the chosen experts see
+  LinearInput input(x, rows);
+  if (spec_.latent != 0) {
+    float* latent = step.scratch.floats(rows * width);
+    latent_in_.apply(step, input, latent);
+    narrow = latent;
+  }
+  LinearInput narrow_input(narrow, rows);
+  LinearInput& routed = spec_.latent != 0 ? narrow_input : input;
+  const Routes routes = route(step, input);
+  const ExpertRows placed(routes.chosen, spec_.chosen, spec_.routed());
+  const Outputs outputs{.routed = step.scratch.floats(placed.places() * width),  // zero experts leave theirs
+                        .shared = spec_.has_shared() ? step.scratch.floats(rows * spec_.hidden) : nullptr};
+  const std::vector<Run> runs = make_runs(step, input, routed, placed, outputs);
+  const unsigned threads = step.threads.count();
+  compute_inner(step, runs);
 
   // As the last products want it, row by row.
   const std::vector<Share> row_shares = shares_of(
@@ -221,35 +258,39 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
                                    run.intermediate(), run.prepared + share.begin * run.prepared_row_bytes());
   });
 
-  const std::size_t places = placed.places() + routes.shared_weights.size();
-  float* outputs = step.scratch.floats(places * spec_.hidden);  // [places, hidden]; zero experts leave theirs
   const std::vector<Share> output_shares = shares_of(
-      runs, threads, [&](const Run&) { return spec_.hidden; },
+      runs, threads, [](const Run& run) { return run.expert->down.outputs(); },
       [](const Run& run) { return run.down->outputs_at_once; });
   step.threads.for_parts(output_shares.size(), [&](std::size_t i) {
     const Share& share = output_shares[i];
     const Run& run = runs[share.run];
-    run.down->multiply(run.prepared, run.count, run.expert->down.weight(), outputs + run.first * spec_.hidden,
-                       spec_.hidden, share.begin, share.end);
+    run.down->multiply(run.prepared, run.count, run.expert->down.weight(), run.output,
+                       run.expert->down.outputs(), share.begin, share.end);
   });
 
+  float* sums = spec_.latent != 0 ? step.scratch.floats(rows * width) : y;  // [rows, width]
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
-      float* sum = y + row * spec_.hidden;
-      std::fill_n(sum, spec_.hidden, 0.0F);
+      float* sum = sums + row * width;
+      std::fill_n(sum, width, 0.0F);
       const std::span<const std::uint32_t> own = placed.places_of(row);
       for (std::size_t i = 0; i < own.size(); ++i) {
         const std::size_t choice = row * spec_.chosen + i;
         const bool is_zero = routes.chosen[choice] >= spec_.experts;
-        const float* made = is_zero ? x + row * spec_.hidden : outputs + own[i] * spec_.hidden;
-        step.kernels.add_scaled(made, routes.weights[choice], sum, spec_.hidden);
-      }
-      if (spec_.has_shared()) {
-        step.kernels.add_scaled(outputs + (placed.places() + row) * spec_.hidden, routes.shared_weights[row],
-                                sum, spec_.hidden);
+        const float* made = is_zero ? narrow + row * width : outputs.routed + own[i] * width;
+        step.kernels.add_scaled(made, routes.weights[choice], sum, width);
       }
     }
   });
+  if (spec_.latent != 0) latent_out_.apply(step, sums, rows, y);
+  if (spec_.has_shared()) {
+    step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t row = begin; row < end; ++row) {
+        const std::size_t first = row * spec_.hidden;
+        step.kernels.add_scaled(outputs.shared + first, routes.shared_weights[row], y + first, spec_.hidden);
+      }
+    });
+  }
   step.scratch.reset(mark);
 }
 

@@ -29,9 +29,9 @@ class Moe : public Part {
 
  private:
   struct Expert {
-    Expert(const Checkpoint& checkpoint, const std::string& name);
+    Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate);
 
-    Linear gate;
+    Linear gate;  // of no use where experts have none
     Linear up;
     Linear down;
   };
@@ -43,16 +43,27 @@ class Moe : public Part {
     std::vector<float> shared_weights;  // [rows], or none
   };
 
+  /// What the experts make of their rows.
+  struct Outputs {
+    float* routed;  // [places, width]
+    float* shared;  // [rows, hidden], or null
+  };
+
   /// An expert at work: its rows, from the input to the output.
   struct Run;
 
   void apply_rows(Step& step, const float* x, std::size_t rows, float* y) const;
   Routes route(Step& step, LinearInput& x) const;
-  std::vector<Run> make_runs(Step& step, LinearInput& x, const ExpertRows& rows) const;
+  /// `x` is what the shared expert sees, `routed` what the others do.
+  std::vector<Run> make_runs(Step& step, LinearInput& x, LinearInput& routed, const ExpertRows& rows,
+                             const Outputs& outputs) const;
+  void compute_inner(Step& step, const std::vector<Run>& runs) const;
 
   const MoeSpec spec_;
   Linear router_;
   std::vector<float> bias_;  // [experts + zero experts], or none
+  Linear latent_in_;         // of no use without a latent size; and so latent_out_
+  Linear latent_out_;
   std::vector<Expert> experts_;
   Linear shared_gate_;          // of no use without a shared expert that has one
   std::vector<Expert> shared_;  // one, or none

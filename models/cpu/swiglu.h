@@ -21,6 +21,7 @@ class SwiGlu : public Part {
 
  private:
   const Activation activation_;
+  const float gate_multiplier_;
   Linear gate_;
   Linear up_;
   Linear down_;

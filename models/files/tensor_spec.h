@@ -39,6 +39,7 @@ struct StoredAs {
   std::vector<std::string> names{};    // the first that is there counts
   std::optional<TensorPiece> piece{};  // none: the whole of what is stored
   GgufLayout layout{};                 // what was done to it on the way
+  Shape shape{};                       // the same elements in another shape; empty: the tensor's own
 };
 
 struct TensorSpec {

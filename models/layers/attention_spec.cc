@@ -19,7 +19,8 @@ GgufLayout interleaved(std::size_t heads, std::size_t head_dim) {
 
 bool AttentionSpec::operator==(const AttentionSpec& other) const {
   const auto plain = [](const AttentionSpec& a) {
-    return std::tie(a.name, a.hidden, a.heads, a.kv_heads, a.head_dim, a.head_norm, a.output_gate, a.bias);
+    return std::tie(a.name, a.hidden, a.heads, a.kv_heads, a.head_dim, a.head_norm, a.output_gate, a.bias,
+                    a.score_multiplier);
   };
   const bool same_rope = rope && other.rope ? *rope == *other.rope : rope == other.rope;
   return same_rope && plain(*this) == plain(other);

@@ -30,6 +30,7 @@ struct AttentionSpec {
   std::optional<NormKind> head_norm{};  // over each head of q and k, before rope
   bool output_gate = false;             // q_proj gives [q, gate] for each head; out *= sigmoid(gate)
   bool bias = false;                    // on q, k, v and o
+  float score_multiplier = 1;           // scores are multiplier * q k / sqrt(head_dim)
   /// Shared by the parts that turn alike; null: positions do not matter.
   std::shared_ptr<const RopeConfig> rope{};
 

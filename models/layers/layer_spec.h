@@ -17,6 +17,8 @@
 
 #include "models/layers/attention_spec.h"
 #include "models/layers/delta_net_spec.h"
+#include "models/layers/mamba2_spec.h"
+#include "models/layers/mlp_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
 #include "models/layers/selective_scan_spec.h"
@@ -24,12 +26,22 @@
 
 namespace reprise::models {
 
-using PartSpec = std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec>;
+using PartSpec =
+    std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec, Mamba2Spec, MlpSpec>;
 
-/// x += multiplier * norm_after(part(norm(x)) + part(norm(x)) + ...)
+/// What a part is given is multiplied by the one, what it makes of it by the other.
+struct PartScale {
+  float in = 1;
+  float out = 1;
+
+  bool operator==(const PartScale&) const = default;
+};
+
+/// x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
 struct ResidualSpec {
-  std::optional<NormSpec> norm{};  // none: the parts read x itself
-  std::vector<PartSpec> parts{};   // at least one
+  std::optional<NormSpec> norm{};   // none: the parts read x itself
+  std::vector<PartSpec> parts{};    // at least one
+  std::vector<PartScale> scales{};  // of the parts, in their order; empty: all are 1
   std::optional<NormSpec> norm_after{};
   float multiplier = 1;
 

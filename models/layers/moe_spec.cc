@@ -58,17 +58,26 @@ void add_tensors(TensorList& tensors, const MoeSpec& moe, const std::string& blo
       tensors.add_linear(shared + matrix, rows, columns, block + gguf);
       also(shared + "s" + matrix + ".weight");
     };
-    add(".gate_proj", size, moe.hidden, ".ffn_gate_shexp");
+    if (moe.has_gates()) add(".gate_proj", size, moe.hidden, ".ffn_gate_shexp");
     add(".up_proj", size, moe.hidden, ".ffn_up_shexp");
     add(".down_proj", moe.hidden, size, ".ffn_down_shexp");
   }
+  if (moe.latent != 0) {
+    tensors.add_linear(moe.name + ".fc1_latent_proj", moe.latent, moe.hidden, block + ".ffn_latent_down");
+    tensors.add_linear(moe.name + ".fc2_latent_proj", moe.hidden, moe.latent, block + ".ffn_latent_up");
+  }
   const std::size_t size = moe.intermediate;
-  const ExpertMatrix matrices[] = {
-      {"gate_proj", "w1", size, moe.hidden, "ffn_gate_exps", "gate_up_proj", moe.routed(), 2 * size, 0,
-       "ffn_gate_up_exps"},
-      {"up_proj", "w3", size, moe.hidden, "ffn_up_exps", "gate_up_proj", moe.routed(), 2 * size, size,
-       "ffn_gate_up_exps"},
-      {"down_proj", "w2", moe.hidden, size, "ffn_down_exps", "down_proj", moe.experts, moe.hidden, 0}};
+  const std::size_t width = moe.width();
+  std::vector<ExpertMatrix> matrices;
+  if (moe.has_gates()) {
+    matrices.push_back({"gate_proj", "w1", size, width, "ffn_gate_exps", "gate_up_proj", moe.routed(),
+                        2 * size, 0, "ffn_gate_up_exps"});
+    matrices.push_back({"up_proj", "w3", size, width, "ffn_up_exps", "gate_up_proj", moe.routed(), 2 * size,
+                        size, "ffn_gate_up_exps"});
+  } else {
+    matrices.push_back({"up_proj", "w1", size, width, "ffn_up_exps", "up_proj", moe.experts, size, 0});
+  }
+  matrices.push_back({"down_proj", "w2", width, size, "ffn_down_exps", "down_proj", moe.experts, width, 0});
   for (std::size_t expert = 0; expert < moe.experts; ++expert) {
     for (const ExpertMatrix& matrix : matrices) add_matrix(tensors, moe, block, expert, matrix);
   }

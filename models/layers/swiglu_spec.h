@@ -20,6 +20,7 @@ struct SwiGluSpec {
   std::size_t intermediate = 0;
   bool bias = false;  // on all three
   Activation activation = Activation::kSilu;
+  float gate_multiplier = 1;  // of gate(x)
 
   bool operator==(const SwiGluSpec&) const = default;
 };

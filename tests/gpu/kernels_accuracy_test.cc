@@ -195,6 +195,17 @@ TEST(KernelValues, Gelu) {
   }
 }
 
+TEST(KernelValues, ReluSquared) {
+  for (const Kernels* table : all_tables()) {
+    std::vector<float> x = {-3.0F, -0.0F, 0.0F, 0.5F, 3.0F, 1e30F, std::numeric_limits<float>::quiet_NaN()};
+    table->relu_squared(x.data(), x.size());
+    EXPECT_EQ(std::vector<float>(x.begin(), x.begin() + 5), (std::vector<float>{0, 0, 0, 0.25F, 9}))
+        << label(*table);
+    EXPECT_TRUE(std::isinf(x[5])) << label(*table);
+    EXPECT_TRUE(std::isnan(x[6])) << label(*table);
+  }
+}
+
 TEST(KernelValues, NormsAndRope) {
   Random random(3);
   const std::size_t size = 100;

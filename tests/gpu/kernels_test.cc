@@ -90,6 +90,8 @@ TEST(KernelBits, Elementwise) {
     });
     expect_same(gate,
                 [&](const Kernels& kernels, std::vector<float>& y) { kernels.scale(0.3F, y.data(), count); });
+    expect_same(
+        gate, [&](const Kernels& kernels, std::vector<float>& y) { kernels.relu_squared(y.data(), count); });
     expect_same(gate, [&](const Kernels& kernels, std::vector<float>& y) {
       kernels.soft_cap(7.0F, y.data(), count);
     });

@@ -85,6 +85,9 @@ struct Cost {
     for (const auto* net : models::parts_of<models::DeltaNetSpec>(config.layers)) {
       recurrence += 7.0 * static_cast<double>(net->state_size());
     }
+    for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {
+      recurrence += 5.0 * static_cast<double>(mamba->state_elements());
+    }
     for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
       attention_position += 4.0 * static_cast<double>(attention->q_size());
     }

@@ -42,6 +42,8 @@ void print_layers(const models::ModelConfig& config) {
   std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
   print_sizes<models::SwiGluSpec>("feed-forward", config,
                                   [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
+  print_sizes<models::MlpSpec>("feed-forward", config,
+                               [&](const models::MlpSpec& part) { return number(part.intermediate); });
   print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
     return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
            " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
@@ -53,6 +55,10 @@ void print_layers(const models::ModelConfig& config) {
   print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
     return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
            " value of " + number(part.value_head_dim);
+  });
+  print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
+    return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
+           ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
   });
 }
 

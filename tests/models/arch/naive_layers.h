@@ -27,6 +27,10 @@ inline Row operator+(Row a, const Row& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
+inline Row times(double factor, Row row) {
+  for (double& value : row) value *= factor;
+  return row;
+}
 inline Row slice(const Row& row, std::size_t first, std::size_t count) {
   const auto begin = row.begin() + static_cast<std::ptrdiff_t>(first);
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
@@ -73,6 +77,8 @@ class NaiveModel {
     for (std::size_t n = 0; n < y.size(); ++n) {
       for (std::size_t k = 0; k < x.size(); ++k) y[n] += static_cast<double>(w[n * x.size() + k]) * x[k];
     }
+    const auto bias = weights_.find(name + ".bias");
+    for (std::size_t n = 0; bias != weights_.end() && n < y.size(); ++n) y[n] += bias->second[n];
     return y;
   }
 
@@ -90,9 +96,12 @@ class NaiveModel {
       for (Row& row : read) row = norm(*step.norm, row);
     }
     Rows sum(x.size(), Row(config_.hidden));
-    for (const PartSpec& part : step.parts) {
-      const Rows made = std::visit([&](const auto& one) { return apply(one, read); }, part);
-      for (std::size_t t = 0; t < x.size(); ++t) sum[t] = sum[t] + made[t];
+    for (std::size_t i = 0; i < step.parts.size(); ++i) {
+      const PartScale scale = step.scales.empty() ? PartScale{} : step.scales[i];
+      Rows given = read;
+      for (Row& row : given) row = times(scale.in, row);
+      const Rows made = std::visit([&](const auto& one) { return apply(one, given); }, step.parts[i]);
+      for (std::size_t t = 0; t < x.size(); ++t) sum[t] = sum[t] + times(scale.out, made[t]);
     }
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (step.norm_after) sum[t] = norm(*step.norm_after, sum[t]);
@@ -103,7 +112,7 @@ class NaiveModel {
 
   Rows apply(const SwiGluSpec& part, const Rows& x) const {
     Rows out;
-    for (const Row& row : x) out.push_back(expert(part.name, row, part.activation));
+    for (const Row& row : x) out.push_back(expert(part.name, row, part.activation, part.gate_multiplier));
     return out;
   }
 
@@ -112,10 +121,12 @@ class NaiveModel {
     return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
   }
 
-  Row expert(const std::string& name, const Row& x, Activation activation = Activation::kSilu) const {
+  Row expert(const std::string& name, const Row& x, Activation activation = Activation::kSilu,
+             double gate_multiplier = 1) const {
     Row gate = product(name + ".gate_proj", x);
     const Row up = product(name + ".up_proj", x);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activate(activation, gate[i]) * up[i];
+    for (std::size_t i = 0; i < gate.size(); ++i)
+      gate[i] = activate(activation, gate_multiplier * gate[i]) * up[i];
     return product(name + ".down_proj", gate);
   }
 
@@ -136,22 +147,28 @@ class NaiveModel {
       order.resize(part.chosen);
       double sum_of_chosen = 0;
       for (const std::size_t e : order) sum_of_chosen += scores[e];
-      Row sum(part.hidden);
+      const Row seen = part.latent != 0 ? product(part.name + ".fc1_latent_proj", row) : row;
+      Row sum(part.width());
       for (const std::size_t e : order) {
         const bool is_zero = e >= part.experts;
-        const Row one = is_zero ? row : expert(part.name + ".experts." + std::to_string(e), row);
+        const Row one = is_zero ? seen : expert_of(part, ".experts." + std::to_string(e), seen);
         const double weight = scores[e] * part.scale / (part.normalised ? sum_of_chosen + part.epsilon : 1.0);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * one[i];
       }
+      if (part.latent != 0) sum = product(part.name + ".fc2_latent_proj", sum);
       if (part.has_shared()) {
         const double gate =
             part.shared_gate ? sigmoid(product(part.name + ".shared_expert_gate", row)[0]) : 1.0;
-        const Row shared = expert(part.name + ".shared_expert", row);
+        const Row shared = expert_of(part, ".shared_expert", row);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gate * shared[i];
       }
       out.push_back(std::move(sum));
     }
     return out;
+  }
+
+  Row expert_of(const MoeSpec& part, const std::string& name, const Row& x) const {
+    return part.has_gates() ? expert(part.name + name, x) : apply(MlpSpec{.name = part.name + name}, {x})[0];
   }
 
   // All of the best groups, the largest first; a group counts as much as its two best.
@@ -196,7 +213,7 @@ class NaiveModel {
 
   Rows apply(const AttentionSpec& part, const Rows& x) const {
     const std::size_t size = part.head_dim;
-    const double scale = 1 / std::sqrt(static_cast<double>(size));
+    const double scale = part.score_multiplier / std::sqrt(static_cast<double>(size));
     std::vector<Rows> keys(part.kv_heads);
     std::vector<Rows> values(part.kv_heads);
     Rows out;
@@ -271,6 +288,81 @@ class NaiveModel {
       out.push_back(product(net.name + ".out_proj", mixed));
     }
     return out;
+  }
+
+  Rows apply(const MlpSpec& part, const Rows& x) const {
+    Rows out;
+    for (const Row& row : x) {
+      Row inner = product(part.name + ".up_proj", row);
+      for (double& value : inner) value = value > 0 ? value * value : 0;
+      out.push_back(product(part.name + ".down_proj", inner));
+    }
+    return out;
+  }
+
+  Rows apply(const Mamba2Spec& mamba, const Rows& x) const {
+    const std::size_t inner = mamba.inner_size();
+    const std::size_t shared = mamba.groups * mamba.state_size;
+    const std::vector<float>& conv = weight(mamba.name + ".conv1d");
+    Rows inputs;
+    Rows out;
+    std::vector<Rows> state(mamba.heads, Rows(mamba.state_size, Row(mamba.head_dim)));
+    for (const Row& row : x) {
+      const Row all = product(mamba.name + ".in_proj", row);
+      const Row z = times(mamba.multipliers.z, slice(all, 0, inner));
+      Row& input = inputs.emplace_back(slice(all, inner, mamba.conv_channels()));
+      for (std::size_t c = 0; c < input.size(); ++c) {
+        input[c] *= c < inner            ? mamba.multipliers.x
+                    : c < inner + shared ? mamba.multipliers.b
+                                         : mamba.multipliers.c;
+      }
+      Row mixed(mamba.conv_channels());
+      for (std::size_t c = 0; c < mixed.size(); ++c) {
+        if (mamba.conv_bias) mixed[c] = at(mamba.name + ".conv1d.bias")[c];
+        for (std::size_t j = 0; j < mamba.conv_kernel && j < inputs.size(); ++j) {
+          mixed[c] += static_cast<double>(conv[(c + 1) * mamba.conv_kernel - 1 - j]) *
+                      inputs[inputs.size() - 1 - j][c];
+        }
+        mixed[c] = silu(mixed[c]);
+      }
+      Row y(inner);
+      for (std::size_t h = 0; h < mamba.heads; ++h) {
+        const double raw = mamba.multipliers.dt * all[all.size() - mamba.heads + h];
+        const double step = std::log1p(std::exp(raw + at(mamba.name + ".dt_bias")[h]));
+        const double dt = std::clamp(step, double{mamba.dt_min}, double{mamba.dt_max});
+        const double decay = std::exp(-std::exp(double{at(mamba.name + ".A_log")[h]}) * dt);
+        const std::size_t b = inner + h / mamba.heads_of_group() * mamba.state_size;
+        for (std::size_t p = 0; p < mamba.head_dim; ++p) {
+          const double value = mixed[h * mamba.head_dim + p];
+          double& sum = y[h * mamba.head_dim + p];
+          sum = value * at(mamba.name + ".D")[h];
+          for (std::size_t n = 0; n < mamba.state_size; ++n) {
+            state[h][n][p] = decay * state[h][n][p] + dt * value * mixed[b + n];
+            sum += mixed[b + shared + n] * state[h][n][p];
+          }
+        }
+      }
+      out.push_back(product(mamba.name + ".out_proj", gated(mamba, y, z)));
+    }
+    return out;
+  }
+
+  Row gated(const Mamba2Spec& mamba, Row y, const Row& z) const {
+    const auto gate = [&] {
+      for (std::size_t i = 0; i < y.size(); ++i) y[i] *= silu(z[i]);
+    };
+    if (mamba.gating != Mamba2Spec::Gating::kNormThenGate) gate();
+    for (std::size_t g = 0; mamba.has_norm() && g < mamba.groups; ++g) {
+      double squares = 0;
+      for (const double value : slice(y, g * mamba.group_size(), mamba.group_size()))
+        squares += value * value;
+      const double mean = squares / static_cast<double>(mamba.group_size());
+      for (std::size_t i = g * mamba.group_size(); i < (g + 1) * mamba.group_size(); ++i) {
+        y[i] *= weight(mamba.name + ".norm")[i] / std::sqrt(mean + mamba.norm.eps);
+      }
+    }
+    if (mamba.gating == Mamba2Spec::Gating::kNormThenGate) gate();
+    return y;
   }
 
   static Row unit(Row row) {

@@ -1,0 +1,134 @@
+#include "models/cpu/mamba2.h"
+
+#include <cmath>
+
+#include "models/checkpoint.h"
+#include "models/conv_taps.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::size_t kMamba2ChannelsAtOnce = 64;
+
+/// [taps, channels]
+std::vector<float> multiplied_taps(const Mamba2Spec& spec, const Checkpoint& checkpoint) {
+  std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
+  const std::size_t bs = spec.inner_size();
+  const std::size_t cs = bs + spec.groups * spec.state_size;
+  for (std::size_t i = 0; i < taps.size(); ++i) {
+    const std::size_t channel = i % spec.conv_channels();
+    taps[i] *= channel < bs ? spec.multipliers.x : channel < cs ? spec.multipliers.b : spec.multipliers.c;
+  }
+  return taps;
+}
+
+std::vector<float> vector_if(bool there, const Checkpoint& checkpoint, const std::string& name) {
+  return there ? load_vector(checkpoint, name) : std::vector<float>{};
+}
+
+}  // namespace
+
+Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout& state)
+    : spec_(spec),
+      in_(checkpoint, spec.name + ".in_proj"),
+      out_(checkpoint, spec.name + ".out_proj"),
+      conv_(multiplied_taps(spec, checkpoint)),
+      conv_bias_(vector_if(spec.conv_bias, checkpoint, spec.name + ".conv1d.bias")),
+      dt_bias_(load_vector(checkpoint, spec.name + ".dt_bias")),
+      decay_(load_vector(checkpoint, spec.name + ".A_log")),
+      skip_(load_vector(checkpoint, spec.name + ".D")),
+      norm_(vector_if(spec.has_norm(), checkpoint, spec.name + ".norm.weight")),
+      places_(declare_state(spec, state)) {
+  for (float& decay : decay_) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
+}
+
+/// projected [rows, in_proj_rows] -> mixed [rows, channels]
+void Mamba2::convolve(Step& step, const float* projected, float* mixed) const {
+  const std::size_t stride = spec_.in_proj_rows();
+  for (const StepSlice& slice : step.slices) {
+    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
+                               .weight = conv_.data(),
+                               .x = projected + slice.first_row * stride + spec_.inner_size(),
+                               .y = mixed + slice.first_row * spec_.conv_channels(),
+                               .channels = spec_.conv_channels(),
+                               .taps = spec_.conv_kernel,
+                               .tokens = slice.rows,
+                               .x_stride = stride,
+                               .bias = conv_bias_.empty() ? nullptr : conv_bias_.data()};
+    step.threads.for_ranges(
+        spec_.conv_channels(), kMamba2ChannelsAtOnce,
+        [&](std::size_t begin, std::size_t end) { step.kernels.causal_conv(conv, begin, end); });
+  }
+}
+
+/// projected [rows, in_proj_rows], mixed [rows, channels] -> y [rows, heads, head_dim]
+void Mamba2::recur(Step& step, const float* projected, const float* mixed, float* y) const {
+  const std::size_t heads = spec_.heads;
+  const std::size_t inner = spec_.inner_size();
+  step.threads.for_parts(step.slices.size() * heads, [&](std::size_t part) {
+    const StepSlice& slice = step.slices[part / heads];
+    const std::size_t head = part % heads;
+    const float* row = mixed + slice.first_row * spec_.conv_channels();
+    const float* b = row + inner + head / spec_.heads_of_group() * spec_.state_size;
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    step.kernels.ssd({.state = state + head * spec_.state_size * spec_.head_dim,
+                      .state_size = spec_.state_size,
+                      .head_dim = spec_.head_dim,
+                      .tokens = slice.rows,
+                      .x = row + head * spec_.head_dim,
+                      .b = b,
+                      .c = b + spec_.groups * spec_.state_size,
+                      .stride = spec_.conv_channels(),
+                      .step = projected + (slice.first_row + 1) * spec_.in_proj_rows() - heads + head,
+                      .step_stride = spec_.in_proj_rows(),
+                      .dt_scale = spec_.multipliers.dt,
+                      .dt_bias = dt_bias_[head],
+                      .dt_min = spec_.dt_min,
+                      .dt_max = spec_.dt_max,
+                      .decay = decay_[head],
+                      .skip = skip_[head],
+                      .y = y + slice.first_row * inner + head * spec_.head_dim,
+                      .y_stride = inner});
+  });
+}
+
+/// One row [inner_size], group by group.
+void Mamba2::normalise(const gpu::Kernels& kernels, float* row) const {
+  const std::size_t size = spec_.group_size();
+  for (std::size_t group = 0; group < spec_.groups; ++group) {
+    float* part = row + group * size;
+    kernels.rms_norm(part, norm_.data() + group * size, spec_.norm.offset, spec_.norm.eps, part, 1, size,
+                     size);
+  }
+}
+
+/// projected [rows, in_proj_rows] with z in front, y [rows, inner_size]
+void Mamba2::gate(Step& step, float* projected, float* y) const {
+  const std::size_t inner = spec_.inner_size();
+  step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      float* z = projected + row * spec_.in_proj_rows();
+      float* out = y + row * inner;
+      if (spec_.multipliers.z != 1) step.kernels.scale(spec_.multipliers.z, z, inner);
+      if (spec_.gating == Mamba2Spec::Gating::kNormThenGate) normalise(step.kernels, out);
+      step.kernels.gate_silu(z, out, inner);
+      if (spec_.gating == Mamba2Spec::Gating::kGateThenNorm) normalise(step.kernels, out);
+    }
+  });
+}
+
+void Mamba2::apply(Step& step, const float* x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  float* projected = step.scratch.floats(step.rows * spec_.in_proj_rows());
+  float* mixed = step.scratch.floats(step.rows * spec_.conv_channels());
+  float* inner = step.scratch.floats(step.rows * spec_.inner_size());
+  in_.apply(step, x, step.rows, projected);
+  convolve(step, projected, mixed);
+  recur(step, projected, mixed, inner);
+  gate(step, projected, inner);
+  out_.apply(step, inner, step.rows, y);
+  step.scratch.reset(mark);
+}
+
+}  // namespace reprise::models
