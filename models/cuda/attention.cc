@@ -15,12 +15,18 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
             .kv_heads = static_cast<int>(spec.kv_heads),
             .head_dim = static_cast<int>(spec.head_dim),
             .rope_pairs = static_cast<int>(spec.rope_pairs()),
+            .score_multiplier = spec.score_multiplier,
             .qk_norm = spec.head_norm.has_value(),
             .output_gate = spec.output_gate,
             .norm_offset = norm.offset,
             .norm_eps = norm.eps,
             .k_offset = places.k,
             .v_offset = places.v};
+  if (!(spec.score_multiplier > 0)) {
+    throw LoadError(checkpoint.path(), spec.name,
+                    "attention whose scores are multiplied by " + std::to_string(spec.score_multiplier) +
+                        " is not computed on a GPU; --device cpu does");
+  }
   if (!gc::attention_supports(shape_)) {
     throw LoadError(
         checkpoint.path(), "head_dim",

@@ -13,6 +13,7 @@
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.h"
+#include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/selective_scan.h"
 #include "models/cuda/step.h"
@@ -91,6 +92,36 @@ class SelectiveScan : public Part {
   DeviceLinear x_;               // dt, B, C
   DeviceLinear dt_;              // its inputs filled up
   DeviceLinear out_;
+};
+
+class Mamba2 : public Part {
+ public:
+  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+
+ private:
+  gc::SsdShape shape_;
+  gc::CausalConvShape conv_;
+  const float* taps_ = nullptr;       // [taps, channels]
+  const float* conv_bias_ = nullptr;  // [channels]; null: none
+  gc::SsdPass recurrence_;            // without the rows of a step, as is the next
+  gc::SsdGatePass gate_;
+  DeviceLinear in_;  // z, x, B, C, dt
+  DeviceLinear out_;
+};
+
+class Mlp : public Part {
+ public:
+  Mlp(const MlpSpec& spec, WeightStore& weights);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+
+ private:
+  DeviceLinear up_;
+  DeviceLinear down_;
 };
 
 class SwiGlu : public Part {

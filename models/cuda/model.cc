@@ -70,7 +70,8 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
   }
   for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;
-  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.rows(), 1, buffers.chosen, stream);
+  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.rows(), 1, buffers.chosen,
+               stream);
   // In both phases: a row's logits do not depend on how many there are.
   gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
                   stream);

@@ -37,7 +37,9 @@ struct ResidualStep {
 
  private:
   /// What a part's output is multiplied by before it is added up.
-  float factor(std::size_t part) const { return norm_after ? scales[part].out : multiplier * scales[part].out; }
+  float factor(std::size_t part) const {
+    return norm_after ? scales[part].out : multiplier * scales[part].out;
+  }
   gc::GemmOutput output_of(std::size_t part) const {
     return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
   }

@@ -28,9 +28,10 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
            .silu = true,
            .state_offset = places.conv};
   if (!gc::selective_scan_supports(shape_)) {
-    throw LoadError(checkpoint.path(), spec.name,
-                    "a state of " + std::to_string(spec.state_size) +
-                        " numbers a channel is not computed on a GPU yet, which has up to 256; --device cpu does");
+    throw LoadError(
+        checkpoint.path(), spec.name,
+        "a state of " + std::to_string(spec.state_size) +
+            " numbers a channel is not computed on a GPU yet, which has up to 256; --device cpu does");
   }
   SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
   for (float& a : vectors.a) a *= kLog2OfE;  // the kernel takes powers of two

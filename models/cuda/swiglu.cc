@@ -4,7 +4,7 @@ namespace reprise::models::cuda {
 
 SwiGlu::SwiGlu(const SwiGluSpec& spec, WeightStore& weights)
     : act_(spec.activation == Activation::kGelu ? gc::GateFunction::kGelu : gc::GateFunction::kSilu),
-      gate_factor_(1),
+      gate_factor_(spec.gate_multiplier),
       in_(weights.linear({spec.name + ".gate_proj", spec.name + ".up_proj"})),
       out_(weights.linear({spec.name + ".down_proj"})) {}
 
