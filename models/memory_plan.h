@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/kernels.h"
 #include "models/compute_options.h"
 
 namespace reprise::models {
@@ -38,6 +39,13 @@ struct MemoryPlan {
   std::uint64_t weights() const { return in_place + copied + packed; }
   /// Of one sequence of so many tokens.
   std::uint64_t state(std::uint64_t tokens) const { return sequence_state + tokens * token_state; }
+  /// Of one snapshot more of a prompt whose full pages others hold already, at most: a slot and a tail.
+  std::uint64_t next_snapshot() const { return sequence_state + gpu::kPageTokens * token_state; }
+  /// How many pieces of state of this size fit beside weights and activations in `available` bytes; 0: none.
+  std::uint64_t fitting(std::uint64_t available, std::uint64_t bytes) const {
+    const std::uint64_t fixed = weights() + activations;
+    return available <= fixed || bytes == 0 ? 0 : (available - fixed) / bytes;
+  }
 };
 
 /// For steps of at most `rows` rows.

@@ -22,7 +22,7 @@ namespace reprise::models::test {
 struct FamilySample {
   std::string family;  // as families() names it
   std::string sample;
-  bool gguf = true;  // there are GGUF files of it, and one of the sample
+  bool gguf = true;  // llama.cpp has written the sample, too
 
   friend std::ostream& operator<<(std::ostream& out, const FamilySample& row) { return out << row.sample; }
 };
@@ -31,12 +31,15 @@ inline const std::vector<FamilySample>& family_samples() {
   static const std::vector<FamilySample> kRows = {
       {.family = "llama", .sample = "llama"},
       {.family = "qwen3", .sample = "qwen3"},
-      {.family = "qwen3_5", .sample = "qwen3_5_text"},
-      {.family = "qwen3_5_moe", .sample = "qwen3_5_moe_text"},
+      {.family = "qwen3_5_text", .sample = "qwen3_5_text"},
+      {.family = "qwen3_5_moe_text", .sample = "qwen3_5_moe_text"},
       {.family = "qwen3_next", .sample = "qwen3_next"},
       {.family = "mamba", .sample = "mamba"},
       {.family = "falcon_mamba", .sample = "falcon_mamba"},
       {.family = "jamba", .sample = "jamba"},
+      {.family = "mamba2", .sample = "mamba2"},
+      {.family = "falcon_h1", .sample = "falcon_h1"},
+      {.family = "nemotron_h", .sample = "nemotron_h", .gguf = false},
   };
   return kRows;
 }

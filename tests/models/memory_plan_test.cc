@@ -7,6 +7,7 @@
 #include "gpu/kernels.h"
 #include "models/checkpoint.h"
 #include "models/model.h"
+#include "tests/models/family_table.h"
 #include "tests/models/tiny_model.h"
 
 namespace reprise::models {
@@ -40,6 +41,18 @@ TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
   }
 }
 
+TEST(MemoryPlanSamples, StateOfEveryFamilyIsWhatTheLoadedModelDeclares) {
+  for (const test::FamilySample& row : test::family_samples()) {
+    const std::filesystem::path file = test::sample_checkpoint(row);
+    gpu::Threads threads(1);
+    const auto model = Model::load(file, {}, threads);
+    const MemoryPlan plan = plan_memory(Checkpoint::open(file), {});
+    EXPECT_EQ(plan.token_state, model->state().sizes().page_bytes / gpu::kPageTokens) << row;
+    EXPECT_EQ(plan.sequence_state, model->state().sizes().slot_bytes) << row;
+    EXPECT_GT(plan.token_state + plan.sequence_state, 0U) << row;
+  }
+}
+
 TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
   const TinyModel model({.type = "llama"});
   const Checkpoint checkpoint = open(model);
@@ -65,6 +78,20 @@ TEST_F(MemoryPlanTest, WhatAGgufFileHasOtherwiseIsCopied) {
   }
   EXPECT_GT(copied, 0U);
   EXPECT_EQ(plan_memory(gguf, {}).copied, copied);
+}
+
+TEST(MemoryPlanState, SaysHowManySnapshotsFit) {
+  MemoryPlan plan;
+  plan.in_place = 1000;
+  plan.activations = 24;
+  plan.token_state = 2;
+  plan.sequence_state = 72;
+  EXPECT_EQ(plan.state(64), 200U);
+  EXPECT_EQ(plan.next_snapshot(), 200U);
+  EXPECT_EQ(plan.fitting(1024 + 999, plan.state(64)), 4U);
+  EXPECT_EQ(plan.fitting(1024 + 1000, plan.state(64)), 5U);
+  EXPECT_EQ(plan.fitting(1000, plan.state(64)), 0U);
+  EXPECT_EQ(plan.fitting(5000, 0), 0U);
 }
 
 TEST(MemoryPlanVerdict, NamesTheFlagThatWouldMakeItFit) {

@@ -16,6 +16,12 @@ void print_size(const char* label, std::uint64_t bytes) {
   std::printf("%-22s %s\n", label, models::in_units(bytes).c_str());
 }
 
+/// Of state, which is small for some and is counted with.
+void print_bytes(const char* label, std::uint64_t bytes) {
+  std::printf("%-22s %llu bytes (%s)\n", label, static_cast<unsigned long long>(bytes),
+              models::in_units(bytes).c_str());
+}
+
 /// What is stored in a format, and whether it can be computed with.
 void print_format(const models::MemoryPlan::Format& format, const models::ComputeOptions& options) {
   const gpu::WeightFormat* known = gpu::format_named(format.name);
@@ -93,13 +99,18 @@ int inspect(const EngineFlags& flags) {
   print_size("weights copied", plan.copied);
   print_size("weights packed", plan.packed);
   print_size("activations", plan.activations);
-  print_size("state per token", plan.token_state);
-  print_size("state per sequence", plan.sequence_state);
-  for (const std::uint64_t tokens : {1024, 8192}) {
-    print_size(("snapshot at " + std::to_string(tokens)).c_str(), plan.state(tokens));
-  }
+  print_bytes("state per token", plan.token_state);
+  print_bytes("state per sequence", plan.sequence_state);
   const std::uint64_t memory = models::available_memory();
   print_size("memory available", memory);
+  const auto print_snapshots = [&](const std::string& label, std::uint64_t bytes) {
+    std::printf("%-22s %s; %llu fit beside the weights\n", label.c_str(), models::in_units(bytes).c_str(),
+                static_cast<unsigned long long>(plan.fitting(memory, bytes)));
+  };
+  for (const std::uint64_t tokens : {1024, 8192}) {
+    print_snapshots("snapshot at " + std::to_string(tokens), plan.state(tokens));
+  }
+  print_snapshots("one more of a prompt", plan.next_snapshot());
   std::printf("%-22s %s\n", "fits", models::verdict(plan, memory, 0).c_str());
   std::printf("%-22s %s\n", "kernels", gpu::name_of(gpu::cpu_kernels(options.isa)).c_str());
   return 0;
