@@ -22,11 +22,6 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
             .norm_eps = norm.eps,
             .k_offset = places.k,
             .v_offset = places.v};
-  if (!(spec.score_multiplier > 0)) {
-    throw LoadError(checkpoint.path(), spec.name,
-                    "attention whose scores are multiplied by " + std::to_string(spec.score_multiplier) +
-                        " is not computed on a GPU; --device cpu does");
-  }
   if (!gc::attention_supports(shape_)) {
     throw LoadError(
         checkpoint.path(), "head_dim",

@@ -1,6 +1,7 @@
 #include "models/cuda/layer_factory.h"
 
 #include "models/files/load_error.h"
+#include "models/gpu_refusal.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models::cuda {
@@ -38,6 +39,9 @@ DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
 }
 
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
+  if (const std::optional<std::string> refusal = gpu_refusal(spec)) {
+    throw LoadError(checkpoint_.path(), "", *refusal + " is not computed on a GPU yet; --device cpu does");
+  }
   std::vector<ResidualStep> steps;
   for (const ResidualSpec& step : spec.steps) {
     ResidualStep& out = steps.emplace_back();

@@ -1,5 +1,4 @@
 #include "models/cuda/layers.h"
-#include "models/files/load_error.h"
 #include "models/mamba2_vectors.h"
 
 namespace reprise::models::cuda {
@@ -31,11 +30,6 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
            .state_offset = places.conv};
-  if (!gc::ssd_supports(shape_)) {
-    throw LoadError(checkpoint.path(), spec.name,
-                    "a state size of " + std::to_string(spec.state_size) +
-                        " is not computed on a GPU yet, which has up to 256; --device cpu does");
-  }
   const Mamba2Vectors vectors = load_mamba2_vectors(checkpoint, spec);
   taps_ = weights.vector(vectors.conv);
   if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);

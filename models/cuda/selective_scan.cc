@@ -1,9 +1,6 @@
 #include "models/selective_scan_vectors.h"
 
-#include <cmath>
-
 #include "models/cuda/layers.h"
-#include "models/files/load_error.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -27,12 +24,6 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
            .taps = static_cast<int>(spec.conv_kernel),
            .silu = true,
            .state_offset = places.conv};
-  if (!gc::selective_scan_supports(shape_)) {
-    throw LoadError(
-        checkpoint.path(), spec.name,
-        "a state of " + std::to_string(spec.state_size) +
-            " numbers a channel is not computed on a GPU yet, which has up to 256; --device cpu does");
-  }
   SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
   for (float& a : vectors.a) a *= kLog2OfE;  // the kernel takes powers of two
   taps_ = weights.vector(vectors.conv);
