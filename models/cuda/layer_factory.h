@@ -1,7 +1,6 @@
 #pragma once
 // Builds layers from their descriptions, on the GPU: the one place that knows which class computes which kind
-// of part. Parts add to the residual stream themselves, so that a norm after them, a multiplier, or parts that
-// read the stream without a norm are arrangements that cannot be had here; they are refused.
+// of part. What is not computed on a GPU is refused, by name.
 //
 // Threading: used by one thread while a model is loaded.
 
@@ -10,6 +9,7 @@
 
 #include "models/checkpoint.h"
 #include "models/cuda/layers.h"
+#include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/layers/layer_spec.h"
