@@ -75,7 +75,7 @@ TEST_P(CheckpointOracle, BothFormatsHoldTheSameWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Families, CheckpointOracle,
                          testing::Values("qwen3_5", "qwen3_5_text", "qwen3_5_text-bf16", "qwen3_5_moe_text",
-                                         "qwen3_next", "qwen3", "llama", "mamba", "jamba"),
+                                         "qwen3_next", "qwen3", "llama", "mamba", "jamba", "mamba2"),
                          [](const auto& param) {
                            std::string name = param.param;
                            std::replace(name.begin(), name.end(), '-', '_');
