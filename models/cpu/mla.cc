@@ -44,6 +44,10 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions
     throw LoadError(checkpoint.path(), "kv_lora_rank",
                     "must be at most " + std::to_string(gpu::kLargestAttentionHead));
   }
+  if (spec.turned_dim > gpu::kLargestAttentionHead) {
+    throw LoadError(checkpoint.path(), "qk_rope_head_dim",
+                    "must be at most " + std::to_string(gpu::kLargestAttentionHead));
+  }
   if (spec.q_rank != 0) {
     q_a_ = Linear(checkpoint, spec.name + ".q_a_proj");
     q_norm_.emplace(checkpoint, NormSpec{spec.name + ".q_a_layernorm", spec.q_rank, spec.norm});

@@ -43,9 +43,10 @@ void print_sizes(const char* label, const models::ModelConfig& config, const Des
 
 void print_layers(const models::ModelConfig& config) {
   const auto number = [](std::size_t value) { return std::to_string(value); };
+  const auto count = [&]<class Spec>(const Spec&) { return models::parts_of<Spec>(config.layers).size(); };
   std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
-              models::parts_of<models::AttentionSpec>(config.layers).size(),
-              models::parts_of<models::DeltaNetSpec>(config.layers).size());
+              count(models::AttentionSpec{}) + count(models::MlaSpec{}),
+              count(models::DeltaNetSpec{}) + count(models::KdaSpec{}));
   std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
   print_sizes<models::SwiGluSpec>("feed-forward", config,
                                   [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
@@ -53,7 +54,9 @@ void print_layers(const models::ModelConfig& config) {
                                [&](const models::MlpSpec& part) { return number(part.intermediate); });
   print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
     return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
-           " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
+           " a token" +
+           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that change nothing" : "") +
+           (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
@@ -71,6 +74,13 @@ void print_layers(const models::ModelConfig& config) {
   });
   print_sizes<models::ChannelMixSpec>(
       "channel mix", config, [&](const models::ChannelMixSpec& part) { return number(part.intermediate); });
+  print_sizes<models::KdaSpec>("KDA heads", config, [&](const models::KdaSpec& part) {
+    return number(part.heads) + " of " + number(part.head_dim);
+  });
+  print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
+    return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
+           number(part.turned_dim) + (part.rope ? " that are turned" : " beside them");
+  });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
            ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
