@@ -1,7 +1,10 @@
 #include "actors/engine_parts.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+
+#include "actors/served/model_choice.h"
 
 namespace reprise::actors {
 
@@ -9,6 +12,12 @@ using protocol::Event;
 using protocol::Figure;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
+
+namespace {
+
+constexpr std::chrono::minutes kAdapterTime{10};
+
+}  // namespace
 
 Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     : system(host),
@@ -48,7 +57,7 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     static_cast<void>(writer.try_write(event));
     writer.close();
   };
-  auto found = find_model(*parts_->directory, request.model);
+  auto found = choose_model(*parts_->directory, request.model, request.adapter);
   const std::uint32_t choices = std::clamp(request.n, 1U, parts_->options.requests.most_choices);
   std::shared_ptr<void> slot = parts_->running->take(choices);
   if (auto* error = std::get_if<ServiceError>(&found)) {
@@ -57,12 +66,18 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
     refuse({ServiceErrorCode::kOverloaded, "too many requests at once", "", std::chrono::seconds(1)});
   } else {
     try {
+      auto& choice = std::get<ModelChoice>(found);
+      std::string name_space = choice.name_space(request.name_space);
+      std::string name = choice.name();
       const std::hash<std::string> number;
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       parts_->requests->add(parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
-                         .model = std::get<std::shared_ptr<const ServedModel>>(std::move(found)),
+                         .model = std::move(choice.model),
+                         .adapter = std::move(choice.adapter),
+                         .name = std::move(name),
+                         .name_space = std::move(name_space),
                          .out = std::move(writer),
                          .texts = parts_->texts,
                          .tenant = tenant,
@@ -92,7 +107,17 @@ runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::Rend
 
 std::vector<protocol::ModelCard> Engine::models() const {
   std::vector<protocol::ModelCard> cards;
-  for (const ModelDirectory::Entry& entry : parts_->directory->all()) cards.push_back(entry.card);
+  for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
+    cards.push_back(entry.card);
+    if (entry.meter) cards.back().loaded_permille = entry.meter->permille.load(std::memory_order_relaxed);
+    for (const ServedAdapter& adapter : entry.adapters) {
+      protocol::ModelCard card = entry.card;
+      card.id += ":" + adapter.name;
+      card.parent = entry.card.id;
+      if (!adapter.ready()) card.state = protocol::ModelCard::State::kFailed;
+      cards.push_back(std::move(card));
+    }
+  }
   return cards;
 }
 
@@ -108,6 +133,15 @@ protocol::Health Engine::health() const {
   if (entries.empty()) problem("no model is loaded");
   for (const ModelDirectory::Entry& entry : entries) {
     if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
+    if (entry.card.state == protocol::ModelCard::State::kLoading && entry.meter) {
+      problems += " (" + std::to_string(entry.meter->permille.load(std::memory_order_relaxed) / 10) + " %)";
+    }
+    for (const ServedAdapter& adapter : entry.adapters) {
+      if (!adapter.ready()) {
+        problem("adapter '" + adapter.name + "' of model '" + entry.card.id +
+                "' cannot be used: " + adapter.error);
+      }
+    }
   }
   if (parts_->texts->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
@@ -154,12 +188,56 @@ bool Engine::unload(const std::string& name, std::chrono::milliseconds timeout) 
   return unloaded.ok() && *unloaded;
 }
 
+Engine::AdapterAnswer Engine::load_adapter(const std::string& model, AdapterSpec spec,
+                                           std::chrono::milliseconds timeout) {
+  runtime::Result<AdapterAnswer> loaded =
+      parts_->supervisor.ask_blocking(LoadModelAdapter{model, std::move(spec)}, timeout);
+  if (loaded.ok()) return std::move(*loaded);
+  return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
+}
+
+Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std::string& name,
+                                             std::chrono::milliseconds timeout) {
+  runtime::Result<AdapterAnswer> unloaded =
+      parts_->supervisor.ask_blocking(UnloadModelAdapter{model, name}, timeout);
+  if (unloaded.ok()) return std::move(*unloaded);
+  return ServiceError{ServiceErrorCode::kUnavailable, unloaded.error().describe()};
+}
+
+// What comes from outside may name files in one folder alone; that is checked here, for the supervisor trusts its
+// senders.
+runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterWish wish) {
+  LoadModelAdapter load{.model = std::move(wish.model), .spec = {.name = std::move(wish.name), .path = {}}};
+  if (!wish.path.empty()) {
+    const std::filesystem::path path = std::filesystem::path(wish.path).lexically_normal();
+    const bool inside = path.is_relative() && !path.empty() && *path.begin() != "..";
+    if (parts_->options.adapter_folder.empty() || !inside) {
+      load.refused = parts_->options.adapter_folder.empty()
+                         ? "path: this server takes none: it has no engine.adapter_folder"
+                         : "path: must be within engine.adapter_folder, and relative to it";
+    } else {
+      load.spec.path = (std::filesystem::path(parts_->options.adapter_folder) / path).string();
+    }
+  }
+  return parts_->supervisor.ask(std::move(load), kAdapterTime);
+}
+
+runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterWish wish) {
+  return parts_->supervisor.ask(UnloadModelAdapter{std::move(wish.model), std::move(wish.name)},
+                                kAdapterTime);
+}
+
 std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds timeout) {
   const runtime::TimePoint deadline = runtime::deadline_after(timeout);
   for (const ModelSpec& spec : parts_->options.models) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - runtime::Clock::now());
     auto loaded = load(spec, left);
     if (!loaded.ok()) return loaded.error();
+    const auto entry = parts_->directory->find(spec.name);
+    if (!entry) continue;
+    for (const ServedAdapter& adapter : entry->adapters) {
+      if (!adapter.ready()) return ServiceError{ServiceErrorCode::kInvalid, adapter.error, "adapters"};
+    }
   }
   return std::nullopt;
 }

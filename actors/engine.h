@@ -18,7 +18,7 @@
 // them takes the engine with it: what cannot be mended fails a model, or all, and health() says which and
 // why.
 //
-// Threading: as protocol/service.h says; ask_load() within an actor's turn; load(), unload() and
+// Threading: as protocol/service.h says; ask_load() within an actor's turn; load(), unload(), those of adapters and
 // wait_until_ready() block, and are for threads that are no actor's.
 
 #include <chrono>
@@ -26,6 +26,7 @@
 #include <string>
 
 #include "actors/engine_options.h"
+#include "protocol/adapters.h"
 #include "protocol/service.h"
 
 namespace reprise::runtime {
@@ -40,7 +41,7 @@ namespace reprise::actors {
 
 struct WorkerFigures;
 
-class Engine : public protocol::Service {
+class Engine : public protocol::Service, private protocol::AdapterDesk {
  public:
   /// Begins to load the models; they are there when health() says so.
   Engine(runtime::System& system, EngineOptions options);
@@ -53,6 +54,7 @@ class Engine : public protocol::Service {
   runtime::Ask<protocol::Answer<protocol::Rendered>> render(protocol::RenderRequest request) override;
 
   std::vector<protocol::ModelCard> models() const override;
+  protocol::AdapterDesk* adapter_desk() override { return this; }
   protocol::Health health() const override;
   std::vector<protocol::Figure> figures() const override;
 
@@ -61,7 +63,12 @@ class Engine : public protocol::Service {
   /// The same for an actor, which awaits it.
   runtime::Ask<Loaded> ask_load(ModelSpec spec, std::chrono::milliseconds timeout);
   bool unload(const std::string& name, std::chrono::milliseconds timeout);
-  /// Until every model is loaded or has failed; the error of the first that failed.
+  using AdapterAnswer = protocol::Answer<protocol::AdapterCard>;
+  /// To a model that is loaded, by name; empty: the first.
+  AdapterAnswer load_adapter(const std::string& model, AdapterSpec spec, std::chrono::milliseconds timeout);
+  AdapterAnswer unload_adapter(const std::string& model, const std::string& name,
+                               std::chrono::milliseconds timeout);
+  /// Until every model, with its adapters, is loaded or has failed; the error of the first that failed.
   std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
 
   /// For tests, where the worker was made to obey. Returns when the worker knows.
@@ -73,6 +80,9 @@ class Engine : public protocol::Service {
   const WorkerFigures& device_figures(const std::string& device) const;
 
  private:
+  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterWish wish) override;
+  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterWish wish) override;
+
   struct Parts;  // actors/engine_parts.h
   const std::unique_ptr<Parts> parts_;
 };

@@ -18,6 +18,8 @@ namespace reprise::actors {
 struct EngineOptions {
   std::vector<ModelSpec> models{};
   WorkerSettings worker{};  // of every device; its `device` is where models go that name none
+  std::string
+      adapter_folder{};  // where those lie that clients of the server may have loaded by path; empty: none
   bool cache = true;
   RegistrySettings registry{};
   RequestRules requests{};

@@ -40,7 +40,11 @@ void ModelSupervisor::on_start() {
   requests_->tell_all({.why = "the engine starts anew"});
   launch(watch_workers());
   for (const ModelDirectory::Entry& entry : directory_->all()) {
-    begin_load(models_[entry.spec.name], entry.spec);
+    Managed& managed = models_[entry.spec.name];
+    for (const ModelSpec& spec : options_.models) {
+      if (spec.name == entry.spec.name) managed.configured = spec.adapters;
+    }
+    begin_load(managed, entry.spec);
   }
 }
 
@@ -67,13 +71,13 @@ void ModelSupervisor::spawn_worker(Device& device) {
   watch(*this, device.worker);
 }
 
-void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state,
-                                    const std::string& detail) {
+void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, const std::string& detail) {
+  if (state == ModelCard::State::kLoading) managed.meter = std::make_shared<protocol::LoadMeter>();
   ModelCard card;
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
   card.state = state;
-  directory_->set({std::move(card), nullptr, detail, managed.spec});
+  directory_->set({std::move(card), nullptr, detail, managed.spec, managed.meter});
 }
 
 // -- loading
@@ -85,7 +89,9 @@ void ModelSupervisor::on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> repl
     return reply.answer(LoadModel::Reply(entry ? entry->card : ModelCard{}));
   }
   managed.waiting.push_back(std::move(reply));
-  if (!managed.loading) begin_load(managed, std::move(load.spec));
+  if (managed.loading) return;
+  managed.configured = load.spec.adapters;
+  begin_load(managed, std::move(load.spec));
 }
 
 void ModelSupervisor::begin_load(Managed& managed, ModelSpec spec) {
@@ -132,10 +138,12 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   if (!device.is_gpu()) log_plan(spec);
   for (int tries = 1;; ++tries) {
     const runtime::RefOf<DeviceWorker> worker = device.worker;
-    auto asked = worker.ask(
-        protocol::LoadArch{
-            .path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
-        kLoadDeadline);
+    auto asked = worker.ask(protocol::LoadArch{.path = spec.path,
+                                               .compute = spec.compute,
+                                               .kv_dtype = spec.kv_dtype,
+                                               .isa = spec.isa,
+                                               .meter = managed.meter},
+                            kLoadDeadline);
     const Result<protocol::JobResult<protocol::ArchLoaded>> loaded = co_await asked;
     if (!loaded.ok()) {
       auto pause = runtime::sleep_for(kDeviceChange);
@@ -147,6 +155,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     if (worker != device.worker && tries < kMostDevices) continue;
     if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
     managed.arch = (*loaded)->arch;
+    managed.failed_early = false;
     managed.weight_bytes = (*loaded)->weight_bytes;
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
     log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
@@ -154,7 +163,14 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
         std::to_string(served->arch.token_bytes) + " bytes of state a token and " +
         std::to_string(served->arch.slot_bytes) + " a snapshot, " +
         std::to_string(served->arch.state_bytes >> 20) + " MiB of state memory");
-    directory_->set({served->card, served, "", spec});
+    Task<std::vector<ServedAdapter>> bringing = bring_adapters(managed);
+    std::vector<ServedAdapter> adapters = co_await bringing;
+    if ((worker != device.worker || managed.failed_early) && tries < kMostDevices) {
+      Task<void> dropping = drop(managed);
+      co_await dropping;
+      continue;
+    }
+    directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
 }

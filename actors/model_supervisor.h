@@ -10,6 +10,11 @@
 // all its models are loaded on a new one; so it is where the worker itself ended by an exception. A GPU that
 // hangs, or that CUDA gave up, is lost with the process: what hangs on it cannot be stopped.
 //
+// Adapters come with the model, or while it is served; those that are there when a model fails come back with it. One
+// that cannot be loaded with its model is listed with the reason, and the model serves. Unloading takes an adapter out
+// of the directory, tells the requests that use it, has the worker end their sequences and drop its snapshots, and the
+// registry forget them.
+//
 // What is loaded stands in the ModelDirectory, which everybody may read without asking.
 //
 // Failure: what goes wrong while a model is loaded fails that model, with its reason in the directory. What
@@ -24,6 +29,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +39,7 @@
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
 #include "actors/worker/step_watch.h"
+#include "protocol/adapters.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
 
@@ -47,10 +54,27 @@ struct UnloadModel {
   std::string name;
 };
 
+/// One whose path is empty is where the model's configuration says.
+struct LoadModelAdapter {
+  using Reply = protocol::Answer<protocol::AdapterCard>;
+  std::string model;  // empty: the first
+  AdapterSpec spec;
+  std::string refused{};  // not empty: what is to be answered, and nothing done
+};
+struct UnloadModelAdapter {
+  using Reply = protocol::Answer<protocol::AdapterCard>;
+  std::string model;
+  std::string name;
+};
+
+/// Whether an adapter may be called so: "MODEL:NAME" must be clear.
+bool is_adapter_name(const std::string& name);
+
 class ModelSupervisor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<LoadModel, UnloadModel, protocol::ArchFailed, RegistryStarted,
-                                    runtime::Down, protocol::InjectFault, protocol::InjectCrash>;
+  using Accepts =
+      runtime::Messages<LoadModel, UnloadModel, LoadModelAdapter, UnloadModelAdapter, protocol::ArchFailed,
+                        RegistryStarted, runtime::Down, protocol::InjectFault, protocol::InjectCrash>;
   static constexpr const char* kName = "supervisor";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{10};
@@ -63,6 +87,8 @@ class ModelSupervisor : public runtime::Actor {
   void on_start();
   void on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> reply);
   runtime::Task<bool> on(UnloadModel unload);
+  runtime::Task<LoadModelAdapter::Reply> on(LoadModelAdapter load);
+  runtime::Task<UnloadModelAdapter::Reply> on(UnloadModelAdapter unload);
   void on(protocol::ArchFailed failed);
   void on(RegistryStarted started);
   void on(runtime::Down down);
@@ -81,14 +107,18 @@ class ModelSupervisor : public runtime::Actor {
     bool is_gpu() const { return name.starts_with("cuda"); }
   };
   struct Managed {
-    ModelSpec spec;
-    Device* device = nullptr;  // where it is, or was last
+    ModelSpec spec;                           // with the adapters that are there now
+    std::vector<AdapterSpec> configured;      // adapters that it was asked for with
+    std::set<std::string> adapters_changing;  // names that are being loaded or unloaded
+    Device* device = nullptr;                 // where it is, or was last
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
     runtime::RefOf<PrefixRegistry> registry;
     bool registry_was_born = false;  // its first start has been told
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
     bool loading = false;
+    bool failed_early = false;                   // its arch has failed while its adapters were being loaded
+    std::shared_ptr<protocol::LoadMeter> meter;  // of the load under way, or the last
     std::vector<runtime::ReplyTo<LoadModel::Reply>> waiting;
     std::deque<runtime::TimePoint> reloads;
   };
@@ -106,10 +136,15 @@ class ModelSupervisor : public runtime::Actor {
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
   void give_registry(Managed& managed, ServedModel& served);
-  void publish_state(const Managed& managed, protocol::ModelCard::State state, const std::string& detail);
+  void publish_state(Managed& managed, protocol::ModelCard::State state, const std::string& detail);
   void log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
+
+  // -- model_supervisor_adapters.cc
+  runtime::Task<ServedAdapter> bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,
+                                             AdapterSpec spec);
+  runtime::Task<std::vector<ServedAdapter>> bring_adapters(const Managed& managed);
 
   // -- model_supervisor_faults.cc
   runtime::Task<void> reload(std::string name, std::string why);

@@ -39,7 +39,10 @@ void ModelSupervisor::on(protocol::ArchFailed failed) {
     return;
   }
   for (auto& [name, managed] : models_) {
-    if (managed.arch == failed.arch && !managed.loading) {
+    if (managed.arch != failed.arch) continue;
+    if (managed.loading) {
+      managed.failed_early = true;
+    } else {
       managed.loading = true;
       launch(reload(name, failed.why));
     }

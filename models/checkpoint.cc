@@ -34,42 +34,14 @@ std::string text_prefix(const TensorSource& source, const std::string& embedding
   throw LoadError(folder, embedding, "is missing");
 }
 
-// All dimensions but the last.
-std::size_t rows_of(const Shape& shape) {
-  std::size_t rows = 1;
-  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return rows;
-}
-
-// The bytes of a piece of `rows` rows, as they follow each other in it.
-std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
-                                                 std::span<const std::byte> stored) {
-  const std::size_t stored_rows = rows_of(piece.of);
-  const std::size_t row_bytes = stored.size() / stored_rows;
-  std::vector<RowBlocks> blocks = piece.blocks;
-  if (blocks.empty()) blocks.push_back({.first_row = piece.first_row, .rows = rows});
-  std::vector<std::span<const std::byte>> out;
-  std::size_t total = 0;
-  for (const RowBlocks& block : blocks) {
-    for (std::size_t i = 0; i < block.times; ++i) {
-      const std::size_t first = block.first_row + i * block.stride;
-      REPRISE_CHECK(first + block.rows <= stored_rows, "a piece that is not in its tensor");
-      out.push_back(stored.subspan(first * row_bytes, block.rows * row_bytes));
-      total += block.rows;
-    }
-  }
-  REPRISE_CHECK(total == rows, "a piece of another size than its tensor");
-  return out;
-}
-
 Shape without_ones(const Shape& shape) {
   Shape out;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(out), [](std::uint64_t d) { return d != 1; });
   return out;
 }
 
-// Layer number of "PREFIXn.…"; nothing for another name.
-std::optional<std::size_t> layer_of(std::string_view name, std::string_view prefix) {
+// The number in "PREFIXn.…"; nothing for another name.
+std::optional<std::size_t> number_behind(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   std::size_t number = 0;
   std::size_t at = prefix.size();
@@ -95,14 +67,26 @@ std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_to
   return {std::move(data), bytes};
 }
 
+// Whether it is a matrix of an expert that gives back what it is given: files may have one, nobody uses it. `inside`
+// is the tensor's name without the prefix of the text model.
+bool is_of_zero_expert(std::string_view inside, std::span<const LayerSpec> layer) {
+  for (const MoeSpec* moe : parts_of<MoeSpec>(layer)) {
+    const std::optional<std::size_t> expert = number_behind(inside, moe->name + ".experts.");
+    if (expert && *expert >= moe->experts && *expert < moe->routed()) return true;
+  }
+  return false;
+}
+
 // A weight inside a layer that the architecture does not know would silently be left out.
 void refuse_strays(const TensorSource& source, const std::set<std::string_view>& known,
-                   std::string_view prefix, std::size_t layers) {
+                   std::string_view prefix, std::span<const LayerSpec> layers) {
+  const std::size_t outside = prefix.size() - std::min(prefix.size(), std::string_view("layers.").size());
   for (const StoredTensor& tensor : source.tensors()) {
     const std::string_view name = tensor.name;
     if (known.contains(name) || !(name.ends_with(".weight") || name.ends_with(".bias"))) continue;
-    const std::optional<std::size_t> layer = layer_of(name, prefix);
-    if (layer && *layer < layers) {
+    const std::optional<std::size_t> layer = number_behind(name, prefix);
+    if (layer && *layer < layers.size() &&
+        !is_of_zero_expert(name.substr(outside), layers.subspan(*layer, 1))) {
       throw LoadError(source.path_of(tensor), name, "this architecture has no such tensor");
     }
   }
@@ -201,7 +185,8 @@ void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
     known.insert(entry.stored->name);
     total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
-  refuse_strays(source(), known, layer_prefix, config_.layers.size());
+  known.insert(config_.ignored.begin(), config_.ignored.end());
+  refuse_strays(source(), known, layer_prefix, config_.layers);
   names_.reserve(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     names_.push_back(entries_[i].spec.name);

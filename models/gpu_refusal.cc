@@ -2,22 +2,43 @@
 
 #include <variant>
 
+#include "gpu/cuda/scan_lanes.h"
+
 namespace reprise::models {
 namespace {
 
 using Refusal = std::optional<std::string>;
 
+/// Where `size` numbers of state, for each channel or column, are more than a scan has there.
+Refusal refusal_of_scan(const std::string& name, std::size_t size) {
+  constexpr std::size_t kMost = gpu::cuda::kMostScanNumbers;
+  if (size <= kMost) return std::nullopt;
+  return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
+}
+
 // A line for each kind of part that a GPU has.
 Refusal refusal_of(const AttentionSpec& part) {
-  if (part.score_multiplier == 1) return std::nullopt;
-  return part.name + ": attention with a multiplier";
+  if (part.window != 0) return part.name + ": attention with a window";
+  if (part.score_multiplier > 0) return std::nullopt;
+  return part.name + ": attention with a multiplier that is not positive";
 }
 Refusal refusal_of(const DeltaNetSpec&) {
   return std::nullopt;
 }
-Refusal refusal_of(const SwiGluSpec& part) {
-  if (part.activation == Activation::kSilu && part.gate_multiplier == 1) return std::nullopt;
-  return part.name + ": a feed-forward part with gelu or a multiplier";
+Refusal refusal_of(const SelectiveScanSpec& part) {
+  return refusal_of_scan(part.name, part.state_size);
+}
+Refusal refusal_of(const Mamba2Spec& part) {
+  return refusal_of_scan(part.name, part.state_size);
+}
+Refusal refusal_of(const SwiGluSpec&) {
+  return std::nullopt;
+}
+Refusal refusal_of(const MlpSpec&) {
+  return std::nullopt;
+}
+Refusal refusal_of(const MoeSpec& part) {
+  return part.name + ": a mixture of experts";
 }
 template <class Part>
 Refusal refusal_of(const Part& part) {
@@ -28,9 +49,7 @@ Refusal refusal_of(const Part& part) {
 
 std::optional<std::string> gpu_refusal(const LayerSpec& layer) {
   for (const ResidualSpec& step : layer.steps) {
-    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty()) {
-      return "parts without a norm before them, a norm after them, or a multiplier";
-    }
+    if (!step.late_parts.empty()) return "a part that comes late";
     for (const PartSpec& part : step.parts) {
       Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
       if (refusal) return refusal;

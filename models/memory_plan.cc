@@ -27,6 +27,7 @@ void for_parts(const ModelConfig& config, const Visit& visit) {
   for (const LayerSpec& layer : config.layers) {
     for (const ResidualSpec& step : layer.steps) {
       for (const PartSpec& part : step.parts) std::visit(visit, part);
+      for (const PartSpec& part : step.late_parts) std::visit(visit, part);
     }
   }
 }

@@ -20,6 +20,7 @@
 #include "base/token.h"
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
+#include "models/adapters/adapter.h"
 #include "models/checkpoint.h"
 #include "models/compute_options.h"
 #include "models/layers/state_layout.h"
@@ -28,12 +29,16 @@
 
 namespace reprise::models {
 
+/// An adapter that a model has taken in, by the number that its owner gave it; 0: none, the model as it is.
+using AdapterKey = std::uint64_t;
+
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
   gpu::Sequence* sequence;          // each sequence once in a batch; room for the tokens was reserved
   std::span<const TokenId> tokens;  // at least one, each within the vocabulary; one alone in decoding
   Logits logits = Logits::kLast;
+  AdapterKey adapter = 0;  // one that was added; the same for all slices of a sequence
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
@@ -58,7 +63,8 @@ class Model {
   /// On the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
   /// `threads` are at work; null: `threads` do. Throws LoadError.
   static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                     gpu::Threads& threads, gpu::Threads* packers = nullptr);
+                                     gpu::Threads& threads, gpu::Threads* packers = nullptr,
+                                     const LoadProgress& progress = {});
 
   virtual ~Model() = default;
   Model(const Model&) = delete;
@@ -83,6 +89,17 @@ class Model {
 
   /// To be called by a thread before it computes.
   virtual void bind_thread() {}
+
+  // -- adapters: slices may choose one of several; a row depends on its own alone, and without one has the bits
+  // that it has in a model without adapters. Between passes, on the thread that owns the device.
+
+  /// `key` is above 0, and new. Throws LoadError for an adapter that this model cannot compute with, by the name of
+  /// the matrix; std::bad_alloc.
+  virtual void add_adapter(AdapterKey key, const Adapter& adapter);
+  /// No slice chooses it any more.
+  virtual void remove_adapter(AdapterKey) {}
+  /// Of the device's memory.
+  virtual std::uint64_t adapter_bytes(const Adapter& adapter) const { return adapter.bytes(); }
 
   virtual ModelRules rules() const = 0;
 

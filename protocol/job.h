@@ -11,6 +11,9 @@
 //   from then on until DropKvSnapshot, or DropAdopted, it belongs to the registry.
 //   Drops are idempotent and answer after a fault too.
 //
+// Adapters belong to a loaded model. A sequence has one, or none, for all its life; a snapshot has that of the sequence
+// it was taken of, and is restored into no other. DropAdapter ends its sequences and drops its snapshots.
+//
 // Checkpoints go one way. A prefill carries the plan of its checkpoints; the worker tells the registry of each
 // as it is taken, plan and all; the registry adopts it. Who computes is told how many were reported, and waits
 // with the registry (protocol/registry.h: Settle) until that many have been dealt with before it closes the
@@ -20,6 +23,7 @@
 // computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
 // place, with what sampling needs to go on; for one request's own use.
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -51,6 +55,7 @@ struct JobId {
 using ArchId = JobId<struct ArchTag>;
 using SequenceId = JobId<struct SequenceTag>;
 using SnapshotId = JobId<struct SnapshotTag>;
+using AdapterId = JobId<struct AdapterTag>;
 
 enum class JobFault : std::uint8_t {
   kUnknown,       // no such model, sequence or snapshot (any more)
@@ -111,12 +116,18 @@ struct ArchLoaded {
 struct Reclaim;
 struct CheckpointTaken;
 
+/// How far a load has come: written by who loads, read by anybody.
+struct LoadMeter {
+  std::atomic<std::uint32_t> permille{0};  // relaxed: a figure, nothing is published with it
+};
+
 struct LoadArch {
   using Reply = JobResult<ArchLoaded>;
   std::string path{};
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
+  std::shared_ptr<LoadMeter> meter{};  // null: nobody looks
 };
 
 /// Whom to tell of checkpoints, and to ask for bytes when they are short. `oldest_use` is read without asking:
@@ -146,6 +157,32 @@ struct ArchFailed {
   bool device_lost = false;  // this process cannot use the device again
 };
 
+// -- adapters
+
+struct AdapterLoaded {
+  AdapterId adapter{};
+  std::uint32_t matrices = 0;     // that it changes
+  std::uint32_t rank = 0;         // the largest
+  std::uint64_t bytes = 0;        // of the device's budget
+  std::uint64_t fingerprint = 0;  // of the model with this adapter: as ArchLoaded's
+};
+/// Read beside the steps, and taken in between two of them when there is memory for it.
+struct LoadAdapter {
+  using Reply = JobResult<AdapterLoaded>;
+  ArchId arch{};
+  std::string path{};
+};
+
+struct AdapterDropped {
+  std::uint32_t sequences = 0;
+  std::uint32_t snapshots = 0;
+  std::uint64_t freed_bytes = 0;
+};
+struct DropAdapter {
+  using Reply = AdapterDropped;
+  AdapterId adapter{};
+};
+
 // -- sequences
 
 struct Opened {
@@ -157,6 +194,7 @@ struct Opened {
 struct OpenSequence {
   using Reply = JobResult<Opened>;
   ArchId arch{};
+  AdapterId adapter{};       // of the arch; none: the model as it is
   std::uint64_t ticket = 0;  // the sender's, never used twice: to close what it has no id of yet
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded

@@ -77,4 +77,10 @@ struct DropEntry {
   std::uint32_t length = 0;
 };
 
+/// All entries of the namespaces that begin so go: nothing will be restored from them any more.
+struct DropNamespaces {
+  using Reply = Nothing;
+  std::string prefix{};
+};
+
 }  // namespace reprise::protocol

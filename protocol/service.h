@@ -33,7 +33,8 @@
 
 namespace reprise::protocol {
 
-class ChatFormat;  // protocol/chat/chat_format.h
+class AdapterDesk;  // protocol/adapters.h
+class ChatFormat;   // protocol/chat/chat_format.h
 
 // -- what goes wrong
 
@@ -74,8 +75,9 @@ struct ChatPrompt {
 using Prompt = std::variant<std::string, TokenList, ChatPrompt>;
 
 struct GenerateRequest {
-  std::string id{};     // for logs; prompts of one client's request have it in common
-  std::string model{};  // by name; empty: the only one, or the first
+  std::string id{};       // for logs; prompts of one client's request have it in common
+  std::string model{};    // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
+  std::string adapter{};  // of the model, by name; empty: none, or what `model` says
   Prompt prompt;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
@@ -162,7 +164,8 @@ inline constexpr std::uint32_t kEventWindow = 32;
 // -- looking at the engine
 
 struct ModelCard {
-  std::string id;
+  std::string id;            // of a model with an adapter "MODEL:ADAPTER"
+  std::string parent{};      // the model that it is an adapter to; empty: none, it is a model
   std::int64_t created = 0;  // seconds since 1970
   std::string architecture;
   std::uint32_t context = 0;  // tokens
@@ -170,6 +173,7 @@ struct ModelCard {
   bool takes_text = false;                   // has a tokenizer
   std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
+  std::uint32_t loaded_permille = 0;  // while it is loading
 };
 std::string_view name_of(ModelCard::State state);
 
@@ -222,7 +226,10 @@ class Service {
   virtual runtime::Ask<Answer<Detokenized>> detokenize(DetokenizeRequest request) = 0;
   virtual runtime::Ask<Answer<Rendered>> render(RenderRequest request) = 0;
 
+  /// Each model, with its adapters behind it.
   virtual std::vector<ModelCard> models() const = 0;
+  /// Null: adapters neither come nor go here.
+  virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<Figure> figures() const = 0;
 };

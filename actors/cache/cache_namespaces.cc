@@ -1,5 +1,7 @@
 #include "actors/cache/cache_namespaces.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace reprise::actors {
@@ -18,6 +20,15 @@ CacheNamespace& CacheNamespaces::find_or_add(std::string_view name) {
   by_root_.emplace(added.root, &added);
   by_name_.emplace(added.name, std::move(space));
   return added;
+}
+
+std::vector<std::string> CacheNamespaces::names_from(std::string_view prefix) const {
+  std::vector<std::string> names;
+  for (const auto& [name, space] : by_name_) {
+    if (name.starts_with(prefix)) names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 CacheNamespace& CacheNamespaces::of(const PrefixTree::Node* root) const {

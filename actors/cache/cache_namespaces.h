@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "actors/cache/prefix_tree.h"
 
@@ -31,6 +32,8 @@ class CacheNamespaces {
   /// Null: unknown.
   CacheNamespace* find(std::string_view name) const;
   CacheNamespace& find_or_add(std::string_view name);
+  /// Of those that begin so, sorted.
+  std::vector<std::string> names_from(std::string_view prefix) const;
   CacheNamespace& of(const PrefixTree::Node* root) const;
 
   /// To be called after a walk in it, and after it gained or lost an entry or a flight. It goes if nothing is

@@ -392,6 +392,15 @@ std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space,
   return dropped;
 }
 
+std::vector<std::uint64_t> PrefixCache::remove_namespaces(std::string_view prefix, MissReason why) {
+  std::vector<std::uint64_t> dropped;
+  for (const std::string& name : impl_->namespaces.names_from(prefix)) {
+    const std::vector<std::uint64_t> of_one = remove_from(name, {}, why);
+    dropped.insert(dropped.end(), of_one.begin(), of_one.end());
+  }
+  return dropped;
+}
+
 std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {
   std::vector<std::uint64_t> dropped;
   while (const CacheEntry* entry = impl_->queue.expired(now, true)) {

@@ -186,6 +186,8 @@ class PrefixCache {
   /// wrong is wrong, too. Returns the snapshots to drop; those that are leased come with their last release.
   std::vector<std::uint64_t> remove_from(std::string_view name_space, std::span<const TokenId> tokens,
                                          MissReason why);
+  /// All entries of the namespaces whose names begin so; as remove_from().
+  std::vector<std::uint64_t> remove_namespaces(std::string_view prefix, MissReason why);
   /// All that have outlived their time, removed; their snapshots.
   std::vector<std::uint64_t> expire(CacheTime now);
   /// Whether there are more than max_entries.

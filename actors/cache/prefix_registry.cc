@@ -306,6 +306,14 @@ void PrefixRegistry::on(protocol::DropEntry dropped) {
   publish();
 }
 
+protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
+  for (const std::uint64_t snapshot : cache_.remove_namespaces(dropped.prefix, MissReason::kLost)) {
+    drop_later(id_of(snapshot));
+  }
+  publish();
+  return {};
+}
+
 Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {
   auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kWorkerDeadline);
   const Result<protocol::Dropped> dropped = co_await asked;

@@ -66,8 +66,8 @@ class PrefixRegistry : public runtime::Actor {
  public:
   using Accepts =
       runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
-                        protocol::Settle, protocol::EndFlight, protocol::DropEntry, protocol::Reclaim,
-                        protocol::InjectCrash, BindRegistry>;
+                        protocol::Settle, protocol::EndFlight, protocol::DropEntry, protocol::DropNamespaces,
+                        protocol::Reclaim, protocol::InjectCrash, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -83,6 +83,7 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<protocol::Nothing> on(protocol::Settle settle);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
+  protocol::Nothing on(protocol::DropNamespaces drop);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
   protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);

@@ -46,6 +46,7 @@ Task<void> RequestActor::watch_client() {
 
 void RequestActor::on(ModelLost lost) {
   if (lost.worker != 0 && lost.worker != job_.model->worker.id()) return;
+  if (lost.adapter && lost.adapter != adapter()) return;
   lost_why_ = std::move(lost.why);
   break_off();
 }
@@ -128,8 +129,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->max_tokens = prompt_.max_tokens;
   main_->reads_cache = main_->writes_cache = caches();
   if (!job_.request->conversation.empty()) {
-    main_->conversation =
-        std::hash<std::string>{}(job_.request->name_space + '\n' + job_.request->conversation) | 1;
+    main_->conversation = std::hash<std::string>{}(job_.name_space + '\n' + job_.request->conversation) | 1;
   }
   main_->report.reason = !job_.model->registry         ? protocol::MissReason::kDisabled
                          : !job_.request->cache_prompt ? protocol::MissReason::kRefused
@@ -137,7 +137,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> entering = enter(*main_, job_.request->priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
-  protocol::Event admitted = protocol::Admitted{job_.model->card.id, usage_.prompt_tokens};
+  protocol::Event admitted = protocol::Admitted{job_.name, usage_.prompt_tokens};
   static_cast<void>(job_.out.try_write(admitted));
 
   Task<Failure> restoring = restore(*main_);
@@ -195,6 +195,7 @@ RequestActor::Failure RequestActor::failure_of(const protocol::JobError& error) 
       break;
     case JobFault::kUnknown:
     case JobFault::kDeviceFailed:
+      if (!lost_why_.empty()) failure.message = lost_why_;  // what it was told says more
       failure.code = ServiceErrorCode::kUnavailable;
       failure.retry_after = std::chrono::seconds(1);
       break;

@@ -34,6 +34,7 @@
 
 #include "actors/request/prompt_text.h"
 #include "actors/request/text_pool.h"
+#include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
 #include "models/text/text_stream.h"
 #include "protocol/reply/reply_parser.h"
@@ -43,15 +44,19 @@
 
 namespace reprise::actors {
 
-/// To every request of a model whose device hangs: it will not answer.
+/// To every request of a model whose device hangs, or whose adapter goes: it will not answer.
 struct ModelLost {
   std::string why;
-  runtime::ActorId worker = 0;  // the device's; 0: of every model
+  runtime::ActorId worker = 0;    // the device's; 0: of every model
+  protocol::AdapterId adapter{};  // it is this adapter alone that goes; none: all of the device
 };
 
 struct RequestJob {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
+  std::optional<ServedAdapter> adapter{};  // of the model; none: as it is
+  std::string name{};                      // of the two, to the client
+  std::string name_space{};                // of the request and the adapter
   runtime::StreamWriter<protocol::Event> out;
   std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
   std::uint64_t tenant = 0;               // as in protocol::OpenSequence
@@ -115,6 +120,9 @@ class RequestActor : public runtime::Actor {
   Failure failure_of(const runtime::Error& error) const { return unanswered(error.code, error.describe()); }
   Failure unanswered(runtime::ErrorCode code, const std::string& what) const;
   bool caches() const;
+  protocol::AdapterId adapter() const {
+    return job_.adapter ? job_.adapter->loaded.adapter : protocol::AdapterId{};
+  }
   /// Everything that waits for this request's sake comes to its end.
   void break_off();
   double since_arrival_ms() const;

@@ -83,7 +83,7 @@ Task<bool> RequestActor::verify(protocol::Priority priority) {
                std::to_string(model.arch.fingerprint) + "; the entry is dropped");
   }
   model.registry.tell(protocol::DropEntry{
-      .name_space = job_.request->name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
+      .name_space = job_.name_space, .tokens = prompt_.tokens, .length = report.restored_tokens});
   co_return false;
 }
 

@@ -74,6 +74,7 @@ Task<void> RequestActor::decode_beside() {
   while (goes_on && choices_begun_ < choices_.size() && !lost_.cancelled()) {
     OpenedSequence sequence(model);
     auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
+                                                           .adapter = adapter(),
                                                            .ticket = sequence.ticket(),
                                                            .prompt_tokens = usage_.prompt_tokens,
                                                            .max_tokens = prompt_.max_tokens,

@@ -38,10 +38,10 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
     computation.flight = std::make_unique<FlightGuard>(model.registry);
     computation.number = computation.flight->number();
     if (computation.request == 0) computation.request = computation.number;
-    auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
-                                                       .name_space = job_.request->name_space,
-                                                       .prompt = computation.tokens},
-                                    kPatience, lost_.token());
+    auto asked = model.registry.ask(
+        protocol::Announce{
+            .flight = computation.number, .name_space = job_.name_space, .prompt = computation.tokens},
+        kPatience, lost_.token());
     const Result<protocol::Announced> announced = co_await asked;
     if (!announced.ok()) co_return failure_of(announced.error());
     computation.announced = *announced;
@@ -52,6 +52,7 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
   }
   computation.sequence = std::make_unique<OpenedSequence>(model);
   protocol::OpenSequence open{.arch = model.arch.arch,
+                              .adapter = adapter(),
                               .ticket = computation.sequence->ticket(),
                               .prompt_tokens = length,
                               .max_tokens = computation.max_tokens,
@@ -163,7 +164,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
 protocol::CheckpointPlan RequestActor::plan_of(const Computation& computation) const {
   return {.flight = computation.number,
           .request = computation.request,
-          .name_space = job_.request->name_space,
+          .name_space = job_.name_space,
           .conversation = computation.conversation,
           .keep = computation.keep};
 }

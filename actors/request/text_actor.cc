@@ -1,6 +1,7 @@
 #include "actors/request/text_actor.h"
 
 #include "actors/request/prompt_text.h"
+#include "actors/served/model_choice.h"
 
 namespace reprise::actors {
 
@@ -9,25 +10,15 @@ using protocol::ServiceError;
 using protocol::ServiceErrorCode;
 using ModelPtr = std::shared_ptr<const ServedModel>;
 
-Answer<ModelPtr> find_model(const ModelDirectory& directory, const std::string& name) {
-  const std::optional<ModelDirectory::Entry> entry = directory.find(name);
-  if (!entry) {
-    return ServiceError{ServiceErrorCode::kUnknownModel,
-                        name.empty() ? "no model is loaded" : "there is no model '" + name + "'", "model"};
-  }
-  if (entry->model) return entry->model;
-  return ServiceError{ServiceErrorCode::kUnavailable, "model '" + entry->card.id + "' " + entry->detail,
-                      "model", std::chrono::seconds(1)};
-}
-
 Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const {
-  Answer<ModelPtr> found = find_model(*directory_, name);
-  if (const auto* model = std::get_if<ModelPtr>(&found);
-      model != nullptr && wants_text && !(*model)->tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + (*model)->card.id + "' has no tokenizer",
+  Answer<ModelChoice> found = choose_model(*directory_, name);
+  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  ModelPtr model = std::get<ModelChoice>(std::move(found)).model;
+  if (wants_text && !model->tokenizer) {
+    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model->card.id + "' has no tokenizer",
                         "model"};
   }
-  return found;
+  return model;
 }
 
 namespace {

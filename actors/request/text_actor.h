@@ -81,8 +81,4 @@ class TextActor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
 };
 
-/// The model of that name, if it is ready.
-protocol::Answer<std::shared_ptr<const ServedModel>> find_model(const ModelDirectory& directory,
-                                                                const std::string& name);
-
 }  // namespace reprise::actors

@@ -22,6 +22,13 @@ void ModelDirectory::set(Entry entry) {
   entries_.push_back(std::move(entry));
 }
 
+void ModelDirectory::change(const std::string& name, const std::function<void(Entry&)>& work) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (entry.card.id == name) work(entry);
+  }
+}
+
 void ModelDirectory::remove(const std::string& name) {
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [&](const Entry& entry) { return entry.card.id == name; });

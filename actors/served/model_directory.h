@@ -3,6 +3,7 @@
 //
 // Threading: any thread; a short lock around a vector of pointers.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "actors/served/model_spec.h"
+#include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
+#include "protocol/job.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -22,6 +25,8 @@ class ModelDirectory {
     std::shared_ptr<const ServedModel> model;  // null: loading or failed
     std::string detail;                        // why
     ModelSpec spec;                            // what it is loaded from
+    std::vector<ServedAdapter> adapters{};     // that requests may choose, and those that failed
+    std::shared_ptr<const protocol::LoadMeter> meter{};  // while it is loading
   };
   std::vector<Entry> all() const {
     const std::lock_guard lock(mutex_);
@@ -30,6 +35,8 @@ class ModelDirectory {
   /// By name; empty: the first.
   std::optional<Entry> find(const std::string& name) const;
   void set(Entry entry);
+  /// An entry that is there, in place.
+  void change(const std::string& name, const std::function<void(Entry&)>& work);
   void remove(const std::string& name);
 
  private:

@@ -6,8 +6,15 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace reprise::actors {
+
+/// An adapter to a model: a PEFT folder or a GGUF file.
+struct AdapterSpec {
+  std::string name;
+  std::string path;
+};
 
 struct ModelSpec {
   std::string name;
@@ -16,6 +23,7 @@ struct ModelSpec {
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
+  std::vector<AdapterSpec> adapters{};  // to be loaded with it
 };
 
 struct RequestRules {

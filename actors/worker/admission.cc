@@ -61,6 +61,8 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
     return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such model is loaded"}));
   if (table->failed())
     return reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+  if (job.adapter && !table->has_adapter(job.adapter))
+    return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such adapter is loaded"}));
   const std::uint64_t price = price_of(*table, job, std::uint64_t{job.prompt_tokens} + job.max_tokens, 0);
   if (const std::uint64_t most = share_of(job); price > most) {
     return reply.answer(OpenResult(JobError{JobFault::kNeverFits,
@@ -80,12 +82,21 @@ void Admission::withdraw(protocol::ArchId arch, std::uint64_t ticket) {
                 [&](const Waiting& one) { return one.job.arch == arch && one.job.ticket == ticket; });
 }
 
-void Admission::refuse_all(std::uint32_t generation, const JobError& error) {
+template <class Goes>
+void Admission::refuse_where(const Goes& goes, const JobError& error) {
   std::erase_if(waiting_, [&](Waiting& one) {
-    const bool goes = one.job.arch.generation == generation;
-    if (goes) one.reply.answer(OpenResult(error));
-    return goes;
+    if (!goes(one.job)) return false;
+    one.reply.answer(OpenResult(error));
+    return true;
   });
+}
+
+void Admission::refuse_all(std::uint32_t generation, const JobError& error) {
+  refuse_where([&](const OpenSequence& job) { return job.arch.generation == generation; }, error);
+}
+
+void Admission::refuse_all(protocol::AdapterId adapter, const JobError& error) {
+  refuse_where([&](const OpenSequence& job) { return job.adapter == adapter; }, error);
 }
 
 void Admission::refuse_oldest(const JobError& error) {
@@ -181,6 +192,7 @@ bool Admission::admit_one(Waiting& waiting) {
   run.priority = job.priority;
   run.tenant = job.tenant;
   run.group = job.group;
+  run.adapter = job.adapter.number;
   run.trace = job.trace;
   run.order = ++admissions_;
   run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);

@@ -42,6 +42,8 @@ class Admission {
   void withdraw(protocol::ArchId arch, std::uint64_t ticket);
   /// Of a model that goes.
   void refuse_all(std::uint32_t generation, const protocol::JobError& error);
+  /// With an adapter that goes.
+  void refuse_all(protocol::AdapterId adapter, const protocol::JobError& error);
   /// The one that has waited longest; nothing where nobody waits.
   void refuse_oldest(const protocol::JobError& error);
 
@@ -49,6 +51,9 @@ class Admission {
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
+  template <class Goes>
+  void refuse_where(const Goes& goes, const protocol::JobError& error);
+
   struct Waiting {
     protocol::OpenSequence job;
     Reply reply;

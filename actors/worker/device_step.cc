@@ -93,7 +93,10 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   run.in_step = true;
   run.step_end = end;
   run.last_step = table.steps + 1;
-  models::Slice part{.sequence = &*run.state, .tokens = tokens, .logits = models::Slice::Logits::kLast};
+  models::Slice part{.sequence = &*run.state,
+                     .tokens = tokens,
+                     .logits = models::Slice::Logits::kLast,
+                     .adapter = run.adapter};
   if (slice.decodes) {
     // What catches up chooses nothing.
     const bool chooses = table.facts().draws && end > run.settled();

@@ -101,8 +101,13 @@ void DeviceWorker::on(protocol::LoadArch job,
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
     loads_.add({.make =
-                    [this, path = job.path, options] {
-                      return options_.make_model ? options_.make_model(path) : device_->load(path, options);
+                    [this, path = job.path, options,
+                     meter = std::move(job.meter)](const std::atomic<bool>& stopping) {
+                      const auto make = [&](const models::LoadProgress& progress) {
+                        return options_.make_model ? options_.make_model(path)
+                                                   : device_->load(path, options, progress);
+                      };
+                      return load_model(make, stopping, meter.get());
                     },
                 .aside = device_->loads_aside(),
                 .done = [me = self(*this)] { me.tell(LoadDone{}); },
@@ -114,14 +119,14 @@ void DeviceWorker::on(protocol::LoadArch job,
   }
 }
 
-protocol::ArchLoaded DeviceWorker::take_in(ModelLoads::Result& loaded) {
+protocol::ArchLoaded DeviceWorker::take_in(LoadedModel loaded) {
   state_.budget().set_limit(device_->state_bytes(options_.state_bytes));
   WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
   gpu::BlockMemory* memory = options_.memory != nullptr ? options_.memory : &device_->memory();
   archs_.push_back(std::make_unique<LoadedArch>(next_generation(), StepRunner::make(std::move(loaded.model)),
-                                                state_.budget(), memory));
+                                                loaded.fingerprint, state_.budget(), memory));
   state_.add(*archs_.back());
-  protocol::ArchLoaded out = archs_.back()->describe(loaded.fingerprint);
+  protocol::ArchLoaded out = archs_.back()->describe();
   out.device = device_->name();
   return out;
 }
@@ -131,7 +136,7 @@ void DeviceWorker::on(LoadDone) {
   ModelLoads::Result loaded = loads_.take();
   if (loaded.error) return loaded.reply.answer(Answer(*loaded.error));
   try {
-    loaded.reply.answer(Answer(take_in(loaded)));
+    loaded.reply.answer(Answer(take_in(std::move(*loaded.made))));
   } catch (const std::bad_alloc&) {
     loaded.reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the model's state"}));
   } catch (const std::exception& error) {

@@ -3,7 +3,7 @@
 // holds ids and sends jobs (protocol/job.h).
 //
 // It computes in steps and takes messages between them, so that whatever is asked waits for one step at most; on a
-// GPU, or for a model that is being loaded (ModelLoads: elsewhere that goes on aside). Work on a sequence:
+// GPU, or for a model that is being loaded (LoadQueue: elsewhere that goes on aside). Work on a sequence:
 // OpenSequence, then RestoreKv or nothing, Prefill, Decode, CloseSequence.
 //
 // The actor routes, owns the device and waits; what is decided is decided by plain classes, each with its rules in
@@ -14,7 +14,7 @@
 //   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
 //   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
 //   Decoding       the next token, and its way to the reader
-//   ModelLoads     models that are being loaded, beside the steps
+//   LoadQueue      models and adapters that are being read, beside the steps
 //   FaultInjection what tests break
 //
 // Rounds. Every message may have made work possible, and posts one RunStep. A round first tries jobs that wait for
@@ -43,9 +43,9 @@
 #include "actors/worker/device_state.h"
 #include "actors/worker/device_step.h"
 #include "actors/worker/fault_injection.h"
+#include "actors/worker/load_model.h"
 #include "actors/worker/loaded_arch.h"
 #include "actors/worker/memory_search.h"
-#include "actors/worker/model_loads.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/worker_figures.h"
 #include "actors/worker/worker_plots.h"
@@ -66,13 +66,14 @@ class DeviceWorker : public runtime::Actor {
   struct RunStep {};
   struct StepDone {};
   struct LoadDone {};
-  using Accepts =
-      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                        protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-                        protocol::RestoreKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
-                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
-                        protocol::InjectFault, RunStep, StepDone, LoadDone>;
+  struct AdapterRead {};
+  using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                                    protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
+                                    protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv,
+                                    protocol::SnapshotKv, protocol::AdoptKvSnapshot, protocol::DropKvSnapshot,
+                                    protocol::DropAdopted, protocol::MoreToReclaim, protocol::Prefill,
+                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
+                                    protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -81,6 +82,8 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::LoadArch job, runtime::ReplyTo<protocol::JobResult<protocol::ArchLoaded>> reply);
   void on(protocol::AttachRegistry job);
   void on(protocol::DropArch job, runtime::ReplyTo<protocol::ArchDropped> reply);
+  void on(protocol::LoadAdapter job, runtime::ReplyTo<protocol::JobResult<protocol::AdapterLoaded>> reply);
+  void on(protocol::DropAdapter job, runtime::ReplyTo<protocol::AdapterDropped> reply);
   void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
   void on(protocol::CloseSequence job);
   void on(protocol::Cancel job);
@@ -98,17 +101,25 @@ class DeviceWorker : public runtime::Actor {
   void on(RunStep);
   void on(StepDone);
   void on(LoadDone);
+  void on(AdapterRead);
 
  private:
   // -- device_worker.cc: jobs
   void open_device();
   static std::uint32_t next_generation();
-  protocol::ArchLoaded take_in(ModelLoads::Result& loaded);
+  protocol::ArchLoaded take_in(LoadedModel loaded);
   LoadedArch* arch_of(std::uint32_t generation);
   void kick();
   void publish();
   void drop_arch(std::uint32_t generation, runtime::ReplyTo<protocol::ArchDropped> reply);
   void close(StateTable& table, SequenceRun& run);
+
+  // -- device_worker_adapters.cc
+  void take_in_adapters();
+  /// Whose bytes were taken from the budget.
+  protocol::JobResult<protocol::AdapterLoaded> take_in(LoadedArch& arch, const models::Adapter& adapter,
+                                                       std::uint64_t bytes);
+  void drop_adapter(protocol::AdapterId adapter, runtime::ReplyTo<protocol::AdapterDropped> reply);
 
   // -- device_worker_step.cc: steps, and what they wait for
   void run_step();
@@ -147,6 +158,9 @@ class DeviceWorker : public runtime::Actor {
 
   bool step_runs_ = false;  // on the runner's thread
   std::vector<std::pair<std::uint32_t, runtime::ReplyTo<protocol::ArchDropped>>> drops_after_step_;
+  std::vector<std::pair<protocol::AdapterId, runtime::ReplyTo<protocol::AdapterDropped>>>
+      adapter_drops_after_step_;
+  std::vector<AdapterLoads::Result> adapters_read_;  // wait for the end of a step, or for memory
   bool step_posted_ = false;
   bool arrivals_taken_ = false;
   bool clock_is_set_ = false;  // look_again_at() is under way
@@ -157,7 +171,9 @@ class DeviceWorker : public runtime::Actor {
     bool device_lost;
   };
   std::optional<Broken> broken_;  // the device failed outside of a step
-  ModelLoads loads_;              // last: its end waits for a model that comes to the device
+  // Last: their ends wait for what is being read, the model's for one that comes to the device.
+  AdapterLoads adapter_loads_{"adapter loader"};
+  ModelLoads loads_{"model loader"};
 };
 
 }  // namespace reprise::actors

@@ -41,6 +41,7 @@ void DeviceWorker::run_step() {
   if (step_.table() != nullptr) return;
   const auto now = std::chrono::steady_clock::now();
   memory_.begin_round();
+  take_in_adapters();
   if (snapshots_.try_waiting(now)) admission_.admit(now);
   LoadedArch* runs = nullptr;
   for (std::size_t tries = archs_.size(); tries > 0 && runs == nullptr; --tries) {
@@ -107,6 +108,9 @@ void DeviceWorker::clear_step() {
   if (step_.clear()) memory_.memory_changed();
   for (auto& [generation, reply] : std::exchange(drops_after_step_, {})) {
     drop_arch(generation, std::move(reply));
+  }
+  for (auto& [adapter, reply] : std::exchange(adapter_drops_after_step_, {})) {
+    drop_adapter(adapter, std::move(reply));
   }
   kick();
 }

@@ -16,13 +16,15 @@ ModelFacts facts_of(const StepRunner& runner) {
 
 }  // namespace
 
-LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
+LoadedArch::LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
+                       const models::Fingerprint& fingerprint, gpu::ByteBudget& budget,
                        gpu::BlockMemory* memory)
     : StateTable(generation, facts_of(*runner), budget, memory),
       budget_(budget),
+      fingerprint_(fingerprint),
       runner_(std::move(runner)) {}
 
-protocol::ArchLoaded LoadedArch::describe(const models::Fingerprint& fingerprint) const {
+protocol::ArchLoaded LoadedArch::describe() const {
   const models::ModelConfig& config = model().config();
   return {.arch = id(),
           .device = {},
@@ -38,8 +40,8 @@ protocol::ArchLoaded LoadedArch::describe(const models::Fingerprint& fingerprint
           .grid = rules().grid,
           .any_token = model().state().attention_only(),
           .decode_is_canonical = rules().decode_is_canonical,
-          .fingerprint = fingerprint.all(),
-          .arithmetic = fingerprint.arithmetic};
+          .fingerprint = fingerprint_.all(),
+          .arithmetic = fingerprint_.arithmetic};
 }
 
 }  // namespace reprise::actors

@@ -18,11 +18,12 @@ namespace reprise::actors {
 class LoadedArch : public StateTable {
  public:
   /// `memory`: where its state lives; none: on the host.
-  LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner, gpu::ByteBudget& budget,
-             gpu::BlockMemory* memory);
+  LoadedArch(std::uint32_t generation, std::unique_ptr<StepRunner> runner,
+             const models::Fingerprint& fingerprint, gpu::ByteBudget& budget, gpu::BlockMemory* memory);
 
   /// But for the device.
-  protocol::ArchLoaded describe(const models::Fingerprint& fingerprint) const;
+  protocol::ArchLoaded describe() const;
+  const models::Fingerprint& fingerprint() const { return fingerprint_; }
 
   StepRunner& runner() { return *runner_; }
   const models::Model& model() const { return runner_->model(); }
@@ -33,6 +34,7 @@ class LoadedArch : public StateTable {
 
  private:
   gpu::ByteBudget& budget_;
+  const models::Fingerprint fingerprint_;
   std::unique_ptr<StepRunner> runner_;  // goes before the table: it may be computing
 };
 

@@ -31,6 +31,7 @@ struct SequenceRun {
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
+  std::uint64_t adapter = 0;       // number of the one that it chose; 0: none
   std::uint64_t order = 0;         // of admission
   std::uint32_t priced_pages = 0;  // promised to it when it was admitted
   std::uint32_t shared_pages = 0;  // of these, expected to come from a snapshot; 0 once that is decided

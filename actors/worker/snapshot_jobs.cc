@@ -69,6 +69,7 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   const protocol::SnapshotId id = table.add({.state = std::move(*state),
                                              .tokens = capture.tokens,
                                              .owner = run.id,
+                                             .adapter = run.adapter,
                                              .adopted = false,
                                              .raw = raw,
                                              .prompt_end = raw ? run.prompt_end : 0,
@@ -158,6 +159,8 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
   const SnapshotRecord* record = table->find(job.snapshot);
   if (record == nullptr) return refuse(JobFault::kUnknown, "no such snapshot");
+  if (record->adapter != run->adapter)
+    return refuse(JobFault::kUnknown, "the snapshot is of another adapter");
   if (run->phase != Phase::kIdle || run->in_step) {
     return refuse(JobFault::kBadJob, "the sequence is not at rest");
   }

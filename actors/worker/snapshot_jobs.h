@@ -8,7 +8,8 @@
 // of those that a prefill missed.
 //
 // A restore into a sequence uses the sequence's own slot where it has one. Where memory is short it is looked
-// for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. A snapshot
+// for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. One of another
+// adapter than the sequence's is not restored, whoever asks. A snapshot
 // that is of other tokens, or is not what it was when it was taken, is dropped. Jobs that wait stay with their
 // sequence and are tried again in every round, the oldest sequence's first.
 //

@@ -149,6 +149,33 @@ protocol::Dropped StateTable::drop_adopted() {
   return dropped;
 }
 
+// -- adapters
+
+protocol::AdapterId StateTable::add_adapter(std::uint64_t bytes) {
+  const std::uint64_t number = next_number_++;
+  adapters_.emplace(number, bytes);
+  adapter_bytes_ += bytes;
+  return {.generation = generation_, .number = number};
+}
+
+protocol::AdapterDropped StateTable::drop_adapter(std::uint64_t number) {
+  protocol::AdapterDropped dropped;
+  const auto found = adapters_.find(number);
+  if (found == adapters_.end()) return dropped;
+  const std::uint64_t before = budget_.used();
+  std::vector<protocol::SnapshotId> of_it;
+  for (const auto& [snapshot, record] : snapshots_) {
+    if (record.adapter == number) of_it.push_back({.generation = generation_, .number = snapshot});
+  }
+  for (const protocol::SnapshotId id : of_it) remove(id);
+  dropped.snapshots = static_cast<std::uint32_t>(of_it.size());
+  budget_.give(found->second);
+  adapter_bytes_ -= found->second;
+  adapters_.erase(found);
+  dropped.freed_bytes = before - budget_.used();
+  return dropped;
+}
+
 // -- the model's end
 
 void StateTable::fail(const protocol::JobError& error) {

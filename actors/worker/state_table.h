@@ -39,6 +39,7 @@ struct SnapshotRecord {
   gpu::Snapshot state;
   SharedTokens tokens;           // of which the state is, and maybe more behind them
   protocol::SequenceId owner{};  // until it is adopted
+  std::uint64_t adapter = 0;     // of the sequence
   bool adopted = false;
   // Raw snapshots carry what their sequence needs to go on.
   bool raw = false;
@@ -51,6 +52,7 @@ class StateTable {
   /// `memory`: where the state lives; none: on the host. Budget and memory must outlive the table.
   StateTable(std::uint32_t generation, const ModelFacts& facts, gpu::ByteBudget& budget,
              gpu::BlockMemory* memory);
+  ~StateTable() { budget_.give(adapter_bytes_); }
   StateTable(const StateTable&) = delete;
   StateTable& operator=(const StateTable&) = delete;
 
@@ -89,6 +91,16 @@ class StateTable {
   std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() { return snapshots_; }
   const std::unordered_map<std::uint64_t, SnapshotRecord>& snapshots() const { return snapshots_; }
 
+  // -- adapters: what its sequences may choose. Their weights are the model's.
+
+  /// Whose bytes were taken from the budget.
+  protocol::AdapterId add_adapter(std::uint64_t bytes);
+  /// A number that is not there does nothing. Its sequences have been closed.
+  protocol::AdapterDropped drop_adapter(std::uint64_t number);
+  bool has_adapter(protocol::AdapterId id) const {
+    return id.generation == generation_ && adapters_.contains(id.number);
+  }
+
   // -- the model's end
 
   void fail(const protocol::JobError& error);
@@ -106,7 +118,9 @@ class StateTable {
   gpu::SnapshotGroup adopted_;
   std::unordered_map<std::uint64_t, SnapshotRecord> snapshots_;
   std::unordered_map<std::uint64_t, SequenceRun> sequences_;
-  std::unordered_map<std::uint64_t, std::uint64_t> tickets_;  // -> numbers of sequences
+  std::unordered_map<std::uint64_t, std::uint64_t> tickets_;   // -> numbers of sequences
+  std::unordered_map<std::uint64_t, std::uint64_t> adapters_;  // number -> bytes
+  std::uint64_t adapter_bytes_ = 0;
   std::uint64_t next_number_ = 1;
   bool failed_ = false;
 };

@@ -56,6 +56,7 @@ class InlineRunner : public StepRunner {
   explicit InlineRunner(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 
   const Model& model() const override { return *model_; }
+  Model& idle_model() override { return *model_; }
   void start(StepWork& work, std::function<void()> done) override {
     compute(*model_, work);
     done();
@@ -71,6 +72,7 @@ class ThreadRunner : public StepRunner {
       : model_(std::move(model)), thread_("device step", [this] { model_->bind_thread(); }) {}
 
   const Model& model() const override { return *model_; }
+  Model& idle_model() override { return *model_; }
   void start(StepWork& work, std::function<void()> done) override {
     thread_.start([this, &work] { compute(*model_, work); }, std::move(done));
   }

@@ -31,6 +31,8 @@ class StepRunner {
 
   virtual ~StepRunner() = default;
   virtual const models::Model& model() const = 0;
+  /// To be changed, on the worker's thread, while no step is under way.
+  virtual models::Model& idle_model() = 0;
   virtual void start(StepWork& work, std::function<void()> done) = 0;
 };
 

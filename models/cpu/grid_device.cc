@@ -22,6 +22,14 @@ class GridModel : public Model {
     }
     return prefill_->forward(slices);
   }
+  void add_adapter(AdapterKey key, const Adapter& adapter) override {
+    prefill_->add_adapter(key, adapter);
+    decode_->add_adapter(key, adapter);
+  }
+  void remove_adapter(AdapterKey key) override {
+    prefill_->remove_adapter(key);
+    decode_->remove_adapter(key);
+  }
   ModelRules rules() const override {
     return {.grid = kGrid,
             .phases_mix = false,
@@ -43,11 +51,12 @@ class GridDevice : public Device {
   explicit GridDevice(std::unique_ptr<Device> cpu) : cpu_(std::move(cpu)) {}
 
   std::string name() const override { return "cpu-grid"; }
-  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                              const LoadProgress& progress) override {
     ComputeOptions other = options;
     other.compute = options.compute == gpu::Compute::kF32 ? gpu::Compute::kAuto : gpu::Compute::kF32;
-    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options),
-                                       cpu_->load(path, other));
+    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options, progress),
+                                       cpu_->load(path, other, {}));
   }
   bool loads_aside() const override { return cpu_->loads_aside(); }
   gpu::BlockMemory& memory() override { return cpu_->memory(); }

@@ -3,9 +3,14 @@
 //
 // Threading: one thread at a time; inside, kernels run on the team of threads that was given.
 
+#include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "models/cpu/host_adapter.h"
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/cpu/rope_tables.h"
@@ -18,11 +23,13 @@ class HostModel : public Model {
   /// Throws LoadError.
   /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-            gpu::Threads& packers);
+            gpu::Threads& packers, const LoadProgress& progress = {});
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
       : HostModel(std::move(checkpoint), options, threads, threads) {}
 
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
+  void add_adapter(AdapterKey key, const Adapter& adapter) override;
+  void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
   ModelRules rules() const override { return {}; }
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
@@ -34,10 +41,13 @@ class HostModel : public Model {
   gpu::Threads& threads_;
   const gpu::Kernels& kernels_;
   Linear embedding_;
+  std::optional<Norm> embedding_norm_;
   RopeTables ropes_;
   std::vector<Layer> layers_;
-  RmsNorm final_norm_;
+  Norm final_norm_;
   Linear head_;
+  std::set<std::string> adaptable_;  // matrices that adapters can change
+  std::unordered_map<AdapterKey, HostAdapter> adapters_;
   Scratch scratch_;
   std::vector<float> logits_;
 };

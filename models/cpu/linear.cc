@@ -10,6 +10,7 @@ Linear::Linear(const Checkpoint& checkpoint, const std::string& name, ColumnOrde
   weight_ = gpu::HostWeight(view_of(tensor), owner_of(tensor));
   column_order_ = std::move(tensor.column_order);
   if (checkpoint.has(name + ".bias")) bias_ = load_vector(checkpoint, name + ".bias");
+  if (order == ColumnOrder::kAny) name_ = name;
 }
 
 const void* LinearInput::as(const gpu::ActivationForm& form, Step& step, std::size_t columns) {
@@ -34,13 +35,22 @@ void Linear::apply(Step& step, const float* x, std::size_t rows, float* y) const
 }
 
 void Linear::apply(Step& step, LinearInput& x, float* y) const {
-  if (column_order_.empty()) return multiply(step, step.options.compute, x, y);
-  in_own_order(step, step.options.compute, x, y);
+  apply_in(step, step.options.compute, x, y);
 }
 
 void Linear::apply_exactly(Step& step, LinearInput& x, float* y) const {
-  if (column_order_.empty()) return multiply(step, gpu::Compute::kF32, x, y);
-  in_own_order(step, gpu::Compute::kF32, x, y);
+  apply_in(step, gpu::Compute::kF32, x, y);
+}
+
+void Linear::apply_in(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
+  if (column_order_.empty()) {
+    multiply(step, compute, x, y);
+  } else {
+    in_own_order(step, compute, x, y);
+  }
+  if (!step.adapters.empty() && !name_.empty()) {
+    add_changes(step, name_, {.x = x.data(), .rows = x.rows(), .which = x.which()}, y);
+  }
 }
 
 const gpu::Product& Linear::product(const Step& step) const {
@@ -63,13 +73,16 @@ void Linear::in_own_order(Step& step, gpu::Compute compute, const LinearInput& x
 void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
   const gpu::Product& product = weight_.prepare(step.kernels, compute, step.threads);
   const void* prepared = x.as(*product.activations, step, inputs());
-  step.threads.for_ranges(outputs(), product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
+  const auto multiply_range = [&](std::size_t begin, std::size_t end) {
     product.multiply(prepared, x.rows(), weight_.view(), y, outputs(), begin, end);
     if (bias_.empty()) return;
     for (std::size_t row = 0; row < x.rows(); ++row) {
       for (std::size_t n = begin; n < end; ++n) y[row * outputs() + n] += bias_[n];
     }
-  });
+  };
+  // With few rows a range costs the time of its weights alone; with many also that of bringing x to each of them.
+  constexpr std::size_t kFewRows = 8;
+  step.threads.for_ranges(outputs(), product.outputs_at_once, multiply_range, x.rows() <= kFewRows ? 12 : 4);
 }
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {

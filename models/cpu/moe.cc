@@ -227,17 +227,17 @@ void Moe::compute_inner(Step& step, const std::vector<Run>& runs) const {
   });
 }
 
-void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) const {
+void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t width = spec_.width();
   const float* narrow = x;  // [rows, width]: what the chosen experts see
-  LinearInput input(x, rows);
+  LinearInput input(x, rows, StepRows::together(first_row));
   if (spec_.latent != 0) {
     float* latent = step.scratch.floats(rows * width);
     latent_in_.apply(step, input, latent);
     narrow = latent;
   }
-  LinearInput narrow_input(narrow, rows);
+  LinearInput narrow_input(narrow, rows, StepRows::together(first_row));
   LinearInput& routed = spec_.latent != 0 ? narrow_input : input;
   const Routes routes = route(step, input);
   const ExpertRows placed(routes.chosen, spec_.chosen, spec_.routed());
@@ -282,7 +282,10 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
       }
     }
   });
-  if (spec_.latent != 0) latent_out_.apply(step, sums, rows, y);
+  if (spec_.latent != 0) {
+    LinearInput sum_input(sums, rows, StepRows::together(first_row));
+    latent_out_.apply(step, sum_input, y);
+  }
   if (spec_.has_shared()) {
     step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
@@ -296,7 +299,7 @@ void Moe::apply_rows(Step& step, const float* x, std::size_t rows, float* y) con
 
 void Moe::apply(Step& step, const float* x, float* y) const {
   for (std::size_t first = 0; first < step.rows; first += kMostRowsAtOnce) {
-    apply_rows(step, x + first * spec_.hidden, std::min(kMostRowsAtOnce, step.rows - first),
+    apply_rows(step, first, x + first * spec_.hidden, std::min(kMostRowsAtOnce, step.rows - first),
                y + first * spec_.hidden);
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 // A mixture of experts on the CPU (models/layers/moe_spec.h). The weights of experts that no row of the step chose
-// are not read.
+// are not read. Adapters change none of its experts.
 //
 // Exactness: a row's experts and their weights follow from that row alone, in f32 arithmetic whatever the step's
 // setting is; each expert's products are row by row, whoever else is there; what they give is added in ascending
@@ -52,7 +52,8 @@ class Moe : public Part {
   /// An expert at work: its rows, from the input to the output.
   struct Run;
 
-  void apply_rows(Step& step, const float* x, std::size_t rows, float* y) const;
+  /// Some rows of the step, from `first_row` on: x [rows, hidden] -> y [rows, hidden]
+  void apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const;
   Routes route(Step& step, LinearInput& x) const;
   /// `x` is what the shared expert sees, `routed` what the others do.
   std::vector<Run> make_runs(Step& step, LinearInput& x, LinearInput& routed, const ExpertRows& rows,

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "gpu/kernels.h"
@@ -54,6 +56,7 @@ struct Preparation {
   const gpu::Kernels& kernels;
   gpu::Compute compute;
   gpu::Threads& threads;
+  std::set<std::string>* adaptable = nullptr;  // gets the names of matrices that adapters can change
 };
 
 struct StepSlice {
@@ -64,6 +67,15 @@ struct StepSlice {
   std::vector<const std::byte*> pages;  // all of the sequence, those reserved for this slice included
 };
 
+class HostAdapter;
+
+/// Rows of slices that chose an adapter.
+struct AdapterRows {
+  const HostAdapter* adapter;
+  std::size_t first_row;
+  std::size_t rows;
+};
+
 struct Step {
   const gpu::Kernels& kernels;
   gpu::Threads& threads;
@@ -72,7 +84,9 @@ struct Step {
 
   std::vector<StepSlice> slices{};
   std::size_t rows = 0;
-  std::vector<RopeTable> ropes{};  // one for each rope of the model
+  std::vector<RopeTable> ropes{};       // one for each rope of the model
+  float* first_values = nullptr;        // [rows, handed_on()]: what the first layer hands on; null: nothing
+  std::vector<AdapterRows> adapters{};  // ascending; rows of none of them have no adapter
 };
 
 }  // namespace reprise::models

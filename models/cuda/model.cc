@@ -18,6 +18,7 @@ namespace {
 
 // Larger steps take longer than their launches; and there would be too many sizes to record.
 constexpr int kMostRecordedRows = 16;
+constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
 
@@ -28,7 +29,10 @@ std::unique_ptr<CudaModel> CudaModel::load(const std::filesystem::path& path, co
 
 CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::Arena& arena,
                      const Place& place)
-    : Model(std::move(checkpoint), options), device_(place.device), weights_(checkpoint_, arena) {
+    : Model(std::move(checkpoint), options),
+      device_(place.device),
+      weights_(checkpoint_, arena),
+      memory_(place.memory) {
   if (options.compute == gpu::Compute::kF32 || options.kv == gpu::KvType::kF32) {
     throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16: compute and kv_dtype may not be f32");
   }
@@ -39,26 +43,64 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   }
   final_norm_ = factory.build_norm(config().final_norm);
   head_ = config().tied() ? embedding_ : weights_.linear({config().head});
+  head_.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
   weights_.finish();
   for (const ResidualStep& step : steps_) {
-    for (const auto& part : step.parts) part->admit(gemm_, place.most_rows);
+    step.admit(gemm_, place.most_rows);
+    for (const auto& part : step.parts) {
+      for (const DeviceLinear* linear : part->adaptable()) {
+        for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
+      }
+    }
   }
+  adaptable_.insert(kHeadInAdapters);
 }
 
-std::size_t CudaModel::workspace(const StepSize& size, int picked_rows) const {
-  std::size_t most = 0;
-  for (const ResidualStep& step : steps_) {
-    for (const auto& part : step.parts) most = std::max(most, part->workspace(size));
+void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
+  if (memory_ == nullptr) return Model::add_adapter(key, adapter);
+  for (const AdapterPart& part : adapter.parts()) {
+    if (!adaptable_.contains(part.name)) {
+      throw LoadError(adapter.path(), part.name, "changes of this matrix are not computed on a GPU");
+    }
   }
+  REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
+                "an adapter's key is used twice");
+}
+
+CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
+  Chosen out;
+  int row = 0;
+  int picked = 0;
+  for (const Slice& slice : slices) {
+    const auto rows = static_cast<int>(slice.tokens.size());
+    const int wanted = slice.logits == Slice::Logits::kNone  ? 0
+                       : slice.logits == Slice::Logits::kAll ? rows
+                                                             : 1;
+    if (slice.adapter != 0) {
+      const DeviceAdapter& adapter = adapters_.at(slice.adapter);
+      out.rows.push_back({&adapter, row, rows});
+      if (wanted > 0) out.picked.push_back({&adapter, picked, wanted});
+      out.largest_rank = std::max(out.largest_rank, adapter.largest_rank());
+    }
+    row += rows;
+    picked += wanted;
+  }
+  return out;
+}
+
+std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank) const {
   const std::size_t hidden = config().hidden;
+  std::size_t most = 0;
+  for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
-  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
-         Workspace::rounded(size.padded() * hidden * sizeof(gc::Bf16)) + ropes_.workspace(size.rows) +
+  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
-         Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float));
+         Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float));
 }
 
-void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers) {
+void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
+                       const Chosen& chosen) {
   const auto hidden = static_cast<int>(config().hidden);
   const gc::StreamHandle stream = stream_.handle();
   const CudaStep step{.phase = phase,
@@ -67,25 +109,28 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
                       .workspace = workspace_,
                       .stream = stream,
                       .size = made.size,
-                      .ropes = buffers.ropes};
+                      .ropes = buffers.ropes,
+                      .adapters = chosen.rows,
+                      .inner = buffers.inner};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
     gc::scale(buffers.x, made.size.rows, hidden, config().embedding_multiplier, 0, stream);
   }
-  for (const ResidualStep& one : steps_) {
-    gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
-                 one.norm.kind.eps, buffers.normed, stream);
-    for (const auto& part : one.parts) part->apply(step, buffers.normed, buffers.x);
-  }
+  for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;
-  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.weight, final_norm_.kind.offset,
-               final_norm_.kind.eps, buffers.chosen, stream);
+  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.rows(), 1, buffers.chosen,
+               stream);
   // In both phases: a row's logits do not depend on how many there are.
   gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
                   stream);
   if (head_.bias != nullptr) {
     gc::add_bias(buffers.logits, made.picked_rows, head_.weight.rows, head_.bias, stream);
+  }
+  if (!chosen.picked.empty()) {
+    CudaStep of_picked = step;
+    of_picked.adapters = chosen.picked;
+    of_picked.add_changes(buffers.chosen, head_, buffers.logits, gc::GemmOutput::kF32);
   }
   if (config().logit_multiplier != 1 || config().logit_cap) {
     gc::scale(buffers.logits, made.picked_rows, head_.weight.rows, config().logit_multiplier,
@@ -103,26 +148,32 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   }
   const BatchUpload::Made made = upload_.make(slices, phase, stream_.handle());
   workspace_.reset();
-  workspace_.reserve(workspace(made.size, made.picked_rows));
+  const Chosen chosen = choose(slices);
+  workspace_.reserve(workspace(made.size, made.picked_rows, chosen.largest_rank));
   const std::size_t elements = made.size.padded() * config().hidden;
   const auto picked = static_cast<std::size_t>(made.picked_rows);
-  const Buffers buffers{
-      .x = workspace_.take<float>(elements),
-      .normed = workspace_.take<gc::Bf16>(elements),
-      .ropes = ropes_.take(workspace_, made.size.rows),
-      .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
-      .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows))};
+  Buffers buffers{.x = workspace_.take<float>(elements),
+                  .ropes = ropes_.take(workspace_, made.size.rows),
+                  .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
+                  .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
+                  .inner = nullptr};
+  if (chosen.largest_rank > 0) {
+    buffers.inner =
+        workspace_.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
+  }
   stopwatch_.start(stream_.handle());
-  if (phase == Phase::kDecode && made.picked_rows == made.size.rows && made.size.rows <= kMostRecordedRows) {
+  // What adapters add is launched for those that are there now: it is not recorded.
+  if (phase == Phase::kDecode && made.picked_rows == made.size.rows && made.size.rows <= kMostRecordedRows &&
+      chosen.rows.empty()) {
     if (const std::uint64_t moves = upload_.moves() + workspace_.moves(); moves != recorded_at_) {
       recordings_.clear();
       recorded_at_ = moves;
     }
     const auto key =
         static_cast<std::uint64_t>(made.size.longest) << 32 | static_cast<std::uint64_t>(made.size.rows);
-    recordings_.run(key, stream_.handle(), [&] { launch(made, phase, buffers); });
+    recordings_.run(key, stream_.handle(), [&] { launch(made, phase, buffers, chosen); });
   } else {
-    launch(made, phase, buffers);
+    launch(made, phase, buffers, chosen);
   }
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
   return {.rows = buffers.logits, .count = made.picked_rows};

@@ -11,16 +11,20 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "gpu/cuda/arena.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/graph.h"
 #include "gpu/cuda/stream.h"
+#include "models/cuda/adapter.h"
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
-#include "models/cuda/layers.h"
+#include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
@@ -31,7 +35,8 @@ class CudaModel : public Model {
  public:
   struct Place {
     int device = 0;
-    int most_rows = 0;  // of a prefill step
+    int most_rows = 0;                   // of a prefill step
+    gpu::BlockMemory* memory = nullptr;  // in the arena: for adapters; null: they cannot be had
   };
 
   /// `arena`, on the place's device, must outlive the model. Throws LoadError, std::bad_alloc,
@@ -49,6 +54,9 @@ class CudaModel : public Model {
             .replays_decoding = false,
             .computes_aside = true};
   }
+  void add_adapter(AdapterKey key, const Adapter& adapter) override;
+  void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
+  std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
   void decode(DecodePass& pass) override;
   /// Vocabularies beyond the kernel's bound are drawn from on the host.
@@ -65,15 +73,23 @@ class CudaModel : public Model {
   };
 
   struct Buffers {
-    float* x;          // [padded rows, hidden]: the residual stream
-    gc::Bf16* normed;  // [padded rows, hidden]
+    float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
     gc::Bf16* chosen;  // [picked rows, hidden]
     float* logits;     // [picked rows] rows of head_.weight.rows
+    float* inner;      // [rows, largest rank]; null where there are no adapters
   };
 
-  std::size_t workspace(const StepSize& size, int picked_rows) const;
-  void launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers);
+  /// What the slices of a step chose.
+  struct Chosen {
+    std::vector<AdapterRows> rows;
+    std::vector<AdapterRows> picked;  // the same, among the rows whose logits are wanted
+    int largest_rank = 0;
+  };
+
+  Chosen choose(std::span<const Slice> slices) const;
+  std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
+  void launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers, const Chosen& chosen);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
@@ -93,7 +109,10 @@ class CudaModel : public Model {
   DeviceLinear head_;
   DeviceNorm final_norm_;
   RopeTables ropes_;
-  std::vector<ResidualStep> steps_;        // of all layers
+  std::vector<ResidualStep> steps_;  // of all layers
+  gpu::BlockMemory* memory_;
+  std::set<std::string> adaptable_;  // matrices that adapters can change
+  std::unordered_map<AdapterKey, DeviceAdapter> adapters_;
   std::array<gc::PinnedBytes, 2> logits_;  // on the host, by phase
 };
 

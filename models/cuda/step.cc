@@ -18,11 +18,36 @@ void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, 
   } else {
     gc::decode_gemm(x, batch.rows, linear.weight, y, output, stream);
   }
-  if (linear.bias == nullptr) return;
-  if (output == gc::GemmOutput::kBf16) {
-    gc::add_bias(static_cast<gc::Bf16*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
-  } else {
-    gc::add_bias(static_cast<float*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
+  if (linear.bias != nullptr) {
+    if (output == gc::GemmOutput::kBf16) {
+      gc::add_bias(static_cast<gc::Bf16*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
+    } else {
+      gc::add_bias(static_cast<float*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
+    }
+  }
+  if (!adapters.empty()) add_changes(x, linear, y, output);
+}
+
+void CudaStep::add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y,
+                           gc::GemmOutput output) const {
+  const bool is_bf16 = output == gc::GemmOutput::kBf16;
+  const std::size_t element = is_bf16 ? sizeof(gc::Bf16) : sizeof(float);
+  const auto stride = static_cast<std::size_t>(linear.weight.rows);
+  for (const AdapterRows& chosen : adapters) {
+    const auto row = static_cast<std::size_t>(chosen.first_row);
+    for (const DeviceLinear::Layer& layer : linear.layers) {
+      const gc::LowRank* change = chosen.adapter->find(layer.name);
+      if (change == nullptr) continue;
+      const std::size_t place = row * stride + static_cast<std::size_t>(layer.first);
+      gc::add_low_rank(*change,
+                       {.x = x + row * static_cast<std::size_t>(linear.weight.columns),
+                        .rows = chosen.rows,
+                        .inner = inner,
+                        .y = static_cast<std::byte*>(y) + place * element,
+                        .stride = linear.weight.rows,
+                        .y_is_bf16 = is_bf16},
+                       stream);
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
+#include "models/cuda/adapter.h"
 #include "models/cuda/weights.h"
 #include "models/layers/rope.h"
 #include "models/model.h"
@@ -64,10 +65,14 @@ struct CudaStep {
   Workspace& workspace;
   gc::StreamHandle stream;
   StepSize size;
-  std::span<const RopeTable> ropes{};  // one for each rope of the model
+  std::span<const RopeTable> ropes{};       // one for each rope of the model
+  std::span<const AdapterRows> adapters{};  // rows that chose one
+  float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  /// What adapters change in such a product; multiply() does it.
+  void add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };
 
 }  // namespace reprise::models::cuda

@@ -17,6 +17,7 @@
 // Threading: const access from any thread. Movable; views into it stay valid when it moves.
 
 #include <filesystem>
+#include <utility>
 
 #include "models/files/gguf_metadata.h"
 #include "models/files/tensor_source.h"
@@ -31,6 +32,8 @@ class Gguf {
   std::uint32_t version() const { return version_; }
   const GgufMetadata& metadata() const { return metadata_; }
   const TensorSource& tensors() const { return tensors_; }
+  /// With the mappings that the metadata look into: nothing else of it may be used afterwards.
+  TensorSource take_tensors() && { return std::move(tensors_); }
 
  private:
   Gguf() = default;

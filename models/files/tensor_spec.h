@@ -7,10 +7,11 @@
 // undone), or as a piece of a larger tensor: one of several that were fused, in one run or row block by row
 // block, or one of many that were stacked, such as an expert of a layer.
 //
-// Threading: plain values.
+// Threading: plain values, pure functions.
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct TensorPiece {
   std::size_t first_row = 0;
   std::vector<RowBlocks> blocks{};  // one behind the other; none: consecutive rows from first_row
 };
+
+/// All dimensions but the last.
+std::size_t rows_of(const Shape& shape);
+
+/// The bytes of a piece of `rows` rows, as they follow each other in it. `stored`: of all rows of what is stored.
+std::vector<std::span<const std::byte>> bytes_of(const TensorPiece& piece, std::size_t rows,
+                                                 std::span<const std::byte> stored);
 
 struct StoredAs {
   std::vector<std::string> names{};    // the first that is there counts

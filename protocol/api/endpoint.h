@@ -92,8 +92,9 @@ struct ApiRoute {
   HttpMethod method = HttpMethod::kPost;
   std::string path;  // "/v1/models/{id}": {…} stands for one or more characters, at the end alone
   std::shared_ptr<const Endpoint> endpoint;
-  bool generates = false;  // counts among the requests that are answered at once, and is logged
-  bool is_public = false;  // needs no key
+  bool generates = false;      // counts among the requests that are answered at once, and is logged
+  bool is_public = false;      // needs no key
+  bool for_operators = false;  // where there are keys, needs an operator's
 };
 
 /// All that a server answers beside its own pages.

@@ -50,10 +50,10 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
   if (tenant == nullptr) {
     return ApiError{.status = 401, .message = "a valid API key is needed", .code = "invalid_api_key"};
   }
-  if (route.page == Page::kMetrics && !context.options.keys.empty() && !tenant->is_operator) {
+  if (route.for_operators && !context.options.keys.empty() && !tenant->is_operator) {
     return ApiError{.status = 403,
                     .message =
-                        "only an operator's key may read this: 'operator = true' in a [[keys]] table "
+                        "only an operator's key may do this: 'operator = true' in a [[keys]] table "
                         "of the server's configuration makes one",
                     .code = "operator_only"};
   }

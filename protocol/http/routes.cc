@@ -50,8 +50,11 @@ std::string Route::path_end(std::string_view asked) const {
 RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
   REPRISE_CHECK(apis.elsewhere != nullptr, "no dialect for errors at paths that are nobody's");
   const auto add_page = [&](std::string path, Page page, bool is_public) {
-    routes_.push_back(
-        {.path = std::move(path), .page = page, .elsewhere = apis.elsewhere, .is_public = is_public});
+    routes_.push_back({.path = std::move(path),
+                       .page = page,
+                       .elsewhere = apis.elsewhere,
+                       .is_public = is_public,
+                       .for_operators = page == Page::kMetrics});
   };
   add_page("/", Page::kFrontPage, true);
   add_page("/health", Page::kHealth, true);
@@ -64,7 +67,8 @@ RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.
                        .endpoint = std::move(api.endpoint),
                        .elsewhere = apis.elsewhere,
                        .generates = api.generates,
-                       .is_public = api.is_public});
+                       .is_public = api.is_public,
+                       .for_operators = api.for_operators});
   }
 }
 

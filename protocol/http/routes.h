@@ -23,6 +23,7 @@ struct Route {
   std::shared_ptr<const Dialect> elsewhere{};  // how errors are told where no endpoint says so
   bool generates = false;
   bool is_public = false;
+  bool for_operators = false;
 
   bool exists() const { return page != Page::kNone || endpoint != nullptr; }
   const Dialect& dialect() const { return endpoint == nullptr ? *elsewhere : endpoint->dialect(); }

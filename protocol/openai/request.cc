@@ -94,6 +94,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
   ApiRequest& asked = request.asked;
   GenerateRequest& generate = asked.generate;
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
+  if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
   generate.stop = read_stop(fields, limits);
   generate.sampling = read_sampling(fields, limits);

@@ -22,8 +22,9 @@ struct EngineFlags {
   std::string device = "auto";
   std::string compute = "auto";
   std::string kv_dtype = "auto";
-  std::string isa;       // empty: the best
-  unsigned threads = 0;  // 0: one for each core
+  std::string isa;        // empty: the best
+  unsigned threads = 0;   // 0: one for each core
+  std::string adapter{};  // of the commands that take one; empty: none
 };
 
 /// Throws UsageError.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gpu/kernels.h"
+#include "models/adapters/adapter.h"
 #include "models/checkpoint.h"
 #include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
@@ -51,11 +52,13 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
                                [&](const models::MlpSpec& part) { return number(part.intermediate); });
   print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
     return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
-           " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
+           " a token" +
+           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that change nothing" : "") +
+           (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
-           number(part.head_dim);
+           number(part.head_dim) + (part.window == 0 ? "" : ", over " + number(part.window) + " tokens");
   });
   print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
     return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
@@ -66,10 +69,35 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
         return number(part.inner) + " channels, states of " + number(part.state_size) + ", steps of rank " +
                number(part.step_rank);
       });
+  print_sizes<models::RgLruSpec>("RG-LRU", config, [&](const models::RgLruSpec& part) {
+    return number(part.width) + " channels, gates of " + number(part.heads) + " heads";
+  });
+  print_sizes<models::TimeMixSpec>("time mix", config, [&](const models::TimeMixSpec& part) {
+    return number(part.heads()) + " heads of " + number(part.head_dim);
+  });
+  print_sizes<models::ChannelMixSpec>(
+      "channel mix", config, [&](const models::ChannelMixSpec& part) { return number(part.intermediate); });
+  print_sizes<models::KdaSpec>("KDA heads", config, [&](const models::KdaSpec& part) {
+    return number(part.heads) + " of " + number(part.head_dim);
+  });
+  print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
+    return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
+           number(part.turned_dim) + (part.rope ? " that are turned" : " beside them");
+  });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
            ", " + number(part.groups) + (part.groups == 1 ? " group" : " groups");
   });
+}
+
+}  // namespace
+
+namespace {
+
+void print_adapter(const std::string& path, const models::ModelConfig& config) {
+  const models::Adapter adapter = models::Adapter::open(path, config);
+  std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.largest_rank(),
+              models::in_units(adapter.bytes()).c_str());
 }
 
 }  // namespace
@@ -99,6 +127,7 @@ int inspect(const EngineFlags& flags) {
   }
   for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 
+  if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
   print_size("weights in place", plan.in_place);
   print_size("weights copied", plan.copied);
   print_size("weights packed", plan.packed);

@@ -41,6 +41,7 @@ int list_devices() {
 CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
   CLI::App* generate = app.add_subcommand("generate", "Continue one prompt");
   add_engine_flags(*generate, options.engine);
+  add_adapter_flag(*generate, options.engine);
   generate->add_option("--prompt", options.prompt, "Text to continue");
   generate->add_option("--tokens", options.tokens, "Token ids to continue, as they are: \"1 2 3\"");
   generate->add_option("--max-tokens", options.max_tokens, "Tokens to generate at most")
@@ -79,6 +80,7 @@ CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
 CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
   CLI::App* logits = app.add_subcommand("logits", "Print the float32 logits after a prompt");
   add_engine_flags(*logits, options.engine);
+  add_adapter_flag(*logits, options.engine);
   logits->add_option("--tokens", options.tokens, "Token ids, as they are: \"1 2 3\"")->required();
   logits->add_flag("--all", options.all, "After every token, not only the last");
   logits->add_flag("--json", options.json, "As one JSON object");
@@ -142,6 +144,7 @@ int run(int argc, char** argv) {
   EngineFlags inspect_flags;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_flags);
+  add_adapter_flag(*inspect_command, inspect_flags);
   BenchCommand bench_command(app);
   ReplayOptions replay_options;
   const CLI::App& replay_command = add_replay(app, replay_options);

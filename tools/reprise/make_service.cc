@@ -18,12 +18,17 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
                               .device = model.device,
                               .compute = config.engine.compute,
                               .kv_dtype = config.engine.kv_dtype,
-                              .isa = config.engine.isa});
+                              .isa = config.engine.isa,
+                              .adapters = {}});
+    for (const AdapterTable& adapter : model.adapters) {
+      options.models.back().adapters.push_back({.name = adapter.name, .path = adapter.path});
+    }
   }
   options.worker.device = config.engine.device;
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
+  options.adapter_folder = config.adapter_folder;
   options.longest_step = config.longest_step;
   options.cache = config.cache.enabled;
   options.registry.budget_bytes = config.cache.budget_mb << 20;

@@ -18,4 +18,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
       ->capture_default_str();
 }
 
+void add_adapter_flag(CLI::App& command, EngineFlags& flags) {
+  command.add_option("--adapter", flags.adapter, "A LoRA adapter to the model: a PEFT folder or a GGUF file");
+}
+
 }  // namespace reprise::tools

@@ -19,4 +19,7 @@ inline constexpr const char* kModelHelp =
 void add_engine_flags(CLI::App& command, EngineFlags& flags,
                       const std::string& devices = "cpu, cuda:N, or auto: a GPU if there is one");
 
+/// --adapter, for a command that computes with it.
+void add_adapter_flag(CLI::App& command, EngineFlags& flags);
+
 }  // namespace reprise::tools

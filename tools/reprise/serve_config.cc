@@ -196,6 +196,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number(
       "engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
       "MiB for sequences and snapshots, 0: half of the memory that is free; on a GPU all that weights leave");
+  table.text("engine.adapter_folder", "--adapter-folder", config.adapter_folder,
+             "Folder whose adapters may be loaded by path while the server runs: POST /admin/adapters/load");
   table.seconds("engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
                 "Before a step of the device counts as a hang; large weights and slow devices have longer");
 
@@ -275,6 +277,10 @@ std::string print_config(ServeConfig& config) {
   for (const ModelTable& model : config.models) {
     out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
     if (!model.device.empty()) out += "device = " + in_quotes(model.device) + "\n";
+    for (const AdapterTable& adapter : model.adapters) {
+      out += "[[models.adapters]]\nname = " + in_quotes(adapter.name) +
+             "\npath = " + in_quotes(adapter.path) + "\n";
+    }
   }
   out += print_key_tables(config.keys);
   return out;

@@ -19,11 +19,18 @@
 
 namespace reprise::tools {
 
+/// A [[models.adapters]] table.
+struct AdapterTable {
+  std::string name;  // as clients call it, behind the model's name and a colon
+  std::string path;  // a PEFT folder or a GGUF file
+};
+
 /// A [[models]] table.
 struct ModelTable {
   std::string name;      // as clients call it
   std::string path;      // a Hugging Face folder or a GGUF file; empty: the built-in model
   std::string device{};  // where it is computed; empty: engine.device
+  std::vector<AdapterTable> adapters{};
 };
 
 /// A [[keys]] table: a key, or what holds for the tenant of keys that come from elsewhere, or both.
@@ -64,6 +71,7 @@ struct ServeConfig {
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   std::uint64_t state_mb = 0;        // 0: half of the memory that is free
+  std::string adapter_folder{};      // whose adapters operators may load by path; empty: none
   std::chrono::milliseconds longest_step{
       120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
   CacheConfig cache{};

@@ -105,6 +105,10 @@ class FileReader {
       if (table == nullptr) refuse(item.source(), "models: must be tables, [[models]]");
       ModelTable model;
       for (const auto& [key, value] : *table) {
+        if (key.str() == "adapters") {
+          read_adapters(model, value);
+          continue;
+        }
         std::string* field = key.str() == "name"     ? &model.name
                              : key.str() == "path"   ? &model.path
                              : key.str() == "device" ? &model.device
@@ -121,6 +125,37 @@ class FileReader {
           refuse(item.source(), "models.name: '" + model.name + "' is there twice");
       }
       config_.models.push_back(std::move(model));
+    }
+  }
+
+  void read_adapters(ModelTable& model, const toml::node& node) const {
+    const char* const kWanted = "models.adapters: must be tables, [[models.adapters]]";
+    const toml::array* adapters = node.as_array();
+    if (adapters == nullptr) refuse(node.source(), kWanted);
+    for (const toml::node& item : *adapters) {
+      const toml::table* table = item.as_table();
+      if (table == nullptr) refuse(item.source(), kWanted);
+      AdapterTable adapter;
+      for (const auto& [key, value] : *table) {
+        const std::string name = "models.adapters." + std::string(key.str());
+        std::string* field = key.str() == "name"   ? &adapter.name
+                             : key.str() == "path" ? &adapter.path
+                                                   : nullptr;
+        if (field == nullptr) refuse(key.source(), "unknown key '" + name + "'");
+        if (!value.is_string()) refuse(value.source(), name + ": must be a string");
+        *field = value.as_string()->get();
+      }
+      if (adapter.path.empty()) refuse(item.source(), "models.adapters.path: is required");
+      if (adapter.name.empty()) adapter.name = model_at(adapter.path).name;
+      if (adapter.name.find(':') != std::string::npos) {
+        refuse(item.source(), "models.adapters.name: '" + adapter.name + "' has a colon");
+      }
+      for (const AdapterTable& other : model.adapters) {
+        if (other.name == adapter.name) {
+          refuse(item.source(), "models.adapters.name: '" + adapter.name + "' is there twice");
+        }
+      }
+      model.adapters.push_back(std::move(adapter));
     }
   }
 

@@ -46,7 +46,8 @@ class SingleSequence {
                                 .tokens = tokens.first(count),
                                 .logits = all    ? models::Slice::Logits::kAll
                                           : last ? models::Slice::Logits::kLast
-                                                 : models::Slice::Logits::kNone};
+                                                 : models::Slice::Logits::kNone,
+                                .adapter = adapter_};
       const std::span<const float> logits = model_->forward({&slice, 1}, phase);
       const std::size_t vocab = model_->config().vocab;
       for (std::size_t i = 0; i < logits.size(); i += vocab) row(logits.subspan(i, vocab));
@@ -64,6 +65,7 @@ class SingleSequence {
   std::unique_ptr<gpu::StateStore> store_;
   std::optional<gpu::Sequence> sequence_;
   bool begun_ = false;
+  models::AdapterKey adapter_ = 0;  // of the flags; 0: none
 };
 
 }  // namespace reprise::tools

@@ -1,0 +1,204 @@
+// A PEFT folder. Its config says how the halves are scaled; which matrices they change, the names of the tensors say:
+//   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
+
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "models/adapters/adapter_file.h"
+#include "models/files/json_place.h"
+#include "models/files/load_error.h"
+#include "models/files/safetensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::string_view kWrapper = "base_model.model.";
+
+/// What stands before the names of a text model in one file or another.
+constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
+
+[[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
+  value.fail(shown + " is not computed");
+}
+
+void refuse_true(const JsonPlace& config, std::string_view key) {
+  if (config.boolean_or(key, false)) refuse(config.at(key), "true");
+}
+
+/// Something in it: a list or object that is not empty, or any other value.
+void refuse_filled(const JsonPlace& config, std::string_view key) {
+  const std::optional<JsonPlace> value = config.find(key);
+  if (!value) return;
+  const bool counts = value->is(JsonPlace::Kind::kArray) || value->is(JsonPlace::Kind::kObject);
+  if (counts && value->size() == 0) return;
+  if (value->is(JsonPlace::Kind::kArray)) {
+    std::string items;
+    for (std::size_t i = 0; i < value->size(); ++i) {
+      const JsonPlace item = value->at(i);
+      items += (i == 0 ? "" : ", ") + (item.is(JsonPlace::Kind::kString) ? item.text() : std::string("..."));
+    }
+    refuse(*value, "[" + items + "]");
+  }
+  refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "what it asks for");
+}
+
+/// These change the base's own weights when they are set up, so that what is stored is not the whole change.
+void refuse_other_bases(const JsonPlace& config) {
+  const std::optional<JsonPlace> init = config.find("init_lora_weights");
+  if (!init || !init->is(JsonPlace::Kind::kString)) return;
+  for (const std::string_view known : {"gaussian", "eva", "orthogonal"}) {
+    if (init->text() == known) return;
+  }
+  refuse(*init, "'" + init->text() + "', an adapter to other weights than the model's,");
+}
+
+/// What the config says of one matrix, by the first pattern that fits it.
+class Patterns {
+ public:
+  Patterns(const JsonPlace& config, std::string_view key) : place_(config.find(key)) {
+    if (!place_) return;
+    for (std::size_t i = 0; i < place_->size(); ++i) {
+      const std::string& pattern = place_->key_at(i);
+      if (pattern.find_first_of("*+?()[]{}|^$\\") != std::string::npos) {
+        place_->value_at(i).fail("patterns beyond plain names are not read");
+      }
+    }
+  }
+
+  double of(const std::string& module, double otherwise) const {
+    for (std::size_t i = 0; place_ && i < place_->size(); ++i) {
+      const std::string& pattern = place_->key_at(i);
+      if (module == pattern || module.ends_with("." + pattern)) return place_->value_at(i).number();
+    }
+    return otherwise;
+  }
+
+ private:
+  std::optional<JsonPlace> place_;
+};
+
+class Scales {
+ public:
+  explicit Scales(const JsonPlace& config)
+      : rank_(config.at("r").number()),
+        alpha_(config.number_or("lora_alpha", 8)),
+        by_root_(config.boolean_or("use_rslora", false)),
+        ranks_(config, "rank_pattern"),
+        alphas_(config, "alpha_pattern"),
+        file_(config.file()) {}
+
+  /// `a` is the half that tells the rank.
+  float of(const std::string& module, const StoredTensor& a, const std::string& tensors) const {
+    const double rank = ranks_.of(module, rank_);
+    if (rank != static_cast<double>(a.shape[0])) {
+      throw LoadError(tensors, a.name,
+                      "has rank " + std::to_string(a.shape[0]) + ", where " + file_ + " says " +
+                          std::to_string(static_cast<long long>(std::lround(std::min(rank, 1e9)))));
+    }
+    const double scale = alphas_.of(module, alpha_) / (by_root_ ? std::sqrt(rank) : rank);
+    if (!std::isfinite(scale)) throw LoadError(file_, "lora_alpha", "is not a finite number");
+    return static_cast<float>(scale);
+  }
+
+ private:
+  double rank_;
+  double alpha_;
+  bool by_root_;
+  Patterns ranks_;
+  Patterns alphas_;
+  std::string file_;
+};
+
+void check_config(const JsonPlace& config) {
+  const std::string type = config.text_or("peft_type", "LORA");
+  if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not read; LORA is");
+  for (const std::string_view key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
+    refuse_true(config, key);
+  }
+  if (const std::string bias = config.text_or("bias", "none"); bias != "none") {
+    refuse(config.at("bias"), "'" + bias + "'");
+  }
+  for (const std::string_view key : {"modules_to_save", "layer_replication", "alora_invocation_tokens",
+                                     "trainable_token_indices", "target_parameters"}) {
+    refuse_filled(config, key);
+  }
+  refuse_other_bases(config);
+}
+
+/// Whether target_modules speaks of the module; patterns, which are one text, are not looked into.
+bool is_target(const JsonPlace& config, const std::string& module) {
+  const std::optional<JsonPlace> targets = config.find("target_modules");
+  if (!targets || !targets->is(JsonPlace::Kind::kArray)) return true;
+  for (const std::string& target : targets->texts()) {
+    if (module == target || module.ends_with("." + target)) return true;
+  }
+  return false;
+}
+
+struct HalfName {
+  std::string module;
+  ChangePairs::Half half;
+};
+
+/// "MODULE.lora_A.weight", or with an adapter's name, "MODULE.lora_A.default.weight"; nothing for another name.
+std::optional<HalfName> half_of(std::string_view name) {
+  if (!name.ends_with(".weight")) return std::nullopt;
+  name.remove_suffix(std::string_view(".weight").size());
+  for (const auto& [mark, half] : {std::pair{std::string_view(".lora_A"), ChangePairs::Half::kA},
+                                   std::pair{std::string_view(".lora_B"), ChangePairs::Half::kB}}) {
+    const std::size_t at = name.rfind(mark);
+    if (at == name.npos) continue;
+    const std::string_view rest = name.substr(at + mark.size());
+    if (!rest.empty() && (rest.front() != '.' || rest.find('.', 1) != rest.npos)) continue;
+    return HalfName{std::string(name.substr(0, at)), half};
+  }
+  return std::nullopt;
+}
+
+std::string without_prefixes(std::string_view module) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string_view prefix : kPrefixes) {
+      if (!module.starts_with(prefix)) continue;
+      module.remove_prefix(prefix.size());
+      more = true;
+    }
+  }
+  return std::string(module);
+}
+
+}  // namespace
+
+AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
+  const JsonPlace config = JsonPlace::read(folder / "adapter_config.json");
+  check_config(config);
+  const Scales scales(config);
+  const std::filesystem::path tensors = folder / "adapter_model.safetensors";
+  std::error_code ignored;
+  if (!std::filesystem::exists(tensors, ignored)) {
+    throw LoadError(folder.string(), "adapter_model.safetensors",
+                    "is missing; other forms of an adapter's tensors are not read");
+  }
+  AdapterFile out{.names = AdapterFile::Names::kHf, .tensors = open_safetensors(tensors)};
+  ChangePairs pairs(out.tensors);
+  for (const StoredTensor& tensor : out.tensors.tensors()) {
+    const std::optional<HalfName> half = half_of(tensor.name);
+    if (!half || !half->module.starts_with(kWrapper)) {
+      throw LoadError(tensors.string(), tensor.name, "is no half of a LoRA adapter's change");
+    }
+    pairs.add(half->module.substr(kWrapper.size()), half->half, tensor);
+  }
+  for (const ChangePairs::Pair& pair : pairs.take()) {
+    if (!is_target(config, pair.name)) {
+      throw LoadError(tensors.string(), pair.a->name, "is not among target_modules of adapter_config.json");
+    }
+    out.changes.push_back({.target = without_prefixes(pair.name) + ".weight",
+                           .a = pair.a,
+                           .b = pair.b,
+                           .scale = scales.of(pair.name, *pair.a, tensors.string())});
+  }
+  return out;
+}
+
+}  // namespace reprise::models

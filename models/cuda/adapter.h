@@ -1,0 +1,48 @@
+#pragma once
+// An adapter (models/adapters/adapter.h) in the GPU's memory: in f32, in one block of the memory that sequences live in.
+//
+// Threading: made and ended on the thread that owns the memory; read by the thread that computes.
+
+#include <string>
+#include <unordered_map>
+
+#include "gpu/block_memory.h"
+#include "gpu/cuda/low_rank.h"
+#include "models/adapters/adapter.h"
+
+namespace reprise::models::cuda {
+
+class DeviceAdapter {
+ public:
+  /// Of the block.
+  static std::uint64_t bytes(const Adapter& adapter);
+
+  /// `memory` must outlive it. Throws std::bad_alloc.
+  DeviceAdapter(const Adapter& adapter, gpu::BlockMemory& memory);
+  ~DeviceAdapter() { memory_.give(block_, size_); }
+  DeviceAdapter(const DeviceAdapter&) = delete;
+  DeviceAdapter& operator=(const DeviceAdapter&) = delete;
+
+  /// By the name of the matrix; null: it does not change that.
+  const gpu::cuda::LowRank* find(const std::string& name) const {
+    const auto found = changes_.find(name);
+    return found == changes_.end() ? nullptr : &found->second;
+  }
+  int largest_rank() const { return largest_rank_; }
+
+ private:
+  gpu::BlockMemory& memory_;
+  const std::size_t size_;
+  std::byte* const block_;
+  int largest_rank_ = 0;
+  std::unordered_map<std::string, gpu::cuda::LowRank> changes_;
+};
+
+/// Rows of a step that chose an adapter.
+struct AdapterRows {
+  const DeviceAdapter* adapter;
+  int first_row;
+  int rows;
+};
+
+}  // namespace reprise::models::cuda
