@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "gpu/cuda/scan_lanes.h"
+#include "gpu/scan_sizes.h"
 
 namespace reprise::models {
 namespace {
@@ -11,7 +11,7 @@ using Refusal = std::optional<std::string>;
 
 /// Where `size` numbers of state, for each channel or column, are more than a scan has there.
 Refusal refusal_of_scan(const std::string& name, std::size_t size) {
-  constexpr std::size_t kMost = gpu::cuda::kMostScanNumbers;
+  constexpr std::size_t kMost = gpu::kMostScanNumbers;
   if (size <= kMost) return std::nullopt;
   return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
 }
