@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "gpu/cuda/scan_lanes.h"
+#include "gpu/scan_sizes.h"
 
 namespace reprise::models {
 namespace {
@@ -11,12 +11,12 @@ using Refusal = std::optional<std::string>;
 
 /// Where `size` numbers of state, for each channel or column, are more than a scan has there.
 Refusal refusal_of_scan(const std::string& name, std::size_t size) {
-  constexpr std::size_t kMost = gpu::cuda::kMostScanNumbers;
+  constexpr std::size_t kMost = gpu::kMostScanNumbers;
   if (size <= kMost) return std::nullopt;
   return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
 }
 
-// A line for each kind of part that a GPU has.
+// Each kind of part: why a GPU does not compute it, if it does not.
 Refusal refusal_of(const AttentionSpec& part) {
   if (part.window != 0) return part.name + ": attention with a window";
   if (part.score_multiplier > 0) return std::nullopt;
@@ -40,9 +40,20 @@ Refusal refusal_of(const MlpSpec&) {
 Refusal refusal_of(const MoeSpec& part) {
   return part.name + ": a mixture of experts";
 }
-template <class Part>
-Refusal refusal_of(const Part& part) {
-  return part.name + ": such a part";
+Refusal refusal_of(const KdaSpec& part) {
+  return part.name + ": Kimi Delta Attention";
+}
+Refusal refusal_of(const MlaSpec& part) {
+  return part.name + ": latent attention";
+}
+Refusal refusal_of(const RgLruSpec& part) {
+  return part.name + ": RG-LRU";
+}
+Refusal refusal_of(const TimeMixSpec& part) {
+  return part.name + ": RWKV's time mix";
+}
+Refusal refusal_of(const ChannelMixSpec& part) {
+  return part.name + ": RWKV's channel mix";
 }
 
 }  // namespace

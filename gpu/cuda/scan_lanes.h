@@ -4,6 +4,8 @@
 //
 // Threading: pure functions.
 
+#include "gpu/scan_sizes.h"
+
 #ifdef __CUDACC__
 #define REPRISE_ANYWHERE __host__ __device__
 #else
@@ -16,7 +18,7 @@ inline constexpr int kScanColumns = 8;  // of a warp
 inline constexpr int kScanParts = 4;    // lanes of a column
 inline constexpr int kScanThreads = 128;
 inline constexpr int kScanColumnsOfBlock = kScanThreads / kScanParts;
-inline constexpr int kMostScanNumbers = 64 * kScanParts;  // of a column
+static_assert(kMostScanNumbers == 64 * kScanParts, "the largest kernel has 64 numbers a lane");
 
 struct ScanPlace {
   int column;  // may be beyond the last

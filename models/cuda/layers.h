@@ -83,6 +83,8 @@ class SelectiveScan : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  /// Not the one whose inputs are filled up.
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &x_, &out_}; }
 
  private:
   gc::SelectiveScanShape shape_;
@@ -104,6 +106,7 @@ class Mamba2 : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
   gc::SsdShape shape_;
@@ -122,6 +125,7 @@ class Mlp : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
 
  private:
   DeviceLinear up_;
