@@ -109,6 +109,7 @@ std::vector<protocol::ModelCard> Engine::models() const {
   std::vector<protocol::ModelCard> cards;
   for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
     cards.push_back(entry.card);
+    if (entry.meter) cards.back().loaded_permille = entry.meter->permille.load(std::memory_order_relaxed);
     for (const ServedAdapter& adapter : entry.adapters) {
       protocol::ModelCard card = entry.card;
       card.id += ":" + adapter.name;
@@ -132,6 +133,9 @@ protocol::Health Engine::health() const {
   if (entries.empty()) problem("no model is loaded");
   for (const ModelDirectory::Entry& entry : entries) {
     if (!entry.model) problem("model '" + entry.card.id + "' " + entry.detail);
+    if (entry.card.state == protocol::ModelCard::State::kLoading && entry.meter) {
+      problems += " (" + std::to_string(entry.meter->permille.load(std::memory_order_relaxed) / 10) + " %)";
+    }
     for (const ServedAdapter& adapter : entry.adapters) {
       if (!adapter.ready()) {
         problem("adapter '" + adapter.name + "' of model '" + entry.card.id +

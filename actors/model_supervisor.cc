@@ -71,13 +71,13 @@ void ModelSupervisor::spawn_worker(Device& device) {
   watch(*this, device.worker);
 }
 
-void ModelSupervisor::publish_state(const Managed& managed, ModelCard::State state,
-                                    const std::string& detail) {
+void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, const std::string& detail) {
+  if (state == ModelCard::State::kLoading) managed.meter = std::make_shared<protocol::LoadMeter>();
   ModelCard card;
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
   card.state = state;
-  directory_->set({std::move(card), nullptr, detail, managed.spec});
+  directory_->set({std::move(card), nullptr, detail, managed.spec, managed.meter});
 }
 
 // -- loading
@@ -138,10 +138,12 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
   if (!device.is_gpu()) log_plan(spec);
   for (int tries = 1;; ++tries) {
     const runtime::RefOf<DeviceWorker> worker = device.worker;
-    auto asked = worker.ask(
-        protocol::LoadArch{
-            .path = spec.path, .compute = spec.compute, .kv_dtype = spec.kv_dtype, .isa = spec.isa},
-        kLoadDeadline);
+    auto asked = worker.ask(protocol::LoadArch{.path = spec.path,
+                                               .compute = spec.compute,
+                                               .kv_dtype = spec.kv_dtype,
+                                               .isa = spec.isa,
+                                               .meter = managed.meter},
+                            kLoadDeadline);
     const Result<protocol::JobResult<protocol::ArchLoaded>> loaded = co_await asked;
     if (!loaded.ok()) {
       auto pause = runtime::sleep_for(kDeviceChange);
@@ -168,7 +170,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
       co_await dropping;
       continue;
     }
-    directory_->set({served->card, served, "", spec, std::move(adapters)});
+    directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
 }

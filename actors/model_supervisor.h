@@ -117,7 +117,8 @@ class ModelSupervisor : public runtime::Actor {
     bool registry_was_born = false;  // its first start has been told
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
     bool loading = false;
-    bool failed_early = false;  // its arch has failed while its adapters were being loaded
+    bool failed_early = false;                   // its arch has failed while its adapters were being loaded
+    std::shared_ptr<protocol::LoadMeter> meter;  // of the load under way, or the last
     std::vector<runtime::ReplyTo<LoadModel::Reply>> waiting;
     std::deque<runtime::TimePoint> reloads;
   };
@@ -135,7 +136,7 @@ class ModelSupervisor : public runtime::Actor {
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
   void give_registry(Managed& managed, ServedModel& served);
-  void publish_state(const Managed& managed, protocol::ModelCard::State state, const std::string& detail);
+  void publish_state(Managed& managed, protocol::ModelCard::State state, const std::string& detail);
   void log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }

@@ -17,9 +17,12 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/channel_delta.h"
 #include "gpu/compute.h"
 #include "gpu/expert_routing.h"
 #include "gpu/products.h"
+#include "gpu/rg_lru.h"
+#include "gpu/rwkv.h"
 #include "gpu/selective_scan.h"
 #include "gpu/ssd.h"
 #include "gpu/weight.h"
@@ -32,11 +35,13 @@ inline constexpr std::size_t kLargestAttentionHead = 512;  // elements
 
 /// One row of queries against the keys and values of one sequence, for one key/value head.
 struct AttentionRow {
-  const float* q;        // [group, head_dim]
-  float* out;            // [group, head_dim]
-  std::size_t group;     // query heads that share the key/value head
-  std::size_t head_dim;  // at most kLargestAttentionHead
-  std::size_t length;    // positions to attend to: those of pages, from 0
+  const float* q;     // [group, head_dim]
+  float* out;         // [group, value_dim]
+  std::size_t group;  // query heads that share the key/value head
+  std::size_t head_dim;
+  std::size_t value_dim = 0;  // at most kLargestAttentionHead; 0: head_dim. Of a row of V its first elements
+  std::size_t length;         // positions to attend to: those of pages, from 0
+  std::size_t skipped = 0;    // of them that are not attended to, at the front of the first page
   float scale;
   const std::byte* const* pages;  // [ceil(length / kPageTokens)]
   std::size_t k_offset;           // in a page: K of this head, [kPageTokens, head_dim]
@@ -124,12 +129,31 @@ struct Kernels {
 
   void (*causal_conv)(const CausalConv& conv, std::size_t begin, std::size_t end);
   void (*delta_rule)(const DeltaRule& rule);
+  /// gpu/channel_delta.h
+  void (*channel_gates)(const ChannelGates& gates);
+  void (*channel_delta_rule)(const ChannelDeltaRule& rule);
   /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.
   void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
   void (*ssd)(const Ssd& ssd);
   void (*attention)(const AttentionRow& row);
   /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
+
+  /// Of blocks [begin, end).
+  void (*block_diagonal)(const BlockDiagonal& product, std::size_t begin, std::size_t end);
+  /// Of channels [begin, end).
+  void (*rg_lru)(const RgLru& unit, std::size_t begin, std::size_t end);
+
+  /// Of elements [begin, end) of the rows.
+  void (*token_shift)(const TokenShift& shift, std::size_t begin, std::size_t end);
+  void (*wkv_gates)(const WkvGates& gates);
+  void (*wkv_rule)(const WkvRule& rule);
+  void (*wkv_output)(const WkvOutput& output);
+  void (*layer_norm)(const LayerNorm& norm);
+  /// x = tanh(x)
+  void (*to_tanh)(float* x, std::size_t count);
+  /// x = sigmoid(x)
+  void (*to_sigmoid)(float* x, std::size_t count);
 };
 
 /// The instruction set, and the formats for which it has a product of its own: "neon, BF16".

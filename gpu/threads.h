@@ -29,10 +29,10 @@ class Threads {
 
   void for_parts(std::size_t parts, const std::function<void(std::size_t)>& work);
 
-  /// Cuts [0, size) into ranges of whole `grain`s, enough for all threads, and calls work(begin, end) for
-  /// each.
+  /// Cuts [0, size) into ranges of whole `grain`s, `ranges` of them for each thread if there are so many grains, and
+  /// calls work(begin, end) for each. More of them make it matter less that threads differ in speed.
   void for_ranges(std::size_t size, std::size_t grain,
-                  const std::function<void(std::size_t, std::size_t)>& work);
+                  const std::function<void(std::size_t, std::size_t)>& work, std::size_t ranges = 4);
 
  private:
   void help();

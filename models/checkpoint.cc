@@ -40,8 +40,8 @@ Shape without_ones(const Shape& shape) {
   return out;
 }
 
-// Layer number of "PREFIXn.…"; nothing for another name.
-std::optional<std::size_t> layer_of(std::string_view name, std::string_view prefix) {
+// The number in "PREFIXn.…"; nothing for another name.
+std::optional<std::size_t> number_behind(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   std::size_t number = 0;
   std::size_t at = prefix.size();
@@ -67,14 +67,26 @@ std::pair<std::shared_ptr<const std::byte[]>, std::span<const std::byte>> put_to
   return {std::move(data), bytes};
 }
 
+// Whether it is a matrix of an expert that gives back what it is given: files may have one, nobody uses it. `inside`
+// is the tensor's name without the prefix of the text model.
+bool is_of_zero_expert(std::string_view inside, std::span<const LayerSpec> layer) {
+  for (const MoeSpec* moe : parts_of<MoeSpec>(layer)) {
+    const std::optional<std::size_t> expert = number_behind(inside, moe->name + ".experts.");
+    if (expert && *expert >= moe->experts && *expert < moe->routed()) return true;
+  }
+  return false;
+}
+
 // A weight inside a layer that the architecture does not know would silently be left out.
 void refuse_strays(const TensorSource& source, const std::set<std::string_view>& known,
-                   std::string_view prefix, std::size_t layers) {
+                   std::string_view prefix, std::span<const LayerSpec> layers) {
+  const std::size_t outside = prefix.size() - std::min(prefix.size(), std::string_view("layers.").size());
   for (const StoredTensor& tensor : source.tensors()) {
     const std::string_view name = tensor.name;
     if (known.contains(name) || !(name.ends_with(".weight") || name.ends_with(".bias"))) continue;
-    const std::optional<std::size_t> layer = layer_of(name, prefix);
-    if (layer && *layer < layers) {
+    const std::optional<std::size_t> layer = number_behind(name, prefix);
+    if (layer && *layer < layers.size() &&
+        !is_of_zero_expert(name.substr(outside), layers.subspan(*layer, 1))) {
       throw LoadError(source.path_of(tensor), name, "this architecture has no such tensor");
     }
   }
@@ -173,7 +185,8 @@ void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
     known.insert(entry.stored->name);
     total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();
   }
-  refuse_strays(source(), known, layer_prefix, config_.layers.size());
+  known.insert(config_.ignored.begin(), config_.ignored.end());
+  refuse_strays(source(), known, layer_prefix, config_.layers);
   names_.reserve(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     names_.push_back(entries_[i].spec.name);

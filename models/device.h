@@ -28,8 +28,13 @@ class Device {
   virtual ~Device() = default;
   /// As resolve() says it.
   virtual std::string name() const = 0;
-  /// The device must outlive the model. Throws LoadError, std::bad_alloc.
-  virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) = 0;
+  /// The device must outlive the model. `progress` is told how many of the layers are in order; what it throws ends
+  /// the load. Throws LoadError, std::bad_alloc.
+  virtual std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                                      const LoadProgress& progress) = 0;
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) {
+    return load(path, options, {});
+  }
   /// Whether a model may be loaded on another thread than the owner's, while models that are loaded compute.
   virtual bool loads_aside() const { return false; }
   /// Where the state of its models' sequences lives.

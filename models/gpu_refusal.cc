@@ -2,35 +2,65 @@
 
 #include <variant>
 
+#include "gpu/scan_sizes.h"
+
 namespace reprise::models {
 namespace {
 
 using Refusal = std::optional<std::string>;
 
-// A line for each kind of part that a GPU has.
+/// Where `size` numbers of state, for each channel or column, are more than a scan has there.
+Refusal refusal_of_scan(const std::string& name, std::size_t size) {
+  constexpr std::size_t kMost = gpu::kMostScanNumbers;
+  if (size <= kMost) return std::nullopt;
+  return name + ": a state size of " + std::to_string(size) + ", above " + std::to_string(kMost) + ",";
+}
+
+// Each kind of part: why a GPU does not compute it, if it does not.
 Refusal refusal_of(const AttentionSpec& part) {
-  if (part.score_multiplier == 1) return std::nullopt;
-  return part.name + ": attention with a multiplier";
+  if (part.window != 0) return part.name + ": attention with a window";
+  if (part.score_multiplier > 0) return std::nullopt;
+  return part.name + ": attention with a multiplier that is not positive";
 }
 Refusal refusal_of(const DeltaNetSpec&) {
   return std::nullopt;
 }
-Refusal refusal_of(const SwiGluSpec& part) {
-  if (part.activation == Activation::kSilu && part.gate_multiplier == 1) return std::nullopt;
-  return part.name + ": a feed-forward part with gelu or a multiplier";
+Refusal refusal_of(const SelectiveScanSpec& part) {
+  return refusal_of_scan(part.name, part.state_size);
 }
-template <class Part>
-Refusal refusal_of(const Part& part) {
-  return part.name + ": such a part";
+Refusal refusal_of(const Mamba2Spec& part) {
+  return refusal_of_scan(part.name, part.state_size);
+}
+Refusal refusal_of(const SwiGluSpec&) {
+  return std::nullopt;
+}
+Refusal refusal_of(const MlpSpec&) {
+  return std::nullopt;
+}
+Refusal refusal_of(const MoeSpec& part) {
+  return part.name + ": a mixture of experts";
+}
+Refusal refusal_of(const KdaSpec& part) {
+  return part.name + ": Kimi Delta Attention";
+}
+Refusal refusal_of(const MlaSpec& part) {
+  return part.name + ": latent attention";
+}
+Refusal refusal_of(const RgLruSpec& part) {
+  return part.name + ": RG-LRU";
+}
+Refusal refusal_of(const TimeMixSpec& part) {
+  return part.name + ": RWKV's time mix";
+}
+Refusal refusal_of(const ChannelMixSpec& part) {
+  return part.name + ": RWKV's channel mix";
 }
 
 }  // namespace
 
 std::optional<std::string> gpu_refusal(const LayerSpec& layer) {
   for (const ResidualSpec& step : layer.steps) {
-    if (!step.norm || step.norm_after || step.multiplier != 1 || !step.scales.empty()) {
-      return "parts without a norm before them, a norm after them, or a multiplier";
-    }
+    if (!step.late_parts.empty()) return "a part that comes late";
     for (const PartSpec& part : step.parts) {
       Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
       if (refusal) return refusal;

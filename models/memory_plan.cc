@@ -27,18 +27,23 @@ void for_parts(const ModelConfig& config, const Visit& visit) {
   for (const LayerSpec& layer : config.layers) {
     for (const ResidualSpec& step : layer.steps) {
       for (const PartSpec& part : step.parts) std::visit(visit, part);
+      for (const PartSpec& part : step.late_parts) std::visit(visit, part);
     }
   }
 }
 
-gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& options) {
+/// With the parts that keep some of it counted.
+gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& options, MemoryPlan& plan) {
   StateLayout state;
   for_parts(config, [&]<class Part>(const Part& part) {
+    const gpu::StateSizes before = state.sizes();
     if constexpr (HasKeysAndValues<Part>) {
       declare_state(part, options.kv, state);
     } else if constexpr (HasState<Part>) {
       declare_state(part, state);
     }
+    if (state.sizes().page_bytes > before.page_bytes) ++plan.parts_with_token_state;
+    if (state.sizes().slot_bytes > before.slot_bytes) ++plan.parts_with_sequence_state;
   });
   return state.sizes();
 }
@@ -102,7 +107,7 @@ MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& optio
   for (auto& [name, format] : formats) plan.formats.push_back(std::move(format));
   std::stable_sort(plan.formats.begin(), plan.formats.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  const gpu::StateSizes state = state_of(checkpoint.config(), options);
+  const gpu::StateSizes state = state_of(checkpoint.config(), options, plan);
   plan.token_state = state.page_bytes / gpu::kPageTokens;
   plan.sequence_state = state.slot_bytes;
   plan.activations = (rows * widest_part(checkpoint) + checkpoint.config().vocab) * sizeof(float);

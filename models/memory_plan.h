@@ -35,6 +35,8 @@ struct MemoryPlan {
   std::uint64_t activations = 0;  // of the largest step, about
   std::uint64_t token_state = 0;  // of a sequence, for each token
   std::uint64_t sequence_state = 0;
+  std::size_t parts_with_token_state = 0;
+  std::size_t parts_with_sequence_state = 0;
 
   std::uint64_t weights() const { return in_place + copied + packed; }
   /// Of one sequence of so many tokens.

@@ -63,7 +63,8 @@ class Model {
   /// On the CPU. `threads` must outlive the model. `packers` bring weights into order meanwhile, for a caller whose
   /// `threads` are at work; null: `threads` do. Throws LoadError.
   static std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
-                                     gpu::Threads& threads, gpu::Threads* packers = nullptr);
+                                     gpu::Threads& threads, gpu::Threads* packers = nullptr,
+                                     const LoadProgress& progress = {});
 
   virtual ~Model() = default;
   Model(const Model&) = delete;

@@ -23,6 +23,7 @@
 // computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
 // place, with what sampling needs to go on; for one request's own use.
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -115,12 +116,18 @@ struct ArchLoaded {
 struct Reclaim;
 struct CheckpointTaken;
 
+/// How far a load has come: written by who loads, read by anybody.
+struct LoadMeter {
+  std::atomic<std::uint32_t> permille{0};  // relaxed: a figure, nothing is published with it
+};
+
 struct LoadArch {
   using Reply = JobResult<ArchLoaded>;
   std::string path{};
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
+  std::shared_ptr<LoadMeter> meter{};  // null: nobody looks
 };
 
 /// Whom to tell of checkpoints, and to ask for bytes when they are short. `oldest_use` is read without asking:

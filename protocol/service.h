@@ -173,6 +173,7 @@ struct ModelCard {
   bool takes_text = false;                   // has a tokenizer
   std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
+  std::uint32_t loaded_permille = 0;  // while it is loading
 };
 std::string_view name_of(ModelCard::State state);
 

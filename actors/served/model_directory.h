@@ -13,6 +13,7 @@
 #include "actors/served/model_spec.h"
 #include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
+#include "protocol/job.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -25,6 +26,7 @@ class ModelDirectory {
     std::string detail;                        // why
     ModelSpec spec;                            // what it is loaded from
     std::vector<ServedAdapter> adapters{};     // that requests may choose, and those that failed
+    std::shared_ptr<const protocol::LoadMeter> meter{};  // while it is loading
   };
   std::vector<Entry> all() const {
     const std::lock_guard lock(mutex_);

@@ -101,11 +101,13 @@ void DeviceWorker::on(protocol::LoadArch job,
     const models::ComputeOptions options = models::compute_options(job.compute, job.kv_dtype, job.isa);
     open_device();
     loads_.add({.make =
-                    [this, path = job.path, options](const std::atomic<bool>& stopping) {
-                      const auto make = [&] {
-                        return options_.make_model ? options_.make_model(path) : device_->load(path, options);
+                    [this, path = job.path, options,
+                     meter = std::move(job.meter)](const std::atomic<bool>& stopping) {
+                      const auto make = [&](const models::LoadProgress& progress) {
+                        return options_.make_model ? options_.make_model(path)
+                                                   : device_->load(path, options, progress);
                       };
-                      return load_model(make, stopping);
+                      return load_model(make, stopping, meter.get());
                     },
                 .aside = device_->loads_aside(),
                 .done = [me = self(*this)] { me.tell(LoadDone{}); },

@@ -26,8 +26,11 @@ struct ReadAdapter {
 };
 using AdapterLoads = LoadQueue<ReadAdapter, protocol::AdapterLoaded>;
 
-/// Throws what `make` does, LoadError, and std::runtime_error where it was to stop.
-LoadedModel load_model(const std::function<std::unique_ptr<models::Model>()>& make,
-                       const std::atomic<bool>& stopping);
+/// Makes the model, and tells how far it is.
+using MakeModel = std::function<std::unique_ptr<models::Model>(const models::LoadProgress&)>;
+
+/// `meter` shows how far it is: the first half is done when the weights are in order, the second when they are read
+/// through; null: nobody looks. Throws what `make` does, LoadError, and std::runtime_error where it was to stop.
+LoadedModel load_model(const MakeModel& make, const std::atomic<bool>& stopping, protocol::LoadMeter* meter);
 
 }  // namespace reprise::actors

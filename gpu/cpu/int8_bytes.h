@@ -284,30 +284,53 @@ struct Bytes<IQ4_XS> : WholeBytes {
   }
 };
 
-/// Eight f16, of which `count` exist, widened.
-template <class Half>
-inline void store_halves(std::size_t count, std::uint32_t* to, Half half) {
-  if (count == 8) {
-    const __m128i all =
-        _mm_setr_epi16(static_cast<short>(half(0)), static_cast<short>(half(1)), static_cast<short>(half(2)),
-                       static_cast<short>(half(3)), static_cast<short>(half(4)), static_cast<short>(half(5)),
-                       static_cast<short>(half(6)), static_cast<short>(half(7)));
-    store_32(_mm256_castps_si256(_mm256_cvtph_ps(all)), to);
-  } else {
-    for (std::size_t i = 0; i < count; ++i) set_float(to[i], f32_of_half(half(i)));
-  }
-}
+/// The scales of eight blocks of 32, and their offsets where the format has them.
+template <class Quant>
+struct ScalesOfEight {
+  using Block = typename Quant::Block;
+  __m256 scales;
+  __m256 offsets;
 
-/// MXFP4::scale() of eight blocks, of which `count` exist.
-inline void store_powers(const MXFP4::Block* blocks, std::size_t count, std::uint32_t* to) {
-  if (count == 8) {
+  explicit ScalesOfEight(const Block* blocks) {
+    if constexpr (std::is_same_v<Quant, MXFP4>) {
+      scales = powers(blocks);
+    } else {
+      scales = halves([&](int b) { return static_cast<short>(blocks[b].d); });
+    }
+    if constexpr (Quant::kHasOffsets) {
+      offsets = halves([&](int b) { return static_cast<short>(blocks[b].m); });
+    }
+  }
+
+ private:
+  template <class Half>
+  static __m256 halves(Half half) {
+    return _mm256_cvtph_ps(
+        _mm_setr_epi16(half(0), half(1), half(2), half(3), half(4), half(5), half(6), half(7)));
+  }
+  /// MXFP4::scale() of each.
+  static __m256 powers(const Block* blocks) {
     const __m256i e = _mm256_setr_epi32(blocks[0].e, blocks[1].e, blocks[2].e, blocks[3].e, blocks[4].e,
                                         blocks[5].e, blocks[6].e, blocks[7].e);
     const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
-    store_32(_mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)), to);
-  } else {
-    for (std::size_t b = 0; b < count; ++b) set_float(to[b], MXFP4::scale(blocks[b]));
+    return _mm256_castsi256_ps(
+        _mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+  }
+};
+
+/// The same as words, of `count` <= 8 blocks: scales, then offsets.
+template <class Quant>
+inline void store_scales(const typename Quant::Block* blocks, std::size_t count, std::uint32_t (&to)[32]) {
+  if (count == 8) {
+    const ScalesOfEight<Quant> all(blocks);
+    store_32(_mm256_castps_si256(all.scales), to);
+    if constexpr (Quant::kHasOffsets) store_32(_mm256_castps_si256(all.offsets), to + 8);
+    return;
+  }
+  for (std::size_t b = 0; b < count; ++b) {
+    set_float(to[b], Quant::scale(blocks[b]));
+    if constexpr (Quant::kHasOffsets) set_float(to[b + 8], Quant::offset(blocks[b]));
   }
 }
 
@@ -318,13 +341,7 @@ inline void unpack_bytes(const typename Quant::Block* from, std::size_t blocks, 
     Bytes<Quant>::unpack(*from, to);
   } else {
     for (std::size_t b = 0; b < blocks; ++b) store_32(Bytes<Quant>::unpack(from[b]), to.q + 32 * b);
-    if constexpr (std::is_same_v<Quant, MXFP4>) {
-      store_powers(from, blocks, to.words);
-    } else {
-      store_halves(blocks, to.words, [&](std::size_t b) { return from[b].d; });
-    }
-    if constexpr (Quant::kHasOffsets)
-      store_halves(blocks, to.words + 8, [&](std::size_t b) { return from[b].m; });
+    store_scales<Quant>(from, blocks, to.words);
   }
 }
 

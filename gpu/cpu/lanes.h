@@ -107,6 +107,9 @@ inline Lanes min(Lanes a, Lanes b) {
 inline Lanes max(Lanes a, Lanes b) {
   return {vmaxnmq_f32(a.low, b.low), vmaxnmq_f32(a.high, b.high)};
 }
+inline Lanes sqrt(Lanes a) {
+  return {vsqrtq_f32(a.low), vsqrtq_f32(a.high)};
+}
 
 /// x * 2^n for n given as the float n + 1.5 * 2^23.
 inline Lanes scale_by_power(Lanes x, Lanes shifted) {
@@ -166,6 +169,9 @@ inline Lanes min(Lanes a, Lanes b) {
 }
 inline Lanes max(Lanes a, Lanes b) {
   return {_mm256_max_ps(a.all, b.all)};
+}
+inline Lanes sqrt(Lanes a) {
+  return {_mm256_sqrt_ps(a.all)};
 }
 
 /// x * 2^n for n given as the float n + 1.5 * 2^23.
@@ -240,6 +246,9 @@ inline Lanes min(Lanes a, Lanes b) {
 }
 inline Lanes max(Lanes a, Lanes b) {
   return each(a, b, [](float x, float y) { return x > y ? x : y; });
+}
+inline Lanes sqrt(Lanes a) {
+  return each(a, a, [](float x, float) { return std::sqrt(x); });
 }
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   for (int i = 0; i < 8; ++i) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);

@@ -147,6 +147,10 @@ inline void add_values(const float* share, std::size_t count, const typename Kv:
   for (int n = 0; n < kVectors; ++n) sums[n].store(total + i + n * kLanes);
 }
 
+inline std::size_t value_dim_of(const AttentionRow& row) {
+  return row.value_dim != 0 ? row.value_dim : row.head_dim;
+}
+
 /// The softmax of one head so far: online, over the pages in order, one page a step.
 struct HeadInProgress {
   alignas(64) float total[kLargestAttentionHead] = {};
@@ -157,9 +161,11 @@ struct HeadInProgress {
 template <class Kv>
 inline void attend_page(const AttentionRow& row, const float* q, std::size_t page, HeadInProgress& head) {
   const std::size_t size = row.head_dim;
-  const std::size_t count = std::min(kPageTokens, row.length - page * kPageTokens);
-  const auto* keys = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.k_offset);
-  const auto* values = reinterpret_cast<const typename Kv::Element*>(row.pages[page] + row.v_offset);
+  const std::size_t skipped = page == 0 ? row.skipped : 0;
+  const std::size_t count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
+  using Element = typename Kv::Element;
+  const auto* keys = reinterpret_cast<const Element*>(row.pages[page] + row.k_offset) + skipped * size;
+  const auto* values = reinterpret_cast<const Element*>(row.pages[page] + row.v_offset) + skipped * size;
   alignas(64) float score[kPageTokens];
   std::size_t key = 0;
   for (; key + 4 <= count; key += 4) score_keys<Kv, 4>(q, keys + key * size, size, row.scale, score + key);
@@ -176,10 +182,11 @@ inline void attend_page(const AttentionRow& row, const float* q, std::size_t pag
     store_some(share, score + j, some);
     head.weight = head.weight + load_some(score + j, some);
   }
+  const std::size_t value_dim = value_dim_of(row);
   std::size_t i = 0;
-  for (; i + 4 * kLanes <= size; i += 4 * kLanes)
+  for (; i + 4 * kLanes <= value_dim; i += 4 * kLanes)
     add_values<Kv, 4>(score, count, values, size, i, faded, head.total);
-  for (; i < size; i += kLanes) add_values<Kv, 1>(score, count, values, size, i, faded, head.total);
+  for (; i < value_dim; i += kLanes) add_values<Kv, 1>(score, count, values, size, i, faded, head.total);
 }
 
 /// Heads first ... first + count - 1 of the group, page by page, so that a page is fetched once for all of
@@ -187,14 +194,15 @@ inline void attend_page(const AttentionRow& row, const float* q, std::size_t pag
 template <class Kv>
 void attend_heads(const AttentionRow& row, std::size_t first, std::size_t count) {
   const std::size_t size = row.head_dim;
+  const std::size_t value_dim = value_dim_of(row);
   HeadInProgress heads[kHeadsAtOnce];
   for (std::size_t page = 0; page * kPageTokens < row.length; ++page) {
     for (std::size_t h = 0; h < count; ++h) attend_page<Kv>(row, row.q + (first + h) * size, page, heads[h]);
   }
   for (std::size_t h = 0; h < count; ++h) {
     const float scale = 1.0F / sum(heads[h].weight);
-    float* out = row.out + (first + h) * size;
-    for (std::size_t i = 0; i < size; ++i) out[i] = heads[h].total[i] * scale;
+    float* out = row.out + (first + h) * value_dim;
+    for (std::size_t i = 0; i < value_dim; ++i) out[i] = heads[h].total[i] * scale;
   }
 }
 

@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include "gpu/cpu/channel_delta.h"
 #include "gpu/cpu/elementwise.h"
 #include "gpu/cpu/expert_routing.h"
 #include "gpu/cpu/formats.h"
+#include "gpu/cpu/rg_lru.h"
+#include "gpu/cpu/rwkv.h"
 #include "gpu/cpu/selective_scan.h"
 #include "gpu/cpu/sequence_mixing.h"
 #include "gpu/cpu/ssd.h"
@@ -31,10 +34,21 @@ constexpr Kernels make_table(Isa isa, std::span<const FormatKernels> formats) {
           .delta_gates = delta_gates,
           .causal_conv = causal_conv,
           .delta_rule = delta_rule,
+          .channel_gates = channel_gates,
+          .channel_delta_rule = channel_delta_rule,
           .selective_scan = selective_scan,
           .ssd = ssd,
           .attention = attention,
-          .route_experts = route_experts};
+          .route_experts = route_experts,
+          .block_diagonal = block_diagonal,
+          .rg_lru = rg_lru,
+          .token_shift = token_shift,
+          .wkv_gates = wkv_gates,
+          .wkv_rule = wkv_rule,
+          .wkv_output = wkv_output,
+          .layer_norm = layer_norm,
+          .to_tanh = to_tanh,
+          .to_sigmoid = to_sigmoid};
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct AttentionShape {
   int kv_heads = 0;
   int head_dim = 0;    // 16, 32, 64, 128 or 256
   int rope_pairs = 0;  // pairs (i, i + rope_pairs) of the leading 2 * rope_pairs elements of a head turn
+  float score_multiplier = 1;  // positive: scores are multiplier * q k / sqrt(head_dim)
   bool qk_norm = false;
   bool output_gate = false;
   float norm_offset = 0;

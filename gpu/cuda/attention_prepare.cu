@@ -120,7 +120,7 @@ bool attention_supports(const AttentionShape& shape) {
       return false;
   }
   return shape.kv_heads > 0 && shape.heads > 0 && shape.heads % shape.kv_heads == 0 &&
-         shape.group() <= kMostHeadsOfGroup && shape.rope_pairs >= 0 &&
+         shape.group() <= kMostHeadsOfGroup && shape.score_multiplier > 0 && shape.rope_pairs >= 0 &&
          2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0;
 }
 
@@ -129,7 +129,7 @@ std::size_t attention_workspace(const AttentionShape& shape, int rows, int longe
 }
 
 float score_scale(const AttentionShape& shape) {
-  return tiles::kLog2OfE / std::sqrt(static_cast<float>(shape.head_dim));
+  return shape.score_multiplier * (tiles::kLog2OfE / std::sqrt(static_cast<float>(shape.head_dim)));
 }
 
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,

@@ -1,5 +1,6 @@
 #include "gpu/cuda/rows.h"
 
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/tensor_core.cuh"
 
@@ -14,27 +15,52 @@ __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int si
   for (int i = threadIdx.x; i < size; i += kThreads) to[i] = widen(from[i]);
 }
 
-// The order of the sum is fixed by `size`: each thread's elements upwards, then halves within a warp, then
-// the warps in order.
-__global__ void __launch_bounds__(kThreads)
-    rms_norm_rows(const float* x, const std::int32_t* picked, int size, const float* weight, float offset,
-                  float eps, Bf16* y) {
-  const size_t row = picked == nullptr ? blockIdx.x : picked[blockIdx.x];
-  const float* from = x + row * size;
+/// 1 / sqrt(mean(x^2) + eps) of a row, by a block. The order of the sum is fixed by `size`: each thread's elements
+/// upwards, then halves within a warp, then the warps in order.
+__device__ float rms_scale(const float* x, int size, float eps) {
   float sum = 0;
-  for (int i = threadIdx.x; i < size; i += kThreads) sum = fmaf(from[i], from[i], sum);
+  for (int i = threadIdx.x; i < size; i += kThreads) sum = fmaf(x[i], x[i], sum);
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0U, sum, step);
   __shared__ float of_warp[kThreads / 32];
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   float total = 0;
   for (int i = 0; i < kThreads / 32; ++i) total += of_warp[i];
-  const float scale = 1.0F / sqrtf(total / static_cast<float>(size) + eps);
-  Bf16* to = y + (size_t)blockIdx.x * size;
-  for (int i = threadIdx.x; i < size; i += kThreads) to[i] = narrow(from[i] * scale * (offset + weight[i]));
+  return 1.0F / sqrtf(total / static_cast<float>(size) + eps);
 }
 
-__global__ void swiglu_rows(const Bf16* x, int size, Bf16* y) {
+__global__ void __launch_bounds__(kThreads)
+    rms_norm_rows(const float* x, const std::int32_t* picked, int size, RowNorm norm, float factor, Bf16* y) {
+  const size_t row = picked == nullptr ? blockIdx.x : picked[blockIdx.x];
+  const float* from = x + row * size;
+  const float scale = rms_scale(from, size, norm.eps);
+  Bf16* to = y + (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    to[i] = narrow(from[i] * scale * (norm.offset + norm.weight[i]) * factor);
+  }
+}
+
+__global__ void narrow_each_row(const float* x, int size, float factor, Bf16* y) {
+  const size_t first = (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) y[first + i] = narrow(factor * x[first + i]);
+}
+
+__global__ void add_each_row(const float* x, int size, float factor, float* y) {
+  const size_t first = (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) y[first + i] = fmaf(factor, x[first + i], y[first + i]);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_each_normed_row(const float* x, int size, RowNorm norm, float factor, float* y) {
+  const size_t first = (size_t)blockIdx.x * size;
+  const float scale = rms_scale(x + first, size, norm.eps);
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    y[first + i] = fmaf(factor, x[first + i] * scale * (norm.offset + norm.weight[i]), y[first + i]);
+  }
+}
+
+template <GateFunction kAct>
+__global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
   const size_t row = blockIdx.y;
   const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= size) return;
@@ -46,11 +72,35 @@ __global__ void swiglu_rows(const Bf16* x, int size, Bf16* y) {
   auto* out = reinterpret_cast<Bf16*>(&result);
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const float value = widen(gate[j]);
-    out[j] = narrow(value / (1.0F + expf(-value)) * widen(up[j]));
+    const float value = factor * widen(gate[j]);
+    out[j] = narrow((kAct == GateFunction::kSilu ? silu_of(value) : gelu_of(value)) * widen(up[j]));
   }
   *reinterpret_cast<uint4*>(y + row * size + i) = result;
 }
+
+__global__ void square_each_row(Bf16* x, int size) {
+  const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= size) return;
+  auto* place = reinterpret_cast<uint4*>(x + (size_t)blockIdx.y * size + i);
+  uint4 values = *place;
+  auto* value = reinterpret_cast<Bf16*>(&values);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float from = widen(value[j]);
+    value[j] = narrow(from < 0.0F ? 0.0F : from * from);  // a NaN stays one
+  }
+  *place = values;
+}
+
+/// For kernels whose threads have eight elements each of rows that are multiples of them.
+struct EightsGrid {
+  dim3 blocks;
+  int threads;
+
+  EightsGrid(int rows, int size) : threads(size / 8 < kThreads ? 32 : kThreads) {
+    blocks = dim3((size / 8 + threads - 1) / threads, rows);
+  }
+};
 
 template <class T>
 __global__ void add_bias_rows(T* y, int size, const float* bias) {
@@ -80,18 +130,41 @@ void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table,
   check_launch("embed_bf16");
 }
 
-void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const float* weight,
-              float offset, float eps, Bf16* y, StreamHandle stream) {
-  rms_norm_rows<<<rows, kThreads, 0, stream>>>(x, picked, size, weight, offset, eps, y);
+void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
+              float factor, Bf16* y, StreamHandle stream) {
+  rms_norm_rows<<<rows, kThreads, 0, stream>>>(x, picked, size, norm, factor, y);
   check_launch("rms_norm");
 }
 
-void swiglu(const Bf16* x, int rows, int size, Bf16* y, StreamHandle stream) {
-  constexpr int kAtOnce = 8;  // elements of a thread; sizes are multiples of it
-  const int threads = size / kAtOnce < kThreads ? 32 : kThreads;
-  const dim3 grid((size / kAtOnce + threads - 1) / threads, rows);
-  swiglu_rows<<<grid, threads, 0, stream>>>(x, size, y);
-  check_launch("swiglu");
+void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream) {
+  narrow_each_row<<<rows, kThreads, 0, stream>>>(x, size, factor, y);
+  check_launch("narrow_rows");
+}
+
+void add_rows(const float* x, int rows, int size, float factor, float* y, StreamHandle stream) {
+  add_each_row<<<rows, kThreads, 0, stream>>>(x, size, factor, y);
+  check_launch("add_rows");
+}
+
+void add_normed_rows(const float* x, int rows, int size, const RowNorm& norm, float factor, float* y,
+                     StreamHandle stream) {
+  add_each_normed_row<<<rows, kThreads, 0, stream>>>(x, size, norm, factor, y);
+  check_launch("add_normed_rows");
+}
+
+void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_factor, Bf16* y,
+               StreamHandle stream) {
+  const EightsGrid grid(rows, size);
+  const auto kernel =
+      act == GateFunction::kSilu ? gate_each_row<GateFunction::kSilu> : gate_each_row<GateFunction::kGelu>;
+  kernel<<<grid.blocks, grid.threads, 0, stream>>>(x, size, gate_factor, y);
+  check_launch("gate_rows");
+}
+
+void relu_squared(Bf16* x, int rows, int size, StreamHandle stream) {
+  const EightsGrid grid(rows, size);
+  square_each_row<<<grid.blocks, grid.threads, 0, stream>>>(x, size);
+  check_launch("relu_squared");
 }
 
 void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle stream) {

@@ -1,6 +1,6 @@
 #pragma once
 // Kernels that look at one row of the activations at a time. gpu/products.h (widen_row) and gpu/kernels.h
-// (rms_norm, swiglu) are the specification. The residual stream is f32; what enters a product is bf16.
+// (rms_norm, swiglu, gate_gelu) are the specification. The residual stream is f32; what enters a product is bf16.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -16,13 +16,35 @@ void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, floa
 void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream);
 
-/// y bf16 [rows, size] = x / sqrt(mean(x^2) + eps) * (offset + weight), x f32 [.., size]; row i of y is of
-/// row picked[i] of x, or of row i where `picked` is null.
-void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const float* weight,
-              float offset, float eps, Bf16* y, StreamHandle stream);
+/// A norm over rows [size]: x / sqrt(mean(x^2) + eps) * (offset + weight).
+struct RowNorm {
+  const float* weight;  // [size]
+  float offset;
+  float eps;
+};
 
-/// y [rows, size] = silu(gate) * up of x [rows, 2, size]: gate, then up. bf16.
-void swiglu(const Bf16* x, int rows, int size, Bf16* y, StreamHandle stream);
+/// y bf16 [rows, size] = factor * norm(x), x f32 [.., size]; row i of y is of row picked[i] of x, or of row i where
+/// `picked` is null.
+void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
+              float factor, Bf16* y, StreamHandle stream);
+
+/// y bf16 [rows, size] = factor * x.
+void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream);
+
+/// y [rows, size] += factor * x.
+void add_rows(const float* x, int rows, int size, float factor, float* y, StreamHandle stream);
+/// y [rows, size] += factor * norm(x).
+void add_normed_rows(const float* x, int rows, int size, const RowNorm& norm, float factor, float* y,
+                     StreamHandle stream);
+
+enum class GateFunction { kSilu, kGelu };
+
+/// y [rows, size] = act(gate_factor * gate) * up of x [rows, 2, size]: gate, then up. bf16; size is a multiple of 8.
+void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_factor, Bf16* y,
+               StreamHandle stream);
+
+/// x [rows, size] = relu(x)^2, bf16; size is a multiple of 8.
+void relu_squared(Bf16* x, int rows, int size, StreamHandle stream);
 
 /// y [rows, size] += bias [size].
 void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle stream);

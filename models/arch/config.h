@@ -37,9 +37,10 @@ struct ModelConfig {
   std::size_t vocab = 0;
   std::size_t context_length = 0;  // positions it was made for
 
-  // The way of a token: a row of the embedding, the layers, the final norm, a product with the head. Both
+  // The way of a token: a row of the embedding, a norm where there is one, the layers, the final norm, a product with the head. Both
   // matrices are [vocab, hidden] and named without ".weight"; where they are tied they are the same.
   std::string embedding = "embed_tokens";
+  std::optional<NormSpec> embedding_norm{};  // of its row; none: as it is
   std::vector<LayerSpec> layers;
   NormSpec final_norm;
   std::string head = "lm_head";
@@ -51,6 +52,8 @@ struct ModelConfig {
   std::optional<float> logit_cap{};  // positive; none: as they are
 
   std::vector<TensorSpec> tensors;  // all that the above name, in the order of use
+  std::vector<std::string>
+      ignored{};  // tensors of a layer that files have and no part needs, as GGUF names them
 
   TokenIds tokens;
   SamplingWishes sampling;  // what the model's authors recommend

@@ -28,6 +28,11 @@ class HfSource : public ConfigSource {
   [[noreturn]] void fail(const Key& key, const std::string& reason) const override;
   const HfSource* hf() const override { return this; }
 
+  /// Of a key that goes by two names, the one that is there; the first if neither is.
+  Key either(std::string_view first, std::string_view second) const {
+    return has({second, ""}) && !has({first, ""}) ? Key{second, ""} : Key{first, ""};
+  }
+
   const JsonPlace& config() const { return config_; }
   const JsonPlace& text() const { return text_; }
   const std::optional<JsonPlace>& generation() const { return generation_; }

@@ -26,6 +26,12 @@ class ModelDraft {
     tensors_.add(model_.embedding + ".weight", {model_.vocab, model_.hidden}, "token_embd.weight");
   }
 
+  /// Before the first layer.
+  void add_embedding_norm(const std::string& name, const std::string& gguf) {
+    model_.embedding_norm = NormSpec{name, model_.hidden, norm_};
+    tensors_.add_norm(*model_.embedding_norm, gguf);
+  }
+
   /// A norm over the residual stream, for the layer to come. Some GGUF files call it `gguf` without ".weight".
   NormSpec norm(const std::string& name, const std::string& gguf) {
     NormSpec out{hf_layer() + "." + name, model_.hidden, norm_};

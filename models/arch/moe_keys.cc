@@ -9,7 +9,6 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::int64_t kMostExperts = 4096;  // of a layer
 constexpr std::size_t kMostExpertsOfModel = 1u
                                             << 17;  // several times what exists; each is described by itself
 
@@ -55,14 +54,7 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   out.hidden = keys.hidden;
   out.experts = source.count(kExpertCount, kMostExperts);
   out.chosen = source.count(kChosen, kMostExperts);
-  if (out.chosen > out.experts) {
-    source.fail(kChosen, std::to_string(out.chosen) + " is more than " + source.name(kExpertCount) +
-                             ", which is " + std::to_string(out.experts));
-  }
-  if (out.experts * keys.layers > kMostExpertsOfModel) {
-    source.fail(kExpertCount, std::to_string(out.experts) + " in each of " + std::to_string(keys.layers) +
-                                  " layers are more than " + std::to_string(kMostExpertsOfModel));
-  }
+  check_router(source, {.experts = kExpertCount, .chosen = kChosen}, out, keys.layers);
   out.intermediate = read_size(source, kExpertSize, keys.layer, "ffn_down_exps.weight");
   if (out.intermediate == 0)
     out.intermediate = source.count(kExpertSize, kLargestSize);  // which says what is wrong
@@ -71,6 +63,31 @@ MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys) {
   const double scale = source.number_or(kWeightScale, 1);
   if (scale != 1 && scale != 0) source.fail(kWeightScale, "is not known in this architecture");  // 0: none
   return out;
+}
+
+void check_router(const ConfigSource& source, const RouterKeys& keys, const MoeSpec& moe,
+                  std::size_t layers) {
+  const auto number = [](std::size_t value) { return std::to_string(value); };
+  if (moe.chosen > moe.routed()) {
+    source.fail(keys.chosen, number(moe.chosen) + " is more than " + source.name(keys.experts) +
+                                 ", which is " + number(moe.routed()));
+  }
+  if (moe.experts * layers > kMostExpertsOfModel) {
+    source.fail(keys.experts, number(moe.experts) + " in each of " + number(layers) +
+                                  " layers are more than " + number(kMostExpertsOfModel));
+  }
+  if (moe.groups == 1 && moe.chosen_groups == 1) return;
+  if (moe.routed() % moe.groups != 0 || moe.routed() / moe.groups < 2) {
+    source.fail(keys.groups, number(moe.groups) + " groups do not suit " + number(moe.routed()) + " experts");
+  }
+  if (moe.chosen_groups > moe.groups) {
+    source.fail(keys.chosen_groups, number(moe.chosen_groups) + " is more than " + source.name(keys.groups) +
+                                        ", which is " + number(moe.groups));
+  }
+  if (moe.chosen > moe.routed() / moe.groups * moe.chosen_groups) {
+    source.fail(keys.chosen, number(moe.chosen) + " is more than the experts of the " +
+                                 number(moe.chosen_groups) + " groups that are chosen");
+  }
 }
 
 std::vector<bool> read_expert_layers(const ConfigSource& source, std::size_t layers,

@@ -11,6 +11,8 @@
 
 namespace reprise::models {
 
+inline constexpr std::int64_t kMostExperts = 4096;  // of a layer
+
 struct MoeKeys {
   std::size_t hidden = 0;
   /// Whether config.json may say `norm_topk_prob`; the weights of the chosen are normalised where nothing is said.
@@ -22,6 +24,17 @@ struct MoeKeys {
 
 /// Of every layer that has one; without its name.
 MoeSpec read_moe(const ConfigSource& source, const MoeKeys& keys);
+
+/// What a source calls the numbers of a router; a key that it has not is empty.
+struct RouterKeys {
+  Key experts{};
+  Key chosen{};
+  Key groups{};
+  Key chosen_groups{};
+};
+
+/// That the numbers of a router, which `layers` layers have, suit each other.
+void check_router(const ConfigSource& source, const RouterKeys& keys, const MoeSpec& moe, std::size_t layers);
 
 /// Which layers have experts: in GGUF those that have their tensors; in Hugging Face all, or, where the family has
 /// these keys, every `decoder_sparse_step`th one that is not among `mlp_only_layers`.

@@ -62,7 +62,7 @@ RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys) {
     return rope && rope->has(key) ? rope->at(key).number() : text.number_or(key, fallback);
   };
   RopeConfig out;
-  out.theta = number("rope_theta", 10000);
+  out.theta = number("rope_theta", keys.hf_theta);
   const double part = number("partial_rotary_factor", keys.hf_part);
   if (!(part > 0 && part <= 1)) text.fail("partial_rotary_factor must lie in 0 to 1");
   out.dimension = static_cast<std::size_t>(static_cast<double>(keys.head_dim) * part);

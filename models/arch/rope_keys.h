@@ -13,6 +13,7 @@ namespace reprise::models {
 struct RopeKeys {
   std::size_t head_dim = 0;
   std::size_t context_length = 0;
+  double hf_theta = 10000;        // where config.json is silent
   double hf_part = 1;             // of a head that is rotated, where config.json is silent; GGUF: all of it
   bool interleaved_axes = false;  // several axes of position (time, height, width) that take turns
 };

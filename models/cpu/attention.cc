@@ -1,7 +1,9 @@
 #include "models/cpu/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "models/checkpoint.h"
 #include "models/files/load_error.h"
@@ -13,6 +15,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, co
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
       kv_(options.kv),
+      scale_(spec.score_multiplier / std::sqrt(static_cast<float>(spec.head_dim))),
       q_(checkpoint, spec.name + ".q_proj"),
       k_(checkpoint, spec.name + ".k_proj"),
       v_(checkpoint, spec.name + ".v_proj"),
@@ -54,22 +57,98 @@ void Attention::norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, 
   });
 }
 
-/// values [rows, kv_heads, head_dim] -> their places in the pages
-void Attention::store(Step& step, const float* values, std::size_t offset) const {
+/// values [rows, kv_heads, head_dim] -> their places in a page, from position on; page: K, or V, of all heads
+void Attention::store(Step& step, const float* values, std::size_t rows, std::size_t position,
+                      std::byte* page) const {
   const std::size_t size = spec_.head_dim;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t head = 0; head < spec_.kv_heads; ++head) {
+      const float* from = values + (i * spec_.kv_heads + head) * size;
+      const std::size_t place = (head * gpu::kPageTokens + (position + i) % gpu::kPageTokens) * size;
+      if (kv_ == gpu::KvType::kF32) {
+        std::memcpy(reinterpret_cast<float*>(page) + place, from, size * sizeof(float));
+      } else {
+        step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(page) + place, size);
+      }
+    }
+  }
+}
+
+/// q and mixed [rows, heads, head_dim], k and v [rows, kv_heads, head_dim]
+void Attention::attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const {
+  const std::size_t size = spec_.head_dim;
+  const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
   for (const StepSlice& slice : step.slices) {
     for (std::size_t i = 0; i < slice.rows; ++i) {
       const std::size_t position = slice.stored + i;
-      std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens) + offset;
-      for (std::size_t head = 0; head < spec_.kv_heads; ++head) {
-        const float* from = values + ((slice.first_row + i) * spec_.kv_heads + head) * size;
-        const std::size_t place = (head * gpu::kPageTokens + position % gpu::kPageTokens) * size;
-        if (kv_ == gpu::KvType::kF32) {
-          std::memcpy(reinterpret_cast<float*>(page) + place, from, size * sizeof(float));
-        } else {
-          step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(page) + place, size);
-        }
-      }
+      const std::size_t row = (slice.first_row + i) * spec_.kv_size();
+      std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens);
+      store(step, k + row, 1, position, page + places_.k);
+      store(step, v + row, 1, position, page + places_.v);
+    }
+    step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
+      const std::size_t i = part / spec_.kv_heads;
+      const std::size_t head = part % spec_.kv_heads;
+      const std::size_t first = (slice.first_row + i) * spec_.q_size() + head * spec_.group() * size;
+      step.kernels.attention({.q = q + first,
+                              .out = mixed + first,
+                              .group = spec_.group(),
+                              .head_dim = size,
+                              .length = slice.stored + i + 1,
+                              .scale = scale_,
+                              .pages = slice.pages.data(),
+                              .k_offset = places_.k + head * head_bytes,
+                              .v_offset = places_.v + head * head_bytes,
+                              .kv = kv_});
+    });
+  }
+}
+
+/// The same with a window. A slice goes page by page: what a page of the ring held before is not looked at by the
+/// tokens that take its place, but may be by those before them.
+void Attention::attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const {
+  constexpr std::size_t kPage = gpu::kPageTokens;
+  constexpr std::size_t kHeadsOfPart = 4;
+  const std::size_t size = spec_.head_dim;
+  const std::size_t head_bytes = kPage * size * size_of(kv_);
+  const std::size_t page_bytes = 2 * spec_.kv_heads * head_bytes;
+  const std::size_t parts_of_head = (spec_.group() + kHeadsOfPart - 1) / kHeadsOfPart;
+  const auto first_seen = [&](std::size_t position) {
+    return position + 1 > spec_.window ? position + 1 - spec_.window : 0;
+  };
+  std::vector<const std::byte*> pages;
+  for (const StepSlice& slice : step.slices) {
+    std::byte* ring = slice.sequence->slot_data() + places_.ring;
+    const auto page_at = [&](std::size_t page) { return ring + page % spec_.ring_pages() * page_bytes; };
+    for (std::size_t done = 0; done < slice.rows;) {
+      const std::size_t position = slice.stored + done;
+      const std::size_t rows = std::min(slice.rows - done, kPage - position % kPage);
+      const std::size_t row = slice.first_row + done;
+      store(step, k + row * spec_.kv_size(), rows, position, page_at(position / kPage) + places_.k);
+      store(step, v + row * spec_.kv_size(), rows, position, page_at(position / kPage) + places_.v);
+      const std::size_t first_page = first_seen(position) / kPage;
+      pages.clear();
+      for (std::size_t page = first_page; page <= position / kPage; ++page) pages.push_back(page_at(page));
+      step.threads.for_parts(rows * spec_.kv_heads * parts_of_head, [&](std::size_t part) {
+        const std::size_t i = part / parts_of_head / spec_.kv_heads;
+        const std::size_t head = part / parts_of_head % spec_.kv_heads;
+        const std::size_t query = part % parts_of_head * kHeadsOfPart;  // of the heads that share k and v
+        const std::size_t at = (row + i) * spec_.q_size() + (head * spec_.group() + query) * size;
+        const std::size_t begin = first_seen(position + i);
+        const std::size_t page = begin / kPage;
+        step.kernels.attention({.q = q + at,
+                                .out = mixed + at,
+                                .group = std::min(kHeadsOfPart, spec_.group() - query),
+                                .head_dim = size,
+                                .length = position + i + 1 - page * kPage,
+                                .skipped = begin - page * kPage,
+                                .scale = scale_,
+                                .pages = pages.data() + (page - first_page),
+                                .k_offset = places_.k + head * head_bytes,
+                                .v_offset = places_.v + head * head_bytes,
+                                .kv = kv_});
+      });
+      done += rows;
     }
   }
 }
@@ -77,7 +156,6 @@ void Attention::store(Step& step, const float* values, std::size_t offset) const
 void Attention::apply(Step& step, const float* x, float* y) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t rows = step.rows;
-  const std::size_t size = spec_.head_dim;
   float* projected = step.scratch.floats(rows * spec_.q_proj_rows());
   float* q = projected;   // [rows, heads, head_dim]
   float* gate = nullptr;  // [rows, heads, head_dim]
@@ -95,27 +173,10 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   }
   norm_and_rotate(step, q_norm_, q, spec_.heads);
   norm_and_rotate(step, k_norm_, k, spec_.kv_heads);
-  store(step, k, places_.k);
-  store(step, v, places_.v);
-
-  const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
-  const float scale = spec_.score_multiplier / std::sqrt(static_cast<float>(size));
-  for (const StepSlice& slice : step.slices) {
-    step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
-      const std::size_t i = part / spec_.kv_heads;
-      const std::size_t head = part % spec_.kv_heads;
-      const std::size_t first = (slice.first_row + i) * spec_.q_size() + head * spec_.group() * size;
-      step.kernels.attention({.q = q + first,
-                              .out = mixed + first,
-                              .group = spec_.group(),
-                              .head_dim = size,
-                              .length = slice.stored + i + 1,
-                              .scale = scale,
-                              .pages = slice.pages.data(),
-                              .k_offset = places_.k + head * head_bytes,
-                              .v_offset = places_.v + head * head_bytes,
-                              .kv = kv_});
-    });
+  if (spec_.window != 0) {
+    attend_ring(step, q, k, v, mixed);
+  } else {
+    attend_pages(step, q, k, v, mixed);
   }
   if (gate != nullptr) step.kernels.gate_sigmoid(gate, mixed, rows * spec_.q_size());
   o_.apply(step, mixed, rows, y);

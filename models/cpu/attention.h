@@ -1,5 +1,6 @@
 #pragma once
-// Grouped-query attention on the CPU (models/layers/attention_spec.h), over paged keys and values.
+// Grouped-query attention on the CPU (models/layers/attention_spec.h), over keys and values in pages, or in a ring of
+// pages in the slot.
 //
 // Threading: as Step.
 
@@ -28,11 +29,14 @@ class Attention : public Part {
   void split_gate(Step& step, const float* projected, float* q, float* gate) const;
   void norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, float* heads,
                        std::size_t per_row) const;
-  void store(Step& step, const float* values, std::size_t offset) const;
+  void store(Step& step, const float* values, std::size_t rows, std::size_t position, std::byte* page) const;
+  void attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
+  void attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
 
   const AttentionSpec spec_;
   const std::size_t rope_;  // its table; without meaning where the spec has no rope
   const gpu::KvType kv_;
+  const float scale_;
   Linear q_;
   Linear k_;
   Linear v_;

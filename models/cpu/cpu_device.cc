@@ -21,9 +21,10 @@ class CpuDevice : public Device {
   explicit CpuDevice(unsigned threads) : threads_(threads) {}
 
   std::string name() const override { return "cpu"; }
-  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                              const LoadProgress& progress) override {
     gpu::Threads packers(threads_.count());  // not its own: a model's step may be using them
-    std::unique_ptr<Model> model = Model::load(path, options, threads_, &packers);
+    std::unique_ptr<Model> model = Model::load(path, options, threads_, &packers, progress);
     in_place_.fetch_add(plan_memory(model->checkpoint(), options).in_place, std::memory_order_relaxed);
     return model;
   }

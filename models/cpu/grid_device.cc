@@ -51,11 +51,12 @@ class GridDevice : public Device {
   explicit GridDevice(std::unique_ptr<Device> cpu) : cpu_(std::move(cpu)) {}
 
   std::string name() const override { return "cpu-grid"; }
-  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                              const LoadProgress& progress) override {
     ComputeOptions other = options;
     other.compute = options.compute == gpu::Compute::kF32 ? gpu::Compute::kAuto : gpu::Compute::kF32;
-    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options),
-                                       cpu_->load(path, other));
+    return std::make_unique<GridModel>(Checkpoint::open(path), cpu_->load(path, options, progress),
+                                       cpu_->load(path, other, {}));
   }
   bool loads_aside() const override { return cpu_->loads_aside(); }
   gpu::BlockMemory& memory() override { return cpu_->memory(); }

@@ -14,28 +14,31 @@ constexpr const char* kHeadInAdapters = "lm_head";
 }  // namespace
 
 std::unique_ptr<Model> Model::load(const std::filesystem::path& path, const ComputeOptions& options,
-                                   gpu::Threads& threads, gpu::Threads* packers) {
+                                   gpu::Threads& threads, gpu::Threads* packers,
+                                   const LoadProgress& progress) {
   static constexpr traces::ZoneSite kSite{"build layers"};
   Checkpoint checkpoint = Checkpoint::open(path);
   const traces::Zone zone(kSite);
   return std::make_unique<HostModel>(std::move(checkpoint), options, threads,
-                                     packers == nullptr ? threads : *packers);
+                                     packers == nullptr ? threads : *packers, progress);
 }
 
 HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-                     gpu::Threads& packers)
+                     gpu::Threads& packers, const LoadProgress& progress)
     : Model(std::move(checkpoint), options),
       threads_(threads),
       kernels_(gpu::cpu_kernels(options.isa)),
       embedding_(checkpoint_, config().embedding),
       final_norm_(checkpoint_, config().final_norm),
       head_(checkpoint_, config().head) {
+  if (config().embedding_norm) embedding_norm_.emplace(checkpoint_, *config().embedding_norm);
   LayerFactory factory(checkpoint_, options_, state_, ropes_);
   const Preparation how{
       .kernels = kernels_, .compute = options_.compute, .threads = packers, .adaptable = &adaptable_};
   for (const LayerSpec& layer : config().layers) {
     layers_.push_back(factory.build(layer));
     layers_.back().prepare(how);
+    if (progress) progress(layers_.size(), config().layers.size());
   }
   head_.call(kHeadInAdapters);  // also where it is the embedding
   head_.prepare(how);
@@ -123,6 +126,10 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
   }
   if (config().embedding_multiplier != 1) {
     kernels_.scale(config().embedding_multiplier, x, step.rows * hidden);
+  }
+  if (embedding_norm_) embedding_norm_->apply(step, x, step.rows, x);
+  if (const std::size_t handed = handed_on(config().layers); handed != 0) {
+    step.first_values = scratch_.floats(step.rows * handed);
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());

@@ -3,6 +3,7 @@
 //
 // Threading: one thread at a time; inside, kernels run on the team of threads that was given.
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -22,7 +23,7 @@ class HostModel : public Model {
   /// Throws LoadError.
   /// `packers` work on the weights now, `threads` on the steps to come; they may be the same.
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads,
-            gpu::Threads& packers);
+            gpu::Threads& packers, const LoadProgress& progress = {});
   HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::Threads& threads)
       : HostModel(std::move(checkpoint), options, threads, threads) {}
 
@@ -40,9 +41,10 @@ class HostModel : public Model {
   gpu::Threads& threads_;
   const gpu::Kernels& kernels_;
   Linear embedding_;
+  std::optional<Norm> embedding_norm_;
   RopeTables ropes_;
   std::vector<Layer> layers_;
-  RmsNorm final_norm_;
+  Norm final_norm_;
   Linear head_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, HostAdapter> adapters_;

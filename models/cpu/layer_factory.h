@@ -28,6 +28,11 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const SelectiveScanSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
+  std::unique_ptr<Part> build_part(const KdaSpec& spec);
+  std::unique_ptr<Part> build_part(const MlaSpec& spec);
+  std::unique_ptr<Part> build_part(const RgLruSpec& spec);
+  std::unique_ptr<Part> build_part(const TimeMixSpec& spec);
+  std::unique_ptr<Part> build_part(const ChannelMixSpec& spec);
   std::unique_ptr<Part> build_part(const Mamba2Spec& spec);
   std::unique_ptr<Part> build_part(const MlpSpec& spec);
 

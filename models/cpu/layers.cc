@@ -22,11 +22,28 @@ void RmsNorm::apply(Step& step, const float* x, std::size_t rows, float* y) cons
   });
 }
 
-void ResidualStep::apply_part(std::size_t index, Step& step, const float* x, std::size_t count,
-                              float* y) const {
+Norm::Norm(const Checkpoint& checkpoint, const NormSpec& spec) : rms_(checkpoint, spec) {
+  if (spec.kind.centred) bias_ = load_vector(checkpoint, spec.name + ".bias");
+}
+
+void Norm::apply(Step& step, const float* x, std::size_t rows, float* y) const {
+  if (bias_.empty()) return rms_.apply(step, x, rows, y);
+  const std::size_t size = bias_.size();
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    step.kernels.layer_norm({.x = x + begin * size,
+                             .weight = rms_.weight().data(),
+                             .bias = bias_.data(),
+                             .eps = rms_.kind().eps,
+                             .y = y + begin * size,
+                             .rows = end - begin,
+                             .groups = 1,
+                             .size = size});
+  });
+}
+
+void ResidualStep::apply_part(const Part& part, const PartScale& scale, Step& step, const float* x,
+                              std::size_t count, float* y) {
   const std::size_t mark = step.scratch.mark();
-  const Part& part = *parts[index];
-  const PartScale scale = scales.empty() ? PartScale{} : scales[index];
   if (scale.in != 1) {
     float* scaled = step.scratch.floats(count);
     std::copy_n(x, count, scaled);
@@ -41,7 +58,7 @@ void ResidualStep::apply_part(std::size_t index, Step& step, const float* x, std
   step.scratch.reset(mark);
 }
 
-void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
+void ResidualStep::apply(Step& step, float* x, float* late, std::size_t hidden) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t count = step.rows * hidden;
   const float* read = x;
@@ -51,17 +68,36 @@ void ResidualStep::apply(Step& step, float* x, std::size_t hidden) const {
     read = normed;
   }
   float* change = step.scratch.floats(count);
-  apply_part(0, step, read, count, change);
-  for (std::size_t i = 1; i < parts.size(); ++i) {
+  const auto scale_of = [&](std::size_t i) { return scales.empty() ? PartScale{} : scales[i]; };
+  const auto add_part = [&](const Part& part, const PartScale& scale, float* sum) {
     const std::size_t before = step.scratch.mark();
     float* more = step.scratch.floats(count);
-    apply_part(i, step, read, count, more);
-    step.kernels.add(more, change, count);
+    apply_part(part, scale, step, read, count, more);
+    step.kernels.add(more, sum, count);
     step.scratch.reset(before);
-  }
+  };
+  apply_part(*parts.front(), scale_of(0), step, read, count, change);
+  for (std::size_t i = 1; i < parts.size(); ++i) add_part(*parts[i], scale_of(i), change);
+  for (const std::unique_ptr<Part>& part : late_parts) add_part(*part, {}, late);
   if (norm_after) norm_after->apply(step, change, step.rows, change);
   if (multiplier != 1) step.kernels.scale(multiplier, change, count);
   step.kernels.add(change, x, count);
+  step.scratch.reset(mark);
+}
+
+void Layer::apply(Step& step, float* x, std::size_t hidden) const {
+  const bool has_late = std::any_of(steps.begin(), steps.end(),
+                                    [](const ResidualStep& one) { return !one.late_parts.empty(); });
+  if (!has_late) {
+    for (const ResidualStep& one : steps) one.apply(step, x, nullptr, hidden);
+    return;
+  }
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t count = step.rows * hidden;
+  float* late = step.scratch.floats(count);
+  std::fill_n(late, count, 0.0F);
+  for (const ResidualStep& one : steps) one.apply(step, x, late, hidden);
+  step.kernels.add(late, x, count);
   step.scratch.reset(mark);
 }
 

@@ -46,35 +46,54 @@ class RmsNorm {
   /// The same on the calling thread alone.
   void apply_here(const gpu::Kernels& kernels, const float* x, std::size_t rows, float* y) const;
 
+  const std::vector<float>& weight() const { return weight_; }
+  const NormKind& kind() const { return kind_; }
+
  private:
   std::vector<float> weight_;  // [size]
   NormKind kind_;
 };
 
-/// x += multiplier * norm_after(sum of the parts of norm(x)), each part's input and output scaled
-struct ResidualStep {
-  std::optional<RmsNorm> norm;
-  std::vector<std::unique_ptr<Part>> parts;
-  std::vector<PartScale> scales;  // of the parts
-  std::optional<RmsNorm> norm_after;
-  float multiplier = 1;
+/// A norm of the residual stream, of either kind.
+class Norm {
+ public:
+  /// From `spec.name`.weight and, if it is centred, `spec.name`.bias.
+  Norm(const Checkpoint& checkpoint, const NormSpec& spec);
 
-  /// x [step.rows, hidden]
-  void apply(Step& step, float* x, std::size_t hidden) const;
+  /// x, y [rows, size]; they may be the same.
+  void apply(Step& step, const float* x, std::size_t rows, float* y) const;
 
  private:
-  void apply_part(std::size_t index, Step& step, const float* x, std::size_t count, float* y) const;
+  RmsNorm rms_;              // its weight is the other's as well
+  std::vector<float> bias_;  // [size]; empty: not centred
+};
+
+/// x += multiplier * norm_after(sum of the parts of norm(x)), each part's input and output scaled
+struct ResidualStep {
+  std::optional<Norm> norm;
+  std::vector<std::unique_ptr<Part>> parts;
+  std::vector<PartScale> scales;  // of the parts
+  std::vector<std::unique_ptr<Part>> late_parts;
+  std::optional<Norm> norm_after;
+  float multiplier = 1;
+
+  /// x [step.rows, hidden]; late [step.rows, hidden]: what late parts make is added to it. Of no use without them.
+  void apply(Step& step, float* x, float* late, std::size_t hidden) const;
+
+ private:
+  static void apply_part(const Part& part, const PartScale& scale, Step& step, const float* x,
+                         std::size_t count, float* y);
 };
 
 struct Layer {
   std::vector<ResidualStep> steps;
 
-  void apply(Step& step, float* x, std::size_t hidden) const {
-    for (const ResidualStep& one : steps) one.apply(step, x, hidden);
-  }
+  /// x [step.rows, hidden]
+  void apply(Step& step, float* x, std::size_t hidden) const;
   void prepare(const Preparation& how) const {
     for (const ResidualStep& one : steps) {
       for (const std::unique_ptr<Part>& part : one.parts) part->prepare(how);
+      for (const std::unique_ptr<Part>& part : one.late_parts) part->prepare(how);
     }
   }
 };

@@ -73,13 +73,16 @@ void Linear::in_own_order(Step& step, gpu::Compute compute, const LinearInput& x
 void Linear::multiply(Step& step, gpu::Compute compute, LinearInput& x, float* y) const {
   const gpu::Product& product = weight_.prepare(step.kernels, compute, step.threads);
   const void* prepared = x.as(*product.activations, step, inputs());
-  step.threads.for_ranges(outputs(), product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
+  const auto multiply_range = [&](std::size_t begin, std::size_t end) {
     product.multiply(prepared, x.rows(), weight_.view(), y, outputs(), begin, end);
     if (bias_.empty()) return;
     for (std::size_t row = 0; row < x.rows(); ++row) {
       for (std::size_t n = begin; n < end; ++n) y[row * outputs() + n] += bias_[n];
     }
-  });
+  };
+  // With few rows a range costs the time of its weights alone; with many also that of bringing x to each of them.
+  constexpr std::size_t kFewRows = 8;
+  step.threads.for_ranges(outputs(), product.outputs_at_once, multiply_range, x.rows() <= kFewRows ? 12 : 4);
 }
 
 void Linear::row(const Step& step, std::size_t index, float* y) const {

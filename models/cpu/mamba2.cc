@@ -1,31 +1,11 @@
 #include "models/cpu/mamba2.h"
 
-#include <cmath>
-
 #include "models/checkpoint.h"
-#include "models/conv_taps.h"
-#include "models/weight_tensors.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::size_t kMamba2ChannelsAtOnce = 64;
-
-/// [taps, channels]
-std::vector<float> multiplied_taps(const Mamba2Spec& spec, const Checkpoint& checkpoint) {
-  std::vector<float> taps = load_conv_taps(checkpoint, spec.name + ".conv1d.weight");
-  const std::size_t bs = spec.inner_size();
-  const std::size_t cs = bs + spec.groups * spec.state_size;
-  for (std::size_t i = 0; i < taps.size(); ++i) {
-    const std::size_t channel = i % spec.conv_channels();
-    taps[i] *= channel < bs ? spec.multipliers.x : channel < cs ? spec.multipliers.b : spec.multipliers.c;
-  }
-  return taps;
-}
-
-std::vector<float> vector_if(bool there, const Checkpoint& checkpoint, const std::string& name) {
-  return there ? load_vector(checkpoint, name) : std::vector<float>{};
-}
 
 }  // namespace
 
@@ -33,29 +13,22 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, StateLayout
     : spec_(spec),
       in_(checkpoint, spec.name + ".in_proj"),
       out_(checkpoint, spec.name + ".out_proj"),
-      conv_(multiplied_taps(spec, checkpoint)),
-      conv_bias_(vector_if(spec.conv_bias, checkpoint, spec.name + ".conv1d.bias")),
-      dt_bias_(load_vector(checkpoint, spec.name + ".dt_bias")),
-      decay_(load_vector(checkpoint, spec.name + ".A_log")),
-      skip_(load_vector(checkpoint, spec.name + ".D")),
-      norm_(vector_if(spec.has_norm(), checkpoint, spec.name + ".norm.weight")),
-      places_(declare_state(spec, state)) {
-  for (float& decay : decay_) decay = static_cast<float>(std::exp(static_cast<double>(decay)));
-}
+      vectors_(load_mamba2_vectors(checkpoint, spec)),
+      places_(declare_state(spec, state)) {}
 
 /// projected [rows, in_proj_rows] -> mixed [rows, channels]
 void Mamba2::convolve(Step& step, const float* projected, float* mixed) const {
   const std::size_t stride = spec_.in_proj_rows();
   for (const StepSlice& slice : step.slices) {
     const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                               .weight = conv_.data(),
+                               .weight = vectors_.conv.data(),
                                .x = projected + slice.first_row * stride + spec_.inner_size(),
                                .y = mixed + slice.first_row * spec_.conv_channels(),
                                .channels = spec_.conv_channels(),
                                .taps = spec_.conv_kernel,
                                .tokens = slice.rows,
                                .x_stride = stride,
-                               .bias = conv_bias_.empty() ? nullptr : conv_bias_.data()};
+                               .bias = vectors_.conv_bias.empty() ? nullptr : vectors_.conv_bias.data()};
     step.threads.for_ranges(
         spec_.conv_channels(), kMamba2ChannelsAtOnce,
         [&](std::size_t begin, std::size_t end) { step.kernels.causal_conv(conv, begin, end); });
@@ -83,11 +56,11 @@ void Mamba2::recur(Step& step, const float* projected, const float* mixed, float
                       .step = projected + (slice.first_row + 1) * spec_.in_proj_rows() - heads + head,
                       .step_stride = spec_.in_proj_rows(),
                       .dt_scale = spec_.multipliers.dt,
-                      .dt_bias = dt_bias_[head],
+                      .dt_bias = vectors_.dt_bias[head],
                       .dt_min = spec_.dt_min,
                       .dt_max = spec_.dt_max,
-                      .decay = decay_[head],
-                      .skip = skip_[head],
+                      .decay = vectors_.decay[head],
+                      .skip = vectors_.skip[head],
                       .y = y + slice.first_row * inner + head * spec_.head_dim,
                       .y_stride = inner});
   });
@@ -98,8 +71,8 @@ void Mamba2::normalise(const gpu::Kernels& kernels, float* row) const {
   const std::size_t size = spec_.group_size();
   for (std::size_t group = 0; group < spec_.groups; ++group) {
     float* part = row + group * size;
-    kernels.rms_norm(part, norm_.data() + group * size, spec_.norm.offset, spec_.norm.eps, part, 1, size,
-                     size);
+    kernels.rms_norm(part, vectors_.norm.data() + group * size, spec_.norm.offset, spec_.norm.eps, part, 1,
+                     size, size);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/layers/mamba2_spec.h"
+#include "models/mamba2_vectors.h"
 
 namespace reprise::models {
 
@@ -32,12 +33,7 @@ class Mamba2 : public Part {
   const Mamba2Spec spec_;
   Linear in_;
   Linear out_;
-  std::vector<float> conv_;  // [taps, channels], with the multipliers of x, B and C: it is linear in them
-  std::vector<float> conv_bias_;  // [channels], or none
-  std::vector<float> dt_bias_;    // [heads]
-  std::vector<float> decay_;      // [heads]: exp(A_log)
-  std::vector<float> skip_;       // [heads]
-  std::vector<float> norm_;       // [inner_size], or none
+  Mamba2Vectors vectors_;
   Mamba2Places places_;
 };
 

@@ -1,31 +1,14 @@
 #include "models/cpu/selective_scan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "models/checkpoint.h"
-#include "models/conv_taps.h"
-#include "models/weight_tensors.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::size_t kChannelsOfARange = 64;  // a multiple of kLanes
-
-/// -exp(A_log) in groups of channels.
-std::vector<float> load_decays(const Checkpoint& checkpoint, const SelectiveScanSpec& spec) {
-  const std::vector<float> logs = load_vector(checkpoint, spec.name + ".A_log");  // [inner, state_size]
-  std::vector<float> out(spec.state_numbers());
-  for (std::size_t c = 0; c < spec.inner; ++c) {
-    const std::size_t group = c / gpu::kLanes * spec.state_size;
-    for (std::size_t n = 0; n < spec.state_size; ++n) {
-      const double log = logs[c * spec.state_size + n];
-      out[(group + n) * gpu::kLanes + c % gpu::kLanes] = static_cast<float>(-std::exp(log));
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -35,28 +18,8 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
       x_(checkpoint, spec.name + ".x_proj"),
       dt_(checkpoint, spec.name + ".dt_proj"),
       out_(checkpoint, spec.name + ".out_proj"),
-      conv_(load_conv_taps(checkpoint, spec.name + ".conv1d.weight")),
-      conv_bias_(spec.conv_bias ? load_vector(checkpoint, spec.name + ".conv1d.bias") : std::vector<float>{}),
-      a_(load_decays(checkpoint, spec)),
-      skip_(load_vector(checkpoint, spec.name + ".D")),
-      norms_(load_norms(checkpoint)),
+      vectors_(load_selective_scan_vectors(checkpoint, spec)),
       places_(declare_state(spec, state)) {}
-
-std::optional<SelectiveScan::Norms> SelectiveScan::load_norms(const Checkpoint& checkpoint) const {
-  switch (spec_.norms) {
-    case ScanNorms::kNone:
-      return std::nullopt;
-    case ScanNorms::kWeightless:
-      return Norms{.dt = std::vector<float>(spec_.step_rank, 1.0F),
-                   .b = std::vector<float>(spec_.state_size, 1.0F),
-                   .c = std::vector<float>(spec_.state_size, 1.0F)};
-    case ScanNorms::kWeighted:
-      break;
-  }
-  return Norms{.dt = load_vector(checkpoint, spec_.name + ".dt_layernorm.weight"),
-               .b = load_vector(checkpoint, spec_.name + ".b_layernorm.weight"),
-               .c = load_vector(checkpoint, spec_.name + ".c_layernorm.weight")};
-}
 
 template <class Work>
 void SelectiveScan::for_channels(Step& step, const Work& work) const {
@@ -71,14 +34,14 @@ void SelectiveScan::for_channels(Step& step, const Work& work) const {
 void SelectiveScan::convolve(Step& step, const float* projected, float* x) const {
   for_channels(step, [&](const StepSlice& slice, std::size_t begin, std::size_t end) {
     step.kernels.causal_conv({.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
-                              .weight = conv_.data(),
+                              .weight = vectors_.conv.data(),
                               .x = projected + slice.first_row * 2 * spec_.inner,
                               .y = x + slice.first_row * spec_.inner,
                               .channels = spec_.inner,
                               .taps = spec_.conv_kernel,
                               .tokens = slice.rows,
                               .x_stride = 2 * spec_.inner,
-                              .bias = spec_.conv_bias ? conv_bias_.data() : nullptr},
+                              .bias = spec_.conv_bias ? vectors_.conv_bias.data() : nullptr},
                              begin, end);
   });
 }
@@ -88,14 +51,15 @@ void SelectiveScan::separate(Step& step, float* dt_b_c, float* dt) const {
   const std::size_t stride = spec_.x_proj_rows();
   const std::size_t rank = spec_.step_rank;
   const std::size_t size = spec_.state_size;
-  if (norms_) {
-    const auto [offset, eps] = spec_.norm;
+  if (vectors_.has_norms()) {
+    const float offset = spec_.norm.offset;
+    const float eps = spec_.norm.eps;
     const auto norm = [&](const std::vector<float>& weight, float* first) {
       step.kernels.rms_norm(first, weight.data(), offset, eps, first, step.rows, weight.size(), stride);
     };
-    norm(norms_->dt, dt_b_c);
-    norm(norms_->b, dt_b_c + rank);
-    norm(norms_->c, dt_b_c + rank + size);
+    norm(vectors_.dt_norm, dt_b_c);
+    norm(vectors_.b_norm, dt_b_c + rank);
+    norm(vectors_.c_norm, dt_b_c + rank + size);
   }
   for (std::size_t row = 0; row < step.rows; ++row) {
     std::memcpy(dt + row * rank, dt_b_c + row * stride, rank * sizeof(float));
@@ -112,8 +76,8 @@ void SelectiveScan::scan(Step& step, const float* x, const float* dt, const floa
     const float* b = dt_b_c + slice.first_row * spec_.x_proj_rows() + spec_.step_rank;
     step.kernels.selective_scan(
         {.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.state),
-         .a = a_.data(),
-         .skip = skip_.data(),
+         .a = vectors_.a.data(),
+         .skip = vectors_.skip.data(),
          .channels = inner,
          .state_size = spec_.state_size,
          .tokens = slice.rows,

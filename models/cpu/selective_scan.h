@@ -3,12 +3,10 @@
 //
 // Threading: as Step.
 
-#include <optional>
-#include <vector>
-
 #include "models/cpu/layers.h"
 #include "models/cpu/linear.h"
 #include "models/layers/selective_scan_spec.h"
+#include "models/selective_scan_vectors.h"
 
 namespace reprise::models {
 
@@ -26,12 +24,6 @@ class SelectiveScan : public Part {
   }
 
  private:
-  /// Weights of the norms over dt, B and C.
-  struct Norms {
-    std::vector<float> dt, b, c;
-  };
-
-  std::optional<Norms> load_norms(const Checkpoint& checkpoint) const;
   /// Calls work(slice, begin, end) for ranges of the channels of each slice.
   template <class Work>
   void for_channels(Step& step, const Work& work) const;
@@ -45,11 +37,7 @@ class SelectiveScan : public Part {
   Linear x_;   // dt, B, C
   Linear dt_;
   Linear out_;
-  std::vector<float> conv_;       // [taps, inner]
-  std::vector<float> conv_bias_;  // [inner], or none
-  std::vector<float> a_;          // as the scan wants it: [groups, state_size, kLanes]
-  std::vector<float> skip_;       // D [inner]
-  std::optional<Norms> norms_;
+  SelectiveScanVectors vectors_;
   SelectiveScanPlaces places_;
 };
 

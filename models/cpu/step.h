@@ -85,6 +85,7 @@ struct Step {
   std::vector<StepSlice> slices{};
   std::size_t rows = 0;
   std::vector<RopeTable> ropes{};       // one for each rope of the model
+  float* first_values = nullptr;        // [rows, handed_on()]: what the first layer hands on; null: nothing
   std::vector<AdapterRows> adapters{};  // ascending; rows of none of them have no adapter
 };
 

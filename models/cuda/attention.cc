@@ -15,6 +15,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
             .kv_heads = static_cast<int>(spec.kv_heads),
             .head_dim = static_cast<int>(spec.head_dim),
             .rope_pairs = static_cast<int>(spec.rope_pairs()),
+            .score_multiplier = spec.score_multiplier,
             .qk_norm = spec.head_norm.has_value(),
             .output_gate = spec.output_gate,
             .norm_offset = norm.offset,
@@ -38,7 +39,7 @@ std::size_t Attention::workspace(const StepSize& size) const {
          gc::attention_workspace(shape_, size.rows, size.longest);
 }
 
-void Attention::apply(const CudaStep& step, const gc::Bf16* x, float* residual) const {
+void Attention::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
@@ -56,13 +57,13 @@ void Attention::apply(const CudaStep& step, const gc::Bf16* x, float* residual) 
                                .workspace = inside};
   const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;
   attend(shape_, step.batch, pass, step.stream);
-  step.multiply(mixed, out_, residual, gc::GemmOutput::kAddF32);
+  step.multiply(mixed, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void Attention::admit(gc::PrefillGemm& gemm, int most_rows) const {
+void Attention::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
   gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(out_.weight, gc::GemmOutput::kAddF32, most_rows);
+  gemm.admit(out_.weight, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

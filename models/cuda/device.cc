@@ -37,7 +37,8 @@ class CudaDevice : public Device {
         memory_(arena_) {}
 
   std::string name() const override { return "cuda:" + std::to_string(index_); }
-  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options) override {
+  std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
+                              const LoadProgress& /*progress*/) override {
     return CudaModel::load(path, options, arena_,
                            {.device = index_, .most_rows = static_cast<int>(most_rows_), .memory = &memory_});
   }

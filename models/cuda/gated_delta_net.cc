@@ -37,7 +37,7 @@ std::size_t GatedDeltaNet::workspace(const StepSize& size) const {
          gc::delta_net_workspace(shape_, size.rows, size.tiles);
 }
 
-void GatedDeltaNet::apply(const CudaStep& step, const gc::Bf16* x, float* residual) const {
+void GatedDeltaNet::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
@@ -49,13 +49,13 @@ void GatedDeltaNet::apply(const CudaStep& step, const gc::Bf16* x, float* residu
       .projected = projected, .stride = in_.weight.rows, .out = mixed, .workspace = inside};
   const auto recur = step.phase == Phase::kPrefill ? gc::delta_net_prefill : gc::delta_net_decode;
   recur(shape_, weights_, step.batch, pass, step.stream);
-  step.multiply(mixed, out_, residual, gc::GemmOutput::kAddF32);
+  step.multiply(mixed, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void GatedDeltaNet::admit(gc::PrefillGemm& gemm, int most_rows) const {
+void GatedDeltaNet::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
   gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(out_.weight, gc::GemmOutput::kAddF32, most_rows);
+  gemm.admit(out_.weight, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -1,7 +1,6 @@
 #pragma once
 // Builds layers from their descriptions, on the GPU: the one place that knows which class computes which kind
-// of part. Parts add to the residual stream themselves, so that a norm after them, a multiplier, or parts that
-// read the stream without a norm are arrangements that cannot be had here; they are refused.
+// of part. What is not computed on a GPU is refused, by name.
 //
 // Threading: used by one thread while a model is loaded.
 
@@ -10,6 +9,7 @@
 
 #include "models/checkpoint.h"
 #include "models/cuda/layers.h"
+#include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/layers/layer_spec.h"
@@ -35,6 +35,11 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const SelectiveScanSpec& spec);
   std::unique_ptr<Part> build_part(const SwiGluSpec& spec);
   std::unique_ptr<Part> build_part(const MoeSpec& spec);
+  std::unique_ptr<Part> build_part(const KdaSpec& spec);
+  std::unique_ptr<Part> build_part(const MlaSpec& spec);
+  std::unique_ptr<Part> build_part(const RgLruSpec& spec);
+  std::unique_ptr<Part> build_part(const TimeMixSpec& spec);
+  std::unique_ptr<Part> build_part(const ChannelMixSpec& spec);
   std::unique_ptr<Part> build_part(const Mamba2Spec& spec);
   std::unique_ptr<Part> build_part(const MlpSpec& spec);
 

@@ -1,6 +1,5 @@
 #pragma once
-// What a layer consists of on the GPU: the parts that a description names (models/layers/layer_spec.h), each
-// adding to the residual stream.
+// What a layer consists of on the GPU: the parts that a description names (models/layers/layer_spec.h).
 //
 // A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply).
 //
@@ -12,7 +11,11 @@
 #include <vector>
 
 #include "gpu/cuda/attention.h"
+#include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.h"
+#include "gpu/cuda/mamba2.h"
+#include "gpu/cuda/rows.h"
+#include "gpu/cuda/selective_scan.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
 #include "models/layers/layer_spec.h"
@@ -21,14 +24,20 @@ namespace reprise::models::cuda {
 
 class RopeTables;
 
+/// Where what a part makes of its rows goes: y f32 [padded rows, hidden], replaced or added to.
+struct PartOutput {
+  float* y;
+  gc::GemmOutput how;  // kF32 or kAddF32
+};
+
 class Part {
  public:
   virtual ~Part() = default;
   virtual std::size_t workspace(const StepSize& size) const = 0;
-  /// x bf16 [padded rows, hidden], normed; residual f32 [padded rows, hidden] += what the part makes of it.
-  virtual void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const = 0;
-  /// Tries its products, for up to so many rows of prefill.
-  virtual void admit(gc::PrefillGemm& gemm, int most_rows) const = 0;
+  /// x bf16 [padded rows, hidden].
+  virtual void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const = 0;
+  /// Tries its products, the last one with this output, for up to so many rows of prefill.
+  virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
   /// Whose products go through CudaStep::multiply(), so that adapters can change them.
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
@@ -38,8 +47,8 @@ class Attention : public Part {
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
             RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
-  void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
@@ -56,8 +65,8 @@ class GatedDeltaNet : public Part {
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
-  void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
@@ -67,29 +76,75 @@ class GatedDeltaNet : public Part {
   DeviceLinear out_;
 };
 
+class SelectiveScan : public Part {
+ public:
+  SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  /// Not the one whose inputs are filled up.
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &x_, &out_}; }
+
+ private:
+  gc::SelectiveScanShape shape_;
+  gc::CausalConvShape conv_;
+  gc::ScanNormWeights norms_;
+  const float* taps_ = nullptr;       // [taps, inner]
+  const float* conv_bias_ = nullptr;  // [inner]; null: none
+  const float* a_ = nullptr;
+  const float* skip_ = nullptr;  // [inner]
+  DeviceLinear in_;              // x, z
+  DeviceLinear x_;               // dt, B, C
+  DeviceLinear dt_;              // its inputs filled up
+  DeviceLinear out_;
+};
+
+class Mamba2 : public Part {
+ public:
+  Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
+
+ private:
+  gc::SsdShape shape_;
+  gc::CausalConvShape conv_;
+  const float* taps_ = nullptr;       // [taps, channels]
+  const float* conv_bias_ = nullptr;  // [channels]; null: none
+  gc::SsdPass recurrence_;            // without the rows of a step, as is the next
+  gc::SsdGatePass gate_;
+  DeviceLinear in_;  // z, x, B, C, dt
+  DeviceLinear out_;
+};
+
+class Mlp : public Part {
+ public:
+  Mlp(const MlpSpec& spec, WeightStore& weights);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
+
+ private:
+  DeviceLinear up_;
+  DeviceLinear down_;
+};
+
 class SwiGlu : public Part {
  public:
   SwiGlu(const SwiGluSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, float* residual) const override;
-  void admit(gc::PrefillGemm& gemm, int most_rows) const override;
+  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
+  gc::GateFunction act_;
+  float gate_factor_;
   DeviceLinear in_;  // gate, up
   DeviceLinear out_;
-};
-
-/// A norm over the residual stream.
-struct DeviceNorm {
-  const float* weight = nullptr;  // [hidden]
-  NormKind kind{};
-};
-
-/// x += part(norm(x)) + part(norm(x)) + ...
-struct ResidualStep {
-  DeviceNorm norm;
-  std::vector<std::unique_ptr<Part>> parts;
 };
 
 }  // namespace reprise::models::cuda

@@ -46,8 +46,8 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   head_.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
   weights_.finish();
   for (const ResidualStep& step : steps_) {
+    step.admit(gemm_, place.most_rows);
     for (const auto& part : step.parts) {
-      part->admit(gemm_, place.most_rows);
       for (const DeviceLinear* linear : part->adaptable()) {
         for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
       }
@@ -89,14 +89,11 @@ CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
 }
 
 std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank) const {
-  std::size_t most = 0;
-  for (const ResidualStep& step : steps_) {
-    for (const auto& part : step.parts) most = std::max(most, part->workspace(size));
-  }
   const std::size_t hidden = config().hidden;
+  std::size_t most = 0;
+  for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
-  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
-         Workspace::rounded(size.padded() * hidden * sizeof(gc::Bf16)) + ropes_.workspace(size.rows) +
+  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float));
@@ -120,14 +117,10 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
   if (config().embedding_multiplier != 1) {
     gc::scale(buffers.x, made.size.rows, hidden, config().embedding_multiplier, 0, stream);
   }
-  for (const ResidualStep& one : steps_) {
-    gc::rms_norm(buffers.x, nullptr, made.size.rows, hidden, one.norm.weight, one.norm.kind.offset,
-                 one.norm.kind.eps, buffers.normed, stream);
-    for (const auto& part : one.parts) part->apply(step, buffers.normed, buffers.x);
-  }
+  for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;
-  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.weight, final_norm_.kind.offset,
-               final_norm_.kind.eps, buffers.chosen, stream);
+  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.rows(), 1, buffers.chosen,
+               stream);
   // In both phases: a row's logits do not depend on how many there are.
   gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
                   stream);
@@ -160,7 +153,6 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   const std::size_t elements = made.size.padded() * config().hidden;
   const auto picked = static_cast<std::size_t>(made.picked_rows);
   Buffers buffers{.x = workspace_.take<float>(elements),
-                  .normed = workspace_.take<gc::Bf16>(elements),
                   .ropes = ropes_.take(workspace_, made.size.rows),
                   .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
                   .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),

@@ -24,7 +24,7 @@
 #include "models/cuda/adapter.h"
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
-#include "models/cuda/layers.h"
+#include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
 #include "models/model.h"
@@ -73,8 +73,7 @@ class CudaModel : public Model {
   };
 
   struct Buffers {
-    float* x;          // [padded rows, hidden]: the residual stream
-    gc::Bf16* normed;  // [padded rows, hidden]
+    float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
     gc::Bf16* chosen;  // [picked rows, hidden]
     float* logits;     // [picked rows] rows of head_.weight.rows

@@ -1,10 +1,11 @@
-#include "gpu/cuda/rows.h"
 #include "models/cuda/layers.h"
 
 namespace reprise::models::cuda {
 
 SwiGlu::SwiGlu(const SwiGluSpec& spec, WeightStore& weights)
-    : in_(weights.linear({spec.name + ".gate_proj", spec.name + ".up_proj"})),
+    : act_(spec.activation == Activation::kGelu ? gc::GateFunction::kGelu : gc::GateFunction::kSilu),
+      gate_factor_(spec.gate_multiplier),
+      in_(weights.linear({spec.name + ".gate_proj", spec.name + ".up_proj"})),
       out_(weights.linear({spec.name + ".down_proj"})) {}
 
 std::size_t SwiGlu::workspace(const StepSize& size) const {
@@ -12,21 +13,21 @@ std::size_t SwiGlu::workspace(const StepSize& size) const {
   return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
 }
 
-void SwiGlu::apply(const CudaStep& step, const gc::Bf16* x, float* residual) const {
+void SwiGlu::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
   auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
   auto* inner = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
-  gc::swiglu(projected, step.size.rows, out_.weight.columns, inner, step.stream);
-  step.multiply(inner, out_, residual, gc::GemmOutput::kAddF32);
+  gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
+  step.multiply(inner, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void SwiGlu::admit(gc::PrefillGemm& gemm, int most_rows) const {
+void SwiGlu::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
   gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(out_.weight, gc::GemmOutput::kAddF32, most_rows);
+  gemm.admit(out_.weight, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

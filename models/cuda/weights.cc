@@ -1,5 +1,6 @@
 #include "models/cuda/weights.h"
 
+#include <algorithm>
 #include <new>
 
 #include "models/files/load_error.h"
@@ -39,24 +40,38 @@ const gc::DeviceUpload& WeightStore::upload_of(const std::string& name) const {
   return *upload;
 }
 
-void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std::byte* to) {
+void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns,
+                         std::byte* to) {
   static constexpr traces::ZoneSite kSite{"upload"};
   traces::Zone zone(kSite);
   if (zone.on()) zone.text(std::to_string(tensor.bytes.size()) + " bytes");
-  if (how.convert == nullptr) {
+  const gpu::WeightView from = view_of(tensor);
+  if (how.convert == nullptr && columns == from.columns) {
     gc::copy_to_device(to, tensor.bytes.data(), tensor.bytes.size(), stream_.handle());
     stream_.wait();  // the source may go
     return;
   }
-  const gpu::WeightView from = view_of(tensor);
   const gpu::WeightView kept{.format = how.kept->format, .rows = from.rows, .columns = from.columns};
   std::vector<std::byte> converted(kept.bytes());
-  how.convert(from, converted.data());
+  if (how.convert != nullptr) {
+    how.convert(from, converted.data());
+  } else {
+    std::copy_n(tensor.bytes.data(), converted.size(), converted.begin());
+  }
+  if (columns != from.columns) {
+    const gpu::WeightView filled{.format = how.kept->format, .rows = from.rows, .columns = columns};
+    std::vector<std::byte> wider(filled.bytes());  // zeros
+    for (std::size_t row = 0; row < from.rows; ++row) {
+      std::copy_n(converted.data() + row * kept.row_bytes(), kept.row_bytes(),
+                  wider.data() + row * filled.row_bytes());
+    }
+    converted = std::move(wider);
+  }
   gc::copy_to_device(to, converted.data(), converted.size(), stream_.handle());
   stream_.wait();
 }
 
-DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
+DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs inputs) {
   const gc::DeviceFormat& format = *upload_of(names.front() + ".weight").kept;
   std::size_t rows = 0;
   bool biased = false;
@@ -70,8 +85,11 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
     rows += checkpoint_.shape(name + ".weight").front();
     biased = biased || checkpoint_.has(name + ".bias");
   }
-  const std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
-  if (columns % static_cast<std::size_t>(format.columns_multiple) != 0) {
+  const auto multiple = static_cast<std::size_t>(format.columns_multiple);
+  std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
+  // Only elements that stand by themselves can be filled up with zeros.
+  if (inputs == Inputs::kFilledUp && format.is_rows_of_bf16) columns = rounded_up(columns, multiple);
+  if (columns % multiple != 0) {
     throw LoadError(checkpoint_.path(), names.front(),
                     std::to_string(columns) + " inputs: a GPU needs a multiple of " +
                         std::to_string(format.columns_multiple));
@@ -86,7 +104,8 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names) {
   std::vector<DeviceLinear::Layer> layers;
   for (const std::string& name : names) {
     layers.push_back({name, static_cast<int>(row)});
-    upload(checkpoint_.tensor(name + ".weight"), upload_of(name + ".weight"), data + row * row_bytes);
+    upload(checkpoint_.tensor(name + ".weight"), upload_of(name + ".weight"), columns,
+           data + row * row_bytes);
     if (checkpoint_.has(name + ".bias")) {
       const std::vector<float> part = load_vector(checkpoint_, name + ".bias");
       std::copy(part.begin(), part.end(), bias.begin() + static_cast<std::ptrdiff_t>(row));

@@ -38,9 +38,14 @@ class WeightStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
+  /// What becomes of inputs whose number suits no product.
+  enum class Inputs { kAsTheyAre, kFilledUp };
+
   /// `names` without their ".weight"; all have the same inputs. Throws LoadError (also for a tensor in a format
-  /// that has no product on a GPU, and for tensors that are kept in different ones), std::bad_alloc.
-  DeviceLinear linear(const std::vector<std::string>& names);
+  /// that has no product on a GPU, for tensors that are kept in different ones, and for a number of inputs that
+  /// suits none; if they are filled up, weight.columns is the next that does, and the others' weights are zeros),
+  /// std::bad_alloc.
+  DeviceLinear linear(const std::vector<std::string>& names, Inputs inputs = Inputs::kAsTheyAre);
   const float* vector(const std::vector<float>& values);
   /// Waits until all is there.
   void finish() { stream_.wait(); }
@@ -48,7 +53,8 @@ class WeightStore {
  private:
   std::byte* take(std::size_t bytes);
   const gc::DeviceUpload& upload_of(const std::string& name) const;
-  void upload(const Tensor& tensor, const gc::DeviceUpload& how, std::byte* to);
+  /// Rows of `columns` elements, which the tensor may have fewer of.
+  void upload(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns, std::byte* to);
 
   struct Block {
     std::byte* data;

@@ -20,7 +20,7 @@ GgufLayout interleaved(std::size_t heads, std::size_t head_dim) {
 bool AttentionSpec::operator==(const AttentionSpec& other) const {
   const auto plain = [](const AttentionSpec& a) {
     return std::tie(a.name, a.hidden, a.heads, a.kv_heads, a.head_dim, a.head_norm, a.output_gate, a.bias,
-                    a.score_multiplier);
+                    a.output_bias, a.window, a.score_multiplier);
   };
   const bool same_rope = rope && other.rope ? *rope == *other.rope : rope == other.rope;
   return same_rope && plain(*this) == plain(other);
@@ -37,16 +37,23 @@ void add_tensors(TensorList& tensors, const AttentionSpec& a, const std::string&
   tensors.add_linear(a.name + ".q_proj", a.q_proj_rows(), a.hidden, block + ".attn_q", a.bias, q_rows);
   tensors.add_linear(a.name + ".k_proj", a.kv_size(), a.hidden, block + ".attn_k", a.bias, k_rows);
   tensors.add_linear(a.name + ".v_proj", a.kv_size(), a.hidden, block + ".attn_v", a.bias);
-  tensors.add_linear(a.name + ".o_proj", a.hidden, a.q_size(), block + ".attn_output", a.bias);
+  tensors.add_linear(a.name + ".o_proj", a.hidden, a.q_size(), block + ".attn_output",
+                     a.bias || a.output_bias);
   if (!a.head_norm) return;
   tensors.add_norm({a.name + ".q_norm", a.head_dim, *a.head_norm}, block + ".attn_q_norm");
   tensors.add_norm({a.name + ".k_norm", a.head_dim, *a.head_norm}, block + ".attn_k_norm");
 }
 
 AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state) {
+  if (attention.window != 0) {
+    const std::size_t one = gpu::kPageTokens * attention.kv_size() * size_of(kv);
+    return {.k = 0,
+            .v = one,
+            .ring = state.add_per_sequence(attention.name + ".ring", attention.ring_pages() * 2 * one)};
+  }
   const std::size_t k = state.add_per_token(attention.name + ".k", attention.kv_size() * size_of(kv));
   const std::size_t v = state.add_per_token(attention.name + ".v", attention.kv_size() * size_of(kv));
-  return {k, v};
+  return {.k = k, .v = v};
 }
 
 }  // namespace reprise::models

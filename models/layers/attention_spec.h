@@ -5,6 +5,10 @@
 // Tensors: `name`.q_proj [q_proj_rows, hidden], k_proj and v_proj [kv_size, hidden], o_proj [hidden, q_size];
 // with a head norm q_norm and k_norm [head_dim].
 // State of a token: K and V after norm and rope, each [kv_heads, kPageTokens, head_dim] in a page.
+// With a window only the last tokens are ever looked at, so that K and V are state of the sequence: a ring of pages in
+// its slot, [ring_pages, K and V, kv_heads, kPageTokens, head_dim], in which page n of the sequence stands at n mod
+// ring_pages. Its pages begin where those of a sequence without a window would, whatever the window's place, so that
+// sums are the same however the tokens came.
 //
 // Threading: plain values.
 
@@ -30,6 +34,8 @@ struct AttentionSpec {
   std::optional<NormKind> head_norm{};  // over each head of q and k, before rope
   bool output_gate = false;             // q_proj gives [q, gate] for each head; out *= sigmoid(gate)
   bool bias = false;                    // on q, k, v and o
+  bool output_bias = false;             // on o, whatever the others have
+  std::size_t window = 0;               // tokens that a token looks at, itself the last of them; 0: all
   float score_multiplier = 1;           // scores are multiplier * q k / sqrt(head_dim)
   /// Shared by the parts that turn alike; null: positions do not matter.
   std::shared_ptr<const RopeConfig> rope{};
@@ -38,6 +44,8 @@ struct AttentionSpec {
   std::size_t q_size() const { return heads * head_dim; }
   std::size_t kv_size() const { return kv_heads * head_dim; }
   std::size_t q_proj_rows() const { return output_gate ? 2 * q_size() : q_size(); }
+  /// With a window: pages that it may touch, with the one that is being filled.
+  std::size_t ring_pages() const { return (window - 1 + gpu::kPageTokens - 1) / gpu::kPageTokens + 1; }
   std::size_t rope_pairs() const { return rope ? rope->dimension / 2 : 0; }
 
   bool operator==(const AttentionSpec& other) const;
@@ -52,10 +60,11 @@ struct AttentionInGguf {
 void add_tensors(TensorList& tensors, const AttentionSpec& attention, const std::string& block,
                  const AttentionInGguf& gguf = {});
 
-/// Where a page has K and V.
+/// Where a page has K and V of all heads; with a window a page of the ring, which then begins at `ring` of the slot.
 struct AttentionPlaces {
   std::size_t k;
   std::size_t v;
+  std::size_t ring = 0;
 };
 
 AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state);

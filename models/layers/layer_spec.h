@@ -3,6 +3,8 @@
 // stream, one after the other. A step reads the stream through a norm, gives what it read to one or more
 // parts, and adds up what they make of it. So a mixer and a feed-forward part in turn are two steps of one
 // part; mixers side by side are one step of two parts; a layer may have two mixers, or no feed-forward part.
+// What some parts of a step make may come late: it is added behind the last step of the layer (a shortcut around
+// the steps between).
 //
 // A part says its own sizes and names its own tensors: layers of a model may differ, and no device needs to
 // know more than the description. A new kind of part is an alternative of PartSpec, a file beside
@@ -10,6 +12,7 @@
 //
 // Threading: plain values.
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <variant>
@@ -17,17 +20,31 @@
 
 #include "models/layers/attention_spec.h"
 #include "models/layers/delta_net_spec.h"
+#include "models/layers/kda_spec.h"
 #include "models/layers/mamba2_spec.h"
+#include "models/layers/mla_spec.h"
 #include "models/layers/mlp_spec.h"
 #include "models/layers/moe_spec.h"
 #include "models/layers/norm_spec.h"
+#include "models/layers/rg_lru_spec.h"
+#include "models/layers/rwkv_spec.h"
 #include "models/layers/selective_scan_spec.h"
 #include "models/layers/swiglu_spec.h"
 
 namespace reprise::models {
 
-using PartSpec =
-    std::variant<AttentionSpec, DeltaNetSpec, SelectiveScanSpec, SwiGluSpec, MoeSpec, Mamba2Spec, MlpSpec>;
+using PartSpec = std::variant<AttentionSpec,      //
+                              DeltaNetSpec,       //
+                              SelectiveScanSpec,  //
+                              Mamba2Spec,         //
+                              RgLruSpec,          //
+                              TimeMixSpec,        //
+                              ChannelMixSpec,     //
+                              SwiGluSpec,         //
+                              MlpSpec,            //
+                              MoeSpec,            //
+                              KdaSpec,            //
+                              MlaSpec>;
 
 /// What a part is given is multiplied by the one, what it makes of it by the other.
 struct PartScale {
@@ -42,6 +59,8 @@ struct ResidualSpec {
   std::optional<NormSpec> norm{};   // none: the parts read x itself
   std::vector<PartSpec> parts{};    // at least one
   std::vector<PartScale> scales{};  // of the parts, in their order; empty: all are 1
+  /// They read what `parts` read; x += part(norm(x)) of each behind all steps of the layer, without more ado.
+  std::vector<PartSpec> late_parts{};
   std::optional<NormSpec> norm_after{};
   float multiplier = 1;
 
@@ -60,12 +79,21 @@ std::vector<const Spec*> parts_of(std::span<const LayerSpec> layers) {
   std::vector<const Spec*> out;
   for (const LayerSpec& layer : layers) {
     for (const ResidualSpec& step : layer.steps) {
-      for (const PartSpec& part : step.parts) {
-        if (const Spec* spec = std::get_if<Spec>(&part)) out.push_back(spec);
+      for (const std::vector<PartSpec>* parts : {&step.parts, &step.late_parts}) {
+        for (const PartSpec& part : *parts) {
+          if (const Spec* spec = std::get_if<Spec>(&part)) out.push_back(spec);
+        }
       }
     }
   }
   return out;
+}
+
+/// Floats of a row that a part of the first layer hands on to those behind it; 0: none does.
+inline std::size_t handed_on(std::span<const LayerSpec> layers) {
+  std::size_t most = 0;
+  for (const TimeMixSpec* part : parts_of<TimeMixSpec>(layers)) most = std::max(most, part->hidden);
+  return most;
 }
 
 }  // namespace reprise::models

@@ -34,4 +34,22 @@ inline void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::
                      part.bias);
 }
 
+/// Files may have it under another name inside of the layer, beside its own: "block_sparse_moe".
+struct SwiGluAlias {
+  std::string name;
+};
+
+inline void add_tensors(TensorList& tensors, const SwiGluSpec& part, const std::string& block,
+                        const SwiGluAlias& alias) {
+  const std::string other = part.name.substr(0, part.name.rfind('.') + 1) + alias.name;
+  const auto add = [&](const std::string& matrix, std::size_t rows, std::size_t columns,
+                       const std::string& gguf) {
+    tensors.add_linear(part.name + matrix, rows, columns, block + gguf);
+    tensors.last().hf.names = {tensors.last().name, other + matrix + ".weight"};
+  };
+  add(".gate_proj", part.intermediate, part.hidden, ".ffn_gate");
+  add(".up_proj", part.intermediate, part.hidden, ".ffn_up");
+  add(".down_proj", part.hidden, part.intermediate, ".ffn_down");
+}
+
 }  // namespace reprise::models

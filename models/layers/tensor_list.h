@@ -26,11 +26,13 @@ class TensorList {
     if (bias) add(name + ".bias", {rows}, gguf + ".bias", layout);
   }
 
-  /// The weight of a norm; GGUF has it with the 1 of zero-centred ones added. Name without ".weight".
+  /// The weight of a norm, and its bias where it has one; GGUF has it with the 1 of zero-centred ones added. Name
+  /// without ".weight".
   void add_norm(const NormSpec& norm, const std::string& gguf) {
     GgufLayout layout;
     if (norm.kind.offset == 1) layout.values = GgufLayout::Values::kPlusOne;
     add(norm.name + ".weight", {norm.size}, gguf + ".weight", layout);
+    if (norm.kind.centred) add(norm.name + ".bias", {norm.size}, gguf + ".bias");
   }
 
   /// The last one also goes by this name in GGUF files.

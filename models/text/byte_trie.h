@@ -1,5 +1,5 @@
 #pragma once
-// ByteTrie: finds the longest of many strings that a text has at a given place.
+// ByteTrie: finds the longest of many strings that a text has at a given place, or all of them.
 //
 // Threading: immutable once built; const access from any thread.
 
@@ -41,6 +41,16 @@ class ByteTrie {
       node = at + length < text.size() ? child(node, text[at + length]) : kNone;
     }
     return best;
+  }
+
+  /// Calls visit(id, length) for every string at text[at], from the shortest to the longest.
+  template <typename Visit>
+  void each(std::string_view text, std::size_t at, Visit visit) const {
+    std::uint32_t node = at < text.size() ? roots_[static_cast<unsigned char>(text[at])] : kNone;
+    for (std::size_t length = 1; node != kNone; ++length) {
+      if (nodes_[node].id >= 0) visit(nodes_[node].id, length);
+      node = at + length < text.size() ? child(node, text[at + length]) : kNone;
+    }
   }
 
  private:

@@ -3,6 +3,10 @@
 // joined text is the token with the highest score is merged, the leftmost of equals, until no pair makes a
 // token. O(n log n) for a piece of n characters.
 //
+// By the rules of SentencePiece's files (TokenizerSpec::sentencepiece) the longest token of the user's at a place is one
+// symbol, which is not merged; control, unknown and byte tokens are not made; a token that is unused is taken apart again
+// where it was put together; and a run of unknown characters is one unknown token.
+//
 // A character that is no token becomes byte tokens ("<0x..>"), else the unknown token, else nothing.
 //
 // Threading: encode() may be called from many threads at once, each with a Scratch of its own.
@@ -12,8 +16,10 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "models/text/byte_trie.h"
 #include "models/text/encode_work.h"
 #include "models/text/merge_queue.h"
 #include "models/text/string_table.h"
@@ -31,6 +37,10 @@ class Spm {
     std::vector<std::size_t> begin;  // of each symbol, in the piece
     std::vector<std::size_t> end;
     std::vector<std::uint32_t> ranks, previous, next;
+    std::vector<bool> is_frozen;  // by symbol; empty: none is
+    std::unordered_map<std::string_view, std::size_t>
+        seams;  // of unused tokens: how much of each is its left half
+    std::vector<std::string_view> to_split;
     MergeQueue queue;
   };
 
@@ -41,12 +51,20 @@ class Spm {
   bool covers_all_bytes() const { return covers_all_bytes_; }
 
  private:
-  void add_token(std::string_view text, std::vector<TokenId>& out) const;
+  static constexpr std::size_t kLongestUserToken = 4096;  // bytes
+
+  TokenId find(std::string_view text) const;
+  void add_symbol(std::string_view text, Scratch& scratch, std::size_t first,
+                  std::vector<TokenId>& out) const;
+  void add_token(std::string_view text, std::size_t first, std::vector<TokenId>& out) const;
 
   const StringTable& tokens_;
   std::vector<std::uint32_t> ranks_;  // by token: 0 for the highest score; equal scores have equal ranks
   std::array<TokenId, 256> byte_tokens_;
   std::optional<TokenId> unk_;
+  bool fuses_unk_;
+  std::vector<TokenType> types_;  // by token; empty: all are text
+  ByteTrie user_tokens_;
   bool covers_all_bytes_;
 };
 

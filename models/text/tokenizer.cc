@@ -15,6 +15,7 @@
 #include "models/text/spm.h"
 #include "models/text/string_table.h"
 #include "models/text/token_tables.h"
+#include "models/text/unigram.h"
 #include "models/text/word_piece.h"
 
 namespace reprise::models {
@@ -41,7 +42,7 @@ std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Norma
   return chosen;
 }
 
-using Model = std::variant<Bpe, Spm, ByteTrie, WordPiece>;
+using Model = std::variant<Bpe, Spm, Unigram, ByteTrie, WordPiece>;
 
 Model build_model(const TokenizerSpec& spec, const StringTable& tokens) {
   switch (spec.model) {
@@ -49,6 +50,8 @@ Model build_model(const TokenizerSpec& spec, const StringTable& tokens) {
       return Model(std::in_place_type<Bpe>, spec, tokens);
     case TokenizerModel::kSpm:
       return Model(std::in_place_type<Spm>, spec, tokens);
+    case TokenizerModel::kUnigram:
+      return Model(std::in_place_type<Unigram>, spec, tokens);
     case TokenizerModel::kWordPiece:
       return Model(std::in_place_type<WordPiece>, spec, tokens);
     case TokenizerModel::kLongestMatch:
@@ -144,6 +147,8 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
       bpe->encode(bytes, bpe_scratch_, work_, ids);
     } else if (const auto* spm = std::get_if<Spm>(&impl_.model)) {
       spm->encode(bytes, spm_scratch_, work_, ids);
+    } else if (const auto* unigram = std::get_if<Unigram>(&impl_.model)) {
+      unigram->encode(bytes, unigram_scratch_, work_, ids);
     } else if (const auto* words = std::get_if<WordPiece>(&impl_.model)) {
       words->encode(bytes, work_, ids);
     } else {
@@ -185,6 +190,7 @@ class Tokenizer::Impl::Encoder final : public PieceSink {
   PreTokenizer::Session session_;
   Bpe::Scratch bpe_scratch_;
   Spm::Scratch spm_scratch_;
+  Unigram::Scratch unigram_scratch_;
   std::string normalized_;
 };
 
@@ -287,6 +293,7 @@ bool Tokenizer::is_special(TokenId id) const {
 bool Tokenizer::covers_all_text() const {
   if (const auto* bpe = std::get_if<Bpe>(&impl_->model)) return bpe->covers_all_bytes();
   if (const auto* spm = std::get_if<Spm>(&impl_->model)) return spm->covers_all_bytes();
+  if (const auto* unigram = std::get_if<Unigram>(&impl_->model)) return unigram->covers_all_bytes();
   if (std::holds_alternative<WordPiece>(impl_->model)) return false;
   const auto& trie = std::get<ByteTrie>(impl_->model);
   for (int byte = 1; byte < 256; ++byte) {

@@ -54,8 +54,24 @@ std::vector<std::pair<std::string, std::string>> merges_of(const JsonPlace& merg
   return out;
 }
 
+// "vocab": [[text, logarithm of its probability], ...]
+void read_unigram(const JsonPlace& model, TokenizerSpec& spec) {
+  spec.model = TokenizerModel::kUnigram;
+  const JsonPlace vocab = model.at("vocab");
+  if (static_cast<std::int64_t>(vocab.size()) > kIdLimit) vocab.fail("more than 4194304 tokens");
+  for (std::size_t i = 0; i < vocab.size(); ++i) {
+    const JsonPlace entry = vocab.at(i);
+    if (entry.size() != 2) entry.fail("a token without a probability");
+    spec.tokens.push_back(entry.at(std::size_t{0}).text());
+    spec.log_probs.push_back(entry.at(std::size_t{1}).number());
+  }
+  if (const auto unk = model.find("unk_id")) spec.unk = id_of(*unk);
+  spec.byte_fallback = model.boolean_or("byte_fallback", false);
+}
+
 void read_model(const JsonPlace& model, TokenizerSpec& spec) {
   const std::string type = model.text_or("type", "BPE");
+  if (type == "Unigram") return read_unigram(model, spec);
   if (type != "BPE") model.fail("the model '" + type + "' is not supported");
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model.text_or(affix, "").empty()) model.fail(std::string(affix) + " is not supported");
@@ -155,7 +171,9 @@ void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& s
   }
 }
 
-void read_config(const JsonPlace& config, TokenizerSpec& spec) {
+}  // namespace
+
+void add_tokenizer_config(const JsonPlace& config, TokenizerSpec& spec) {
   if (const auto decoder = config.find("added_tokens_decoder")) read_added_from_config(*decoder, spec);
   if (const auto id = named_token(config, "bos_token", spec)) spec.bos = id;
   if (const auto id = named_token(config, "eos_token", spec)) spec.eos = id;
@@ -164,15 +182,13 @@ void read_config(const JsonPlace& config, TokenizerSpec& spec) {
   spec.add_eos = config.boolean_or("add_eos_token", spec.add_eos);
 }
 
-}  // namespace
-
 TokenizerSpec spec_of_json(const JsonPlace& tokenizer, const std::optional<JsonPlace>& config) {
   TokenizerSpec spec;
   spec.source = tokenizer.file();
   const JsonPlace model = tokenizer.at("model");
   read_model(model, spec);
   if (const auto list = tokenizer.find("added_tokens")) read_added(*list, spec);
-  spec.unk = find_token(spec, model.text_or("unk_token", ""));
+  if (!spec.unk) spec.unk = find_token(spec, model.text_or("unk_token", ""));
 
   if (const auto normalizer = tokenizer.find("normalizer")) spec.normalizer = normalizer_of_json(*normalizer);
   if (const auto steps = tokenizer.find("pre_tokenizer")) spec.pre_tokenizer = pre_tokenizer_of_json(*steps);
@@ -185,7 +201,7 @@ TokenizerSpec spec_of_json(const JsonPlace& tokenizer, const std::optional<JsonP
     spec.decoder.alphabet = DecoderSpec::Alphabet::kByteLevel;
   }
   if (const auto processor = tokenizer.find("post_processor")) read_post_processor(*processor, 0, spec);
-  if (config) read_config(*config, spec);
+  if (config) add_tokenizer_config(*config, spec);
   return spec;
 }
 

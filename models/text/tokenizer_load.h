@@ -9,7 +9,7 @@
 
 namespace reprise::models {
 
-/// `path` is a Hugging Face folder (tokenizer.json, and tokenizer_config.json if it is there) or a GGUF file.
+/// `path` is a Hugging Face folder (tokenizer.json or else tokenizer.model, and tokenizer_config.json if it is there) or a GGUF file.
 /// Weights need not be there. LoadError if it makes no tokenizer.
 Tokenizer load_tokenizer(const std::filesystem::path& path);
 

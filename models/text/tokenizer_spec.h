@@ -1,6 +1,6 @@
 #pragma once
-// TokenizerSpec: everything a Tokenizer is built from, as plain data. tokenizer_json.h and tokenizer_gguf.h
-// fill it from files; a test or an embedder may fill it by hand.
+// TokenizerSpec: everything a Tokenizer is built from, as plain data. tokenizer_json.h, tokenizer_gguf.h and
+// sentencepiece_file.h fill it from files; a test or an embedder may fill it by hand.
 //
 // The way of a text: added tokens are cut out of it; what is left is normalised, cut into pieces by the
 // pre-tokenizer's steps in order, and each piece is encoded by the model. Decoding is the concatenation of
@@ -27,6 +27,7 @@ inline constexpr std::string_view kSpaceMark = "\u2581";
 enum class TokenizerModel : std::uint8_t {
   kBpe,           // merges by rank
   kSpm,           // merges by the score of the merged token, as SentencePiece does
+  kUnigram,       // the tokens whose probabilities have the highest product
   kLongestMatch,  // the longest token at each place, as RWKV does
   kWordPiece,     // the longest tokens that make up each word, as BERT does
 };
@@ -110,11 +111,16 @@ struct TokenizerSpec {
 
   std::vector<std::pair<std::string, std::string>> merges;  // kBpe: by rank
   std::vector<float> scores;                                // kSpm: by id
+  std::vector<double> log_probs;                            // kUnigram: by id
   bool byte_level = false;      // kBpe: pieces are bytes, the vocabulary is in the byte alphabet
   bool byte_fallback = false;   // characters without a token become "<0x..>" tokens
   bool ignore_merges = false;   // kBpe: a piece that is a token is that token
   bool fuse_unk = false;        // neighbouring unknown characters make one unknown token
   bool lenient_merges = false;  // kBpe: merges of tokens that do not exist are left out
+
+  /// kSpm, kUnigram: by the rules of SentencePiece's own files. Control, unknown and byte tokens are never made of text;
+  /// tokens of the user's are recognised first and never part of another; unused ones are taken apart again.
+  bool sentencepiece = false;
 
   bool lower_case = false;  // kWordPiece: and without accents
 

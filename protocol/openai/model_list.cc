@@ -4,17 +4,19 @@ namespace reprise::protocol::openai {
 namespace {
 
 Json describe(const ModelCard& card) {
-  return Json{{"id", card.id},
-              {"parent", card.parent.empty() ? Json() : Json(card.parent)},
-              {"object", "model"},
-              {"created", card.created},
-              {"owned_by", "reprise"},
-              {"architecture", card.architecture},
-              {"max_model_len", card.context},
-              {"vocab_size", card.vocab},
-              {"takes_text", card.takes_text},
-              {"takes_chat", card.takes_text && card.chat != nullptr},
-              {"state", name_of(card.state)}};
+  Json out{{"id", card.id},
+           {"parent", card.parent.empty() ? Json() : Json(card.parent)},
+           {"object", "model"},
+           {"created", card.created},
+           {"owned_by", "reprise"},
+           {"architecture", card.architecture},
+           {"max_model_len", card.context},
+           {"vocab_size", card.vocab},
+           {"takes_text", card.takes_text},
+           {"takes_chat", card.takes_text && card.chat != nullptr},
+           {"state", name_of(card.state)}};
+  if (card.state == ModelCard::State::kLoading) out["loaded"] = card.loaded_permille / 1000.0;
+  return out;
 }
 
 }  // namespace

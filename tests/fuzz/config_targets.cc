@@ -64,6 +64,14 @@ void check_config(const ModelConfig& config) {
                   "fewer experts than a token goes through");
     REPRISE_CHECK(moe->hidden == config.hidden && moe->intermediate >= 1, "experts of no size");
   }
+  for (const auto* mla : models::parts_of<models::MlaSpec>(config.layers)) {
+    REPRISE_CHECK(mla->heads > 0 && mla->rank > 0 && mla->key_dim() > 0 && mla->value_dim > 0,
+                  "latent attention");
+    if (mla->rope && ropes.insert(mla->rope.get()).second) check_rope(*mla->rope, mla->turned_dim);
+  }
+  for (const auto* kda : models::parts_of<models::KdaSpec>(config.layers)) {
+    REPRISE_CHECK(kda->size() > 0 && kda->conv_kernel > 0, "Kimi Delta Attention");
+  }
   for (const auto* mlp : models::parts_of<models::SwiGluSpec>(config.layers)) {
     REPRISE_CHECK(mlp->intermediate > 0, "feed-forward size");
   }

@@ -213,8 +213,8 @@ TEST_F(CudaGemmTest, RowKernelsAgreeWithTheCpu) {
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_weight = upload(weight);
     const DeviceBytes y(x.size() * sizeof(Bf16));
-    rms_norm(on_x.as<const float>(), nullptr, rows, size, on_weight.as<const float>(), 1.0F, 1e-6F,
-             y.as<Bf16>(), stream_->handle());
+    const RowNorm norm{.weight = on_weight.as<const float>(), .offset = 1.0F, .eps = 1e-6F};
+    rms_norm(on_x.as<const float>(), nullptr, rows, size, norm, 1, y.as<Bf16>(), stream_->handle());
     std::vector<Bf16> got = download<Bf16>(y);
     for (std::size_t i = 0; i < got.size(); ++i) {
       ASSERT_NEAR(from_bf16(got[i]), wanted[i], std::abs(wanted[i]) / 128 + 1e-6) << size << " at " << i;
@@ -222,7 +222,7 @@ TEST_F(CudaGemmTest, RowKernelsAgreeWithTheCpu) {
 
     const std::vector<Bf16> pairs = halves(random, static_cast<std::size_t>(rows) * 2 * size);
     const DeviceBytes on_pairs = upload(pairs);
-    swiglu(on_pairs.as<const Bf16>(), rows, size, y.as<Bf16>(), stream_->handle());
+    gate_rows(on_pairs.as<const Bf16>(), rows, size, GateFunction::kSilu, 1, y.as<Bf16>(), stream_->handle());
     got = download<Bf16>(y);
     for (int row = 0; row < rows; ++row) {
       for (int i = 0; i < size; ++i) {

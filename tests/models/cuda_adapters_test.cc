@@ -114,7 +114,8 @@ TEST_P(CudaAdapters, GivesItsMemoryBack) {
   EXPECT_FALSE(run(*rig_, tokens_, 1).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters, testing::ValuesIn(kModelNames),
+// Models of parts whose matrices adapters can change there.
+INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters, testing::Values("llama", "qwen3", "qwen3_5_text", "builtin"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

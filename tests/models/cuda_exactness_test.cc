@@ -252,8 +252,8 @@ TEST_P(CudaExactness, DecodedAloneAndInBatches) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(kModelNames),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(models_on_gpu()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace reprise::models

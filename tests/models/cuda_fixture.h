@@ -17,17 +17,36 @@
 #include <vector>
 
 #include "gpu/devices.h"
+#include "models/checkpoint.h"
 #include "models/device.h"
+#include "models/gpu_refusal.h"
 #include "models/model.h"
+#include "tests/models/family_table.h"
 
 namespace reprise::models {
 
 inline constexpr std::size_t kGrid = gpu::kPageTokens;
-inline constexpr const char* kModelNames[] = {"qwen3_5_text", "qwen3", "llama", "builtin"};
+
+/// The samples of all families that a GPU takes on.
+inline std::vector<std::string> samples_on_gpu() {
+  std::vector<std::string> names;
+  for (const test::FamilySample& row : test::family_samples()) {
+    const Checkpoint sample = Checkpoint::open(test::sample_checkpoint(row));
+    if (!gpu_refusal(sample.config())) names.push_back(row.sample);
+  }
+  return names;
+}
+
+/// Those, and the built-in model.
+inline std::vector<std::string> models_on_gpu() {
+  std::vector<std::string> names = samples_on_gpu();
+  names.emplace_back("builtin");
+  return names;
+}
 
 inline std::filesystem::path model_folder(const std::string& name) {
-  const std::filesystem::path root = REPRISE_SOURCE_DIR;
-  return name == "builtin" ? root / "models" / name : root / "tests/data/models" / name;
+  if (name == "builtin") return std::filesystem::path(REPRISE_SOURCE_DIR) / "models" / name;
+  return test::sample_checkpoint({.family = {}, .sample = name});
 }
 
 inline std::vector<TokenId> random_tokens(const Model& model, std::size_t count, unsigned seed) {
@@ -96,6 +115,7 @@ class ModelRig {
     gpu::BlockMemory& memory = store_->memory();
     std::vector<std::byte> bytes(sizes.slot_bytes);
     if (!bytes.empty()) memory.to_host(bytes.data(), sequence.slot_data(), bytes.size());
+    if (sizes.page_bytes == 0) return bytes;
     std::vector<std::byte> page(sizes.page_bytes);
     const std::size_t heads = parts_of<AttentionSpec>(model_->config().layers).front()->kv_heads;
     for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
@@ -144,7 +164,7 @@ class ModelRig {
 };
 
 /// The parameter names the model.
-class CudaModelTest : public testing::TestWithParam<const char*> {
+class CudaModelTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";

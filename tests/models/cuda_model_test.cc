@@ -25,8 +25,11 @@ struct Tolerance {
 // CPU in f32, rounding one operand to bf16 moves single rows of qwen3_5_text by up to their whole magnitude,
 // and rounding what the GPU rounds gives a median of 1.6e-2 and an average of 3.5e-2 over six prompts.
 // transformers 5.17 in bf16 differs from itself in f32 by up to 7.3e-2 on this model's seven cases.
+// The other models with a state have norms behind a gate, or over what chooses a scan's weights, and the same bounds.
 Tolerance tolerance_for(const std::string& model) {
-  if (model.starts_with("qwen3_5")) {
+  constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron"};
+  if (std::any_of(std::begin(kMagnified), std::end(kMagnified),
+                  [&](const char* family) { return model.starts_with(family); })) {
     return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
   }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
@@ -116,10 +119,10 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   const Tolerance tolerance = tolerance_for(GetParam());
   Parity prefill{.tolerance = tolerance};
   compare(rig_->prefill(ours, prompt), host.prefill(theirs, prompt), host.vocab(), prefill);
-  prefill.expect_good(std::string(GetParam()) + ", prefill");
+  prefill.expect_good(GetParam() + ", prefill");
   Parity decode{.tolerance = tolerance};
   compare(rig_->decode(ours, rest), host.decode(theirs, rest), host.vocab(), decode);
-  decode.expect_good(std::string(GetParam()) + ", decode");
+  decode.expect_good(GetParam() + ", decode");
   EXPECT_GT(prefill.clear, kPrompt / 10);
   EXPECT_GT(decode.clear, kDecoded / 10);
 }
@@ -186,8 +189,8 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   EXPECT_EQ(pass.drawn[0]->error, SampleError::kNoLogits);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(kModelNames),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()),
+                         [](const auto& info) { return info.param; });
 
 /// Along the outside answer, whatever we would have chosen ourselves.
 void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
@@ -203,12 +206,19 @@ void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
   }
 }
 
-class CudaOracle : public testing::TestWithParam<const char*> {};
+class CudaOracle : public testing::TestWithParam<std::string> {};
+
+/// With the text model inside of a multimodal one.
+std::vector<std::string> answered_outside() {
+  std::vector<std::string> names = samples_on_gpu();
+  names.emplace_back("qwen3_5");
+  return names;
+}
 
 TEST_P(CudaOracle, Agrees) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
   const std::filesystem::path oracle = test::oracle_folder();
-  const std::string name = GetParam();
+  const std::string& name = GetParam();
   std::vector<std::filesystem::path> files{oracle / "models" / name};
   for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(oracle / "gguf" / (name + ending));
   if (!std::filesystem::exists(oracle)) files = {model_folder(name)};  // some are also kept here
@@ -225,8 +235,8 @@ TEST_P(CudaOracle, Agrees) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::Values("qwen3_5", "qwen3_5_text", "qwen3", "llama"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::ValuesIn(answered_outside()),
+                         [](const auto& info) { return info.param; });
 
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";

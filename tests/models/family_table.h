@@ -40,6 +40,10 @@ inline const std::vector<FamilySample>& family_samples() {
       {.family = "mamba2", .sample = "mamba2"},
       {.family = "falcon_h1", .sample = "falcon_h1"},
       {.family = "nemotron_h", .sample = "nemotron_h", .gguf = false},
+      {.family = "kimi_linear", .sample = "kimi_linear", .gguf = false},
+      {.family = "longcat_flash", .sample = "longcat_flash", .gguf = false},
+      {.family = "recurrent_gemma", .sample = "recurrent_gemma", .gguf = false},
+      {.family = "rwkv7", .sample = "rwkv7"},
   };
   return kRows;
 }

@@ -80,6 +80,17 @@ TEST_F(MemoryPlanTest, WhatAGgufFileHasOtherwiseIsCopied) {
   EXPECT_EQ(plan_memory(gguf, {}).copied, copied);
 }
 
+TEST(MemoryPlanSamples, CountsPartsThatKeepState) {
+  const auto plan_of = [](const char* sample) {
+    return plan_memory(Checkpoint::open(test::sample_checkpoint({.family = sample, .sample = sample})), {});
+  };
+  EXPECT_EQ(plan_of("mamba").parts_with_token_state, 0U);
+  EXPECT_EQ(plan_of("mamba").parts_with_sequence_state, 3U);
+  EXPECT_EQ(plan_of("jamba").parts_with_token_state, 2U);
+  EXPECT_EQ(plan_of("jamba").parts_with_sequence_state, 6U);
+  EXPECT_EQ(plan_of("llama").parts_with_sequence_state, 0U);
+}
+
 TEST(MemoryPlanState, SaysHowManySnapshotsFit) {
   MemoryPlan plan;
   plan.in_place = 1000;

@@ -15,6 +15,14 @@ BenchCommand::BenchCommand(CLI::App& app)
   bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
   bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
   bench.add_flag("--json", json_, "One JSON object instead of a table");
+  bench
+      .add_option("--slices", engine_options_.slices,
+                  "With --engine: tokens of a prefill at once, 16,512,...")
+      ->delimiter(',');
+  bench
+      .add_option("--batches", engine_options_.batches,
+                  "With --engine: sequences that decode together, 1,4,...")
+      ->delimiter(',');
   bench.add_option("--decode", engine_options_.decode, "With --engine: tokens decoded after the prompt")
       ->capture_default_str();
   bench.add_option("--lengths", cache_options_.lengths, "With --cache: prompt lengths, 256,1024,...")

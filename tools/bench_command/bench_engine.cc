@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "models/sampling/ranking.h"
 #include "tools/bench_command/bench_snapshots.h"
 
 namespace reprise::tools {
@@ -25,12 +26,19 @@ constexpr std::size_t kGridBatches[] = {1, 16, 64};
 constexpr std::size_t kSlices[] = {16, 64, 256, 1024};
 constexpr std::size_t kGridSlices[] = {256, 1024, 2048};
 constexpr std::size_t kMostTokens = 1 << 20;
+constexpr std::size_t kMostBatch = 4096;
 
 void check(const BenchEngineOptions& options) {
   if (options.prompt < 1 || options.prompt > kMostTokens)
     throw UsageError("--prompt: takes 1 to 1048576 tokens");
   if (options.decode < 1 || options.decode > kMostTokens)
     throw UsageError("--decode: takes 1 to 1048576 tokens");
+  for (const std::size_t slice : options.slices) {
+    if (slice < 1) throw UsageError("--slices: takes numbers from 1");
+  }
+  for (const std::size_t batch : options.batches) {
+    if (batch < 1 || batch > kMostBatch) throw UsageError("--batches: takes numbers from 1 to 4096");
+  }
   if (options.repeat < 1 || options.repeat > 1000) throw UsageError("--repeat: takes 1 to 1000");
 }
 
@@ -87,6 +95,9 @@ struct Cost {
     }
     for (const auto* mamba : models::parts_of<models::Mamba2Spec>(config.layers)) {
       recurrence += 5.0 * static_cast<double>(mamba->state_elements());
+    }
+    for (const auto* scan : models::parts_of<models::SelectiveScanSpec>(config.layers)) {
+      recurrence += 7.0 * static_cast<double>(scan->state_numbers());  // an exponential counted as one
     }
     for (const auto* attention : models::parts_of<models::AttentionSpec>(config.layers)) {
       attention_position += 4.0 * static_cast<double>(attention->q_size());
@@ -146,17 +157,19 @@ class EngineBench {
  private:
   gpu::StateBounds bounds() const {
     const std::size_t pages = room_ / gpu::kPageTokens + 2;
-    const std::size_t sequences = batches().back() + 3;
+    const std::size_t sequences = *std::max_element(batches().begin(), batches().end()) + 3;
     return {.pages = pages * sequences, .slots = sequences, .memory = &device_->memory()};
   }
   bool on_grid() const { return model_->rules().grid > 1; }
   std::span<const std::size_t> batches() const {
+    if (!options_.batches.empty()) return options_.batches;
     if (on_grid()) return kGridBatches;
     return kBatches;
   }
 
   /// Those below the prompt's length, and the whole, unless it is more than the device takes at once.
   std::vector<std::size_t> slices() const {
+    if (!options_.slices.empty()) return options_.slices;
     std::vector<std::size_t> out;
     for (const std::size_t slice : on_grid() ? std::span<const std::size_t>(kGridSlices) : kSlices) {
       if (slice < options_.prompt) out.push_back(slice);
@@ -196,8 +209,10 @@ class EngineBench {
     lines_.push_back(std::move(line));
   }
 
-  static TokenId best(std::span<const float> logits) {
-    return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  TokenId best(std::span<const float> logits) {
+    models::Ranking ranking(logits, ranked_, 1);
+    const models::RankedToken* first = ranking.at(0);
+    return first == nullptr ? 0 : first->token;
   }
 
   /// `batch` sequences decode greedily after the prompt.
@@ -279,6 +294,7 @@ class EngineBench {
   const std::size_t room_;
   gpu::StateStore store_;
   std::vector<TokenId> prompt_;
+  std::vector<models::RankedToken> ranked_;
   std::vector<Line> lines_;
 };
 

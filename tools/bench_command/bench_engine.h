@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "tools/reprise/engine_flags.h"
 
@@ -9,9 +10,11 @@ namespace reprise::tools {
 
 struct BenchEngineOptions {
   EngineFlags engine;
-  std::size_t prompt = 512;  // tokens of a prefill
-  std::size_t decode = 64;   // tokens that are decoded after it
-  unsigned repeat = 3;       // of every measurement; the median is shown
+  std::size_t prompt = 512;            // tokens of a prefill
+  std::size_t decode = 64;             // tokens that are decoded after it
+  std::vector<std::size_t> slices{};   // of a prefill; none: some up to the whole prompt
+  std::vector<std::size_t> batches{};  // sequences that decode together; none: some that suit the device
+  unsigned repeat = 3;                 // of every measurement; the median is shown
   bool json = false;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "actors/engine.h"
 #include "base/utf8.h"
@@ -13,6 +14,7 @@
 #include "runtime/system.h"
 #include "tools/reprise/chat_history.h"
 #include "tools/reprise/chat_input.h"
+#include "tools/reprise/progress.h"
 #include "tools/reprise/reply_printer.h"
 #include "tools/reprise/serve_config.h"
 
@@ -88,9 +90,12 @@ Chat::Chat(const ChatOptions& options, ChatInput& input) : options_(options), in
 
 bool Chat::load() {
   ModelCard card;
+  std::optional<ProgressBar> bar("loading");
   while ((card = engine_->models().at(0)).state == ModelCard::State::kLoading) {
+    bar->show(card.loaded_permille, 1000);
     if (input_.interrupted(kLook)) std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
   }
+  bar.reset();
   if (card.state == ModelCard::State::kFailed) throw std::runtime_error(engine_->health().detail);
   if (card.chat == nullptr) {
     std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),

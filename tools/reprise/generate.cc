@@ -22,7 +22,8 @@ std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkp
     if (metadata.find("tokenizer.ggml.model") == nullptr) return std::nullopt;
     const std::string_view kind = metadata.text("tokenizer.ggml.model");
     if (kind == "none" || kind == "no_vocab") return std::nullopt;
-  } else if (!std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json")) {
+  } else if (!std::filesystem::exists(std::filesystem::path(path) / "tokenizer.json") &&
+             !std::filesystem::exists(std::filesystem::path(path) / "tokenizer.model")) {
     return std::nullopt;
   }
   return models::load_tokenizer(path);

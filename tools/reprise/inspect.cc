@@ -41,11 +41,10 @@ void print_sizes(const char* label, const models::ModelConfig& config, const Des
   for (const std::string& line : lines) std::printf("%-22s %s\n", label, line.c_str());
 }
 
-void print_layers(const models::ModelConfig& config) {
+void print_layers(const models::ModelConfig& config, const models::MemoryPlan& plan) {
   const auto number = [](std::size_t value) { return std::to_string(value); };
-  std::printf("%-22s %zu: %zu full attention, %zu linear attention\n", "layers", config.layers.size(),
-              models::parts_of<models::AttentionSpec>(config.layers).size(),
-              models::parts_of<models::DeltaNetSpec>(config.layers).size());
+  std::printf("%-22s %zu: %zu parts with a state per token, %zu with one per sequence\n", "layers",
+              config.layers.size(), plan.parts_with_token_state, plan.parts_with_sequence_state);
   std::printf("%-22s %zu hidden, %zu vocabulary\n", "sizes", config.hidden, config.vocab);
   print_sizes<models::SwiGluSpec>("feed-forward", config,
                                   [&](const models::SwiGluSpec& part) { return number(part.intermediate); });
@@ -53,15 +52,37 @@ void print_layers(const models::ModelConfig& config) {
                                [&](const models::MlpSpec& part) { return number(part.intermediate); });
   print_sizes<models::MoeSpec>("experts", config, [&](const models::MoeSpec& part) {
     return number(part.experts) + " of " + number(part.intermediate) + ", " + number(part.chosen) +
-           " a token" + (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
+           " a token" +
+           (part.zero_experts != 0 ? ", " + number(part.zero_experts) + " that change nothing" : "") +
+           (part.has_shared() ? ", one of " + number(part.shared_intermediate) + " shared" : "");
   });
   print_sizes<models::AttentionSpec>("attention heads", config, [&](const models::AttentionSpec& part) {
     return number(part.heads) + " query, " + number(part.kv_heads) + " key/value, of " +
-           number(part.head_dim);
+           number(part.head_dim) + (part.window == 0 ? "" : ", over " + number(part.window) + " tokens");
   });
   print_sizes<models::DeltaNetSpec>("linear heads", config, [&](const models::DeltaNetSpec& part) {
     return number(part.key_heads) + " key of " + number(part.key_head_dim) + ", " + number(part.value_heads) +
            " value of " + number(part.value_head_dim);
+  });
+  print_sizes<models::SelectiveScanSpec>(
+      "selective scan", config, [&](const models::SelectiveScanSpec& part) {
+        return number(part.inner) + " channels, states of " + number(part.state_size) + ", steps of rank " +
+               number(part.step_rank);
+      });
+  print_sizes<models::RgLruSpec>("RG-LRU", config, [&](const models::RgLruSpec& part) {
+    return number(part.width) + " channels, gates of " + number(part.heads) + " heads";
+  });
+  print_sizes<models::TimeMixSpec>("time mix", config, [&](const models::TimeMixSpec& part) {
+    return number(part.heads()) + " heads of " + number(part.head_dim);
+  });
+  print_sizes<models::ChannelMixSpec>(
+      "channel mix", config, [&](const models::ChannelMixSpec& part) { return number(part.intermediate); });
+  print_sizes<models::KdaSpec>("KDA heads", config, [&](const models::KdaSpec& part) {
+    return number(part.heads) + " of " + number(part.head_dim);
+  });
+  print_sizes<models::MlaSpec>("latent attention", config, [&](const models::MlaSpec& part) {
+    return number(part.heads) + " heads, latents of " + number(part.rank) + " and " +
+           number(part.turned_dim) + (part.rope ? " that are turned" : " beside them");
   });
   print_sizes<models::Mamba2Spec>("Mamba-2 heads", config, [&](const models::Mamba2Spec& part) {
     return number(part.heads) + " of " + number(part.head_dim) + ", states of " + number(part.state_size) +
@@ -89,7 +110,7 @@ int inspect(const EngineFlags& flags) {
   const models::MemoryPlan plan = models::plan_memory(checkpoint, options);
 
   std::printf("%-22s %s\n", "architecture", config.architecture.c_str());
-  print_layers(config);
+  print_layers(config, plan);
   std::printf("%-22s %zu tokens\n", "context", config.context_length);
   const std::optional<std::string> chat_template = models::load_chat_template(flags.model);
   std::printf("%-22s %s\n", "chat template",

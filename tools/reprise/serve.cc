@@ -41,12 +41,21 @@ sigset_t all_signals() {
   return signals;
 }
 
-/// Returns with one that ends the server. `sessions` may be null.
-int wait_for_signal(traces::SessionControl* sessions) {
+/// Returns with one that ends the server; tells meanwhile how far models are that take long to load. `sessions` may be
+/// null.
+int wait_for_signal(const protocol::Service& service, traces::SessionControl* sessions) {
+  constexpr timespec kBetweenReports{.tv_sec = 5, .tv_nsec = 0};
   const sigset_t signals = all_signals();
   for (;;) {
-    int signal = 0;
-    if (sigwait(&signals, &signal) != 0) continue;
+    const int signal = sigtimedwait(&signals, nullptr, &kBetweenReports);
+    if (signal < 0) {
+      for (const protocol::ModelCard& card : service.models()) {
+        if (card.state != protocol::ModelCard::State::kLoading) continue;
+        log_line(LogLevel::kInfo, "model '" + card.id + "' is being loaded: " +
+                                      std::to_string(card.loaded_permille / 10) + " %");
+      }
+      continue;
+    }
     if (signal != SIGUSR2) return signal;
     if (sessions != nullptr) {
       sessions->toggle();
@@ -126,7 +135,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   log_line(LogLevel::kInfo, "listening on " + server->url());
   warn_about(config);
 
-  const int signal = wait_for_signal(sessions.get());
+  const int signal = wait_for_signal(*service, sessions.get());
   end_at_next_signal();
   log_line(LogLevel::kInfo, signal == SIGINT ? "stopping: interrupted" : "stopping: terminated");
   const bool closed = server->stop(config.shutdown);

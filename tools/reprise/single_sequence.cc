@@ -26,8 +26,12 @@ std::vector<TokenId> parse_token_ids(const std::string& text) {
   return ids;
 }
 
-SingleSequence::SingleSequence(const EngineFlags& flags)
-    : device_(open_device(flags)), model_(device_->load(flags.model, compute_options(flags))) {
+SingleSequence::SingleSequence(const EngineFlags& flags) : device_(open_device(flags)) {
+  {
+    ProgressBar bar("bringing weights into order");
+    model_ = device_->load(flags.model, compute_options(flags),
+                           [&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
+  }
   ProgressBar bar("reading weights");
   model_->checkpoint().validate([&](std::uint64_t done, std::uint64_t total) { bar.show(done, total); });
   if (flags.adapter.empty()) return;

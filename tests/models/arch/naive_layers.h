@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "models/arch/config.h"
+#include "tests/models/arch/naive_latent.h"
+#include "tests/models/arch/naive_recurrences.h"
 #include "tests/models/arch/naive_scan.h"
 
 namespace reprise::models::test {
@@ -48,9 +50,12 @@ class NaiveModel {
       const auto row = table.begin() + token * static_cast<std::ptrdiff_t>(config_.hidden);
       x.emplace_back(row, row + static_cast<std::ptrdiff_t>(config_.hidden));
       for (double& value : x.back()) value *= config_.embedding_multiplier;
+      if (config_.embedding_norm) x.back() = norm(*config_.embedding_norm, x.back());
     }
     for (const LayerSpec& layer : config_.layers) {
-      for (const ResidualSpec& step : layer.steps) add_step(step, x);
+      Rows late(x.size(), Row(config_.hidden));
+      for (const ResidualSpec& step : layer.steps) add_step(step, x, late);
+      for (std::size_t t = 0; t < x.size(); ++t) x[t] = x[t] + late[t];
     }
     for (Row& row : x) {
       row = product(config_.head, norm(config_.final_norm, row));
@@ -74,7 +79,9 @@ class NaiveModel {
   Row product(const std::string& name, const Row& x) const {
     const std::vector<float>& w = weight(name);
     Row y(w.size() / x.size());
+    const auto bias = weights_.find(name + ".bias");
     for (std::size_t n = 0; n < y.size(); ++n) {
+      if (bias != weights_.end()) y[n] = bias->second[n];
       for (std::size_t k = 0; k < x.size(); ++k) y[n] += static_cast<double>(w[n * x.size() + k]) * x[k];
     }
     const auto bias = weights_.find(name + ".bias");
@@ -83,14 +90,20 @@ class NaiveModel {
   }
 
   Row norm(const NormSpec& spec, Row x) const {
+    double mean = 0;
+    for (const double value : x) mean += value / static_cast<double>(x.size());
+    for (double& value : x) value -= spec.kind.centred ? mean : 0;
     double squares = 0;
     for (const double value : x) squares += value * value;
     const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + spec.kind.eps);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] *= scale * (spec.kind.offset + weight(spec.name)[i]);
+      if (spec.kind.centred) x[i] += at(spec.name + ".bias")[i];
+    }
     return x;
   }
 
-  void add_step(const ResidualSpec& step, Rows& x) const {
+  void add_step(const ResidualSpec& step, Rows& x, Rows& late) const {
     Rows read = x;
     if (step.norm) {
       for (Row& row : read) row = norm(*step.norm, row);
@@ -102,6 +115,10 @@ class NaiveModel {
       for (Row& row : given) row = times(scale.in, row);
       const Rows made = std::visit([&](const auto& one) { return apply(one, given); }, step.parts[i]);
       for (std::size_t t = 0; t < x.size(); ++t) sum[t] = sum[t] + times(scale.out, made[t]);
+    }
+    for (const PartSpec& part : step.late_parts) {
+      const Rows made = run_part(part, read);
+      for (std::size_t t = 0; t < x.size(); ++t) late[t] = late[t] + made[t];
     }
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (step.norm_after) sum[t] = norm(*step.norm_after, sum[t]);
@@ -232,7 +249,8 @@ class NaiveModel {
         const std::size_t shared = head / part.group();
         double sum = 0;
         Row weights(t + 1);
-        for (std::size_t s = 0; s <= t; ++s) {
+        const std::size_t seen = part.window != 0 && t >= part.window ? t + 1 - part.window : 0;
+        for (std::size_t s = seen; s <= t; ++s) {
           double score = 0;
           for (std::size_t i = 0; i < size; ++i) score += query[i] * keys[shared][s][i];
           sum += weights[s] = std::exp(score * scale);
@@ -249,6 +267,18 @@ class NaiveModel {
       out.push_back(product(part.name + ".o_proj", mixed));
     }
     return out;
+  }
+
+  Rows apply(const KdaSpec& part, const Rows& x) const { return naive_kda(part, weights_, x); }
+  Rows apply(const MlaSpec& part, const Rows& x) const { return naive_mla(part, weights_, x); }
+  Rows apply(const RgLruSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x);
+  }
+  Rows apply(const TimeMixSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x, first_values_);
+  }
+  Rows apply(const ChannelMixSpec& part, const Rows& x) const {
+    return NaiveRecurrences(part.name, weights_).run(part, x);
   }
 
   Rows apply(const SelectiveScanSpec& part, const Rows& x) const { return NaiveScan(part, weights_).run(x); }
@@ -393,6 +423,7 @@ class NaiveModel {
 
   const ModelConfig& config_;
   const Weights& weights_;
+  mutable Rows first_values_;  // of the last run
 };
 
 }  // namespace reprise::models::test

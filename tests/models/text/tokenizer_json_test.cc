@@ -55,8 +55,10 @@ TEST(TokenizerJson, IdsAreChecked) {
 }
 
 TEST(TokenizerJson, WhatIsNotSupportedIsNamed) {
-  EXPECT_LOAD_ERROR(build(R"({"model": {"type": "Unigram", "vocab": []}})"),
-                    "the model 'Unigram' is not supported");
+  EXPECT_LOAD_ERROR(build(R"({"model": {"type": "WordLevel", "vocab": {}}})"),
+                    "the model 'WordLevel' is not supported");
+  EXPECT_LOAD_ERROR(build(R"({"model": {"type": "Unigram", "vocab": [["a", -1.0], ["b"]]}})"),
+                    "a token without a probability");
   EXPECT_LOAD_ERROR(build(small("", R"("end_of_word_suffix": "</w>")")),
                     "end_of_word_suffix is not supported");
   EXPECT_LOAD_ERROR(build(small(R"("normalizer": {"type": "Lowercase"})")),
@@ -180,7 +182,7 @@ TEST(TokenizerJson, AddedTokensTakeTheModelsId) {
 
 TEST(TokenizerLoad, FoldersAndFiles) {
   const test::TempDir dir;
-  EXPECT_LOAD_ERROR(load_tokenizer(dir.path()), "tokenizer.json: the folder has no such file");
+  EXPECT_LOAD_ERROR(load_tokenizer(dir.path()), "tokenizer.json: the folder has neither this file nor tokenizer.model");
   EXPECT_LOAD_ERROR(load_tokenizer(dir.path() / "none"), "no such file or folder");
   dir.write("tokenizer.json", small(""));
   EXPECT_EQ(load_tokenizer(dir.path()).encode("abc"), (Ids{4}));

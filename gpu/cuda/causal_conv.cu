@@ -1,0 +1,85 @@
+// Two launches: the sums, which read what the slots hold, and then what the slots hold afterwards.
+#include "base/check.h"
+#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/conv_window.h"
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kConvThreads = 128;
+
+/// Grid: channels, rows. A thread has one element of y.
+template <class Y>
+__global__ void __launch_bounds__(kConvThreads)
+    convolve_rows(CausalConvShape shape, Batch batch, CausalConvPass pass, Y* y) {
+  const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
+  if (channel >= shape.channels) return;
+  const int row = static_cast<int>(blockIdx.y);
+  const BatchSlice slice = batch.slices[batch.row_slice[row]];
+  const auto* before = reinterpret_cast<const float*>(slice.slot + shape.state_offset);
+  float sum = pass.bias == nullptr ? 0.0F : pass.bias[channel];
+  for (int tap = 0; tap < shape.taps; ++tap) {
+    const ConvSource from = conv_source(row - slice.first_row, tap, shape.taps);
+    const float x =
+        from.in_state
+            ? before[static_cast<std::size_t>(from.at) * shape.channels + channel]
+            : widen(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
+    sum = fmaf(pass.weight[static_cast<std::size_t>(tap) * shape.channels + channel], x, sum);
+  }
+  const float value = shape.silu ? silu_of(sum) : sum;
+  Y& to = y[static_cast<std::size_t>(row) * shape.channels + channel];
+  if constexpr (sizeof(Y) == sizeof(Bf16)) {
+    to = narrow(value);
+  } else {
+    to = value;
+  }
+}
+
+/// Grid: channels, slices. Inputs only move towards the front of the state, and are taken in ascending order: none is
+/// read after it has been overwritten.
+__global__ void __launch_bounds__(kConvThreads)
+    keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass pass) {
+  const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
+  if (channel >= shape.channels) return;
+  const BatchSlice slice = batch.slices[blockIdx.y];
+  auto* state = reinterpret_cast<float*>(slice.slot + shape.state_offset);
+  for (int place = 0; place < shape.taps - 1; ++place) {
+    const ConvSource from = conv_source(slice.rows, place, shape.taps);
+    state[static_cast<std::size_t>(place) * shape.channels + channel] =
+        from.in_state
+            ? state[static_cast<std::size_t>(from.at) * shape.channels + channel]
+            : widen(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
+  }
+}
+
+template <class Y>
+void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, Y* y,
+              StreamHandle stream) {
+  REPRISE_CHECK(shape.taps >= 1 && shape.channels >= 1 && shape.channels <= pass.stride,
+                "a convolution of channels that rows do not have");
+  const auto blocks = static_cast<unsigned>((shape.channels + kConvThreads - 1) / kConvThreads);
+  convolve_rows<<<dim3(blocks, static_cast<unsigned>(batch.rows)), kConvThreads, 0, stream>>>(shape, batch,
+                                                                                              pass, y);
+  check_launch("causal_conv");
+  if (shape.taps == 1) return;
+  keep_inputs<<<dim3(blocks, static_cast<unsigned>(batch.slice_count)), kConvThreads, 0, stream>>>(
+      shape, batch, pass);
+  check_launch("causal_conv: its state");
+}
+
+}  // namespace
+
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, Bf16* y,
+                 StreamHandle stream) {
+  convolve(shape, batch, pass, y, stream);
+}
+
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, float* y,
+                 StreamHandle stream) {
+  convolve(shape, batch, pass, y, stream);
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,65 @@
+#pragma once
+// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/ssd.h;
+// the same kernels serve prefill and decode (gpu/cuda/scan.cuh).
+//
+// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+
+#include <cstddef>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+struct SsdShape {
+  int heads = 0;
+  int head_dim = 0;
+  int groups = 0;  // divides heads; those of a group stand together and share B and C
+  int state_size = 0;
+  std::size_t state_offset = 0;  // in a slot: f32 [heads, state_size, head_dim]
+
+  int inner() const { return heads * head_dim; }
+  int channels() const { return inner() + 2 * groups * state_size; }
+};
+
+struct SsdPass {
+  const float*
+      mixed;  // [rows, channels]: x [heads, head_dim], B [groups, state_size], C, after the convolution
+  const Bf16* step;  // [rows] rows of `step_stride`: dt [heads] as it was projected
+  int step_stride;
+  const float* dt_bias;  // [heads]
+  const float* decay;    // [heads]: exp(A_log)
+  const float* skip;     // [heads]
+  float dt_scale = 1;
+  float dt_min = 0;
+  float dt_max = 0;  // may be infinite
+  float* out;        // [rows, inner]
+};
+
+bool ssd_supports(const SsdShape& shape);
+
+/// The slots hold the state after the slices' rows then.
+void ssd(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream);
+
+enum class SsdGating {
+  kGateThenNorm,  // norm(silu(z) y)
+  kNormThenGate,  // silu(z) norm(y)
+  kGateAlone,     // silu(z) y
+};
+
+struct SsdGatePass {
+  const float* y;  // [rows, groups, size]
+  const Bf16* z;   // [rows] rows of `z_stride`: [groups, size]
+  int z_stride;
+  float z_scale = 1;
+  const float* norm;  // [groups, size]; not used where the gate is alone
+  float norm_offset = 0;
+  float norm_eps = 0;
+  SsdGating gating;
+  Bf16* out;  // [rows, groups, size]
+};
+
+/// Norms are over the `size` elements of a group.
+void gate_ssd(int rows, int groups, int size, const SsdGatePass& pass, StreamHandle stream);
+
+}  // namespace reprise::gpu::cuda

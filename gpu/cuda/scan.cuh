@@ -1,0 +1,99 @@
+#pragma once
+// A recurrence over the rows of slices, token after token: one kernel for every rule, for prefill and decode alike, so
+// that its bits depend neither on where a slice begins nor on the phase. Included by CUDA sources alone.
+//
+// The state of a sequence consists of columns of `size` numbers each, which know nothing of each other (a channel of
+// Mamba-1; a column of a head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns, each with 4 lanes: lane 8 p + c
+// holds numbers p, p + 4, p + 8, ... of column c, in registers while it walks through the slice. Sums over a column
+// are taken lane by lane, ascending, then over the four (column_sum).
+//
+// A Rule is a plain struct that the kernel takes by value:
+//   int columns, size, state_stride     state_stride: floats between two numbers of a column
+//   float* state(std::byte* slot, int column) const           number 0 of a column
+//   struct Input                        what a column reads of a row by itself; read ahead by one row
+//   Input read(int row, int column) const
+//   template <int kNumbers> struct Fixed                       what a lane keeps of the weights
+//   template <int kNumbers> void prepare(Fixed<kNumbers>&, int column, int part) const
+//   template <int kNumbers> void step(const Fixed<kNumbers>&, const Input&, const ScanLane&, float (&s)[kNumbers]) const
+// step() must be run by whole warps, and writes where ScanLane::writes() says so. Numbers from `size` on are zeros and
+// must stay so.
+
+#include "base/check.h"
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/scan_lanes.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+struct ScanLane {
+  int row;     // of the batch
+  int column;  // one that is there
+  int part;    // 0 to 3: which numbers of it
+  bool owns;   // false: beyond the last column; computes what another one does, and writes nothing
+
+  __device__ bool writes() const { return owns && part == 0; }
+};
+
+/// Over the four lanes of a column: the same bits in each.
+__device__ __forceinline__ float column_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffU, x, kScanColumns);
+  x += __shfl_xor_sync(0xffffffffU, x, 2 * kScanColumns);
+  return x;
+}
+
+/// Grid: groups of columns, slices.
+template <class Rule, int kNumbers>
+__global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch batch) {
+  const ScanPlace place = scan_place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+  const BatchSlice slice = batch.slices[blockIdx.y];
+  ScanLane lane{.row = slice.first_row,
+                .column = place.column < rule.columns ? place.column : rule.columns - 1,
+                .part = place.part,
+                .owns = place.column < rule.columns};
+  typename Rule::template Fixed<kNumbers> fixed;
+  rule.template prepare<kNumbers>(fixed, lane.column, lane.part);
+  float* state = rule.state(slice.slot, lane.column);
+  float s[kNumbers];
+#pragma unroll
+  for (int i = 0; i < kNumbers; ++i) {
+    const int n = scan_number(lane.part, i);
+    s[i] = n < rule.size ? state[static_cast<std::size_t>(n) * rule.state_stride] : 0.0F;
+  }
+  const int end = slice.first_row + slice.rows;
+  typename Rule::Input next = rule.read(lane.row, lane.column);
+  for (; lane.row < end; ++lane.row) {
+    const typename Rule::Input now = next;
+    if (lane.row + 1 < end) next = rule.read(lane.row + 1, lane.column);
+    rule.template step<kNumbers>(fixed, now, lane, s);
+  }
+  if (!lane.owns) return;
+#pragma unroll
+  for (int i = 0; i < kNumbers; ++i) {
+    const int n = scan_number(lane.part, i);
+    if (n < rule.size) state[static_cast<std::size_t>(n) * rule.state_stride] = s[i];
+  }
+}
+
+template <class Rule>
+void scan(const Rule& rule, const Batch& batch, StreamHandle stream, const char* what) {
+  REPRISE_CHECK(rule.columns > 0 && scan_supports(rule.size), "a scan of a size without a kernel");
+  const dim3 grid(static_cast<unsigned>(scan_blocks(rule.columns)), static_cast<unsigned>(batch.slice_count));
+  const auto launch = [&](auto kernel) { kernel<<<grid, kScanThreads, 0, stream>>>(rule, batch); };
+  if (rule.size <= 4 * kScanParts) {
+    launch(scan_slices<Rule, 4>);
+  } else if (rule.size <= 8 * kScanParts) {
+    launch(scan_slices<Rule, 8>);
+  } else if (rule.size <= 16 * kScanParts) {
+    launch(scan_slices<Rule, 16>);
+  } else if (rule.size <= 32 * kScanParts) {
+    launch(scan_slices<Rule, 32>);
+  } else {
+    launch(scan_slices<Rule, 64>);
+  }
+  check_launch(what);
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda

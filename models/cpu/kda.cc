@@ -1,0 +1,138 @@
+#include "models/cpu/kda.h"
+
+#include <cmath>
+
+#include "models/checkpoint.h"
+#include "models/conv_taps.h"
+#include "models/files/load_error.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr float kUnitEps = 1e-6F;
+constexpr std::size_t kKdaChannelsAtOnce = 64;
+
+}  // namespace
+
+Kda::Branch::Branch(const Checkpoint& checkpoint, const std::string& name)
+    : proj(checkpoint, name + "_proj"), taps(load_conv_taps(checkpoint, name + "_conv1d.weight")) {}
+
+Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+    : spec_(spec),
+      b_(checkpoint, spec.name + ".b_proj"),
+      f_a_(checkpoint, spec.name + ".f_a_proj"),
+      f_b_(checkpoint, spec.name + ".f_b_proj"),
+      g_a_(checkpoint, spec.name + ".g_a_proj"),
+      g_b_(checkpoint, spec.name + ".g_b_proj"),
+      out_(checkpoint, spec.name + ".o_proj"),
+      rate_(load_vector(checkpoint, spec.name + ".A_log")),
+      dt_bias_(load_vector(checkpoint, spec.name + ".dt_bias")),
+      norm_(checkpoint, {spec.name + ".o_norm", spec.head_dim, spec.norm}),
+      places_(declare_state(spec, state)) {
+  if (spec_.head_dim % gpu::kLanes != 0) {
+    throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
+  }
+  for (const char* which : {".q", ".k", ".v"}) branches_.emplace_back(checkpoint, spec.name + which);
+  for (float& rate : rate_) rate = static_cast<float>(std::exp(static_cast<double>(rate)));
+}
+
+void Kda::prepare(const Preparation& how) const {
+  for (const Branch& branch : branches_) branch.proj.prepare(how);
+  for (const Linear* linear : {&b_, &f_a_, &f_b_, &g_a_, &g_b_, &out_}) linear->prepare(how);
+}
+
+/// inputs, outputs [rows, size]
+void Kda::convolve(Step& step, std::size_t branch, const float* inputs, float* outputs) const {
+  const std::size_t size = spec_.size();
+  for (const StepSlice& slice : step.slices) {
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv);
+    const gpu::CausalConv conv{.state = state + branch * spec_.conv_state_size(),
+                               .weight = branches_[branch].taps.data(),
+                               .x = inputs + slice.first_row * size,
+                               .y = outputs + slice.first_row * size,
+                               .channels = size,
+                               .taps = spec_.conv_kernel,
+                               .tokens = slice.rows};
+    step.threads.for_ranges(size, kKdaChannelsAtOnce, [&](std::size_t begin, std::size_t end) {
+      step.kernels.causal_conv(conv, begin, end);
+    });
+  }
+}
+
+void Kda::through(Step& step, LinearInput& x, const Linear& narrow, const Linear& wide, float* y) const {
+  float* inner = step.scratch.floats(x.rows() * spec_.head_dim);  // stays: x may have been prepared behind it
+  narrow.apply(step, x, inner);
+  wide.apply(step, inner, x.rows(), y);
+}
+
+/// q, k, v, decay, out [rows, heads, head_dim]; beta [rows, heads]
+void Kda::recur(Step& step, const float* const (&qkv)[3], const float* decay, const float* beta,
+                float* out) const {
+  const std::size_t heads = spec_.heads;
+  step.threads.for_parts(step.slices.size() * heads, [&](std::size_t part) {
+    const StepSlice& slice = step.slices[part / heads];
+    const std::size_t head = part % heads;
+    const std::size_t first = slice.first_row * spec_.size() + head * spec_.head_dim;
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    step.kernels.channel_delta_rule({.state = state + head * spec_.head_dim * spec_.head_dim,
+                                     .key_dim = spec_.head_dim,
+                                     .value_dim = spec_.head_dim,
+                                     .tokens = slice.rows,
+                                     .q = qkv[0] + first,
+                                     .k = qkv[1] + first,
+                                     .v = qkv[2] + first,
+                                     .decay = decay + first,
+                                     .stride = spec_.size(),
+                                     .beta = beta + slice.first_row * heads + head,
+                                     .beta_stride = heads,
+                                     .out = out + first});
+  });
+}
+
+void Kda::apply(Step& step, const float* x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t rows = step.rows;
+  const std::size_t heads = spec_.heads;
+  const std::size_t size = spec_.size();
+  const std::size_t head = spec_.head_dim;
+  float* mixed = step.scratch.floats(rows * size);
+  float* decay = step.scratch.floats(rows * size);
+  float* gate = step.scratch.floats(rows * size);
+  float* beta = step.scratch.floats(rows * heads);
+  float* qkv[3];
+  for (float*& one : qkv) one = step.scratch.floats(rows * size);
+  LinearInput input(x, rows);
+  for (std::size_t i = 0; i < 3; ++i) {
+    branches_[i].proj.apply(step, input, mixed);
+    convolve(step, i, mixed, qkv[i]);
+  }
+  b_.apply(step, input, beta);
+  through(step, input, f_a_, f_b_, decay);
+  through(step, input, g_a_, g_b_, gate);
+  const float scale = 1.0F / std::sqrt(static_cast<float>(head));
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      float* q = qkv[0] + row * size;
+      float* k = qkv[1] + row * size;
+      step.kernels.l2_norm(q, kUnitEps, scale, q, heads, head, head);
+      step.kernels.l2_norm(k, kUnitEps, 1.0F, k, heads, head, head);
+      step.kernels.channel_gates({.decay = decay + row * size,
+                                  .beta = beta + row * heads,
+                                  .rate = rate_.data(),
+                                  .dt_bias = dt_bias_.data(),
+                                  .heads = heads,
+                                  .size = head});
+    }
+  });
+  recur(step, {qkv[0], qkv[1], qkv[2]}, decay, beta, mixed);
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    float* first = mixed + begin * size;
+    norm_.apply_here(step.kernels, first, (end - begin) * heads, first);
+    step.kernels.gate_sigmoid(gate + begin * size, first, (end - begin) * size);
+  });
+  out_.apply(step, mixed, rows, y);
+  step.scratch.reset(mark);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,113 @@
+#include "models/cpu/rg_lru.h"
+
+#include <cmath>
+
+#include "models/checkpoint.h"
+#include "models/conv_taps.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::size_t kLruChannelsAtOnce = 64;
+
+/// -8 softplus(x)
+std::vector<float> rates_of(std::vector<float> values) {
+  for (float& value : values) {
+    const double x = value;
+    value = static_cast<float>(-8.0 * (x > 20.0 ? x : std::log1p(std::exp(x))));
+  }
+  return values;
+}
+
+}  // namespace
+
+RgLruBlock::Gate::Gate(const Checkpoint& checkpoint, const std::string& name)
+    : weight(load_vector(checkpoint, name + "_weight")), bias(load_vector(checkpoint, name + "_bias")) {}
+
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+    : spec_(spec),
+      y_(checkpoint, spec.name + ".linear_y"),
+      x_(checkpoint, spec.name + ".linear_x"),
+      out_(checkpoint, spec.name + ".linear_out"),
+      conv_(load_conv_taps(checkpoint, spec.name + ".conv_1d.weight")),
+      conv_bias_(load_vector(checkpoint, spec.name + ".conv_1d.bias")),
+      input_gate_(checkpoint, spec.name + ".rg_lru.input_gate"),
+      recurrence_gate_(checkpoint, spec.name + ".rg_lru.recurrent_gate"),
+      rate_(rates_of(load_vector(checkpoint, spec.name + ".rg_lru.recurrent_param"))),
+      places_(declare_state(spec, state)) {}
+
+/// inputs, outputs [rows, width]
+void RgLruBlock::convolve(Step& step, const float* inputs, float* outputs) const {
+  for (const StepSlice& slice : step.slices) {
+    const std::size_t first = slice.first_row * spec_.width;
+    const gpu::CausalConv conv{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.conv),
+                               .weight = conv_.data(),
+                               .x = inputs + first,
+                               .y = outputs + first,
+                               .channels = spec_.width,
+                               .taps = spec_.conv_kernel,
+                               .tokens = slice.rows,
+                               .bias = conv_bias_.data(),
+                               .silu = false};
+    step.threads.for_ranges(spec_.width, kLruChannelsAtOnce, [&](std::size_t begin, std::size_t end) {
+      step.kernels.causal_conv(conv, begin, end);
+    });
+  }
+}
+
+/// All [rows, width]
+void RgLruBlock::recur(Step& step, const float* u, const float* input_gate, const float* recurrence_gate,
+                       float* out) const {
+  for (const StepSlice& slice : step.slices) {
+    const std::size_t first = slice.first_row * spec_.width;
+    const gpu::RgLru unit{.state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.h),
+                          .x = u + first,
+                          .input_gate = input_gate + first,
+                          .recurrence_gate = recurrence_gate + first,
+                          .rate = rate_.data(),
+                          .out = out + first,
+                          .channels = spec_.width,
+                          .tokens = slice.rows,
+                          .begins = slice.stored == 0};
+    step.threads.for_ranges(spec_.width, kLruChannelsAtOnce, [&](std::size_t begin, std::size_t end) {
+      step.kernels.rg_lru(unit, begin, end);
+    });
+  }
+}
+
+void RgLruBlock::apply(Step& step, const float* x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t rows = step.rows;
+  const std::size_t count = rows * spec_.width;
+  float* branch = step.scratch.floats(count);  // all [rows, width]
+  float* projected = step.scratch.floats(count);
+  float* u = step.scratch.floats(count);
+  float* gates[] = {step.scratch.floats(count), step.scratch.floats(count)};
+  LinearInput input(x, rows);
+  y_.apply(step, input, branch);
+  x_.apply(step, input, projected);
+  convolve(step, projected, u);
+  const Gate* matrices[] = {&input_gate_, &recurrence_gate_};
+  step.threads.for_parts(2 * spec_.heads, [&](std::size_t part) {
+    const std::size_t gate = part / spec_.heads;
+    const std::size_t head = part % spec_.heads;
+    step.kernels.block_diagonal({.x = u,
+                                 .weight = matrices[gate]->weight.data(),
+                                 .bias = matrices[gate]->bias.data(),
+                                 .y = gates[gate],
+                                 .rows = rows,
+                                 .blocks = spec_.heads,
+                                 .size = spec_.head_width()},
+                                head, head + 1);
+  });
+  recur(step, u, gates[0], gates[1], projected);
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    const std::size_t first = begin * spec_.width;
+    step.kernels.gate_gelu(branch + first, projected + first, (end - begin) * spec_.width);
+  });
+  out_.apply(step, projected, rows, y);
+  step.scratch.reset(mark);
+}
+
+}  // namespace reprise::models

@@ -1,0 +1,205 @@
+#include "models/cpu/rwkv.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "models/checkpoint.h"
+#include "models/files/load_error.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models {
+namespace {
+
+constexpr std::size_t kElementsAtOnce = 64;
+constexpr float kHeadNormEps = 64e-5F;  // of every model, whatever its other norms have
+
+/// x [step.rows, size] -> the step's scratch [mixes, step.rows, size]; mix [mixes, size]
+float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, std::size_t size,
+                    std::size_t place) {
+  const std::size_t mixes = mix.size() / size;
+  const std::size_t table = step.rows * size;
+  float* out = step.scratch.floats(mixes * table);
+  for (const StepSlice& slice : step.slices) {
+    const std::size_t first = slice.first_row * size;
+    const gpu::TokenShift shift{.previous = reinterpret_cast<float*>(slice.sequence->slot_data() + place),
+                                .x = x + first,
+                                .mix = mix.data(),
+                                .y = out + first,
+                                .size = size,
+                                .mixes = mixes,
+                                .tokens = slice.rows,
+                                .table = table};
+    step.threads.for_ranges(size, kElementsAtOnce, [&](std::size_t begin, std::size_t end) {
+      step.kernels.token_shift(shift, begin, end);
+    });
+  }
+  return out;
+}
+
+}  // namespace
+
+TimeMix::Pair::Pair(const Checkpoint& checkpoint, const std::string& name)
+    : first(checkpoint, name + "1"), second(checkpoint, name + "2") {}
+
+float* TimeMix::Pair::apply(Step& step, LinearInput& x, Between between) const {
+  float* out = step.scratch.floats(step.rows * second.outputs());
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t count = step.rows * first.outputs();
+  float* inner = step.scratch.floats(count);  // [rows, rank]
+  first.apply(step, x, inner);
+  if (between == Between::kTanh) step.kernels.to_tanh(inner, count);
+  if (between == Between::kSigmoid) step.kernels.to_sigmoid(inner, count);
+  second.apply(step, inner, step.rows, out);
+  step.scratch.reset(mark);
+  return out;
+}
+
+TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+    : spec_(spec),
+      mix_(load_vector(checkpoint, spec.name + ".mix")),
+      r_(checkpoint, spec.name + ".r_proj"),
+      k_(checkpoint, spec.name + ".k_proj"),
+      v_(checkpoint, spec.name + ".v_proj"),
+      o_(checkpoint, spec.name + ".o_proj"),
+      decay_(checkpoint, spec.name + ".w"),
+      rate_(checkpoint, spec.name + ".a"),
+      gate_(checkpoint, spec.name + ".g"),
+      key_scale_(load_vector(checkpoint, spec.name + ".k_k")),
+      rate_scale_(load_vector(checkpoint, spec.name + ".k_a")),
+      bonus_(load_vector(checkpoint, spec.name + ".r_k")),
+      norm_(load_vector(checkpoint, spec.name + ".g_norm.weight")),
+      norm_bias_(load_vector(checkpoint, spec.name + ".g_norm.bias")),
+      places_(declare_state(spec, state)) {
+  if (!spec.is_first) value_.emplace(checkpoint, spec.name + ".v");
+  if (spec.head_dim % gpu::kLanes != 0) {
+    throw LoadError(checkpoint.path(), "wkv.head_size", "must be a multiple of 8");
+  }
+}
+
+void TimeMix::prepare(const Preparation& how) const {
+  for (const Linear* linear : {&r_, &k_, &v_, &o_}) linear->prepare(how);
+  for (const Pair* pair : {&decay_, &rate_, &gate_, value_ ? &*value_ : &gate_}) {
+    pair->first.prepare(how);
+    pair->second.prepare(how);
+  }
+}
+
+/// `rows` has the whole step's, and no state.
+void TimeMix::recur(Step& step, const gpu::WkvRule& rows) const {
+  const std::size_t heads = spec_.heads();
+  const std::size_t size = spec_.head_dim;
+  step.threads.for_parts(step.slices.size() * heads, [&](std::size_t part) {
+    const StepSlice& slice = step.slices[part / heads];
+    const std::size_t head = part % heads;
+    auto* state = reinterpret_cast<float*>(slice.sequence->slot_data() + places_.matrices);
+    gpu::WkvRule rule = rows;
+    rule.state = state + head * size * size;
+    rule.tokens = slice.rows;
+    const std::size_t first = slice.first_row * spec_.hidden + head * size;
+    for (const float** input : {&rule.r, &rule.k, &rule.v, &rule.decay, &rule.key, &rule.rate})
+      *input += first;
+    rule.out += first;
+    step.kernels.wkv_rule(rule);
+  });
+}
+
+void TimeMix::apply(Step& step, const float* x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t rows = step.rows;
+  const std::size_t hidden = spec_.hidden;
+  const std::size_t count = rows * hidden;
+  const std::size_t heads = spec_.heads();
+  REPRISE_CHECK(step.first_values != nullptr, "a step without room for the first layer's values");
+
+  const float* mixed = shift_tokens(step, x, mix_, hidden, places_.row);
+  LinearInput for_r(mixed, rows);
+  LinearInput for_decay(mixed + count, rows);
+  LinearInput for_k(mixed + 2 * count, rows);
+  LinearInput for_v(mixed + 3 * count, rows);
+  LinearInput for_rate(mixed + 4 * count, rows);
+  LinearInput for_gate(mixed + 5 * count, rows);
+  float* r = step.scratch.floats(count);  // all [rows, heads, head_dim]
+  float* k = step.scratch.floats(count);
+  float* v = step.scratch.floats(count);
+  float* key = step.scratch.floats(count);
+  float* out = step.scratch.floats(count);
+  r_.apply(step, for_r, r);
+  k_.apply(step, for_k, k);
+  v_.apply(step, for_v, v);
+  float* decay = decay_.apply(step, for_decay, Pair::Between::kTanh);
+  float* rate = rate_.apply(step, for_rate, Pair::Between::kNothing);
+  float* gate = gate_.apply(step, for_gate, Pair::Between::kSigmoid);
+  const float* mix = value_ ? value_->apply(step, for_v, Pair::Between::kNothing) : nullptr;
+  if (spec_.is_first) std::memcpy(step.first_values, v, count * sizeof(float));
+
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    const std::size_t at = begin * hidden;
+    step.kernels.wkv_gates({.decay = decay + at,
+                            .rate = rate + at,
+                            .k = k + at,
+                            .key = key + at,
+                            .v = v + at,
+                            .mix = mix == nullptr ? nullptr : mix + at,
+                            .first = step.first_values + at,
+                            .key_scale = key_scale_.data(),
+                            .rate_scale = rate_scale_.data(),
+                            .rows = end - begin,
+                            .heads = heads,
+                            .head_dim = spec_.head_dim});
+  });
+  recur(step, {.state = nullptr,
+               .head_dim = spec_.head_dim,
+               .tokens = 0,
+               .r = r,
+               .k = k,
+               .v = v,
+               .decay = decay,
+               .key = key,
+               .rate = rate,
+               .stride = hidden,
+               .out = out});
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    const std::size_t at = begin * hidden;
+    step.kernels.layer_norm({.x = out + at,
+                             .weight = norm_.data(),
+                             .bias = norm_bias_.data(),
+                             .eps = kHeadNormEps,
+                             .y = out + at,
+                             .rows = (end - begin) * heads,
+                             .groups = heads,
+                             .size = spec_.head_dim});
+    step.kernels.wkv_output({.y = out + at,
+                             .r = r + at,
+                             .k = k + at,
+                             .v = v + at,
+                             .bonus = bonus_.data(),
+                             .gate = gate + at,
+                             .rows = end - begin,
+                             .heads = heads,
+                             .head_dim = spec_.head_dim});
+  });
+  o_.apply(step, out, rows, y);
+  step.scratch.reset(mark);
+}
+
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
+    : spec_(spec),
+      mix_(load_vector(checkpoint, spec.name + ".mix")),
+      key_(checkpoint, spec.name + ".key"),
+      value_(checkpoint, spec.name + ".value"),
+      row_(declare_state(spec, state)) {}
+
+void ChannelMix::apply(Step& step, const float* x, float* y) const {
+  const std::size_t mark = step.scratch.mark();
+  const std::size_t size = spec_.intermediate;
+  const float* mixed = shift_tokens(step, x, mix_, spec_.hidden, row_);
+  float* inner = step.scratch.floats(step.rows * size);  // [rows, intermediate]
+  key_.apply(step, mixed, step.rows, inner);
+  step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
+    step.kernels.relu_squared(inner + begin * size, (end - begin) * size);
+  });
+  value_.apply(step, inner, step.rows, y);
+  step.scratch.reset(mark);
+}
+
+}  // namespace reprise::models

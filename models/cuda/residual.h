@@ -1,0 +1,49 @@
+#pragma once
+// Steps that add to the residual stream, on the GPU (models/layers/layer_spec.h):
+//   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
+// Where nothing stands between a part and the stream, its last product adds to the stream itself.
+//
+// Threading: as CudaStep.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gpu/cuda/rows.h"
+#include "models/cuda/layers.h"
+
+namespace reprise::models::cuda {
+
+/// A norm over the residual stream.
+struct DeviceNorm {
+  const float* weight = nullptr;  // [hidden]
+  NormKind kind{};
+
+  gc::RowNorm rows() const { return {.weight = weight, .offset = kind.offset, .eps = kind.eps}; }
+};
+
+struct ResidualStep {
+  std::optional<DeviceNorm> norm;
+  std::vector<std::unique_ptr<Part>> parts;
+  std::vector<PartScale> scales;  // of each part
+  std::optional<DeviceNorm> norm_after;
+  float multiplier = 1;
+
+  /// Bytes that apply() takes.
+  std::size_t workspace(const StepSize& size, std::size_t hidden) const;
+  /// x f32 [padded rows, hidden].
+  void apply(const CudaStep& step, float* x, std::size_t hidden) const;
+  void admit(gc::PrefillGemm& gemm, int most_rows) const;
+
+ private:
+  /// What a part's output is multiplied by before it is added up.
+  float factor(std::size_t part) const {
+    return norm_after ? scales[part].out : multiplier * scales[part].out;
+  }
+  gc::GemmOutput output_of(std::size_t part) const {
+    return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
+  }
+  std::vector<const gc::Bf16*> read(const CudaStep& step, const float* x, std::size_t hidden) const;
+};
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,93 @@
+#include "models/selective_scan_vectors.h"
+
+#include "models/cuda/layers.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+constexpr float kLog2OfE = 1.44269504F;
+
+}  // namespace
+
+SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
+                             WeightStore& weights, StateLayout& state)
+    : in_(weights.linear({spec.name + ".in_proj"})),
+      x_(weights.linear({spec.name + ".x_proj"})),
+      dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)),
+      out_(weights.linear({spec.name + ".out_proj"})) {
+  const SelectiveScanPlaces places = declare_state(spec, state);
+  shape_ = {.channels = static_cast<int>(spec.inner),
+            .state_size = static_cast<int>(spec.state_size),
+            .step_rank = static_cast<int>(spec.step_rank),
+            .state_offset = places.state};
+  conv_ = {.channels = static_cast<int>(spec.inner),
+           .taps = static_cast<int>(spec.conv_kernel),
+           .silu = true,
+           .state_offset = places.conv};
+  SelectiveScanVectors vectors = load_selective_scan_vectors(checkpoint, spec);
+  for (float& a : vectors.a) a *= kLog2OfE;  // the kernel takes powers of two
+  taps_ = weights.vector(vectors.conv);
+  if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
+  a_ = weights.vector(vectors.a);
+  skip_ = weights.vector(vectors.skip);
+  if (!vectors.has_norms()) return;
+  norms_ = {.dt = weights.vector(vectors.dt_norm),
+            .b = weights.vector(vectors.b_norm),
+            .c = weights.vector(vectors.c_norm),
+            .offset = spec.norm.offset,
+            .eps = spec.norm.eps};
+}
+
+std::size_t SelectiveScan::workspace(const StepSize& size) const {
+  const auto inner = static_cast<std::size_t>(shape_.channels);
+  const std::size_t halves = static_cast<std::size_t>(in_.weight.rows + dt_.weight.columns) + 2 * inner;
+  const auto floats = static_cast<std::size_t>(x_.weight.rows + dt_.weight.rows);
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 6 * Workspace::kAlignment;
+}
+
+void SelectiveScan::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  const auto width = [&](const DeviceLinear& linear) {
+    return rows * static_cast<std::size_t>(linear.weight.rows);
+  };
+  const std::size_t inner = rows * static_cast<std::size_t>(shape_.channels);
+  auto* projected = workspace.take<gc::Bf16>(width(in_));  // [rows, 2, inner]: x, z
+  auto* mixed = workspace.take<gc::Bf16>(inner);           // [rows, inner]: x after the convolution
+  auto* dt_b_c = workspace.take<float>(width(x_));
+  auto* low = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(dt_.weight.columns));
+  auto* dt = workspace.take<float>(width(dt_));
+  auto* y = workspace.take<gc::Bf16>(inner);
+  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  gc::causal_conv(conv_, step.batch,
+                  {.x = projected, .stride = in_.weight.rows, .weight = taps_, .bias = conv_bias_}, mixed,
+                  step.stream);
+  step.multiply(mixed, x_, dt_b_c, gc::GemmOutput::kF32);
+  gc::separate_scan_inputs(shape_, norms_, step.size.rows, dt_b_c, x_.weight.rows, low, dt_.weight.columns,
+                           step.stream);
+  step.multiply(low, dt_, dt, gc::GemmOutput::kF32);
+  gc::selective_scan(shape_, step.batch,
+                     {.a = a_,
+                      .skip = skip_,
+                      .x = mixed,
+                      .step = dt,
+                      .step_stride = dt_.weight.rows,
+                      .b = dt_b_c + shape_.step_rank,
+                      .bc_stride = x_.weight.rows,
+                      .gate = projected + shape_.channels,
+                      .gate_stride = in_.weight.rows,
+                      .out = y},
+                     step.stream);
+  step.multiply(y, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+void SelectiveScan::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
+  gemm.admit(x_.weight, gc::GemmOutput::kF32, most_rows);
+  gemm.admit(dt_.weight, gc::GemmOutput::kF32, most_rows);
+  gemm.admit(out_.weight, output, most_rows);
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,392 @@
+// Recurrences and convolutions on a GPU: against the plain CPU kernels, and against themselves, bit by bit, however
+// sequences are cut and batched. Without a GPU all of it is skipped.
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/mamba2.h"
+#include "gpu/cuda/selective_scan.h"
+#include "gpu/cuda/stream.h"
+#include "gpu/devices.h"
+#include "tests/gpu/kernel_inputs.h"
+
+namespace reprise::gpu::test {
+namespace {
+
+using cuda::Batch;
+using cuda::BatchSlice;
+using cuda::Bf16;
+using cuda::DeviceBytes;
+
+constexpr int kTokens = 70;
+constexpr int kStrangers = 5;  // rows of another sequence, behind ours
+constexpr int kRows = kTokens + kStrangers;
+
+class CudaScan : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    stream_ = std::make_unique<cuda::Stream>();
+  }
+
+  template <class T>
+  DeviceBytes upload(const std::vector<T>& values) {
+    DeviceBytes to(std::max<std::size_t>(values.size(), 1) * sizeof(T));
+    cuda::copy_to_device(to.data(), values.data(), values.size() * sizeof(T), stream_->handle());
+    stream_->wait();
+    return to;
+  }
+  template <class T>
+  std::vector<T> download(const DeviceBytes& from, std::size_t count) {
+    std::vector<T> out(count);
+    cuda::copy_to_host(out.data(), from.data(), count * sizeof(T), stream_->handle());
+    stream_->wait();
+    return out;
+  }
+
+  /// Calls launch(batch) for slices whose rows lie one after another from row 0 on, in any order.
+  template <class Launch>
+  void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
+    int rows = 0;
+    for (const BatchSlice& slice : slices) rows = std::max(rows, slice.first_row + slice.rows);
+    std::vector<std::int32_t> row_slice(static_cast<std::size_t>(rows));
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      for (int row = 0; row < slices[i].rows; ++row) {
+        row_slice[static_cast<std::size_t>(slices[i].first_row + row)] = static_cast<std::int32_t>(i);
+      }
+    }
+    const DeviceBytes on_slices = upload(slices);
+    const DeviceBytes on_rows = upload(row_slice);
+    launch(Batch{.slices = on_slices.as<BatchSlice>(),
+                 .tiles = nullptr,
+                 .row_slice = on_rows.as<std::int32_t>(),
+                 .tokens = nullptr,
+                 .positions = nullptr,
+                 .slice_count = static_cast<int>(slices.size()),
+                 .tile_count = 0,
+                 .rows = rows,
+                 .longest = rows});
+    stream_->wait();
+  }
+
+  /// What a kernel makes of kTokens rows in one slice, in two, and beside a stranger's. launch(batch, first, y) runs it
+  /// on the inputs from row `first` on; y [kRows, width] of the same rows. Returns the first, with the slot after it.
+  template <class Y>
+  struct Result {
+    std::vector<Y> y;
+    std::vector<float> slot;
+  };
+  template <class Y, class Launch>
+  Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
+    const auto once = [&](const auto& pieces) {
+      DeviceBytes on_slot = upload(slot);
+      DeviceBytes y = upload(std::vector<Y>(kRows * width));
+      pieces(on_slot.data(), y);
+      return Result<Y>{download<Y>(y, kTokens * width), download<float>(on_slot, slot.size())};
+    };
+    const auto piece = [&](std::byte* on_slot, const DeviceBytes& y, int first, int rows) {
+      run({{.first_row = 0, .rows = rows, .stored = first, .slot = on_slot, .pages = nullptr}},
+          [&](const Batch& batch) {
+            launch(batch, static_cast<std::size_t>(first),
+                   y.as<Y>() + static_cast<std::size_t>(first) * width);
+          });
+    };
+    const Result<Y> whole =
+        once([&](std::byte* on_slot, const DeviceBytes& y) { piece(on_slot, y, 0, kTokens); });
+    for (const int cut : {1, 2, 33, 64, kTokens - 1}) {
+      const Result<Y> two = once([&](std::byte* on_slot, const DeviceBytes& y) {
+        piece(on_slot, y, 0, cut);
+        piece(on_slot, y, cut, kTokens - cut);
+      });
+      EXPECT_TRUE(same_bits(two.y, whole.y)) << "cut at " << cut;
+      EXPECT_TRUE(same_bits(two.slot, whole.slot)) << "cut at " << cut;
+    }
+    DeviceBytes other = upload(std::vector<float>(slot.size(), 0.25F));
+    const Result<Y> beside = once([&](std::byte* on_slot, const DeviceBytes& y) {
+      run({{.first_row = kTokens, .rows = kStrangers, .stored = 0, .slot = other.data(), .pages = nullptr},
+           {.first_row = 0, .rows = kTokens, .stored = 0, .slot = on_slot, .pages = nullptr}},
+          [&](const Batch& batch) { launch(batch, std::size_t{0}, y.as<Y>()); });
+    });
+    EXPECT_TRUE(same_bits(beside.y, whole.y)) << "beside a stranger";
+    EXPECT_TRUE(same_bits(beside.slot, whole.slot)) << "beside a stranger";
+    return whole;
+  }
+
+  std::unique_ptr<cuda::Stream> stream_;
+};
+
+std::vector<Bf16> halves_of(const std::vector<float>& values) {
+  std::vector<Bf16> out(values.size());
+  plain().to_bf16(values.data(), out.data(), values.size());
+  return out;
+}
+std::vector<float> widened(const std::vector<Bf16>& values) {
+  std::vector<float> out;
+  for (const Bf16 value : values) out.push_back(from_bf16(value));
+  return out;
+}
+
+/// Of the largest magnitude.
+void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance,
+                 const std::string& what) {
+  ASSERT_EQ(got.size(), wanted.size());
+  float largest = 0;
+  for (const float value : wanted) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], wanted[i], tolerance * largest) << what << " at " << i;
+  }
+}
+
+TEST_F(CudaScan, Convolutions) {
+  Random random(1);
+  constexpr std::size_t kChannels = 37;
+  constexpr std::size_t kStride = 50;
+  const std::vector<Bf16> x = halves_of(random.floats(kRows * kStride));
+  const std::vector<float> wide = widened(x);
+  const DeviceBytes on_x = upload(x);
+  for (const std::size_t taps : {1U, 2U, 4U, 5U}) {
+    for (const bool silu : {true, false}) {
+      SCOPED_TRACE(std::to_string(taps) + (silu ? " taps, silu" : " taps"));
+      const std::vector<float> weight = random.floats(taps * kChannels);
+      const std::vector<float> bias = random.floats(kChannels);
+      const std::vector<float> slot = random.floats((taps - 1) * kChannels);
+      const DeviceBytes on_weight = upload(weight);
+      const DeviceBytes on_bias = upload(bias);
+      const auto got =
+          same_however_cut<float>(slot, kChannels, [&](const Batch& batch, std::size_t first, float* y) {
+            cuda::causal_conv({.channels = static_cast<int>(kChannels),
+                               .taps = static_cast<int>(taps),
+                               .silu = silu,
+                               .state_offset = 0},
+                              batch,
+                              {.x = on_x.as<Bf16>() + first * kStride,
+                               .stride = static_cast<int>(kStride),
+                               .weight = on_weight.as<float>(),
+                               .bias = silu ? on_bias.as<float>() : nullptr},
+                              y, stream_->handle());
+          });
+      std::vector<float> state = slot;
+      std::vector<float> y(kTokens * kChannels);
+      plain().causal_conv({.state = state.data(),
+                           .weight = weight.data(),
+                           .x = wide.data(),
+                           .y = y.data(),
+                           .channels = kChannels,
+                           .taps = taps,
+                           .tokens = kTokens,
+                           .x_stride = kStride,
+                           .bias = silu ? bias.data() : nullptr,
+                           .silu = silu},
+                          0, kChannels);
+      expect_near(got.y, y, 1e-5F, "y");
+      EXPECT_TRUE(same_bits(got.slot, state));
+    }
+  }
+}
+
+TEST_F(CudaScan, SelectiveScans) {
+  Random random(2);
+  for (const auto& [channels, size] : {std::pair<std::size_t, std::size_t>{8, 16},
+                                       {37, 16},
+                                       {24, 3},
+                                       {40, 32},
+                                       {16, 50},
+                                       {9, 100},
+                                       {8, 256}}) {
+    SCOPED_TRACE(std::to_string(channels) + " channels of " + std::to_string(size));
+    const std::size_t numbers = (channels + kLanes - 1) / kLanes * kLanes * size;
+    std::vector<float> slot = random.floats(numbers);
+    std::vector<float> a = random.between(numbers, -4.0F, -0.01F);
+    for (std::size_t i = 0; i < numbers; ++i) {  // what fills up the last group
+      if (i / (size * kLanes) * kLanes + i % kLanes >= channels) slot[i] = a[i] = 0;
+    }
+    std::vector<float> a_of_two = a;
+    for (float& value : a_of_two) value *= 1.44269504F;
+    const std::vector<float> skip = random.floats(channels);
+    const std::vector<Bf16> x = halves_of(random.floats(kRows * channels));
+    const std::vector<float> step = random.between(kRows * (channels + 3), -12.0F, 4.0F);
+    const std::vector<float> bc = random.floats(kRows * (2 * size + 5));
+    const std::vector<Bf16> gate = halves_of(random.floats(kRows * (channels + 7)));
+    const DeviceBytes on_a = upload(a_of_two);
+    const DeviceBytes on_skip = upload(skip);
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_step = upload(step);
+    const DeviceBytes on_bc = upload(bc);
+    const DeviceBytes on_gate = upload(gate);
+    const cuda::SelectiveScanShape shape{.channels = static_cast<int>(channels),
+                                         .state_size = static_cast<int>(size),
+                                         .step_rank = 1,
+                                         .state_offset = 0};
+    ASSERT_TRUE(cuda::selective_scan_supports(shape));
+    const auto got =
+        same_however_cut<Bf16>(slot, channels, [&](const Batch& batch, std::size_t first, Bf16* y) {
+          cuda::selective_scan(shape, batch,
+                               {.a = on_a.as<float>(),
+                                .skip = on_skip.as<float>(),
+                                .x = on_x.as<Bf16>() + first * channels,
+                                .step = on_step.as<float>() + first * (channels + 3),
+                                .step_stride = static_cast<int>(channels + 3),
+                                .b = on_bc.as<float>() + first * (2 * size + 5),
+                                .bc_stride = static_cast<int>(2 * size + 5),
+                                .gate = on_gate.as<Bf16>() + first * (channels + 7),
+                                .gate_stride = static_cast<int>(channels + 7),
+                                .out = y},
+                               stream_->handle());
+        });
+    std::vector<float> dense;  // the CPU has steps without a stride
+    for (std::size_t row = 0; row < kTokens; ++row) {
+      const float* from = step.data() + row * (channels + 3);
+      dense.insert(dense.end(), from, from + channels);
+    }
+    std::vector<float> y(kTokens * channels);
+    const std::vector<float> wide_x = widened(x);
+    const std::vector<float> wide_gate = widened(gate);
+    plain().selective_scan({.state = slot.data(),
+                            .a = a.data(),
+                            .skip = skip.data(),
+                            .channels = channels,
+                            .state_size = size,
+                            .tokens = kTokens,
+                            .x = wide_x.data(),
+                            .step = dense.data(),
+                            .b = bc.data(),
+                            .c = bc.data() + size,
+                            .bc_stride = 2 * size + 5,
+                            .gate = wide_gate.data(),
+                            .gate_stride = channels + 7,
+                            .y = y.data()},
+                           0, channels);
+    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(got.slot, slot, 1e-4F, "the state");
+  }
+}
+
+TEST_F(CudaScan, TheRecurrenceOfMamba2) {
+  Random random(3);
+  struct Sizes {
+    int heads, head_dim, groups, state_size;
+  };
+  for (const Sizes& sizes :
+       {Sizes{4, 16, 1, 16}, {4, 12, 2, 24}, {2, 64, 1, 128}, {3, 8, 3, 64}, {2, 16, 2, 256}}) {
+    SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) + ", " +
+                 std::to_string(sizes.state_size));
+    const cuda::SsdShape shape{.heads = sizes.heads,
+                               .head_dim = sizes.head_dim,
+                               .groups = sizes.groups,
+                               .state_size = sizes.state_size,
+                               .state_offset = 0};
+    ASSERT_TRUE(cuda::ssd_supports(shape));
+    const auto heads = static_cast<std::size_t>(sizes.heads);
+    const auto dim = static_cast<std::size_t>(sizes.head_dim);
+    const auto size = static_cast<std::size_t>(sizes.state_size);
+    const auto channels = static_cast<std::size_t>(shape.channels());
+    const std::size_t inner = heads * dim;
+    const std::size_t step_stride = heads + 3;
+    const std::vector<float> slot = random.floats(heads * size * dim);
+    const std::vector<float> mixed = random.floats(kRows * channels);
+    const std::vector<Bf16> step = halves_of(random.between(kRows * step_stride, -8.0F, 3.0F));
+    const std::vector<float> wide_step = widened(step);
+    const std::vector<float> dt_bias = random.floats(heads);
+    const std::vector<float> decay = random.between(heads, 0.01F, 4.0F);
+    const std::vector<float> skip = random.floats(heads);
+    const DeviceBytes on_mixed = upload(mixed);
+    const DeviceBytes on_step = upload(step);
+    const DeviceBytes on_dt_bias = upload(dt_bias);
+    const DeviceBytes on_decay = upload(decay);
+    const DeviceBytes on_skip = upload(skip);
+    const float most = sizes.groups == 1 ? std::numeric_limits<float>::infinity() : 1.5F;
+    const auto got =
+        same_however_cut<float>(slot, inner, [&](const Batch& batch, std::size_t first, float* y) {
+          cuda::ssd(shape, batch,
+                    {.mixed = on_mixed.as<float>() + first * channels,
+                     .step = on_step.as<Bf16>() + first * step_stride,
+                     .step_stride = static_cast<int>(step_stride),
+                     .dt_bias = on_dt_bias.as<float>(),
+                     .decay = on_decay.as<float>(),
+                     .skip = on_skip.as<float>(),
+                     .dt_scale = 1.25F,
+                     .dt_min = 0.001F,
+                     .dt_max = most,
+                     .out = y},
+                    stream_->handle());
+        });
+    std::vector<float> state = slot;
+    std::vector<float> y(kTokens * inner);
+    for (std::size_t head = 0; head < heads; ++head) {
+      const std::size_t group = head / (heads / static_cast<std::size_t>(sizes.groups));
+      const float* b = mixed.data() + inner + group * size;
+      plain().ssd({.state = state.data() + head * size * dim,
+                   .state_size = size,
+                   .head_dim = dim,
+                   .tokens = kTokens,
+                   .x = mixed.data() + head * dim,
+                   .b = b,
+                   .c = b + static_cast<std::size_t>(sizes.groups) * size,
+                   .stride = channels,
+                   .step = wide_step.data() + head,
+                   .step_stride = step_stride,
+                   .dt_scale = 1.25F,
+                   .dt_bias = dt_bias[head],
+                   .dt_min = 0.001F,
+                   .dt_max = most,
+                   .decay = decay[head],
+                   .skip = skip[head],
+                   .y = y.data() + head * dim,
+                   .y_stride = inner});
+    }
+    expect_near(got.y, y, 1e-4F, "y");
+    expect_near(got.slot, state, 1e-4F, "the state");
+  }
+}
+
+TEST_F(CudaScan, GatesAndNormsOfMamba2) {
+  Random random(4);
+  constexpr std::size_t kSize = 40;
+  constexpr std::size_t kGroups = 3;
+  constexpr std::size_t kStride = kGroups * kSize + 11;
+  constexpr std::size_t kFew = 6;  // rows
+  const std::vector<float> y = random.floats(kFew * kGroups * kSize);
+  const std::vector<Bf16> z = halves_of(random.floats(kFew * kStride));
+  const std::vector<float> norm = random.floats(kGroups * kSize);
+  const DeviceBytes on_y = upload(y);
+  const DeviceBytes on_z = upload(z);
+  const DeviceBytes on_norm = upload(norm);
+  const DeviceBytes out(y.size() * sizeof(Bf16));
+  for (const auto gating :
+       {cuda::SsdGating::kGateThenNorm, cuda::SsdGating::kNormThenGate, cuda::SsdGating::kGateAlone}) {
+    cuda::gate_ssd(kFew, kGroups, kSize,
+                   {.y = on_y.as<float>(),
+                    .z = on_z.as<Bf16>(),
+                    .z_stride = static_cast<int>(kStride),
+                    .z_scale = 0.75F,
+                    .norm = on_norm.as<float>(),
+                    .norm_offset = 0,
+                    .norm_eps = 1e-5F,
+                    .gating = gating,
+                    .out = out.as<Bf16>()},
+                   stream_->handle());
+    std::vector<float> wanted = y;
+    for (std::size_t row = 0; row < kFew; ++row) {
+      for (std::size_t group = 0; group < kGroups; ++group) {
+        float* part = wanted.data() + (row * kGroups + group) * kSize;
+        std::vector<float> gate;
+        for (std::size_t i = 0; i < kSize; ++i) {
+          gate.push_back(0.75F * from_bf16(z[row * kStride + group * kSize + i]));
+        }
+        const auto normalise = [&] {
+          plain().rms_norm(part, norm.data() + group * kSize, 0.0F, 1e-5F, part, 1, kSize, kSize);
+        };
+        if (gating == cuda::SsdGating::kNormThenGate) normalise();
+        plain().gate_silu(gate.data(), part, kSize);
+        if (gating == cuda::SsdGating::kGateThenNorm) normalise();
+      }
+    }
+    expect_near(widened(download<Bf16>(out, y.size())), wanted, 5e-3F, "gated");
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::test

@@ -1,0 +1,89 @@
+// The arithmetic of places that CUDA kernels of recurrences share with the host: every number of a state has one thread,
+// and every tap of a convolution meets the input that it would in one run over all tokens.
+
+#include "gpu/cuda/scan_lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "gpu/cuda/conv_window.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+TEST(ScanLanes, EveryNumberHasOneThread) {
+  for (const int columns : {1, 7, 8, 31, 32, 33, 100, 128}) {
+    for (const int numbers : {4, 8, 16, 32, 64}) {  // of a lane
+      const int size = numbers * kScanParts;
+      std::vector<int> owners(static_cast<std::size_t>(columns * size));
+      for (int block = 0; block < scan_blocks(columns); ++block) {
+        for (int thread = 0; thread < kScanThreads; ++thread) {
+          const ScanPlace place = scan_place(block, thread);
+          ASSERT_TRUE(place.part >= 0 && place.part < kScanParts);
+          if (place.column >= columns) continue;
+          for (int i = 0; i < numbers; ++i) {
+            const int n = scan_number(place.part, i);
+            ASSERT_LT(n, size);
+            ++owners[static_cast<std::size_t>(place.column * size + n)];
+          }
+        }
+      }
+      for (const int count : owners) ASSERT_EQ(count, 1) << columns << " columns of " << size;
+    }
+  }
+}
+
+// Sums over a column go from lane to lane at distances of 8 and 16.
+TEST(ScanLanes, TheLanesOfAColumnAreOfOneWarp) {
+  for (int thread = 0; thread < kScanThreads; ++thread) {
+    const ScanPlace place = scan_place(3, thread);
+    for (const int distance : {kScanColumns, 2 * kScanColumns}) {
+      const int other = thread / 32 * 32 + (thread % 32 ^ distance);
+      EXPECT_EQ(scan_place(3, other).column, place.column);
+      EXPECT_NE(scan_place(3, other).part, place.part);
+    }
+  }
+}
+
+TEST(ScanLanes, SizesBeyondTheLargestAreNotThere) {
+  EXPECT_FALSE(scan_supports(0));
+  EXPECT_TRUE(scan_supports(1));
+  EXPECT_TRUE(scan_supports(kMostScanNumbers));
+  EXPECT_FALSE(scan_supports(kMostScanNumbers + 1));
+}
+
+/// The inputs are 1, 2, 3 ...; before the first there are zeros.
+TEST(ConvWindow, EverySliceMeetsTheSameInputs) {
+  constexpr int kTokens = 9;
+  for (int taps = 1; taps <= 5; ++taps) {
+    for (int slice = 1; slice <= kTokens; ++slice) {
+      std::vector<int> state(static_cast<std::size_t>(taps - 1));
+      for (int done = 0; done < kTokens; done += slice) {
+        const int rows = std::min(slice, kTokens - done);
+        const auto input = [&](const ConvSource& from) {
+          if (from.in_state) return state.at(static_cast<std::size_t>(from.at));
+          EXPECT_LT(from.at, rows);
+          return done + from.at + 1;
+        };
+        for (int token = 0; token < rows; ++token) {
+          for (int tap = 0; tap < taps; ++tap) {
+            const int position = done + token - (taps - 1) + tap;
+            ASSERT_EQ(input(conv_source(token, tap, taps)), position < 0 ? 0 : position + 1);
+          }
+        }
+        for (int place = 0; place < taps - 1; ++place) {  // in place, as the kernel does
+          state[static_cast<std::size_t>(place)] = input(conv_source(rows, place, taps));
+        }
+        for (int place = 0; place < taps - 1; ++place) {
+          const int position = done + rows - (taps - 1) + place;
+          ASSERT_EQ(state[static_cast<std::size_t>(place)], position < 0 ? 0 : position + 1);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda
