@@ -45,7 +45,7 @@ Unigram::Unigram(const TokenizerSpec& spec, const StringTable& tokens)
     const auto byte = byte_of_fallback_token(tokens[id]);
     if (byte && spec.byte_fallback) byte_tokens_[*byte] = static_cast<TokenId>(id);
     if (spec.sentencepiece) {
-      // What the user defined is worth more than anything that could stand in its place.
+      // What the user defined is worth about as much as its bytes could be at best: SentencePiece's own formula.
       if (type == TokenType::kUserDefined) scores_[id] = static_cast<double>(tokens[id].size()) * most - 0.1;
       if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
     }

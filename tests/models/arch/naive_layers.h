@@ -84,8 +84,6 @@ class NaiveModel {
       if (bias != weights_.end()) y[n] = bias->second[n];
       for (std::size_t k = 0; k < x.size(); ++k) y[n] += static_cast<double>(w[n * x.size() + k]) * x[k];
     }
-    const auto bias = weights_.find(name + ".bias");
-    for (std::size_t n = 0; bias != weights_.end() && n < y.size(); ++n) y[n] += bias->second[n];
     return y;
   }
 

@@ -294,20 +294,20 @@ TEST(Unigram, IsReadFromTokenizerJson) {
   EXPECT_EQ(tokenizer.decode(Ids{2, 3, 2}), "hello he");
 }
 
-// In SentencePiece's files what the user defined beats every other way.
-TEST(Unigram, UserTokensWinInSentencePieceFiles) {
+// In SentencePiece's files what the user defined has a score of its own, whatever the file says.
+TEST(Unigram, UserTokensHaveTheirOwnScoreInSentencePieceFiles) {
   SentencePieceWriter file;
   file.piece("<unk>", 0, test::kUnknownPiece)
-      .piece("a", -0.1F)
-      .piece("b", -0.1F)
-      .piece("ab", -0.1F)
+      .piece("a", -1)
+      .piece("b", -1)
+      .piece("ab", -1.5F)
       .piece("xab", -20, test::kUserPiece)
-      .piece("x", -0.1F)
+      .piece("x", -2)
       .piece("abab", -0.01F, test::kUnusedPiece);
   file.trainer.integer(3, 1).integer(35, 0);
   file.normalizer.integer(3, 0);
   const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("xab"), (Ids{4}));
+  EXPECT_EQ(tokenizer.encode("xab"), (Ids{4}));      // 3 (-1) - 0.1; x and ab have -3.5
   EXPECT_EQ(tokenizer.encode("abab"), (Ids{3, 3}));  // the unused one is not there
   EXPECT_EQ(tokenizer.encode("a\xC3\xA9z"), (Ids{1, 0}));
 }
