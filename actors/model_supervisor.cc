@@ -77,7 +77,11 @@ void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, co
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
   card.state = state;
-  directory_->set({std::move(card), nullptr, detail, managed.spec, managed.meter});
+  directory_->set({.card = std::move(card),
+                   .model = nullptr,
+                   .detail = detail,
+                   .spec = managed.spec,
+                   .meter = managed.meter});
 }
 
 // -- loading
