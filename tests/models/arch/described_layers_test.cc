@@ -161,13 +161,17 @@ ModelConfig read_made_up(const ConfigSource& source) {
       {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("latent", other_latent)}}}});
   draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", narrow)}},
                     {.norm = draft.norm("second_norm", "lru_norm"), .parts = {draft.part("lru", lru)}}}});
-  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("mix", time_mix)}},
+  // Multipliers, for what a time mix makes of small rows has large derivatives: roundings must not grow.
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"),
+                     .parts = {draft.part("mix", time_mix)},
+                     .multiplier = 0.5F},
                     {.norm = draft.norm("second_norm", "channel_norm"),
                      .parts = {draft.part("channels", channel_mix)},
                      .multiplier = 0.5F}}});
-  draft.add_layer(
-      {{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", wide)}},
-        {.norm = draft.norm("second_norm", "mix_norm"), .parts = {draft.part("mix", later_mix)}}}});
+  draft.add_layer({{{.norm = draft.norm("first_norm", "attn_norm"), .parts = {draft.part("attn", wide)}},
+                    {.norm = draft.norm("second_norm", "mix_norm"),
+                     .parts = {draft.part("mix", later_mix)},
+                     .multiplier = 0.5F}}});
   ModelConfig model = draft.finish();
   model.embedding_multiplier = 1.25F;
   model.logit_multiplier = 0.75F;
