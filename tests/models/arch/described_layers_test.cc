@@ -278,7 +278,7 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
     double largest = 0;
     for (std::size_t t = 0; t < prompt.size(); ++t) {
       for (std::size_t i = 0; i < config_.vocab; ++i) {
-        EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 2e-4) << "token " << t;
+        EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 5e-4) << "token " << t;
         largest = std::max(largest, std::abs(expected[t][i]));
       }
     }
