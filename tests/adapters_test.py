@@ -179,13 +179,13 @@ class Operators(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for seed, name in enumerate(["one", "two"]):
                 write_adapter(os.path.join(folder, name), seed)
-            server = Server(folder, '[[keys]]\nkey = "guest"\ntenant = "guest"\n'
-                                    '[[keys]]\nkey = "chief"\ntenant = "chief"\noperator = true\n')
+            server = Server(folder, '[[keys]]\nkey = "a-key-of-a-guest"\ntenant = "guest"\n'
+                                    '[[keys]]\nkey = "a-key-of-the-chief"\ntenant = "chief"\noperator = true\n')
             try:
                 unload = "/admin/adapters/unload"
                 self.assertEqual(server.request("POST", unload, {"name": "one"})[0], 401)
-                self.assertEqual(server.request("POST", unload, {"name": "one"}, key="guest")[0], 403)
-                self.assertEqual(server.request("POST", unload, {"name": "one"}, key="chief")[0], 200)
+                self.assertEqual(server.request("POST", unload, {"name": "one"}, key="a-key-of-a-guest")[0], 403)
+                self.assertEqual(server.request("POST", unload, {"name": "one"}, key="a-key-of-the-chief")[0], 200)
             finally:
                 server.close()
 

@@ -22,10 +22,10 @@ class ModelDirectory {
  public:
   struct Entry {
     protocol::ModelCard card;
-    std::shared_ptr<const ServedModel> model;  // null: loading or failed
-    std::string detail;                        // why
-    ModelSpec spec;                            // what it is loaded from
-    std::vector<ServedAdapter> adapters{};     // that requests may choose, and those that failed
+    std::shared_ptr<const ServedModel> model;            // null: loading or failed
+    std::string detail;                                  // why
+    ModelSpec spec;                                      // what it is loaded from
+    std::vector<ServedAdapter> adapters{};               // that requests may choose, and those that failed
     std::shared_ptr<const protocol::LoadMeter> meter{};  // while it is loading
   };
   std::vector<Entry> all() const {

@@ -32,7 +32,8 @@ class Kda : public Part {
   void convolve(Step& step, std::size_t branch, const float* inputs, float* outputs) const;
   /// A low-rank product of x -> y [rows, size].
   void through(Step& step, LinearInput& x, const Linear& narrow, const Linear& wide, float* y) const;
-  void recur(Step& step, const float* const (&qkv)[3], const float* decay, const float* beta, float* out) const;
+  void recur(Step& step, const float* const (&qkv)[3], const float* decay, const float* beta,
+             float* out) const;
 
   const KdaSpec spec_;
   std::vector<Branch> branches_;  // q, k, v

@@ -8,8 +8,8 @@ namespace reprise::models {
 
 bool MlaSpec::operator==(const MlaSpec& other) const {
   const auto plain = [](const MlaSpec& a) {
-    return std::tie(a.name, a.hidden, a.heads, a.plain_dim, a.turned_dim, a.value_dim, a.rank, a.q_rank, a.norm,
-                    a.bias, a.score_scale, a.latent_scale, a.rope_of_neighbours);
+    return std::tie(a.name, a.hidden, a.heads, a.plain_dim, a.turned_dim, a.value_dim, a.rank, a.q_rank,
+                    a.norm, a.bias, a.score_scale, a.latent_scale, a.rope_of_neighbours);
   };
   const bool same_rope = rope && other.rope ? *rope == *other.rope : rope == other.rope;
   return same_rope && plain(*this) == plain(other);
@@ -23,9 +23,11 @@ void add_tensors(TensorList& tensors, const MlaSpec& a, const std::string& block
     tensors.add_norm({a.name + ".q_a_layernorm", a.q_rank, a.norm}, block + ".attn_q_a_norm");
     tensors.add_linear(a.name + ".q_b_proj", a.heads * a.key_dim(), a.q_rank, block + ".attn_q_b");
   }
-  tensors.add_linear(a.name + ".kv_a_proj_with_mqa", a.stored_dim(), a.hidden, block + ".attn_kv_a_mqa", a.bias);
+  tensors.add_linear(a.name + ".kv_a_proj_with_mqa", a.stored_dim(), a.hidden, block + ".attn_kv_a_mqa",
+                     a.bias);
   tensors.add_norm({a.name + ".kv_a_layernorm", a.rank, a.norm}, block + ".attn_kv_a_norm");
-  tensors.add_linear(a.name + ".kv_b_proj", a.heads * (a.plain_dim + a.value_dim), a.rank, block + ".attn_kv_b");
+  tensors.add_linear(a.name + ".kv_b_proj", a.heads * (a.plain_dim + a.value_dim), a.rank,
+                     block + ".attn_kv_b");
   tensors.add_linear(a.name + ".o_proj", a.hidden, a.heads * a.value_dim, block + ".attn_output", a.bias);
 }
 

@@ -221,7 +221,7 @@ TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
   small.worker.state_bytes = 2ULL << 20;
   EngineHarness harness(small);
   models::test::write_random_adapter(folder("large"), models::Checkpoint::open(model_path("qwen3_5_text")),
-                                     {"attn", "mlp"}, 2000, 9);
+                                     {"attn", "mlp"}, 500, 9);
   const Engine::AdapterAnswer answer =
       harness.engine().load_adapter("m", {.name = "l", .path = folder("large")}, 60s);
   ASSERT_TRUE(std::holds_alternative<protocol::ServiceError>(answer));

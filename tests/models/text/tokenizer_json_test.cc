@@ -182,7 +182,8 @@ TEST(TokenizerJson, AddedTokensTakeTheModelsId) {
 
 TEST(TokenizerLoad, FoldersAndFiles) {
   const test::TempDir dir;
-  EXPECT_LOAD_ERROR(load_tokenizer(dir.path()), "tokenizer.json: the folder has neither this file nor tokenizer.model");
+  EXPECT_LOAD_ERROR(load_tokenizer(dir.path()),
+                    "tokenizer.json: the folder has neither this file nor tokenizer.model");
   EXPECT_LOAD_ERROR(load_tokenizer(dir.path() / "none"), "no such file or folder");
   dir.write("tokenizer.json", small(""));
   EXPECT_EQ(load_tokenizer(dir.path()).encode("abc"), (Ids{4}));
