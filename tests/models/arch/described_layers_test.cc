@@ -278,7 +278,6 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
     double largest = 0;
     for (std::size_t t = 0; t < prompt.size(); ++t) {
       for (std::size_t i = 0; i < config_.vocab; ++i) {
-        // So many layers of random weights make of the roundings of one a few 1e-4 of the last.
         EXPECT_NEAR(logits[t * config_.vocab + i], expected[t][i], 5e-4) << "token " << t;
         largest = std::max(largest, std::abs(expected[t][i]));
       }
