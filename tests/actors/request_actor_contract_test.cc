@@ -144,6 +144,9 @@ class FakeWorker : public runtime::Actor {
   // What no request asks for.
   JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
   void on(DeviceWorker::LoadDone) {}
+  JobResult<protocol::AdapterLoaded> on(protocol::LoadAdapter) { return JobError{}; }
+  void on(DeviceWorker::AdapterRead) {}
+  protocol::AdapterDropped on(protocol::DropAdapter) { return {}; }
   void on(protocol::AttachRegistry) {}
   protocol::ArchDropped on(protocol::DropArch) { return {}; }
   JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot) { return JobError{}; }
