@@ -117,9 +117,10 @@ int main(int argc, char** argv) {
   bool well = false;
 
   runtime::System system({.workers = 2});
-  auto engine = std::make_unique<actors::Engine>(
-      system,
-      actors::EngineOptions{.worker = {.device_options = {.threads = 1}, .state_bytes = 64ULL << 20}});
+  actors::EngineOptions options;
+  options.worker.device_options.threads = 1;
+  options.worker.state_bytes = 64ULL << 20;
+  auto engine = std::make_unique<actors::Engine>(system, options);
   const runtime::HomePtr home = runtime::adopt_io_context(system, loop);
   const auto guest = system.spawn<Guest>({.placement = runtime::Placement::on(home)}, *engine);
   guest.tell(Talk{argv[1], [&](bool went_well) {
