@@ -236,6 +236,7 @@ class FakeRegistry : public runtime::Actor {
   // What no request asks for here.
   void on(protocol::CheckpointTaken) {}
   void on(protocol::DropEntry) {}
+  protocol::Nothing on(protocol::DropNamespaces) { return {}; }
   protocol::Reclaimed on(protocol::Reclaim) { return {}; }
   protocol::Nothing on(protocol::InjectCrash) { return {}; }
   void on(BindRegistry) {}
