@@ -103,8 +103,10 @@ class AdapterFamilies : public testing::TestWithParam<const char*> {};
 
 // In f32 the two differ by the rounding of one more sum in each product: within 1e-4 of the largest logit.
 TEST_P(AdapterFamilies, AdapterAppliedIsTheMergedModel) {
-  constexpr float kBound = 2e-5F;
   const Files files(GetParam());
+  // Roundings in a router's weights go on through every layer behind it.
+  const float bound =
+      parts_of<MoeSpec>(Checkpoint::open(files.folder()).config().layers).empty() ? 2e-5F : 2e-4F;
   const TinyAdapter adapter(files.model, kAll, files.rank(), 4, 7);
   ASSERT_GE(adapter.changes.size(), 8U);
   const auto peft = files.dir.path() / "peft";
@@ -123,7 +125,7 @@ TEST_P(AdapterFamilies, AdapterAppliedIsTheMergedModel) {
     EXPECT_GT(distance(plain, wanted), 0.05F * largest(wanted))
         << "an adapter that changes nothing proves nothing";
     for (const AdapterKey key : {1, 2}) {
-      EXPECT_LT(distance(loaded.run(kTokens, key), wanted), kBound * largest(wanted))
+      EXPECT_LT(distance(loaded.run(kTokens, key), wanted), bound * largest(wanted))
           << base << " with the adapter " << key;
     }
   }
