@@ -26,12 +26,29 @@ constexpr std::string_view kTextPrefixes[] = {
     "model.language_model.", "language_model.model.", "model.", "backbone.", "model.backbone.", ""};
 // And its head, which stands outside of it.
 constexpr std::string_view kHeadPrefixes[] = {"", "language_model.", "model."};
+constexpr const char* kHeadName = "lm_head";
+
+/// Whether a folder has a head of its own.
+bool has_head(const TensorSource& source) {
+  return std::any_of(std::begin(kHeadPrefixes), std::end(kHeadPrefixes), [&](std::string_view before) {
+    return source.find(std::string(before) + kHeadName + ".weight") != nullptr;
+  });
+}
 
 std::string text_prefix(const TensorSource& source, const std::string& embedding, const std::string& folder) {
   for (std::string_view prefix : kTextPrefixes) {
     if (source.find(std::string(prefix) + embedding) != nullptr) return std::string(prefix);
   }
   throw LoadError(folder, embedding, "is missing");
+}
+
+bool is_there(const TensorSource& source, const std::vector<StoredAs>& places) {
+  for (const StoredAs& place : places) {
+    for (const std::string& name : place.names) {
+      if (source.find(name) != nullptr) return true;
+    }
+  }
+  return false;
 }
 
 Shape without_ones(const Shape& shape) {
@@ -121,6 +138,11 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, std::span<const F
   out.scheme_ = QuantScheme::read(config);
   out.safetensors_ = open_safetensors_folder(path);
   const std::string prefix = text_prefix(out.safetensors_, out.config_.embedding + ".weight", out.path_);
+  if (out.config_.tied() && out.config_.head_may_differ && has_head(out.safetensors_)) {
+    out.config_.head = kHeadName;
+    out.config_.tensors.push_back(
+        {.name = std::string(kHeadName) + ".weight", .shape = {out.config_.vocab, out.config_.hidden}});
+  }
   const auto places_of = [&](const TensorSpec& spec) {
     Places places{spec.hf};
     if (spec.name == out.config_.head + ".weight" && !out.config_.tied()) {
@@ -180,7 +202,9 @@ void Checkpoint::bind(const PlacesOf& places_of, std::string_view layer_prefix) 
   std::set<std::string_view> known;
   entries_.reserve(config_.tensors.size());
   for (const TensorSpec& spec : config_.tensors) {
-    entries_.push_back(entry_of(spec, places_of(spec)));
+    const Places places = places_of(spec);
+    if (spec.may_be_missing && !is_there(source(), places)) continue;
+    entries_.push_back(entry_of(spec, places));
     const Entry& entry = entries_.back();
     known.insert(entry.stored->name);
     total_bytes_ += entry.quantised && !entry.is_piece() ? entry.quantised->stored_bytes() : entry.size();

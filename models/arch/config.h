@@ -44,6 +44,7 @@ struct ModelConfig {
   std::vector<LayerSpec> layers;
   NormSpec final_norm;
   std::string head = "lm_head";
+  bool head_may_differ = false;  // tied as it is, a head that a folder has beside the embedding counts
 
   // Numbers of the whole model. x = multiplier * row of the embedding; logits = soft_cap(multiplier * head(x)),
   // soft_cap(l) = cap tanh(l / cap).

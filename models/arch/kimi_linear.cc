@@ -146,6 +146,7 @@ ModelConfig read_kimi_linear(const ConfigSource& source) {
   const HfSource& hf = *source.hf();
   ModelConfig model =
       read_model_sizes(hf, {.context = hf.count_or(kKimiContextKey, kLongestContext, kKimiContext)});
+  model.head_may_differ = true;
   const std::size_t layers = read_layer_count(hf);
   const std::vector<LayerKind> mixers = read_mixers(hf, layers);
   const std::vector<bool> sparse = read_sparse_layers(hf, layers);

@@ -175,6 +175,7 @@ MoeSpec read_nemotron_experts(const ConfigSource& source, std::size_t hidden, st
 
 ModelConfig read_nemotron_h(const ConfigSource& source) {
   ModelConfig model = read_model_sizes(source, {.embedding = "embeddings"});
+  model.head_may_differ = true;
   const std::vector<NemotronBlock> blocks =
       source.hf() != nullptr ? blocks_of(*source.hf()) : blocks_of(*source.gguf(), read_layer_count(source));
   const bool has_layer_eps = source.has({"layer_norm_epsilon", ""});
@@ -224,7 +225,10 @@ ModelConfig read_nemotron_h(const ConfigSource& source) {
     };
     draft.add_layer({{{.norm = before, .parts = {part()}}}});
   }
-  return draft.finish("norm_f");
+  ModelConfig out = draft.finish("norm_f");
+  // Hugging Face's writer leaves these out whatever attention_bias says, and the publisher's does not.
+  for (TensorSpec& tensor : out.tensors) tensor.may_be_missing = tensor.name.ends_with("_proj.bias");
+  return out;
 }
 
 }  // namespace

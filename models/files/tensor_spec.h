@@ -58,6 +58,7 @@ struct TensorSpec {
   // Other layouts that files have: the first of them that is there counts, where the above is not.
   std::vector<StoredAs> gguf_else{};
   std::vector<StoredAs> hf_else{};
+  bool may_be_missing = false;  // a bias that only some writers of such files have
 };
 
 }  // namespace reprise::models
