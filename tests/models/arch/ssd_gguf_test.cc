@@ -18,7 +18,7 @@ using test::GgufWriter;
 using test::TempDir;
 using test::Weights;
 
-struct Stored {
+struct StoredInGguf {
   Shape shape;
   std::vector<float> values;
 };
@@ -61,8 +61,8 @@ std::vector<float> permuted(const std::vector<float>& values, std::size_t column
   return out;
 }
 
-std::map<std::string, Stored> in_gguf(const ModelConfig& config, const Weights& weights) {
-  std::map<std::string, Stored> out;
+std::map<std::string, StoredInGguf> in_gguf(const ModelConfig& config, const Weights& weights) {
+  std::map<std::string, StoredInGguf> out;
   for (const TensorSpec& tensor : config.tensors) {
     const std::vector<float>& values = weights.at(tensor.name);
     if (!tensor.name.starts_with("layers.")) {
@@ -77,13 +77,13 @@ std::map<std::string, Stored> in_gguf(const ModelConfig& config, const Weights& 
     const std::string inner = tensor.name.substr(dot + 1);
     if (inner.starts_with("mixer.experts.")) {  // stacked, one behind the other
       const bool up = inner.ends_with("up_proj.weight");
-      Stored& stack = out[block + (up ? "ffn_up_exps.weight" : "ffn_down_exps.weight")];
+      StoredInGguf& stack = out[block + (up ? "ffn_up_exps.weight" : "ffn_down_exps.weight")];
       if (stack.shape.empty()) stack.shape = {0, tensor.shape[0], tensor.shape[1]};
       ++stack.shape[0];
       stack.values.insert(stack.values.end(), values.begin(), values.end());
       continue;
     }
-    Stored& stored = out[block + kGgufNames.at(inner)];
+    StoredInGguf& stored = out[block + kGgufNames.at(inner)];
     stored = {tensor.shape, values};
     if (inner == "mixer.conv1d.weight") stored.shape = {tensor.shape[0], tensor.shape[2]};
     if (inner == "mixer.A_log") {
