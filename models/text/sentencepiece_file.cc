@@ -92,23 +92,6 @@ struct Settings {
   bool escape_spaces = true;
 };
 
-TokenType piece_type(std::uint64_t number) {
-  switch (number) {
-    case 2:
-      return TokenType::kUnknown;
-    case 3:
-      return TokenType::kControl;
-    case 4:
-      return TokenType::kUserDefined;
-    case 5:
-      return TokenType::kUnused;
-    case 6:
-      return TokenType::kByte;
-    default:
-      return TokenType::kNormal;
-  }
-}
-
 void read_piece(std::string_view message, const std::string& file, TokenizerSpec& spec) {
   if (spec.tokens.size() == kMostPieces) throw LoadError(file, "pieces", "more than 4194304");
   ProtoFields fields(message, file);
@@ -118,7 +101,7 @@ void read_piece(std::string_view message, const std::string& file, TokenizerSpec
   for (ProtoFields::Field field; fields.next(field);) {
     if (field.number == 1) text = std::string(field.bytes);
     if (field.number == 2) score = field.real;
-    if (field.number == 3) type = piece_type(field.integer);
+    if (field.number == 3) type = token_type_numbered(field.integer);
   }
   if (text.empty()) throw LoadError(file, "pieces", "a piece without text");
   spec.tokens.push_back(std::move(text));

@@ -25,23 +25,6 @@ std::string quoted(std::string_view before, std::string_view name, std::string_v
   return out.append(" '").append(name).append("' ").append(behind);
 }
 
-TokenType type_of(std::int64_t number) {
-  switch (number) {
-    case 2:
-      return TokenType::kUnknown;
-    case 3:
-      return TokenType::kControl;
-    case 4:
-      return TokenType::kUserDefined;
-    case 5:
-      return TokenType::kUnused;
-    case 6:
-      return TokenType::kByte;
-    default:
-      return TokenType::kNormal;
-  }
-}
-
 void read_tokens(const GgufMetadata& metadata, TokenizerSpec& spec) {
   const auto& tokens = metadata.strings("tokenizer.ggml.tokens");
   spec.tokens.assign(tokens.begin(), tokens.end());
@@ -52,7 +35,7 @@ void read_tokens(const GgufMetadata& metadata, TokenizerSpec& spec) {
       throw LoadError(metadata.file(), "tokenizer.ggml.token_type", "fewer types than tokens");
     }
     std::transform(types.begin(), types.begin() + static_cast<std::ptrdiff_t>(tokens.size()),
-                   spec.types.begin(), type_of);
+                   spec.types.begin(), token_type_numbered);
   }
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) {
     const bool is_control =

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,13 @@ enum class TokenType : std::uint8_t {
   kUnused,  // decodes to nothing
   kByte,    // "<0x0A>": one byte
 };
+
+/// By the number that SentencePiece and GGUF give it, from 1; any that they do not know is a normal one's.
+inline TokenType token_type_numbered(std::uint64_t number) {
+  constexpr TokenType kTypes[] = {TokenType::kNormal,      TokenType::kUnknown, TokenType::kControl,
+                                  TokenType::kUserDefined, TokenType::kUnused,  TokenType::kByte};
+  return number >= 1 && number <= std::size(kTypes) ? kTypes[number - 1] : TokenType::kNormal;
+}
 
 /// A token that is recognised in the text itself, before normalisation and pre-tokenisation.
 struct AddedToken {
