@@ -15,6 +15,7 @@
 
 #include "models/model.h"
 #include "tests/models/family_table.h"
+#include "tests/sanitized.h"
 
 namespace reprise::models::test {
 
@@ -32,10 +33,15 @@ struct FamilySetting {
   }
 };
 
-/// Every family, with every instruction set, in both settings.
+/// Every family, with every instruction set, in both settings; under a sanitizer with the machine's best, in the default.
 inline std::vector<FamilySetting> family_settings() {
   std::vector<FamilySetting> all;
   for (const FamilySample& row : family_samples()) {
+    if (kSanitized) {
+      all.push_back(
+          {row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = gpu::best_isa()}});
+      continue;
+    }
     for (const gpu::Isa isa : available_isas()) {
       all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
       all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
