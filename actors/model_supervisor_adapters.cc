@@ -163,7 +163,7 @@ Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
     co_return refuse(ServiceErrorCode::kUnavailable,
                      "adapter '" + unload.name + "' is being loaded or unloaded");
   }
-  const ServedAdapter adapter = *served;
+  const ServedAdapter& adapter = *served;
   const std::string name = managed.spec.name;
   std::erase_if(managed.spec.adapters, [&](const AdapterSpec& one) { return one.name == unload.name; });
   directory_->change(name, [&](ModelDirectory::Entry& one) {

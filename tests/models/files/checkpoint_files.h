@@ -53,7 +53,7 @@ std::string raw(T value) {
 
 inline std::string raw_f32(const std::vector<float>& values) {
   std::string out(values.size() * 4, '\0');
-  std::memcpy(out.data(), values.data(), out.size());
+  if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
   return out;
 }
 
