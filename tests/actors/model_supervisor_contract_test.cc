@@ -61,7 +61,10 @@ class SupervisorContract : public testing::Test {
   }
   /// Another than this one is served.
   bool replaced(const std::shared_ptr<const ServedModel>& before) const {
-    return eventually([&] { return served() != nullptr && served() != before; });
+    return eventually([&] {
+      const auto now = served();
+      return now != nullptr && now != before;
+    });
   }
 
   /// Computes a prompt on the model; how that ended.
