@@ -37,8 +37,9 @@ struct ModelConfig {
   std::size_t vocab = 0;
   std::size_t context_length = 0;  // positions it was made for
 
-  // The way of a token: a row of the embedding, a norm where there is one, the layers, the final norm, a product with the head. Both
-  // matrices are [vocab, hidden] and named without ".weight"; where they are tied they are the same.
+  // The way of a token: a row of the embedding, a norm where there is one, the layers, the final norm, a product
+  // with the head. Both matrices are [vocab, hidden] and named without ".weight"; where they are tied they are
+  // the same.
   std::string embedding = "embed_tokens";
   std::optional<NormSpec> embedding_norm{};  // of its row; none: as it is
   std::vector<LayerSpec> layers;

@@ -31,7 +31,7 @@ std::vector<bool> read_attention_layers(const HfSource& hf, std::size_t layers) 
   if (const auto words = hf.text().find("block_types")) {
     types.clear();
     for (std::size_t i = 0; i < words->size(); ++i) {
-      const std::string& word = words->at(i).text();
+      const std::string word = words->at(i).text();
       if (word != "recurrent" && word != "attention") {
         words->at(i).fail("unknown block type '" + word + "'; known are recurrent, attention");
       }

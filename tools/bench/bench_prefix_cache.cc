@@ -18,6 +18,7 @@
 namespace {
 
 using namespace reprise::actors;
+using reprise::TokenId;
 using reprise::TokenList;
 using Clock = std::chrono::steady_clock;
 

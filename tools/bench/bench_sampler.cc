@@ -17,6 +17,7 @@
 
 namespace {
 
+using namespace reprise;
 using namespace reprise::models;
 
 std::vector<float> model_logits(std::size_t vocab) {
