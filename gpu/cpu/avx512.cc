@@ -3,7 +3,7 @@
 //
 // There is no product with VDPBF16PS (AVX512_BF16): activations would be sums of two bf16, two instructions for what
 // one fused multiply-add does once the weight is widened. On a Sapphire Rapids that was a third of the speed; it also
-// takes denormals for zeros. AMX is worth it (amx.cc).
+// takes denormals for zeros. AMX is worth it (amx_bf16.cc).
 
 #include "gpu/cpu/int8_panels.h"
 #include "gpu/cpu/panel_product.h"

@@ -1,4 +1,4 @@
-// The kernels on AVX-512 with products of bytes (AVX512_VNNI), and the same with AMX's product of bf16 (amx.cc); compiled
+// The kernels on AVX-512 with products of bytes (AVX512_VNNI), and the same with AMX's products (amx_bf16.cc, amx_bytes.cc); compiled
 // with -mavx512vnni.
 
 #include "gpu/cpu/amx.h"
@@ -13,9 +13,12 @@ namespace reprise::gpu {
 namespace {
 
 constexpr auto kVnniFormats = with_bytes(with_panels(kFormats));
-constexpr auto kAmxFormats =
+constexpr auto kAmxFormats = with_each_quant(
     with_fast(kVnniFormats, kBF16Format,
-              {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32});
+              {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32}),
+    []<class Quant>() {
+      return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_bytes_by_tiles>>(32);
+    });
 
 }  // namespace
 

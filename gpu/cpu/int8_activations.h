@@ -24,37 +24,30 @@
 namespace reprise::gpu {
 namespace {
 
+/// Prepared rows, each wherever it lies: a product may be asked for some of them, or for what a row is made of.
+using RowList = const std::byte* const*;
+
 /// kBlock: 32 for weights in blocks of 32, 256 for those of 256.
 template <std::size_t kBlock>
 struct Int8Rows {
   static constexpr std::size_t kSumOf = kBlock == 32 ? 32 : 16;
 
-  const std::byte* rows;
+  RowList rows;
   std::size_t columns;
-  std::size_t stride;  // bytes, from row to row
 
   static constexpr std::size_t stride_of(std::size_t columns) {
     return (columns + columns / kBlock * sizeof(float) + columns / kSumOf * sizeof(std::int16_t) + 15) / 16 *
            16;
   }
 
-  Int8Rows(const void* prepared, std::size_t row_columns)
-      : rows(static_cast<const std::byte*>(prepared)), columns(row_columns), stride(stride_of(row_columns)) {}
+  Int8Rows(RowList some, std::size_t row_columns) : rows(some), columns(row_columns) {}
 
-  const std::int8_t* q(std::size_t row) const {
-    return reinterpret_cast<const std::int8_t*>(rows + row * stride);
-  }
-  const float* scales(std::size_t row) const {
-    return reinterpret_cast<const float*>(rows + row * stride + columns);
-  }
+  const std::int8_t* q(std::size_t row) const { return reinterpret_cast<const std::int8_t*>(rows[row]); }
+  const float* scales(std::size_t row) const { return reinterpret_cast<const float*>(rows[row] + columns); }
   const std::int16_t* sums(std::size_t row) const {
     return reinterpret_cast<const std::int16_t*>(scales(row) + columns / kBlock);
   }
-  Int8Rows from(std::size_t row) const {
-    Int8Rows out = *this;
-    out.rows += row * stride;
-    return out;
-  }
+  Int8Rows from(std::size_t row) const { return {rows + row, columns}; }
 };
 
 /// q[kBlock]; returns the scale.

@@ -219,20 +219,14 @@ inline void fill_bytes(const std::byte* first, std::size_t row_bytes, std::size_
     to.scale[r] = rows[r].scale;
     to.offset[r] = rows[r].offset;
   }
-  const auto turn = [&](auto part, std::uint32_t(*lines)[kWide]) {
-    WideBits v[kWide];
-    for (std::size_t r = 0; r < kWide; ++r) v[r] = load_halves(part(rows[r]));
-    transpose(v);
-    for (std::size_t line = 0; line < kWide; ++line) store_bits(v[line], lines[line]);
-  };
   constexpr std::size_t kElements = Quant::kFormat.block_size;
   for (std::size_t word = 0; word < blocks * kElements / 4; word += kWide) {
-    turn([&](const BytesOfRow& row) { return row.q + 4 * word; }, to.q + word);
+    turn_words([&](std::size_t r) { return rows[r].q + 4 * word; }, to.q + word);
   }
   constexpr std::size_t kWords =
       kElements == 32 ? (Quant::kHasOffsets ? 16 : 8) : 256 / Quant::kGroup + (Quant::kHasOffsets ? 8 : 0);
   for (std::size_t word = 0; word < kWords; word += kWide) {
-    turn([&](const BytesOfRow& row) { return row.words + word; }, to.words + word);
+    turn_words([&](std::size_t r) { return rows[r].words + word; }, to.words + word);
   }
 }
 
@@ -288,20 +282,12 @@ inline void multiply_panels_of_bytes(const ByteRow* x, std::size_t rows, const B
   for (std::size_t i = 0; i < rows; ++i) std::memcpy(y + i * y_stride + n, whole[i], bytes);
 }
 
+/// More than kFewByteRows rows.
 template <class Quant>
-void multiply_by_bytes(const void* activations, std::size_t m, const WeightView& w, float* y,
-                       std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void multiply_many_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y,
+                            std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   constexpr std::size_t kElements = Quant::kFormat.block_size;
-  const ActivationsOf<Quant> x(activations, w.columns);
-  if (m == 0) return;
-  if (m <= kFewByteRows) {
-    constexpr auto kFew = []<int... kRows>(std::integer_sequence<int, kRows...>) {
-      return std::array{multiply_few_by_bytes<Quant, kRows + 1>...};
-    }
-    (std::make_integer_sequence<int, kFewByteRows>());
-    kFew[m - 1](x, w, y, y_stride, n_begin, n_end);
-    return;
-  }
+  const ActivationsOf<Quant> x(listed, w.columns);
   constexpr std::size_t kGroupOutputs = kBytePanels * kWide;
   const std::size_t tiles = (m + kByteRows - 1) / kByteRows;
   BytePanel panels[kBytePanels];
@@ -327,19 +313,26 @@ void multiply_by_bytes(const void* activations, std::size_t m, const WeightView&
   }
 }
 
-template <class... Quants, std::size_t kCount>
-constexpr std::array<FormatKernels, kCount> with_byte_products(std::array<FormatKernels, kCount> formats) {
-  ((formats = with_fast(formats, Quants::kFormat,
-                        product_of_whole_numbers<Quants, multiply_by_bytes<Quants>>(2 * kWide))),
-   ...);
-  return formats;
+/// Few rows as int8_few_rows.h has it, more of them by kMany.
+template <class Quant, MultiplyRows kMany>
+void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                       std::size_t n_begin, std::size_t n_end) {
+  if (m == 0) return;
+  if (m > kFewByteRows) return kMany(listed, m, w, y, y_stride, n_begin, n_end);
+  constexpr auto kFew = []<int... kRows>(std::integer_sequence<int, kRows...>) {
+    return std::array{multiply_few_by_bytes<Quant, kRows + 1>...};
+  }
+  (std::make_integer_sequence<int, kFewByteRows>());
+  kFew[m - 1]({listed, w.columns}, w, y, y_stride, n_begin, n_end);
 }
 
 /// `formats` with these products for all that are quantised.
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_bytes(const std::array<FormatKernels, kCount>& formats) {
-  return with_byte_products<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS,
-                            MXFP4>(formats);
+  return with_each_quant(formats, []<class Quant>() {
+    return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *
+                                                                                                    kWide);
+  });
 }
 
 }  // namespace

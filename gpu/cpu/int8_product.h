@@ -77,13 +77,13 @@ inline float add_block(float sum, float x_scale, float scale, float offset, std:
 }
 
 template <class Quant>
-void int8_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
-                   std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+void int8_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                   std::size_t n_begin, std::size_t n_end) {
   using Unpacked = UnpackedBlock<Quant>;
   using X = ActivationsOf<Quant>;
   constexpr std::size_t kRowsAtOnce = 64;  // whose sums stand on the stack
   const std::size_t blocks = w.columns / Unpacked::kElements;
-  const X all(activations, w.columns);
+  const X all(listed, w.columns);
   for (std::size_t n = n_begin; n < n_end; ++n) {
     const auto* row = reinterpret_cast<const typename Quant::Block*>(w.row(n));
     for (std::size_t first = 0; first < m; first += kRowsAtOnce) {

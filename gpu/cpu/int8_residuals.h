@@ -49,7 +49,8 @@ struct RowsWithResiduals {
     std::vector<float> residual;
     for (std::size_t i = 0; i < rows; ++i, x += columns, to += stride_of(columns)) {
       rows_to_int8<256>(x, 1, columns, to);
-      const Row row(to, columns);
+      const std::byte* const listed[] = {to};
+      const Row row(listed, columns);
       const std::uint32_t is_there = is_coarse(row) ? 1 : 0;
       std::memcpy(to + 2 * stride, &is_there, sizeof(is_there));
       if (is_there == 0) continue;
@@ -66,44 +67,43 @@ struct RowsWithResiduals {
 constexpr ActivationForm kInt8RowsWithResiduals{
     .row_bytes = RowsWithResiduals::stride_of, .prepare = RowsWithResiduals::prepare, .int8_block = 256};
 
-using Multiply = void (*)(const void* x, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
-                          std::size_t n_begin, std::size_t n_end);
+/// A product of whole numbers: as Product::multiply, of listed rows.
+using MultiplyRows = void (*)(RowList x, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                              std::size_t n_begin, std::size_t n_end);
 
-/// kMultiply: a product that takes Int8Rows<256>.
-template <Multiply kMultiply>
+/// Rows that stand one after another.
+template <MultiplyRows kMultiply, std::size_t kBlock>
+void multiply_rows(const void* activations, std::size_t m, const WeightView& w, float* y,
+                   std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+  thread_local std::vector<const std::byte*> rows;
+  rows.resize(m);
+  const std::size_t stride = Int8Rows<kBlock>::stride_of(w.columns);
+  for (std::size_t i = 0; i < m; ++i) rows[i] = static_cast<const std::byte*>(activations) + i * stride;
+  kMultiply(rows.data(), m, w, y, y_stride, n_begin, n_end);
+}
+
+/// Rows with residuals. kMultiply: a product that takes Int8Rows<256>.
+template <MultiplyRows kMultiply>
 void multiply_with_residuals(const void* activations, std::size_t m, const WeightView& w, float* y,
                              std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
-  struct alignas(16) Sixteen {
-    std::byte bytes[16];
-  };
-  thread_local std::vector<Sixteen> gathered;
+  thread_local std::vector<const std::byte*> rows;  // then the residuals
   thread_local std::vector<float> outputs;
   thread_local std::vector<std::size_t> coarse;  // rows with residuals
   const std::size_t stride = Int8Rows<256>::stride_of(w.columns);
-  const auto* rows = static_cast<const std::byte*>(activations);
-  const auto row = [&](std::size_t i) { return rows + i * RowsWithResiduals::stride_of(w.columns); };
+  rows.resize(m);
   coarse.clear();
   for (std::size_t i = 0; i < m; ++i) {
+    rows[i] = static_cast<const std::byte*>(activations) + i * RowsWithResiduals::stride_of(w.columns);
     std::uint32_t is_there;
-    std::memcpy(&is_there, row(i) + 2 * stride, sizeof(is_there));
+    std::memcpy(&is_there, rows[i] + 2 * stride, sizeof(is_there));
     if (is_there != 0) coarse.push_back(i);
   }
-  if (m == 1 && coarse.empty()) return kMultiply(rows, 1, w, y, y_stride, n_begin, n_end);
+  if (coarse.empty()) return kMultiply(rows.data(), m, w, y, y_stride, n_begin, n_end);
 
-  // The rows one after another, then the residuals.
-  const std::size_t count = m + coarse.size();
-  if (gathered.size() < count * stride / 16) gathered.resize(count * stride / 16);
-  auto* to = reinterpret_cast<std::byte*>(gathered.data());
-  for (std::size_t i = 0; i < m; ++i, to += stride) std::memcpy(to, row(i), stride);
-  for (const std::size_t i : coarse) {
-    std::memcpy(to, row(i) + stride, stride);
-    to += stride;
-  }
-  if (coarse.empty()) return kMultiply(gathered.data(), m, w, y, y_stride, n_begin, n_end);
-
+  for (const std::size_t i : coarse) rows.push_back(rows[i] + stride);
   const std::size_t width = n_end - n_begin;
-  if (outputs.size() < count * width) outputs.resize(count * width);
-  kMultiply(gathered.data(), count, w.part(n_begin, width), outputs.data(), width, 0, width);
+  outputs.resize(std::max(outputs.size(), rows.size() * width));
+  kMultiply(rows.data(), rows.size(), w.part(n_begin, width), outputs.data(), width, 0, width);
   for (std::size_t i = 0; i < m; ++i) {
     std::copy_n(outputs.data() + i * width, width, y + i * y_stride + n_begin);
   }
@@ -115,7 +115,7 @@ void multiply_with_residuals(const void* activations, std::size_t m, const Weigh
 }
 
 /// The fast product of a Quant from one that takes rows in blocks as the weight's.
-template <class Quant, Multiply kMultiply>
+template <class Quant, MultiplyRows kMultiply>
 constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
   if constexpr (Quant::kFormat.block_size == 256) {
     return {.activations = &kInt8RowsWithResiduals,
@@ -123,7 +123,7 @@ constexpr Product product_of_whole_numbers(std::size_t outputs_at_once = 8) {
             .outputs_at_once = outputs_at_once};
   } else {
     return {.activations = &kInt8Rows<Quant::kFormat.block_size>,
-            .multiply = kMultiply,
+            .multiply = multiply_rows<kMultiply, Quant::kFormat.block_size>,
             .outputs_at_once = outputs_at_once};
   }
 }

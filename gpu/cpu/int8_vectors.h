@@ -36,6 +36,15 @@ inline WideBits load_halves(const void* p) {
 #endif
 }
 
+/// Sixteen words, or eight, of each of kWide rows: part(r) points to row r's. lines[w] has word w of every row.
+template <class Part>
+inline void turn_words(Part part, std::uint32_t (*lines)[kWide]) {
+  WideBits v[kWide];
+  for (std::size_t r = 0; r < kWide; ++r) v[r] = load_halves(part(r));
+  transpose(v);
+  for (std::size_t line = 0; line < kWide; ++line) store_bits(v[line], lines[line]);
+}
+
 #if defined(__AVX512F__)
 inline WideBits add_32(WideBits a, WideBits b) {
   return _mm512_add_epi32(a, b);

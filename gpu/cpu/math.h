@@ -4,36 +4,42 @@
 #pragma once
 
 #include "gpu/cpu/lanes.h"
+#include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {
 namespace {
 
 /// e^x within 2 ulp. Below -87 the result is that of -87 (about 1e-38), above 88 that of 88.
-inline Lanes exp(Lanes x) {
-  x = min(max(x, Lanes::set(-87.0F)), Lanes::set(88.0F));
-  const Lanes shift = Lanes::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
-  const Lanes shifted = fma(x, Lanes::set(1.44269504F), shift);
-  const Lanes n = shifted - shift;
+/// Vector: Lanes or WideLanes.
+template <class Vector>
+inline Vector exp(Vector x) {
+  x = min(max(x, Vector::set(-87.0F)), Vector::set(88.0F));
+  const Vector shift =
+      Vector::set(12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const Vector shifted = fma(x, Vector::set(1.44269504F), shift);
+  const Vector n = shifted - shift;
   // x - n ln 2, with ln 2 in two parts
-  Lanes r = fma(n, Lanes::set(-0.693145752F), x);
-  r = fma(n, Lanes::set(-1.42860677e-6F), r);
-  Lanes p = Lanes::set(1.98412698e-4F);
-  p = fma(p, r, Lanes::set(1.38888889e-3F));
-  p = fma(p, r, Lanes::set(8.33333333e-3F));
-  p = fma(p, r, Lanes::set(4.16666667e-2F));
-  p = fma(p, r, Lanes::set(1.66666667e-1F));
-  p = fma(p, r, Lanes::set(0.5F));
-  p = fma(p, r, Lanes::set(1.0F));
-  p = fma(p, r, Lanes::set(1.0F));
+  Vector r = fma(n, Vector::set(-0.693145752F), x);
+  r = fma(n, Vector::set(-1.42860677e-6F), r);
+  Vector p = Vector::set(1.98412698e-4F);
+  p = fma(p, r, Vector::set(1.38888889e-3F));
+  p = fma(p, r, Vector::set(8.33333333e-3F));
+  p = fma(p, r, Vector::set(4.16666667e-2F));
+  p = fma(p, r, Vector::set(1.66666667e-1F));
+  p = fma(p, r, Vector::set(0.5F));
+  p = fma(p, r, Vector::set(1.0F));
+  p = fma(p, r, Vector::set(1.0F));
   return scale_by_power(p, shifted);
 }
 
-inline Lanes sigmoid(Lanes x) {
-  const Lanes one = Lanes::set(1.0F);
-  return one / (one + exp(Lanes::set(0.0F) - x));
+template <class Vector>
+inline Vector sigmoid(Vector x) {
+  const Vector one = Vector::set(1.0F);
+  return one / (one + exp<Vector>(Vector::set(0.0F) - x));
 }
-inline Lanes silu(Lanes x) {
+template <class Vector>
+inline Vector silu(Vector x) {
   return x * sigmoid(x);
 }
 

@@ -16,10 +16,10 @@ template <class Quant>
 inline constexpr std::size_t kFewRows = Quant::kFormat.block_size == 32 ? 4 : 3;
 
 template <class Quant>
-void dot_or_matrix_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
+void dot_or_matrix_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const auto multiply = m <= kFewRows<Quant> ? dot_multiply<Quant> : matrix_multiply<Quant>;
-  multiply(activations, m, w, y, y_stride, n_begin, n_end);
+  multiply(listed, m, w, y, y_stride, n_begin, n_end);
 }
 
 template <class Quant>

@@ -231,8 +231,8 @@ class MatrixProduct {
   static constexpr std::size_t kRowPairs = 4;
   static constexpr std::size_t kOutputPairs = 2;
 
-  MatrixProduct(const void* activations, std::size_t m, const WeightView& w, float* y, std::size_t y_stride)
-      : x_(activations, w.columns),
+  MatrixProduct(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride)
+      : x_(listed, w.columns),
         m_(m),
         w_(w),
         y_(y),
@@ -328,9 +328,9 @@ inline std::size_t panel_outputs(std::size_t m, std::size_t columns) {
 }
 
 template <class Quant>
-void matrix_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
+void matrix_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
                      std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
-  MatrixProduct<Quant> product(activations, m, w, y, y_stride);
+  MatrixProduct<Quant> product(listed, m, w, y, y_stride);
   product.panels(n_begin, n_end, panel_outputs(m, w.columns));
 }
 

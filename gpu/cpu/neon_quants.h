@@ -14,24 +14,15 @@
 #include <arm_neon.h>
 
 #include <type_traits>
-#include <utility>
 
 #include "gpu/cpu/block32_quants.h"
 #include "gpu/cpu/int4_format.h"
 #include "gpu/cpu/k_quants.h"
 #include "gpu/cpu/lookup_quants.h"
+#include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
 namespace {
-
-/// function(std::integral_constant<std::size_t, i>) for i from 0 to kCount - 1, as straight code.
-template <std::size_t kCount, class Function>
-[[gnu::always_inline]] inline void for_each_index(Function function) {
-  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) __attribute__((always_inline)) {
-    (function(std::integral_constant<std::size_t, kIndex>()), ...);
-  }
-  (std::make_index_sequence<kCount>());
-}
 
 template <bool kHigh>
 [[gnu::always_inline]] inline uint8x16_t nibbles(const std::uint8_t* from) {

@@ -17,6 +17,7 @@
 #include <atomic>
 
 #include "gpu/cpu/amx.h"
+#include "gpu/cpu/amx_tiles.h"
 #include "gpu/cpu/two_bf16.h"
 #include "gpu/cpu/x86_vectors.h"
 
@@ -24,7 +25,6 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr std::size_t kTileSide = 16;    // rows of x, or outputs, of a tile
 constexpr std::size_t kStepDepth = 32;   // elements of k that an instruction takes
 constexpr std::size_t kBlockSteps = 8;   // of a block of k
 constexpr std::size_t kGroupTiles = 16;  // outputs of a group: L2 keeps its block
@@ -40,24 +40,7 @@ struct XTiles {  // of two tiles of rows: 32 KiB
 };
 using WTiles = OperandTile[kGroupTiles][kBlockSteps];  // 128 KiB
 
-/// What LDTILECFG reads: all eight tiles have sixteen rows of 64 bytes.
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-constexpr TileConfig kTileConfig;
-
-/// The tiles' registers of this thread, for as long as this lives.
-struct TileRegisters {
-  TileRegisters() { _tile_loadconfig(&kTileConfig); }
-  ~TileRegisters() { _tile_release(); }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-};
+constexpr TileConfig kTileConfig(64);
 
 /// Where a tile of sums lies in y, or in a place of its own where y has not all of it.
 struct Sums {
@@ -65,7 +48,7 @@ struct Sums {
   std::size_t stride;  // bytes
 };
 
-/// kRowTiles x 2 tiles of sums, over `steps` steps of k. Registers: 0 to 3 the sums, 4 and 5 of x, 6 and 7 of w.
+/// kRowTiles x 2 tiles of sums, over `steps` steps of k.
 template <int kRowTiles>
 inline void multiply_tiles(const XTiles& x, const OperandTile* w0, const OperandTile* w1, std::size_t steps,
                            bool add, const Sums (&sums)[2][2]) {
@@ -280,7 +263,7 @@ void multiply_bf16_tiles(const void* activations, std::size_t m, const WeightVie
     if (m == 3) multiply_without_tiles<3>(x, w, y, y_stride, n_begin, n_end);
     return;
   }
-  const TileRegisters registers;
+  const TileRegisters registers(kTileConfig);
   // With few rows the weight's way from memory counts: fewer outputs at once, so that its rows are read along.
   const std::size_t most_outputs = m <= 2 * kTileSide ? 2 * kTileSide : kGroupOutputs;
   alignas(64) WTiles group;

@@ -1,0 +1,179 @@
+// Weights in blocks of 256 by AMX's product of bytes, with the bits of the definition (int8_product.h). Included by
+// amx_bytes.cc, with internal linkage.
+//
+// The scale of a group goes into its numbers, so that the tiles add up all groups of a block: scale * q is a whole number
+// of at most 13 bits, two planes of bytes
+//   scale * q = low + 128 high,   low from 0 to 127, high from -32 to 32
+// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements; while the tiles of one panel
+// are multiplied, the panel before it is scaled and added up.
+
+#pragma once
+
+#include "gpu/cpu/amx_small_blocks.h"
+#include "gpu/cpu/int8_few_rows.h"
+
+namespace reprise::gpu {
+namespace {
+
+template <class Quant>
+class LargeBlockTiles {
+ public:
+  static constexpr TileConfig kConfig{64};
+  static constexpr std::size_t kSteps = kTileDepth / 64;  // of k, an instruction each
+  // What the offsets are multiplied by are sums of x over sixteen or 32 elements; two of them are a word.
+  static constexpr std::size_t kOffsetWords = Quant::kHasOffsets ? kTileDepth / Quant::kGroup / 2 : 0;
+
+  /// A block of sixteen outputs.
+  struct Panel {
+    alignas(64) std::uint32_t planes[2][kTileDepth / 4][kTileSide];  // low and high: four k of each output
+    alignas(64) std::uint32_t group_offsets[kOffsetWords + 1][kTileSide];
+    alignas(64) float scales[kTileSide];
+    alignas(64) float offsets[kTileSide];
+  };
+  /// The same block of two tiles of rows of x.
+  struct Rows {
+    alignas(64) std::int8_t q[kPairRows][kTileDepth];
+    std::int16_t sums[kPairRows][2 * kOffsetWords + 1];
+    float scales[kPairRows];
+  };
+
+  static void fill(const BytesOfRow (&rows)[kTileSide], std::size_t, Panel& to) {
+    alignas(64) std::uint8_t planes[2][kTileSide][kTileDepth];
+    alignas(64) std::uint32_t pairs[kTileSide][kTileSide];
+    for (std::size_t r = 0; r < kTileSide; ++r) {
+      split(rows[r], planes[0][r], planes[1][r]);
+      to.scales[r] = rows[r].scale;
+      to.offsets[r] = rows[r].offset;
+      if constexpr (Quant::kHasOffsets &&
+                    Quant::kGroup == 32) {  // a word has one offset twice: two of them in one
+        const std::uint32_t* words = rows[r].words + 8;
+        for (std::size_t p = 0; p < 4; ++p) pairs[r][p] = (words[2 * p] & 0xffffU) | words[2 * p + 1] << 16;
+      } else if constexpr (Quant::kHasOffsets) {
+        std::memcpy(pairs[r], rows[r].words + 16, 8 * sizeof(std::uint32_t));
+      }
+    }
+    for (std::size_t plane = 0; plane < 2; ++plane) {
+      for (std::size_t word = 0; word < kTileDepth / 4; word += kTileSide) {
+        turn_words([&](std::size_t r) { return planes[plane][r] + 4 * word; }, to.planes[plane] + word);
+      }
+    }
+    if constexpr (Quant::kHasOffsets) {
+      for (std::size_t p = 0; p < kOffsetWords; ++p) {
+        for (std::size_t r = 0; r < kTileSide; ++r) to.group_offsets[p][r] = pairs[r][p];
+      }
+    }
+  }
+
+  static void fill(const ActivationsOf<Quant>& x, std::size_t row, std::size_t k, std::size_t, std::size_t at,
+                   Rows& to) {
+    std::memcpy(to.q[at], x.q(row) + k, kTileDepth);
+    to.scales[at] = x.scales(row)[k / kTileDepth];
+    const std::int16_t* sums = x.sums(row) + k / 16;
+    for (std::size_t i = 0; i < 2 * kOffsetWords; ++i) {
+      to.sums[at][i] =
+          Quant::kGroup == 16 ? sums[i] : static_cast<std::int16_t>(sums[2 * i] + sums[2 * i + 1]);
+    }
+  }
+
+  /// As SmallBlockTiles'.
+  void multiply(const Rows& x, std::size_t rows, const Panel* panels, std::size_t outputs, std::size_t,
+                bool add, float* y, std::size_t y_stride) {
+    const std::size_t count = (outputs + kTileSide - 1) / kTileSide;
+    for (std::size_t p = 0; p <= count; ++p) {
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        if (p < count) multiply_step(x, rows, panels[p], step, sums_[p % 2]);
+        if (p == 0) continue;
+        const std::size_t before = p - 1;
+        const TileOfOutputs tile{.y = y + before * kTileSide,
+                                 .stride = y_stride,
+                                 .rows = rows,
+                                 .outputs = std::min(kTileSide, outputs - before * kTileSide)};
+        add_up(x, panels[before], step * kStepRows, sums_[before % 2], add, tile);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kStepRows = kPairRows / kSteps;
+  using Sums = WholeTile[2][2];  // [plane][tile of rows]
+
+  /// The planes of 256 elements.
+  static void split(const BytesOfRow& row, std::uint8_t* low, std::uint8_t* high) {
+    const __m512i scales = _mm512_castsi256_si512(scales_of_sixteens<Quant>(row));
+    const __m512i zero = _mm512_set1_epi16(Bytes<Quant>::kZero);
+    const __m512i in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    // Which scale each of 32 elements has: that of the first sixteen, then that of the second.
+    __m512i which = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(1), 1);
+    for (std::size_t k = 0; k < kTileDepth; k += 64) {
+      __m512i products[2];
+      for (std::size_t half = 0; half < 2; ++half) {
+        const __m512i q = _mm512_sub_epi16(_mm512_cvtepu8_epi16(load_32(row.q + k + 32 * half)), zero);
+        products[half] = _mm512_mullo_epi16(q, _mm512_permutexvar_epi16(which, scales));
+        which = _mm512_add_epi16(which, _mm512_set1_epi16(2));
+      }
+      const __m512i mask = _mm512_set1_epi16(127);
+      const __m512i lows =
+          _mm512_packus_epi16(_mm512_and_si512(products[0], mask), _mm512_and_si512(products[1], mask));
+      const __m512i highs =
+          _mm512_packs_epi16(_mm512_srai_epi16(products[0], 7), _mm512_srai_epi16(products[1], 7));
+      _mm512_store_si512(low + k, _mm512_permutexvar_epi64(in_order, lows));
+      _mm512_store_si512(high + k, _mm512_permutexvar_epi64(in_order, highs));
+    }
+  }
+
+  /// 64 elements of k, of both planes and both tiles of rows.
+  static void multiply_step(const Rows& x, std::size_t rows, const Panel& panel, std::size_t step, Sums& to) {
+    const bool second = rows > kTileSide;
+    if (step == 0) {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    _tile_loadd(4, x.q[0] + 64 * step, kTileDepth);
+    _tile_loadd(6, panel.planes[0][kTileSide * step], 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, panel.planes[1][kTileSide * step], 64);
+    _tile_dpbssd(1, 4, 7);
+    if (second) {
+      _tile_loadd(5, x.q[kTileSide] + 64 * step, kTileDepth);
+      _tile_dpbssd(2, 5, 6);
+      _tile_dpbssd(3, 5, 7);
+    }
+    if (step + 1 < kSteps) return;
+    _tile_stored(0, to[0][0], 64);
+    _tile_stored(1, to[1][0], 64);
+    if (!second) return;
+    _tile_stored(2, to[0][1], 64);
+    _tile_stored(3, to[1][1], 64);
+  }
+
+  /// The float part of rows [first, first + kStepRows) of a panel, those of them that exist.
+  static void add_up(const Rows& x, const Panel& panel, std::size_t first, const Sums& sums, bool add,
+                     const TileOfOutputs& tile) {
+    const std::size_t end = std::min(tile.rows, first + kStepRows);
+    const auto there = static_cast<__mmask16>((1U << tile.outputs) - 1);
+    const __m512 scales = _mm512_load_ps(panel.scales);
+    for (std::size_t i = first; i < end; ++i) {
+      const __m512i low = _mm512_load_si512(sums[0][i / kTileSide][i % kTileSide]);
+      const __m512i high = _mm512_load_si512(sums[1][i / kTileSide][i % kTileSide]);
+      __m512 t = _mm512_mul_ps(scales, _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32(high, 7))));
+      if constexpr (Quant::kHasOffsets) {
+        __m512i offsets = _mm512_setzero_si512();
+        for (std::size_t p = 0; p < kOffsetWords; ++p) {
+          offsets = _mm512_dpwssd_epi32(offsets, word_of(x.sums[i] + 2 * p),
+                                        _mm512_load_si512(panel.group_offsets[p]));
+        }
+        t = _mm512_fmadd_ps(_mm512_load_ps(panel.offsets), _mm512_cvtepi32_ps(offsets), t);
+      }
+      float* y = tile.y + i * tile.stride;
+      const __m512 sum = add ? _mm512_maskz_loadu_ps(there, y) : _mm512_setzero_ps();
+      _mm512_mask_storeu_ps(y, there, _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), t, sum));
+    }
+  }
+
+  alignas(64) Sums sums_[2];
+};
+
+}  // namespace
+}  // namespace reprise::gpu

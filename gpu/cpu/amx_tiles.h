@@ -1,0 +1,39 @@
+// AMX's tiles, for the sources that are compiled for them. Included by kernel sources, with internal linkage.
+
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::gpu {
+namespace {
+
+inline constexpr std::size_t kTileSide = 16;  // rows of x, or outputs, of a tile
+
+/// What LDTILECFG reads: four tiles of sums, two of x and two of the weight, `depth` bytes of k each.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 0, 0, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 0, 0};
+
+  constexpr explicit TileConfig(std::uint16_t depth) {
+    row_bytes[4] = row_bytes[5] = depth;
+    rows[6] = rows[7] = static_cast<std::uint8_t>(depth / 4);
+  }
+};
+static_assert(sizeof(TileConfig) == 64);
+
+/// The tiles' registers of this thread, for as long as this lives: 0 to 3 are sums, 4 and 5 of x, 6 and 7 of w.
+struct TileRegisters {
+  explicit TileRegisters(const TileConfig& config) { _tile_loadconfig(&config); }
+  ~TileRegisters() { _tile_release(); }
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+}  // namespace
+}  // namespace reprise::gpu

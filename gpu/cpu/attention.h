@@ -1,0 +1,232 @@
+// Attention of a row over the pages of its sequence, in their order, so that the bits depend neither on slices nor on
+// who else is computed. Included by the kernel sources, with internal linkage.
+//
+// The heads that share keys and values go together: a key is brought from memory and widened once for all of them. An
+// element of a score is one chain over its eight lanes of the head's elements; keys stand side by side where registers
+// are wide.
+
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "gpu/cpu/math.h"
+#include "gpu/cpu/wide_lanes.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+namespace {
+
+struct KvF32 {
+  using Element = float;
+  static Lanes some(const float* p, std::size_t count) { return load_some(p, count); }
+  static Lanes eight(const float* p) { return Lanes::load(p); }
+  static WideLanes wide(const float* p) { return WideLanes::load(p); }
+  static WideLanes beside(const float* a, const float* b) {
+    return WideLanes::beside(Lanes::load(a), Lanes::load(b));
+  }
+};
+struct KvBF16 {
+  using Element = std::uint16_t;
+  static Lanes some(const std::uint16_t* p, std::size_t count) {
+    std::uint16_t padded[kLanes] = {};
+    std::memcpy(padded, p, count * sizeof(*p));
+    return Lanes::load_bf16(padded);
+  }
+  static Lanes eight(const std::uint16_t* p) { return Lanes::load_bf16(p); }
+  static WideLanes wide(const std::uint16_t* p) { return WideLanes::load_bf16(p); }
+  static WideLanes beside(const std::uint16_t* a, const std::uint16_t* b) {
+    return WideLanes::beside_bf16(a, b);
+  }
+};
+
+/// The softmax of one head so far: online, over the pages in order, one page a step.
+struct HeadInProgress {
+  alignas(64) float total[kLargestAttentionHead] = {};
+  alignas(64) float score[kPageTokens] = {};  // of a page's keys, then their shares
+  float highest = -std::numeric_limits<float>::infinity();
+  float faded = 0;  // what the page leaves of the pages before it
+  Lanes weight = Lanes::set(0.0F);
+};
+
+/// Where a page's keys and values of the group's head begin, and how many of them the row sees.
+template <class Kv>
+struct PageOfHead {
+  using Element = typename Kv::Element;
+  const Element* keys;
+  const Element* values;
+  std::size_t count;
+
+  PageOfHead(const AttentionRow& row, std::size_t page) {
+    const std::size_t skipped = page == 0 ? row.skipped : 0;
+    count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
+    keys = reinterpret_cast<const Element*>(row.pages[page] + row.k_offset) + skipped * row.head_dim;
+    values = reinterpret_cast<const Element*>(row.pages[page] + row.v_offset) + skipped * row.head_dim;
+  }
+};
+
+/// Scores of kVectors * kBeside keys from `key` on. The last of them may be one that does not exist: the one before it
+/// is taken in its place.
+template <class Kv, int kHeads, int kVectors>
+inline void score_keys(const AttentionRow& row, const float* q, const PageOfHead<Kv>& page, std::size_t key,
+                       HeadInProgress* heads) {
+  const std::size_t size = row.head_dim;
+  const typename Kv::Element* keys[kVectors * kBeside];
+  for (int j = 0; j < kVectors * kBeside; ++j) {
+    keys[j] = page.keys + std::min(key + static_cast<std::size_t>(j), page.count - 1) * size;
+  }
+  WideLanes products[kHeads][kVectors];
+  for (auto& of_head : products) {
+    for (WideLanes& product : of_head) product = WideLanes::set(0.0F);
+  }
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    WideLanes some[kVectors];
+    for (int j = 0; j < kVectors; ++j) {
+      some[j] = Kv::beside(keys[kBeside * j] + i, keys[kBeside * j + kBeside - 1] + i);
+    }
+    for (int h = 0; h < kHeads; ++h) {
+      const WideLanes query = WideLanes::both(q + static_cast<std::size_t>(h) * size + i);
+      for (int j = 0; j < kVectors; ++j) products[h][j] = fma(query, some[j], products[h][j]);
+    }
+  }
+  if (i < size) {
+    for (int h = 0; h < kHeads; ++h) {
+      const Lanes query = load_some(q + static_cast<std::size_t>(h) * size + i, size - i);
+      for (int j = 0; j < kVectors; ++j) {
+        const WideLanes some = WideLanes::beside(Kv::some(keys[kBeside * j] + i, size - i),
+                                                 Kv::some(keys[kBeside * j + kBeside - 1] + i, size - i));
+        products[h][j] = fma(WideLanes::beside(query, query), some, products[h][j]);
+      }
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    float sums[kVectors * kBeside];
+    store_sums(products[h], sums);
+    const std::size_t count = std::min<std::size_t>(kVectors * kBeside, page.count - key);
+    for (std::size_t j = 0; j < count; ++j) heads[h].score[key + j] = sums[j] * row.scale;
+  }
+}
+
+/// The scores of a page become shares, in proportion to the highest so far.
+inline void share_scores(std::size_t page, std::size_t count, HeadInProgress& head) {
+  float highest = head.highest;
+  std::size_t j = 0;
+  if (count >= kLanes) {
+    Lanes high = Lanes::set(highest);
+    for (; j + kLanes <= count; j += kLanes) high = max(Lanes::load(head.score + j), high);
+    highest = largest(high);
+  }
+  for (; j < count; ++j) highest = std::max(highest, head.score[j]);
+  head.faded = page == 0 ? 0.0F : exp_of(head.highest - highest);
+  head.highest = highest;
+  head.weight = head.weight * Lanes::set(head.faded);
+  j = 0;
+  for (; j + kLanes <= count; j += kLanes) {
+    const Lanes share = exp(Lanes::load(head.score + j) - Lanes::set(highest));
+    share.store(head.score + j);
+    head.weight = head.weight + share;
+  }
+  if (j < count) {
+    const std::size_t some = count - j;
+    store_some(exp(load_some(head.score + j, some) - Lanes::set(highest)), head.score + j, some);
+    head.weight = head.weight + load_some(head.score + j, some);
+  }
+}
+
+/// total = faded total + sum over the page of share[j] value[j], for kVectors vectors of elements from element i.
+/// load(p): a vector of elements.
+template <class Vector, std::size_t kWidth, int kHeads, int kVectors, class Element, class Load>
+inline void add_values(const Element* values, std::size_t size, std::size_t count, std::size_t i, Load load,
+                       HeadInProgress* heads) {
+  Vector sums[kHeads][kVectors];
+  for (int h = 0; h < kHeads; ++h) {
+    for (int n = 0; n < kVectors; ++n) {
+      sums[h][n] = Vector::load(heads[h].total + i + n * kWidth) * Vector::set(heads[h].faded);
+    }
+  }
+  for (std::size_t j = 0; j < count; ++j) {
+    Vector some[kVectors];
+    for (int n = 0; n < kVectors; ++n) some[n] = load(values + j * size + i + n * kWidth);
+    for (int h = 0; h < kHeads; ++h) {
+      const Vector share = Vector::set(heads[h].score[j]);
+      for (int n = 0; n < kVectors; ++n) sums[h][n] = fma(share, some[n], sums[h][n]);
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    for (int n = 0; n < kVectors; ++n) sums[h][n].store(heads[h].total + i + n * kWidth);
+  }
+}
+
+inline std::size_t value_dim_of(const AttentionRow& row) {
+  return row.value_dim != 0 ? row.value_dim : row.head_dim;
+}
+
+#if defined(__AVX512F__)
+inline constexpr int kKeyVectors = 4;    // sums of so many keys, and of four heads, fit the registers
+inline constexpr int kValueVectors = 4;  // likewise
+#else
+inline constexpr int kKeyVectors = 2;
+inline constexpr int kValueVectors = 2;
+#endif
+
+template <class Kv, int kHeads>
+inline void attend_page(const AttentionRow& row, const float* q, std::size_t index, HeadInProgress* heads) {
+  using Element = typename Kv::Element;
+  const PageOfHead<Kv> page(row, index);
+  std::size_t key = 0;
+  for (; key + kKeyVectors * kBeside <= page.count; key += kKeyVectors * kBeside) {
+    score_keys<Kv, kHeads, kKeyVectors>(row, q, page, key, heads);
+  }
+  for (; key < page.count; key += kBeside) score_keys<Kv, kHeads, 1>(row, q, page, key, heads);
+  for (int h = 0; h < kHeads; ++h) share_scores(index, page.count, heads[h]);
+  const std::size_t value_dim = value_dim_of(row);
+  std::size_t i = 0;
+  for (; i + kValueVectors * kWideLanes <= value_dim; i += kValueVectors * kWideLanes) {
+    add_values<WideLanes, kWideLanes, kHeads, kValueVectors>(
+        page.values, row.head_dim, page.count, i, [](const Element* p) { return Kv::wide(p); }, heads);
+  }
+  for (; i + kLanes <= value_dim; i += kLanes) {
+    add_values<Lanes, kLanes, kHeads, 1>(
+        page.values, row.head_dim, page.count, i, [](const Element* p) { return Kv::eight(p); }, heads);
+  }
+  if (i < value_dim) {
+    const std::size_t some = value_dim - i;
+    add_values<Lanes, kLanes, kHeads, 1>(
+        page.values, row.head_dim, page.count, i, [&](const Element* p) { return Kv::some(p, some); }, heads);
+  }
+}
+
+/// Heads first ... first + kHeads - 1 of the group, page by page.
+template <class Kv, int kHeads>
+void attend_heads(const AttentionRow& row, std::size_t first) {
+  const std::size_t value_dim = value_dim_of(row);
+  HeadInProgress heads[kHeads];
+  for (std::size_t page = 0; page * kPageTokens < row.length; ++page) {
+    attend_page<Kv, kHeads>(row, row.q + first * row.head_dim, page, heads);
+  }
+  for (int h = 0; h < kHeads; ++h) {
+    const float scale = 1.0F / sum(heads[h].weight);
+    float* out = row.out + (first + static_cast<std::size_t>(h)) * value_dim;
+    for (std::size_t i = 0; i < value_dim; ++i) out[i] = heads[h].total[i] * scale;
+  }
+}
+
+template <class Kv>
+void attend_group(const AttentionRow& row) {
+  std::size_t head = 0;
+  for (; head + 4 <= row.group; head += 4) attend_heads<Kv, 4>(row, head);
+  for (; head + 2 <= row.group; head += 2) attend_heads<Kv, 2>(row, head);
+  if (head < row.group) attend_heads<Kv, 1>(row, head);
+}
+
+void attention(const AttentionRow& row) {
+  if (row.kv == KvType::kF32) {
+    attend_group<KvF32>(row);
+  } else {
+    attend_group<KvBF16>(row);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu

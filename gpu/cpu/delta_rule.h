@@ -1,0 +1,81 @@
+// The gated delta rule, token by token, so that a prompt gives the same bits however it is sliced, and a decoded token the
+// same as a prefilled one. Included by the kernel sources, with internal linkage.
+//
+// Columns of the state do not meet, so as many of them as the first cache holds pass through all tokens. What the next
+// token's key finds is summed up while this token's change is written: the state is walked through once a token.
+
+#pragma once
+
+#include "gpu/cpu/math.h"
+#include "gpu/cpu/wide_lanes.h"
+#include "gpu/kernels.h"
+
+namespace reprise::gpu {
+namespace {
+
+/// recalled = k^T S: rows of the state in their order.
+template <class Vector, std::size_t kWidth, int kVectors>
+inline void recall(const DeltaRule& rule, const float* k, const float* columns,
+                   Vector (&recalled)[kVectors]) {
+  for (Vector& one : recalled) one = Vector::set(0.0F);
+  for (std::size_t i = 0; i < rule.key_dim; ++i) {
+    const float* row = columns + i * rule.value_dim;
+    const Vector key = Vector::set(k[i]);
+    for (int j = 0; j < kVectors; ++j) recalled[j] = fma(key, Vector::load(row + j * kWidth), recalled[j]);
+  }
+}
+
+/// One token. recalled: k^T S before the decay, afterwards that of the next token, if there is one (kMore).
+template <bool kMore, class Vector, std::size_t kWidth, int kVectors>
+inline void delta_token(const DeltaRule& rule, std::size_t t, std::size_t first,
+                        Vector (&recalled)[kVectors]) {
+  const float* q = rule.q + t * rule.stride;
+  const float* k = rule.k + t * rule.stride;
+  const float* v = rule.v + t * rule.stride + first;
+  [[maybe_unused]] const float* next_k = k + rule.stride;
+  const Vector decay = Vector::set(exp_of(rule.g[t * rule.gate_stride]));
+  const Vector beta = Vector::set(rule.beta[t * rule.gate_stride]);
+  Vector change[kVectors];
+  Vector out[kVectors];
+  for (int j = 0; j < kVectors; ++j) {
+    change[j] = beta * (Vector::load(v + j * kWidth) - recalled[j] * decay);
+    out[j] = recalled[j] = Vector::set(0.0F);
+  }
+  for (std::size_t i = 0; i < rule.key_dim; ++i) {
+    float* row = rule.state + i * rule.value_dim + first;
+    const Vector key = Vector::set(k[i]);
+    const Vector query = Vector::set(q[i]);
+    [[maybe_unused]] Vector next_key;
+    if constexpr (kMore) next_key = Vector::set(next_k[i]);
+    for (int j = 0; j < kVectors; ++j) {
+      const Vector updated = fma(key, change[j], Vector::load(row + j * kWidth) * decay);
+      updated.store(row + j * kWidth);
+      out[j] = fma(query, updated, out[j]);
+      if constexpr (kMore) recalled[j] = fma(next_key, updated, recalled[j]);
+    }
+  }
+  for (int j = 0; j < kVectors; ++j) out[j].store(rule.out + t * rule.out_stride + first + j * kWidth);
+}
+
+/// kVectors * kWidth columns of the state, from column `first`, over all tokens.
+template <class Vector, std::size_t kWidth, int kVectors>
+inline void delta_rule_columns(const DeltaRule& rule, std::size_t first) {
+  if (rule.tokens == 0) return;
+  Vector recalled[kVectors];
+  recall<Vector, kWidth>(rule, rule.k, rule.state + first, recalled);
+  for (std::size_t t = 0; t + 1 < rule.tokens; ++t) {
+    delta_token<true, Vector, kWidth>(rule, t, first, recalled);
+  }
+  delta_token<false, Vector, kWidth>(rule, rule.tokens - 1, first, recalled);
+}
+
+void delta_rule(const DeltaRule& rule) {
+  std::size_t column = 0;
+  for (; column + 4 * kWideLanes <= rule.value_dim; column += 4 * kWideLanes) {
+    delta_rule_columns<WideLanes, kWideLanes, 4>(rule, column);
+  }
+  for (; column < rule.value_dim; column += kLanes) delta_rule_columns<Lanes, kLanes, 1>(rule, column);
+}
+
+}  // namespace
+}  // namespace reprise::gpu
