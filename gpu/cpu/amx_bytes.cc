@@ -1,11 +1,13 @@
 // The fast product of quantised formats with AMX's product of bytes, for more than a few rows of x, beside the products
 // of AVX-512; compiled with -mavx512vnni -mamx-tile -mamx-int8.
 //
-// The panels of a group of outputs and 256 elements of k stay in L2 while all rows pass, 32 at a time. Tiles of rows, or
-// of outputs, that do not exist are multiplied and not looked at. Nothing is kept between calls.
+// The panels of a group of outputs stay in L2 while all rows pass, 32 at a time; their sums stay in L1 while k does. Rows
+// and outputs of a tile that do not exist are multiplied and not looked at.
 
 #include <atomic>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "base/check.h"
 #include "gpu/cpu/amx.h"
@@ -21,46 +23,104 @@ template <class Quant>
 using TilesOf =
     std::conditional_t<Quant::kFormat.block_size == 256, LargeBlockTiles<Quant>, SmallBlockTiles<Quant>>;
 
+/// Room of a thread, kept from call to call.
 template <class Quant>
-void multiply_quant_by_tiles(RowList listed, std::size_t m, const WeightView& w, float* y,
-                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+struct TileRoom {
   using Tiles = TilesOf<Quant>;
-  using Block = typename Quant::Block;
-  constexpr std::size_t kElements = Quant::kFormat.block_size;
-  constexpr std::size_t kGroupOutputs = kTilePanels * kTileSide;
-  struct Room {
-    Tiles tiles;
-    typename Tiles::Panel panels[kTilePanels];
-    typename Tiles::Rows some;
-    BytesOfRow unpacked[kTileSide];
-  };
-  Room room;
-  const ActivationsOf<Quant> x(listed, w.columns);
-  const TileRegisters registers(Tiles::kConfig);
-  for (std::size_t n = n_begin; n < n_end; n += kGroupOutputs) {
-    const std::size_t outputs = std::min(kGroupOutputs, n_end - n);
-    for (std::size_t k = 0; k < w.columns; k += kTileDepth) {
-      const std::size_t blocks = std::min(kTileDepth, w.columns - k) / kElements;
-      for (std::size_t first = 0; first < outputs; first += kTileSide) {
-        for (std::size_t r = 0; r < kTileSide; ++r) {
-          const std::byte* row = w.row(n + std::min(first + r, outputs - 1)) + k / kElements * sizeof(Block);
-          const std::size_t next = kTileSide * w.row_bytes();
-          for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
-          unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, room.unpacked[r]);
-        }
-        Tiles::fill(room.unpacked, blocks, room.panels[first / kTileSide]);
+
+  Tiles tiles;
+  PairTotals totals[2];
+  BytesOfRow unpacked[kTileSide];
+  RowTiles rows;
+  std::vector<typename Tiles::Panel> panels;     // [panel of a group][256 elements of k]
+  std::vector<typename Tiles::Numbers> numbers;  // [256 elements of k]
+
+  static TileRoom& of_thread() {
+    thread_local const auto room = std::make_unique<TileRoom>();
+    return *room;
+  }
+};
+
+constexpr std::size_t kGroupBytes = std::size_t{640} << 10;  // of panels, which L2 keeps
+
+template <class Quant>
+class TileProduct {
+ public:
+  TileProduct(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride)
+      : x_(listed, w.columns),
+        m_(m),
+        w_(w),
+        y_(y),
+        y_stride_(y_stride),
+        depth_((w.columns + kTileDepth - 1) / kTileDepth),
+        room_(TileRoom<Quant>::of_thread()) {}
+
+  void outputs(std::size_t begin, std::size_t end) {
+    const std::size_t panels = kGroupBytes / (depth_ * sizeof(typename Tiles::Panel)) / 2 * 2;
+    const std::size_t group = std::clamp<std::size_t>(panels, 2, 32) * kTileSide;
+    const TileRegisters registers(Tiles::kConfig);
+    for (std::size_t n = begin; n < end; n += group) multiply_group(n, std::min(group, end - n));
+  }
+
+ private:
+  using Tiles = TilesOf<Quant>;
+  static constexpr std::size_t kElements = Quant::kFormat.block_size;
+
+  std::size_t blocks_at(std::size_t k) const { return std::min(kTileDepth, w_.columns - k) / kElements; }
+
+  /// The panel of outputs [n, n + count), those that do not exist repeat the last.
+  void fill_panel(std::size_t n, std::size_t count, typename Tiles::Panel* to) {
+    using Block = typename Quant::Block;
+    const std::size_t next = kTileSide * w_.row_bytes();
+    for (std::size_t k = 0; k < w_.columns; k += kTileDepth, ++to) {
+      const std::size_t blocks = blocks_at(k);
+      for (std::size_t r = 0; r < kTileSide; ++r) {
+        const std::byte* row = w_.row(n + std::min(r, count - 1)) + k / kElements * sizeof(Block);
+        for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
+        unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, room_.unpacked[r]);
       }
-      for (std::size_t row = 0; row < m; row += kPairRows) {
-        const std::size_t rows = std::min(kPairRows, m - row);
-        for (std::size_t i = 0; i < rows; ++i) Tiles::fill(x, row + i, k, blocks, i, room.some);
-        std::atomic_signal_fence(
-            std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
-        room.tiles.multiply(room.some, rows, room.panels, outputs, blocks, k != 0, y + row * y_stride + n,
-                            y_stride);
+      Tiles::fill(room_.unpacked, blocks, *to);
+    }
+  }
+
+  void multiply_group(std::size_t n, std::size_t outputs) {
+    const std::size_t panels = (outputs + kTileSide - 1) / kTileSide;
+    room_.panels.resize(std::max(room_.panels.size(), panels * depth_));
+    room_.numbers.resize(std::max(room_.numbers.size(), depth_));
+    for (std::size_t p = 0; p < panels; ++p) {
+      const std::size_t first = p * kTileSide;
+      fill_panel(n + first, std::min(kTileSide, outputs - first), room_.panels.data() + p * depth_);
+    }
+    for (std::size_t row = 0; row < m_; row += kPairRows) {
+      const std::size_t rows = std::min(kPairRows, m_ - row);
+      const ActivationsOf<Quant> x = x_.from(row);
+      room_.rows.fill(x, rows);
+      for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
+        Tiles::fill(x, rows, k, blocks_at(k), room_.numbers[k / kTileDepth]);
+      }
+      std::atomic_signal_fence(
+          std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
+      for (std::size_t p = 0; p < panels; p += 2) {
+        const typename Tiles::Panel* const pair[2] = {
+            room_.panels.data() + p * depth_, room_.panels.data() + std::min(p + 1, panels - 1) * depth_};
+        room_.tiles.multiply(room_.rows, room_.numbers.data(), rows, pair, w_.columns / kElements,
+                             room_.totals);
+        for (std::size_t t = 0; t < std::min<std::size_t>(2, panels - p); ++t) {
+          const std::size_t first = (p + t) * kTileSide;
+          room_.totals[t].store(rows, outputs - first, y_ + row * y_stride_ + n + first, y_stride_);
+        }
       }
     }
   }
-}
+
+  const ActivationsOf<Quant> x_;
+  const std::size_t m_;
+  const WeightView& w_;
+  float* y_;
+  const std::size_t y_stride_;
+  const std::size_t depth_;  // of a panel, in 256 elements of k
+  TileRoom<Quant>& room_;
+};
 
 }  // namespace
 
@@ -68,7 +128,7 @@ void multiply_bytes_by_tiles(RowList listed, std::size_t m, const WeightView& w,
                              std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const auto find = [&]<class... Quant>() {
     const bool found = ((w.format == &Quant::kFormat &&
-                         (multiply_quant_by_tiles<Quant>(listed, m, w, y, y_stride, n_begin, n_end), true)) ||
+                         (TileProduct<Quant>(listed, m, w, y, y_stride).outputs(n_begin, n_end), true)) ||
                         ...);
     REPRISE_CHECK(found, "a format that tiles are made of");
   };

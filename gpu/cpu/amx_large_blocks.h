@@ -4,8 +4,8 @@
 // The scale of a group goes into its numbers, so that the tiles add up all groups of a block: scale * q is a whole number
 // of at most 13 bits, two planes of bytes
 //   scale * q = low + 128 high,   low from 0 to 127, high from -32 to 32
-// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements; while the tiles of one panel
-// are multiplied, the panel before it is scaled and added up.
+// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements: that of some
+// blocks after their tiles.
 
 #pragma once
 
@@ -30,9 +30,8 @@ class LargeBlockTiles {
     alignas(64) float scales[kTileSide];
     alignas(64) float offsets[kTileSide];
   };
-  /// The same block of two tiles of rows of x.
-  struct Rows {
-    alignas(64) std::int8_t q[kPairRows][kTileDepth];
+  /// What belongs to the same block of the rows of x.
+  struct Numbers {
     std::int16_t sums[kPairRows][2 * kOffsetWords + 1];
     float scales[kPairRows];
   };
@@ -64,37 +63,35 @@ class LargeBlockTiles {
     }
   }
 
-  static void fill(const ActivationsOf<Quant>& x, std::size_t row, std::size_t k, std::size_t, std::size_t at,
-                   Rows& to) {
-    std::memcpy(to.q[at], x.q(row) + k, kTileDepth);
-    to.scales[at] = x.scales(row)[k / kTileDepth];
-    const std::int16_t* sums = x.sums(row) + k / 16;
-    for (std::size_t i = 0; i < 2 * kOffsetWords; ++i) {
-      to.sums[at][i] =
-          Quant::kGroup == 16 ? sums[i] : static_cast<std::int16_t>(sums[2 * i] + sums[2 * i + 1]);
+  static void fill(const ActivationsOf<Quant>& x, std::size_t rows, std::size_t k, std::size_t, Numbers& to) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      to.scales[i] = x.scales(i)[k / kTileDepth];
+      const std::int16_t* sums = x.sums(i) + k / 16;
+      for (std::size_t j = 0; j < 2 * kOffsetWords; ++j) {
+        to.sums[i][j] =
+            Quant::kGroup == 16 ? sums[j] : static_cast<std::int16_t>(sums[2 * j] + sums[2 * j + 1]);
+      }
     }
   }
 
   /// As SmallBlockTiles'.
-  void multiply(const Rows& x, std::size_t rows, const Panel* panels, std::size_t outputs, std::size_t,
-                bool add, float* y, std::size_t y_stride) {
-    const std::size_t count = (outputs + kTileSide - 1) / kTileSide;
-    for (std::size_t p = 0; p <= count; ++p) {
-      for (std::size_t step = 0; step < kSteps; ++step) {
-        if (p < count) multiply_step(x, rows, panels[p], step, sums_[p % 2]);
-        if (p == 0) continue;
-        const std::size_t before = p - 1;
-        const TileOfOutputs tile{.y = y + before * kTileSide,
-                                 .stride = y_stride,
-                                 .rows = rows,
-                                 .outputs = std::min(kTileSide, outputs - before * kTileSide)};
-        add_up(x, panels[before], step * kStepRows, sums_[before % 2], add, tile);
+  void multiply(const RowTiles& x, const Numbers* numbers, std::size_t rows, const Panel* const (&panels)[2],
+                std::size_t blocks, PairTotals (&totals)[2]) {
+    for (std::size_t t = 0; t < (panels[0] == panels[1] ? 1 : 2); ++t) {
+      for (std::size_t block = 0; block < blocks; block += kSetBlocks) {
+        const std::size_t end = std::min(blocks, block + kSetBlocks);
+        for (std::size_t b = block; b < end; ++b) {
+          multiply_block(x, b * kTileDepth, rows > kTileSide, panels[t][b], sums_[b - block]);
+        }
+        for (std::size_t b = block; b < end; ++b) {
+          add_up(numbers[b], rows, panels[t][b], sums_[b - block], b == 0, totals[t]);
+        }
       }
     }
   }
 
  private:
-  static constexpr std::size_t kStepRows = kPairRows / kSteps;
+  static constexpr std::size_t kSetBlocks = 4;
   using Sums = WholeTile[2][2];  // [plane][tile of rows]
 
   /// The planes of 256 elements.
@@ -121,26 +118,24 @@ class LargeBlockTiles {
     }
   }
 
-  /// 64 elements of k, of both planes and both tiles of rows.
-  static void multiply_step(const Rows& x, std::size_t rows, const Panel& panel, std::size_t step, Sums& to) {
-    const bool second = rows > kTileSide;
-    if (step == 0) {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
+  /// Both planes by both tiles of rows, from element k on.
+  static void multiply_block(const RowTiles& x, std::size_t k, bool second, const Panel& panel, Sums& to) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      _tile_loadd(4, x.at(0, k + 64 * step), x.stride(0));
+      _tile_loadd(6, panel.planes[0][kTileSide * step], 64);
+      _tile_dpbssd(0, 4, 6);
+      _tile_loadd(7, panel.planes[1][kTileSide * step], 64);
+      _tile_dpbssd(1, 4, 7);
+      if (second) {
+        _tile_loadd(5, x.at(1, k + 64 * step), x.stride(1));
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+      }
     }
-    _tile_loadd(4, x.q[0] + 64 * step, kTileDepth);
-    _tile_loadd(6, panel.planes[0][kTileSide * step], 64);
-    _tile_dpbssd(0, 4, 6);
-    _tile_loadd(7, panel.planes[1][kTileSide * step], 64);
-    _tile_dpbssd(1, 4, 7);
-    if (second) {
-      _tile_loadd(5, x.q[kTileSide] + 64 * step, kTileDepth);
-      _tile_dpbssd(2, 5, 6);
-      _tile_dpbssd(3, 5, 7);
-    }
-    if (step + 1 < kSteps) return;
     _tile_stored(0, to[0][0], 64);
     _tile_stored(1, to[1][0], 64);
     if (!second) return;
@@ -148,31 +143,30 @@ class LargeBlockTiles {
     _tile_stored(3, to[1][1], 64);
   }
 
-  /// The float part of rows [first, first + kStepRows) of a panel, those of them that exist.
-  static void add_up(const Rows& x, const Panel& panel, std::size_t first, const Sums& sums, bool add,
-                     const TileOfOutputs& tile) {
-    const std::size_t end = std::min(tile.rows, first + kStepRows);
-    const auto there = static_cast<__mmask16>((1U << tile.outputs) - 1);
+  /// The float part of a block.
+  static void add_up(const Numbers& x, std::size_t rows, const Panel& panel, const Sums& sums, bool begin,
+                     PairTotals& totals) {
     const __m512 scales = _mm512_load_ps(panel.scales);
-    for (std::size_t i = first; i < end; ++i) {
+    [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
+    for (std::size_t i = 0; i < rows; ++i) {
       const __m512i low = _mm512_load_si512(sums[0][i / kTileSide][i % kTileSide]);
       const __m512i high = _mm512_load_si512(sums[1][i / kTileSide][i % kTileSide]);
-      __m512 t = _mm512_mul_ps(scales, _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32(high, 7))));
+      __m512 one =
+          _mm512_mul_ps(scales, _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32(high, 7))));
       if constexpr (Quant::kHasOffsets) {
         __m512i offsets = _mm512_setzero_si512();
         for (std::size_t p = 0; p < kOffsetWords; ++p) {
           offsets = _mm512_dpwssd_epi32(offsets, word_of(x.sums[i] + 2 * p),
                                         _mm512_load_si512(panel.group_offsets[p]));
         }
-        t = _mm512_fmadd_ps(_mm512_load_ps(panel.offsets), _mm512_cvtepi32_ps(offsets), t);
+        one = _mm512_fmadd_ps(offset_scales, _mm512_cvtepi32_ps(offsets), one);
       }
-      float* y = tile.y + i * tile.stride;
-      const __m512 sum = add ? _mm512_maskz_loadu_ps(there, y) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(y, there, _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), t, sum));
+      const __m512 sum = begin ? _mm512_setzero_ps() : _mm512_load_ps(totals.of[i]);
+      _mm512_store_ps(totals.of[i], _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), one, sum));
     }
   }
 
-  alignas(64) Sums sums_[2];
+  alignas(64) Sums sums_[kSetBlocks];
 };
 
 }  // namespace

@@ -4,13 +4,18 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace reprise::gpu {
 namespace {
 
 inline constexpr std::size_t kTileSide = 16;  // rows of x, or outputs, of a tile
+inline constexpr std::size_t kPairRows = 2 * kTileSide;
+
+using WholeTile = std::int32_t[kTileSide][kTileSide];  // [row of x][output]
 
 /// What LDTILECFG reads: four tiles of sums, two of x and two of the weight, `depth` bytes of k each.
 struct alignas(64) TileConfig {
@@ -28,11 +33,25 @@ struct alignas(64) TileConfig {
 static_assert(sizeof(TileConfig) == 64);
 
 /// The tiles' registers of this thread, for as long as this lives: 0 to 3 are sums, 4 and 5 of x, 6 and 7 of w.
+/// The configuration must be a constant: GCC's intrinsic does not say that it reads all of it.
 struct TileRegisters {
   explicit TileRegisters(const TileConfig& config) { _tile_loadconfig(&config); }
   ~TileRegisters() { _tile_release(); }
   TileRegisters(const TileRegisters&) = delete;
   TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+/// Sums of 32 rows of x by sixteen outputs, as floats, while k passes.
+struct alignas(64) PairTotals {
+  float of[kPairRows][kTileSide];
+
+  /// To the rows and outputs of y that exist.
+  void store(std::size_t rows, std::size_t outputs, float* y, std::size_t y_stride) const {
+    const auto there = static_cast<__mmask16>(outputs >= kTileSide ? 0xffffU : (1U << outputs) - 1);
+    for (std::size_t i = 0; i < rows; ++i) {
+      _mm512_mask_storeu_ps(y + i * y_stride, there, _mm512_load_ps(of[i]));
+    }
+  }
 };
 
 }  // namespace

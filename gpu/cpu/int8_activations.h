@@ -6,7 +6,7 @@
 // A block whose largest is below 2^-100 is zeros. A block with a NaN or an infinity has scale NaN and zeros, which
 // makes every output of the row NaN: what is broken stays visible.
 //
-// A prepared row of Int8Rows<kBlock> is, one after another, filled up to 16 bytes:
+// A prepared row of Int8Rows<kBlock> is, one after another, filled up to 64 bytes, a line of the cache:
 //   int8  q[columns]
 //   f32   scales[columns / kBlock]
 //   int16 sums[columns / kSumOf]     of q, for offsets of weights, and for instructions that want unsigned weights
@@ -36,8 +36,8 @@ struct Int8Rows {
   std::size_t columns;
 
   static constexpr std::size_t stride_of(std::size_t columns) {
-    return (columns + columns / kBlock * sizeof(float) + columns / kSumOf * sizeof(std::int16_t) + 15) / 16 *
-           16;
+    return (columns + columns / kBlock * sizeof(float) + columns / kSumOf * sizeof(std::int16_t) + 63) / 64 *
+           64;
   }
 
   Int8Rows(RowList some, std::size_t row_columns) : rows(some), columns(row_columns) {}

@@ -8,7 +8,7 @@
 //   x = q * scale + r,   r rounded as x was
 // and its outputs are the sums of theirs. So the bits are a row's own, and the same on every table, as before.
 //
-// A prepared row is Int8Rows<256>'s, then that of r, then a word that says whether r is there, and 12 bytes of nothing.
+// A prepared row is Int8Rows<256>'s, then that of r, then a word that says whether r is there, and 60 bytes of nothing.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct RowsWithResiduals {
   using Row = Int8Rows<256>;
   static constexpr double kMeanSquare = 400;
 
-  static constexpr std::size_t stride_of(std::size_t columns) { return 2 * Row::stride_of(columns) + 16; }
+  static constexpr std::size_t stride_of(std::size_t columns) { return 2 * Row::stride_of(columns) + 64; }
 
   /// Whether the rounded row is one that eight bits hold badly. Not for a row that is not finite.
   static bool is_coarse(const Row& row) {

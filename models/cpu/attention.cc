@@ -33,10 +33,12 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, co
 /// projected [rows, heads, 2, head_dim] -> q, gate [rows, heads, head_dim]
 void Attention::split_gate(Step& step, const float* projected, float* q, float* gate) const {
   const std::size_t size = spec_.head_dim;
-  for (std::size_t head = 0; head < step.rows * spec_.heads; ++head) {
-    std::memcpy(q + head * size, projected + 2 * head * size, size * sizeof(float));
-    std::memcpy(gate + head * size, projected + (2 * head + 1) * size, size * sizeof(float));
-  }
+  step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t head = begin * spec_.heads; head < end * spec_.heads; ++head) {
+      std::memcpy(q + head * size, projected + 2 * head * size, size * sizeof(float));
+      std::memcpy(gate + head * size, projected + (2 * head + 1) * size, size * sizeof(float));
+    }
+  });
 }
 
 /// heads [rows, per_row, head_dim]
@@ -79,13 +81,15 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
   const std::size_t size = spec_.head_dim;
   const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
   for (const StepSlice& slice : step.slices) {
-    for (std::size_t i = 0; i < slice.rows; ++i) {
-      const std::size_t position = slice.stored + i;
-      const std::size_t row = (slice.first_row + i) * spec_.kv_size();
-      std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens);
-      store(step, k + row, 1, position, page + places_.k);
-      store(step, v + row, 1, position, page + places_.v);
-    }
+    step.threads.for_ranges(slice.rows, 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::size_t position = slice.stored + i;
+        const std::size_t row = (slice.first_row + i) * spec_.kv_size();
+        std::byte* page = slice.sequence->page_data(position / gpu::kPageTokens);
+        store(step, k + row, 1, position, page + places_.k);
+        store(step, v + row, 1, position, page + places_.v);
+      }
+    });
     step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
       const std::size_t i = part / spec_.kv_heads;
       const std::size_t head = part % spec_.kv_heads;
@@ -178,7 +182,12 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   } else {
     attend_pages(step, q, k, v, mixed);
   }
-  if (gate != nullptr) step.kernels.gate_sigmoid(gate, mixed, rows * spec_.q_size());
+  if (gate != nullptr) {
+    step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+      const std::size_t first = begin * spec_.q_size();
+      step.kernels.gate_sigmoid(gate + first, mixed + first, (end - begin) * spec_.q_size());
+    });
+  }
   o_.apply(step, mixed, rows, y);
   step.scratch.reset(mark);
 }

@@ -100,12 +100,14 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   b_.apply(step, input, b);
   convolve(step, projected, qkv);
   normalise_heads(step, qkv);
-  for (std::size_t row = 0; row < rows; ++row) {
-    float* row_a = a + row * heads;
-    float* row_b = b + row * heads;
-    step.kernels.delta_gates(row_a, row_b, vectors_.decay.data(), vectors_.dt_bias.data(), row_a, row_b,
-                             heads);
-  }
+  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      float* row_a = a + row * heads;
+      float* row_b = b + row * heads;
+      step.kernels.delta_gates(row_a, row_b, vectors_.decay.data(), vectors_.dt_bias.data(), row_a, row_b,
+                               heads);
+    }
+  });
   recur(step, qkv, a, b, mixed);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     float* first = mixed + begin * spec_.value_size();

@@ -81,7 +81,9 @@ void ResidualStep::apply(Step& step, float* x, float* late, std::size_t hidden) 
   for (const std::unique_ptr<Part>& part : late_parts) add_part(*part, {}, late);
   if (norm_after) norm_after->apply(step, change, step.rows, change);
   if (multiplier != 1) step.kernels.scale(multiplier, change, count);
-  step.kernels.add(change, x, count);
+  step.threads.for_ranges(step.rows, 1, [&](std::size_t begin, std::size_t end) {
+    step.kernels.add(change + begin * hidden, x + begin * hidden, (end - begin) * hidden);
+  });
   step.scratch.reset(mark);
 }
 

@@ -174,7 +174,7 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, LinearInput& ro
   for (const Run& run : runs) {
     inner += run.count * run.intermediate();
     if (run.down->activations->prepare != nullptr) prepared += run.count * run.prepared_row_bytes();
-    prepared = (prepared + 15) / 16 * 16;
+    prepared = (prepared + 63) / 64 * 64;
   }
   float* gates = step.scratch.floats(inner);
   float* ups = spec_.has_gates() ? step.scratch.floats(inner) : nullptr;
@@ -186,7 +186,7 @@ std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, LinearInput& ro
     gates += run.count * run.intermediate();
     if (ups != nullptr) ups += run.count * run.intermediate();
     if (run.down->activations->prepare != nullptr) {
-      forms += (run.count * run.prepared_row_bytes() + 15) / 16 * 16;
+      forms += (run.count * run.prepared_row_bytes() + 63) / 64 * 64;
     } else {
       run.prepared = reinterpret_cast<std::byte*>(run.inner);
     }

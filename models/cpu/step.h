@@ -19,37 +19,10 @@
 #include "gpu/state_store.h"
 #include "gpu/threads.h"
 #include "models/compute_options.h"
+#include "models/cpu/scratch.h"
 #include "models/layers/rope.h"
 
 namespace reprise::models {
-
-/// Buffers that live for one call and are kept for the next.
-class Scratch {
- public:
-  /// Uninitialised, valid until reset().
-  float* floats(std::size_t count) { return reinterpret_cast<float*>(bytes(count * sizeof(float))); }
-  std::byte* bytes(std::size_t size) {
-    if (next_ == blocks_.size()) blocks_.emplace_back();
-    Block& block = blocks_[next_++];
-    if (block.size < size) {
-      block.memory = std::make_unique<std::byte[]>(size);
-      block.size = size;
-    }
-    return block.memory.get();
-  }
-
-  /// What was handed out since the mark may be handed out again.
-  std::size_t mark() const { return next_; }
-  void reset(std::size_t mark = 0) { next_ = mark; }
-
- private:
-  struct Block {
-    std::unique_ptr<std::byte[]> memory;
-    std::size_t size = 0;
-  };
-  std::vector<Block> blocks_;
-  std::size_t next_ = 0;
-};
 
 /// What the weights of a model are brought into order for, while it is loaded.
 struct Preparation {

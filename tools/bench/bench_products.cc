@@ -130,10 +130,14 @@ double measure(const Settings& settings, const Kernels& kernels, Weights& weight
                Threads& threads) {
   const Compute compute = settings.exact ? Compute::kF32 : Compute::kAuto;
   std::mt19937 random(2);
+  struct alignas(64) Line {  // as a model's buffers begin at one
+    float numbers[16];
+  };
+  const auto lines = [](std::size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
   std::vector<float> x(m * settings.columns);
   for (float& value : x) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
-  std::vector<float> y(m * settings.outputs);
-  std::vector<float> prepared;
+  std::vector<Line> y(lines(m * settings.outputs * sizeof(float)));
+  std::vector<Line> prepared;
   double best = 1e30;
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(settings.seconds));
@@ -147,13 +151,13 @@ double measure(const Settings& settings, const Kernels& kernels, Weights& weight
       const Clock::time_point start = Clock::now();
       const void* input = x.data();
       if (product.activations->prepare != nullptr) {
-        prepared.resize(m * product.activations->row_bytes(settings.columns) / sizeof(float));
+        prepared.resize(lines(m * product.activations->row_bytes(settings.columns)));
         product.activations->prepare(x.data(), m, settings.columns,
                                      reinterpret_cast<std::byte*>(prepared.data()));
         input = prepared.data();
       }
       threads.for_ranges(settings.outputs, product.outputs_at_once, [&](std::size_t begin, std::size_t stop) {
-        product.multiply(input, m, weight.view(), y.data(), settings.outputs, begin, stop);
+        product.multiply(input, m, weight.view(), y.front().numbers, settings.outputs, begin, stop);
       });
       spent += Clock::now() - start;
     }
