@@ -46,8 +46,9 @@ void check(const BenchEngineOptions& options) {
 struct Line {
   std::string name;
   Times times = {};
-  double tokens = 0;       // a repetition
-  double read_bytes = 0;   // weights read, each once a forward pass
+  double tokens = 0;  // a repetition
+  double read_bytes =
+      0;  // weights, each once a forward pass; decode: the state as well, what is written twice
   double operations = 0;   // floating-point operations
   double moved_bytes = 0;  // by a copy
 
@@ -66,8 +67,12 @@ struct Cost {
   double head_bytes = 0;
   double recurrence = 0;          // operations a token, of gated delta nets
   double attention_position = 0;  // operations a token and position attended to
+  double slot_bytes = 0;      // of a sequence's own state, read and written by every token that is decoded
+  double position_bytes = 0;  // of its pages, read by it
 
-  explicit Cost(const Model& model) {
+  explicit Cost(const Model& model)
+      : slot_bytes(static_cast<double>(model.state().sizes().slot_bytes)),
+        position_bytes(static_cast<double>(model.state().sizes().page_bytes) / gpu::kPageTokens) {
     const models::Checkpoint& checkpoint = model.checkpoint();
     const models::ModelConfig& config = model.config();
     const auto elements = [&](const std::string& name) {
@@ -121,6 +126,13 @@ struct Cost {
     line.operations += count * (2 * layer_weights + recurrence) + positions * attention_position +
                        2 * head_weights * static_cast<double>(logits);
   }
+
+  /// Of `tokens` tokens that a sequence decodes after `before`, one a pass, beside the weights.
+  double state_bytes(std::size_t before, std::size_t tokens) const {
+    const auto count = static_cast<double>(tokens);
+    const double positions = count * static_cast<double>(before) + count * (count + 1) / 2;
+    return count * 2 * slot_bytes + positions * position_bytes;
+  }
 };
 
 class EngineBench {
@@ -143,11 +155,12 @@ class EngineBench {
   }
 
   std::vector<Line> run() {
-    prefill(open(), prompt_, slices().back());  // brings the weights into memory
+    Sequence first = open();
+    prefill(first, prompt_, slices().back());  // brings the weights into memory
     for (const std::size_t slice : slices()) measure_prefill(slice);
-    for (const std::size_t batch : batches()) measure_decode(batch);
+    for (const std::size_t batch : batches()) measure_decode(first, batch);
     if (on_grid()) measure_second_turn();
-    measure_snapshots();
+    measure_snapshots(first);
     return std::move(lines_);
   }
 
@@ -215,12 +228,10 @@ class EngineBench {
     return first == nullptr ? 0 : first->token;
   }
 
-  /// `batch` sequences decode greedily after the prompt.
-  void measure_decode(std::size_t batch) {
+  /// `batch` sequences decode greedily after the prompt, which `first` has.
+  void measure_decode(Sequence& first, std::size_t batch) {
     Line line{.name = "decode " + std::to_string(options_.decode) + " of " + std::to_string(batch)};
     const std::size_t vocab = model_->config().vocab;
-    Sequence first = open();
-    prefill(first, prompt_, slices().back());
     const TokenId next = 0;
     const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
     for (unsigned i = 0; snapshot && i < options_.repeat; ++i) {
@@ -248,6 +259,7 @@ class EngineBench {
     }
     for (std::size_t b = 0; b < batch; ++b) {
       cost_.add_to(line, options_.prompt, options_.decode, options_.decode, b == 0 ? options_.decode : 0);
+      line.read_bytes += cost_.state_bytes(options_.prompt, options_.decode);
     }
     lines_.push_back(std::move(line));
   }
@@ -273,9 +285,7 @@ class EngineBench {
     lines_.push_back(std::move(line));
   }
 
-  void measure_snapshots() {
-    Sequence source = open();
-    prefill(source, prompt_, slices().back());
+  void measure_snapshots(Sequence& source) {
     SnapshotTimes times = tools::measure_snapshots(store_, source, options_.repeat);
     const std::string prompt = std::to_string(options_.prompt);
     lines_.push_back({.name = "snapshot of " + prompt, .times = std::move(times.capture)});
