@@ -1,0 +1,142 @@
+#include "protocol/snapshots/record.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace reprise::protocol::snapshots {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+constexpr char kMagic[8] = {'r', 'p', 's', 'n', 'a', 'p', '\r', '\n'};
+constexpr std::size_t kTagBytes = sizeof(Tag);
+
+template <class T>
+void put(std::vector<std::byte>& to, std::size_t at, const T& value) {
+  std::memcpy(to.data() + at, &value, sizeof value);
+}
+template <class T>
+T get(std::span<const std::byte> from, std::size_t at) {
+  T value;
+  std::memcpy(&value, from.data() + at, sizeof value);
+  return value;
+}
+
+/// The folder's name is sealed with every record: one from another folder does not open.
+std::vector<std::byte> sealed_openly(const NamespaceKeys& keys, std::span<const std::byte> head) {
+  std::vector<std::byte> both(keys.folder.bytes.begin(), keys.folder.bytes.end());
+  both.insert(both.end(), head.begin(), head.end());
+  return both;
+}
+
+Outcome<RecordHead, Refused> expect(RecordKind kind, const RecordId& id, std::span<const std::byte> file) {
+  Outcome<RecordHead, Refused> head = read_head(file, file.size());
+  if (!head.ok()) return head;
+  if (head->kind != kind || head->id != id) {
+    return Refused{Refusal::kMisplaced, "it is another record than its name says"};
+  }
+  return head;
+}
+
+Outcome<RecordHead, Refused> unseal_into(const NamespaceKeys& keys, RecordHead head,
+                                         std::span<const std::byte> file, std::span<std::byte> contents) {
+  const std::size_t begin = head.head_bytes();
+  const bool genuine =
+      unseal(keys.seal, head.nonce, sealed_openly(keys, file.first(begin)),
+             file.subspan(begin, contents.size()), get<Tag>(file, begin + contents.size()), contents);
+  if (!genuine) return Refused{Refusal::kSeal, "its seal is broken, or of another secret"};
+  return head;
+}
+
+}  // namespace
+
+std::string_view name_of(Refusal refusal) {
+  constexpr std::array<std::string_view, 10> kNames = {"missing",    "truncated", "foreign", "version",
+                                                       "misplaced",  "size",      "seal",    "contents",
+                                                       "arithmetic", "io"};
+  return kNames[static_cast<std::size_t>(refusal)];
+}
+
+std::uint64_t record_bytes(std::size_t references, std::uint64_t contents) {
+  return kRecordHead + 16 * std::uint64_t{references} + contents + kTagBytes;
+}
+
+std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
+                                   std::span<const RecordId> references,
+                                   std::span<const std::byte> contents) {
+  REPRISE_CHECK(references.size() <= kMostReferences, "a record refers to too many");
+  std::vector<std::byte> file(record_bytes(references.size(), contents.size()));
+  const Nonce nonce = new_nonce();
+  std::memcpy(file.data(), kMagic, sizeof kMagic);
+  put(file, 8, kFormatVersion);
+  put(file, 10, kind);
+  put(file, 11, std::uint8_t{0});
+  put(file, 12, static_cast<std::uint32_t>(references.size()));
+  put(file, 16, std::uint64_t{contents.size()});
+  put(file, 24, id.bytes);
+  put(file, 40, nonce);
+  for (std::size_t i = 0; i < references.size(); ++i) put(file, kRecordHead + 16 * i, references[i].bytes);
+  const std::size_t begin = kRecordHead + 16 * references.size();
+  const std::span<std::byte> all(file);
+  const Tag tag = seal(keys.seal, nonce, sealed_openly(keys, all.first(begin)), contents,
+                       all.subspan(begin, contents.size()));
+  put(file, begin + contents.size(), tag);
+  return file;
+}
+
+Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes) {
+  if (file.size() < kRecordHead) return Refused{Refusal::kTruncated, "it ends within its head"};
+  if (std::memcmp(file.data(), kMagic, sizeof kMagic) != 0)
+    return Refused{Refusal::kForeign, "it is no record"};
+  const auto version = get<std::uint16_t>(file, 8);
+  if (version != kFormatVersion) {
+    return Refused{Refusal::kVersion, "it is of version " + std::to_string(version)};
+  }
+  const auto kind = get<std::uint8_t>(file, 10);
+  const auto form = get<std::uint8_t>(file, 11);
+  if (kind < 1 || kind > 4) return Refused{Refusal::kVersion, "it is of kind " + std::to_string(kind)};
+  if (form != 0) return Refused{Refusal::kVersion, "its contents have form " + std::to_string(form)};
+  RecordHead head{.kind = static_cast<RecordKind>(kind), .bytes = get<std::uint64_t>(file, 16)};
+  const auto references = get<std::uint32_t>(file, 12);
+  if (references > kMostReferences) return Refused{Refusal::kSize, "it refers to too many records"};
+  const std::uint64_t around = record_bytes(references, 0);
+  if (file_bytes < around || file_bytes - around < head.bytes ||
+      file.size() < kRecordHead + 16 * std::size_t{references}) {
+    return Refused{Refusal::kTruncated, "it is shorter than it says"};
+  }
+  if (file_bytes - around != head.bytes) return Refused{Refusal::kSize, "it is longer than it says"};
+  head.id.bytes = get<std::array<std::byte, 16>>(file, 24);
+  head.nonce = get<Nonce>(file, 40);
+  for (std::size_t i = 0; i < references; ++i) {
+    head.references.push_back({get<std::array<std::byte, 16>>(file, kRecordHead + 16 * i)});
+  }
+  return head;
+}
+
+Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
+                                         std::span<const std::byte> file, std::span<std::byte> contents) {
+  Outcome<RecordHead, Refused> head = expect(kind, id, file);
+  if (!head.ok()) return head;
+  if (head->bytes != contents.size()) {
+    return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
+                                       " bytes, where the layout has " + std::to_string(contents.size())};
+  }
+  return unseal_into(keys, std::move(*head), file, contents);
+}
+
+Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
+                                           std::span<const std::byte> file, std::uint64_t most) {
+  Outcome<RecordHead, Refused> head = expect(kind, id, file);
+  if (!head.ok()) return head.error();
+  if (head->bytes > most) return Refused{Refusal::kSize, "it holds more than there can be"};
+  OpenedRecord opened;
+  opened.contents.resize(head->bytes);
+  head = unseal_into(keys, std::move(*head), file, opened.contents);
+  if (!head.ok()) return head.error();
+  opened.head = std::move(*head);
+  return opened;
+}
+
+}  // namespace reprise::protocol::snapshots

@@ -1,0 +1,163 @@
+#include "protocol/snapshots/seal.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/check.h"
+
+namespace reprise::protocol::snapshots {
+namespace {
+
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
+
+constexpr std::size_t kMostAtOnce = 1u << 30;  // OpenSSL counts in int
+
+Cipher new_cipher() {
+  Cipher cipher(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free);
+  if (!cipher) throw std::bad_alloc();
+  return cipher;
+}
+
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
+unsigned char* raw(std::byte* bytes) {
+  return reinterpret_cast<unsigned char*>(bytes);
+}
+
+/// All of `from` through the cipher; `to` null: it is authenticated alone.
+bool feed(EVP_CIPHER_CTX* cipher, std::span<const std::byte> from, std::byte* to) {
+  while (!from.empty()) {
+    const std::size_t count = std::min(from.size(), kMostAtOnce);
+    int written = 0;
+    if (EVP_CipherUpdate(cipher, to == nullptr ? nullptr : raw(to), &written, raw(from.data()),
+                         static_cast<int>(count)) != 1) {
+      return false;
+    }
+    from = from.subspan(count);
+    if (to != nullptr) to += count;
+  }
+  return true;
+}
+
+std::optional<unsigned> hex_digit(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string RecordId::hex() const {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15U];
+  }
+  return text;
+}
+
+std::optional<RecordId> RecordId::from_hex(std::string_view text) {
+  RecordId id;
+  if (text.size() != 2 * id.bytes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < id.bytes.size(); ++i) {
+    const auto high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+    if (!high || !low) return std::nullopt;
+    id.bytes[i] = static_cast<std::byte>(*high << 4 | *low);
+  }
+  return id;
+}
+
+std::size_t RecordIdHash::operator()(const RecordId& id) const {
+  std::size_t hash = 0;  // ids are as good as random
+  std::memcpy(&hash, id.bytes.data(), sizeof hash);
+  return hash;
+}
+
+Key keyed_digest(const Key& key, std::string_view label, std::span<const std::byte> data) {
+  std::vector<std::byte> text(label.size() + 1 + data.size());
+  std::memcpy(text.data(), label.data(), label.size());
+  text[label.size()] = std::byte{0};
+  if (!data.empty()) std::memcpy(text.data() + label.size() + 1, data.data(), data.size());
+  Key digest;
+  unsigned int length = 0;
+  const bool done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), raw(text.data()),
+                         text.size(), raw(digest.data()), &length) != nullptr;
+  REPRISE_CHECK(done && length == digest.size(), "HMAC-SHA-256 failed");
+  return digest;
+}
+
+RecordId id_of(const Key& digest) {
+  RecordId id;
+  std::copy_n(digest.begin(), id.bytes.size(), id.bytes.begin());
+  return id;
+}
+
+Key master_key(std::string_view secret) {
+  constexpr std::string_view kSalt = "reprise snapshots";
+  Key salt{};
+  std::memcpy(salt.data(), kSalt.data(), kSalt.size());
+  return keyed_digest(salt, "secret", std::as_bytes(std::span(secret)));
+}
+
+NamespaceKeys keys_of(const Key& master, std::uint64_t model, std::string_view name_space) {
+  static_assert(std::endian::native == std::endian::little);
+  std::vector<std::byte> data(sizeof model + name_space.size());
+  std::memcpy(data.data(), &model, sizeof model);
+  if (!name_space.empty()) std::memcpy(data.data() + sizeof model, name_space.data(), name_space.size());
+  return keys_of_folder(master, id_of(keyed_digest(master, "folder", data)));
+}
+
+NamespaceKeys keys_of_folder(const Key& master, const RecordId& folder) {
+  return {.folder = folder,
+          .seal = keyed_digest(master, "seal", folder.bytes),
+          .names = keyed_digest(master, "names", folder.bytes)};
+}
+
+Nonce new_nonce() {
+  Nonce nonce;
+  REPRISE_CHECK(RAND_bytes(raw(nonce.data()), static_cast<int>(nonce.size())) == 1, "no random numbers");
+  return nonce;
+}
+
+Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
+         std::span<const std::byte> plain, std::span<std::byte> sealed) {
+  REPRISE_CHECK(plain.size() == sealed.size(), "a seal keeps the length");
+  const Cipher cipher = new_cipher();
+  Tag tag;
+  int written = 0;
+  unsigned char none[16];
+  const bool done =
+      EVP_EncryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, raw(key.data()), raw(nonce.data())) == 1 &&
+      feed(cipher.get(), open_too, nullptr) && feed(cipher.get(), plain, sealed.data()) &&
+      EVP_EncryptFinal_ex(cipher.get(), none, &written) == 1 &&
+      EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()), tag.data()) == 1;
+  REPRISE_CHECK(done, "AES-256-GCM failed");
+  return tag;
+}
+
+bool unseal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
+            std::span<const std::byte> sealed, const Tag& tag, std::span<std::byte> plain) {
+  REPRISE_CHECK(plain.size() == sealed.size(), "a seal keeps the length");
+  const Cipher cipher = new_cipher();
+  Tag expected = tag;
+  int written = 0;
+  unsigned char none[16];
+  return EVP_DecryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, raw(key.data()), raw(nonce.data())) ==
+             1 &&
+         feed(cipher.get(), open_too, nullptr) && feed(cipher.get(), sealed, plain.data()) &&
+         EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, static_cast<int>(expected.size()),
+                             expected.data()) == 1 &&
+         EVP_DecryptFinal_ex(cipher.get(), none, &written) == 1;
+}
+
+}  // namespace reprise::protocol::snapshots

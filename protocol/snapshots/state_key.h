@@ -1,0 +1,55 @@
+#pragma once
+// What a state is of, and the names of the records that hold it.
+//
+// A page's name comes from all tokens up to its end: snapshots with a common beginning have its pages in common. The
+// names of what stands at one place alone (manifest, tail, slot) come from all tokens up to that place. The id of the
+// arithmetic is part of every name, so that engines with other bits never take each other's pages.
+//
+// Threading: plain values and pure functions.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/token.h"
+#include "protocol/snapshots/seal.h"
+
+namespace reprise::protocol::snapshots {
+
+/// What decides the bits of a state and how many there are, beside its tokens.
+struct StateKind {
+  std::uint64_t model = 0;       // of weights, layers, layout and settings
+  std::uint64_t arithmetic = 0;  // of the build and the device
+  std::uint64_t page_bytes = 0;  // of page_tokens tokens
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t page_tokens = 0;
+  std::uint32_t grid = 1;
+  bool any_token = false;  // without a slot: it can be cut
+
+  bool operator==(const StateKind&) const = default;
+};
+
+class PrefixNames {
+ public:
+  /// Of all beginnings of `tokens`, which must outlive it. `kind` has page_tokens above 0.
+  PrefixNames(const NamespaceKeys& keys, const StateKind& kind, std::span<const TokenId> tokens);
+
+  /// Of the tokens [index, index + 1) * page_tokens, which are all there.
+  RecordId page(std::size_t index) const { return id_of(chain_[index + 1]); }
+  /// Full pages.
+  std::size_t pages() const { return chain_.size() - 1; }
+  RecordId manifest(std::uint32_t length) const { return at(length, "manifest"); }
+  RecordId tail(std::uint32_t length) const { return at(length, "tail"); }
+  RecordId slot(std::uint32_t length) const { return at(length, "slot"); }
+
+ private:
+  RecordId at(std::uint32_t length, std::string_view what) const;
+
+  const Key names_;
+  const std::uint32_t page_tokens_;
+  const std::span<const TokenId> tokens_;
+  std::vector<Key> chain_;  // before the first page, and behind each
+};
+
+}  // namespace reprise::protocol::snapshots

@@ -1,0 +1,183 @@
+// Records and manifests: what was written is read, and whatever else lies there is refused with its reason.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/protocol/snapshots/sealed_snapshot.h"
+
+namespace reprise::protocol::snapshots {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+std::string refusal_of_manifest(const SealedSnapshot& of, const Bytes& file,
+                                const Key& master = kTestMaster) {
+  const auto opened = open_manifest(master, of.keys.folder, of.id, file);
+  return opened.ok() ? "none" : std::string(name_of(opened.error().why));
+}
+std::string refusal_of_chunk(const SealedSnapshot& of, std::size_t index, const Bytes& file) {
+  Bytes contents(of.contents[index].size());
+  const auto opened =
+      open_record(of.keys, SealedSnapshot::kind_of(index), of.manifest.references[index], file, contents);
+  return opened.ok() ? "none" : std::string(name_of(opened.error().why));
+}
+
+TEST(SnapshotRecord, AManifestIsReadAsItWasWritten) {
+  const SealedSnapshot snapshot(std::string("names have any bytes: \0\xff\n", 25));
+  const auto opened = open_manifest(kTestMaster, snapshot.keys.folder, snapshot.id, snapshot.sealed);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  EXPECT_EQ(opened->name_space, snapshot.manifest.name_space);
+  EXPECT_EQ(opened->kind, snapshot.manifest.kind);
+  EXPECT_EQ(opened->stored, 150U);
+  EXPECT_EQ(opened->logical, 150U);
+  EXPECT_EQ(opened->origin, "prompt_end");
+  EXPECT_EQ(opened->created, 1'700'000'000);
+  EXPECT_EQ(opened->tokens, snapshot.manifest.tokens);
+  EXPECT_EQ(opened->references, snapshot.manifest.references);
+  EXPECT_EQ(opened->sums, snapshot.manifest.sums);
+  EXPECT_EQ(opened->state_bytes(), 3 * 256U + 96U);
+}
+
+TEST(SnapshotRecord, AChunkIsReadAsItWasWritten) {
+  const SealedSnapshot snapshot;
+  for (std::size_t i = 0; i < 4; ++i) {
+    Bytes contents(snapshot.contents[i].size());
+    const auto opened = open_record(snapshot.keys, SealedSnapshot::kind_of(i),
+                                    snapshot.manifest.references[i], snapshot.chunk(i), contents);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    EXPECT_EQ(contents, snapshot.contents[i]);
+  }
+}
+
+TEST(SnapshotRecord, NothingOfAPromptCanBeSeen) {
+  const SealedSnapshot snapshot;
+  const std::string text(reinterpret_cast<const char*>(snapshot.sealed.data()), snapshot.sealed.size());
+  EXPECT_EQ(text.find("tenant"), std::string::npos);
+  EXPECT_EQ(text.find("prompt_end"), std::string::npos);
+  const auto tokens = std::as_bytes(std::span(snapshot.manifest.tokens)).first(16);
+  EXPECT_EQ(text.find(std::string(reinterpret_cast<const char*>(tokens.data()), 16)), std::string::npos);
+}
+
+TEST(SnapshotRecord, EveryTruncationIsRefused) {
+  const SealedSnapshot snapshot;
+  for (std::size_t length = 0; length < snapshot.sealed.size(); ++length) {
+    const Bytes cut(snapshot.sealed.begin(), snapshot.sealed.begin() + static_cast<std::ptrdiff_t>(length));
+    ASSERT_EQ(refusal_of_manifest(snapshot, cut), "truncated") << length;
+  }
+  Bytes longer = snapshot.sealed;
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(refusal_of_manifest(snapshot, longer), "size");
+}
+
+TEST(SnapshotRecord, EveryFlippedBitIsRefused) {
+  const SealedSnapshot snapshot;
+  const Bytes chunk = snapshot.chunk(0);
+  for (std::size_t bit = 0; bit < 8 * snapshot.sealed.size(); ++bit) {
+    Bytes file = snapshot.sealed;
+    file[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    ASSERT_NE(refusal_of_manifest(snapshot, file), "none") << bit;
+  }
+  for (std::size_t bit = 0; bit < 8 * chunk.size(); ++bit) {
+    Bytes file = chunk;
+    file[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    ASSERT_NE(refusal_of_chunk(snapshot, 0, file), "none") << bit;
+  }
+}
+
+TEST(SnapshotRecord, RecordsInEachOthersPlaceAreRefused) {
+  const SealedSnapshot snapshot, of_others("other tenant"), of_other_tokens("tenant", 5);
+  EXPECT_EQ(refusal_of_chunk(snapshot, 0, snapshot.chunk(1)), "misplaced");
+  EXPECT_EQ(refusal_of_chunk(snapshot, 3, snapshot.chunk(2)), "misplaced");
+  EXPECT_EQ(refusal_of_manifest(snapshot, snapshot.chunk(0)), "misplaced");
+  EXPECT_EQ(refusal_of_manifest(snapshot, of_other_tokens.sealed), "misplaced");
+  EXPECT_EQ(refusal_of_manifest(snapshot, of_others.sealed), "misplaced");
+  // The same with the name changed to what is wanted: the seal has the name in it.
+  Bytes renamed = snapshot.chunk(1);
+  std::memcpy(renamed.data() + 24, snapshot.manifest.references[0].bytes.data(), 16);
+  EXPECT_EQ(refusal_of_chunk(snapshot, 0, renamed), "seal");
+}
+
+TEST(SnapshotRecord, ARecordOfAnotherFolderOrSecretDoesNotOpen) {
+  const SealedSnapshot snapshot;
+  EXPECT_EQ(refusal_of_manifest(snapshot, snapshot.sealed, master_key("another secret, as long")), "seal");
+  NamespaceKeys moved = snapshot.keys;
+  moved.folder.bytes[0] ^= std::byte{1};
+  Bytes contents(snapshot.contents[0].size());
+  const auto opened =
+      open_record(moved, RecordKind::kPage, snapshot.manifest.references[0], snapshot.chunk(0), contents);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().why, Refusal::kSeal);
+}
+
+TEST(SnapshotRecord, ForeignFilesAndOtherVersionsAreToldApart) {
+  const SealedSnapshot snapshot;
+  EXPECT_EQ(refusal_of_manifest(snapshot, Bytes(500, std::byte{0x41})), "foreign");
+  Bytes newer = snapshot.sealed;
+  newer[8] = std::byte{2};
+  EXPECT_EQ(refusal_of_manifest(snapshot, newer), "version");
+  Bytes compressed = snapshot.sealed;
+  compressed[11] = std::byte{1};
+  EXPECT_EQ(refusal_of_manifest(snapshot, compressed), "version");
+}
+
+TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
+  const SealedSnapshot snapshot;
+  const Bytes larger(1000, std::byte{1});
+  EXPECT_EQ(refusal_of_chunk(
+                snapshot, 0,
+                seal_record(snapshot.keys, RecordKind::kPage, snapshot.manifest.references[0], {}, larger)),
+            "size");
+  // A head that promises more than there is memory for.
+  Bytes huge = snapshot.sealed;
+  huge[22] = std::byte{0xff};
+  EXPECT_EQ(refusal_of_manifest(snapshot, huge), "truncated");
+}
+
+/// A manifest of our own key whose contents are not what a manifest has.
+std::string refusal_of_contents(const SealedSnapshot& of, const std::string& json) {
+  Bytes contents(4);
+  const auto length = static_cast<std::uint32_t>(json.size());
+  std::memcpy(contents.data(), &length, 4);
+  for (const char c : json) contents.push_back(static_cast<std::byte>(c));
+  return refusal_of_manifest(
+      of, seal_record(of.keys, RecordKind::kManifest, of.id, of.manifest.references, contents));
+}
+
+TEST(SnapshotRecord, FieldsThatAreNotKnownOrMissingRefuseAManifest) {
+  const SealedSnapshot snapshot;
+  const std::string all =
+      R"("namespace":"74","model":"1","arithmetic":"7","page_bytes":256,"slot_bytes":96,"page_tokens":64,)"
+      R"("grid":1,"stored":150,"logical":150,"origin":"system","created":1)";
+  EXPECT_EQ(refusal_of_contents(snapshot, "{" + all + R"(,"colour":"red"})"), "version");
+  EXPECT_EQ(refusal_of_contents(snapshot, R"({"namespace":"74"})"), "contents");
+  EXPECT_EQ(refusal_of_contents(snapshot, "[1]"), "contents");
+  EXPECT_EQ(refusal_of_contents(snapshot, "{"), "contents");
+  EXPECT_EQ(refusal_of_contents(snapshot, "{" + all + "}"), "contents") << "its tokens are missing";
+}
+
+TEST(SnapshotNames, BeginningsInCommonHavePagesInCommonAndNothingElse) {
+  const StateKind kind = SealedSnapshot::kind_of_tests();
+  const NamespaceKeys keys = keys_of(kTestMaster, kind.model, "a");
+  TokenList tokens(200, 5), other = tokens;
+  other[100] = 6;
+  const PrefixNames one(keys, kind, tokens), two(keys, kind, other);
+  EXPECT_EQ(one.pages(), 3U);
+  EXPECT_EQ(one.page(0), two.page(0));
+  EXPECT_NE(one.page(1), two.page(1));
+  EXPECT_NE(one.page(2), two.page(2)) << "what is before a page decides its bits";
+  EXPECT_EQ(one.manifest(100), two.manifest(100));
+  EXPECT_NE(one.manifest(101), two.manifest(101));
+  EXPECT_NE(one.tail(100), one.slot(100));
+  EXPECT_NE(one.manifest(128), one.manifest(129));
+
+  StateKind elsewhere = kind;
+  elsewhere.arithmetic = 8;
+  EXPECT_NE(PrefixNames(keys, elsewhere, tokens).page(0), one.page(0));
+  const NamespaceKeys of_others = keys_of(kTestMaster, kind.model, "b");
+  EXPECT_NE(of_others.folder, keys.folder);
+  EXPECT_NE(PrefixNames(of_others, kind, tokens).page(0), one.page(0));
+}
+
+}  // namespace
+}  // namespace reprise::protocol::snapshots

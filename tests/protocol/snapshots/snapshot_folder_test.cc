@@ -1,0 +1,150 @@
+// A folder of records: what is written lasts, what goes is chosen well, and a secret is kept.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "protocol/snapshots/cache_secret.h"
+#include "protocol/snapshots/collection.h"
+#include "tests/protocol/snapshots/sealed_snapshot.h"
+
+namespace reprise::protocol::snapshots {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SnapshotFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = fs::temp_directory_path() / "reprise-folder-XXXXXX";
+    root_ = ::mkdtemp(pattern.data());
+    ASSERT_FALSE(folder().prepare().has_value());
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  SnapshotFolder folder() const { return SnapshotFolder(root_ + "/a/b"); }
+  void store(const SealedSnapshot& snapshot) const {
+    for (std::size_t i = 0; i < 4; ++i) {
+      ASSERT_FALSE(folder().write(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[i],
+                                  snapshot.chunk(i)));
+    }
+    ASSERT_FALSE(folder().write(snapshot.keys.folder, FileKind::kManifest, snapshot.id, snapshot.sealed));
+    ASSERT_FALSE(folder().sync(snapshot.keys.folder));
+  }
+  std::string root_;
+};
+
+TEST_F(SnapshotFolderTest, WhatWasWrittenIsFoundAndNobodyElseCanReadIt) {
+  const SealedSnapshot snapshot;
+  store(snapshot);
+  const auto file = folder().read(snapshot.keys.folder, FileKind::kManifest, snapshot.id, 1u << 20);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(*file, snapshot.sealed);
+  EXPECT_EQ(folder().manifests(snapshot.keys.folder), std::vector<RecordId>{snapshot.id});
+  EXPECT_EQ(folder().scan().size(), 5U);
+  for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+    const auto others = fs::perms::group_all | fs::perms::others_all;
+    EXPECT_EQ(entry.status().permissions() & others, fs::perms::none) << entry.path();
+  }
+}
+
+TEST_F(SnapshotFolderTest, WhatIsNotThereOrTooLargeIsRefused) {
+  const SealedSnapshot snapshot;
+  const auto refusal = [&](std::uint64_t most) {
+    return folder().read(snapshot.keys.folder, FileKind::kManifest, snapshot.id, most).error().why;
+  };
+  EXPECT_EQ(refusal(100), Refusal::kMissing);
+  store(snapshot);
+  EXPECT_EQ(refusal(100), Refusal::kSize);
+}
+
+TEST_F(SnapshotFolderTest, WhoCollectsWaitsForWhoWrites) {
+  {
+    const auto writing = folder().lock_shared();
+    ASSERT_TRUE(writing.has_value());
+    EXPECT_TRUE(folder().lock_shared().has_value());
+    EXPECT_FALSE(folder().lock_alone().has_value());
+  }
+  EXPECT_TRUE(folder().lock_alone().has_value());
+}
+
+std::vector<std::string> names(const std::vector<FolderFile>& files) {
+  std::vector<std::string> names;
+  for (const FolderFile& file : files) names.push_back(file.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
+  const SealedSnapshot old, recent("tenant", 3), other("tenant", 50);
+  store(old);
+  store(other);
+  std::vector<FolderFile> files = folder().scan();
+  ASSERT_EQ(files.size(), 10U);
+  // A second manifest that has all but the slot in common with the first.
+  FolderFile sharing{
+      .folder = old.keys.folder, .kind = FileKind::kManifest, .name = "m-sharing", .bytes = 10};
+  sharing.references.assign(old.manifest.references.begin(), old.manifest.references.end() - 1);
+  files.push_back(sharing);
+  for (FolderFile& file : files) {
+    file.used = file.kind == FileKind::kManifest && file.id == old.id ? 100 : 200;
+  }
+  EXPECT_TRUE(plan_collection(files, {.now = 300}).going.empty());
+
+  std::uint64_t all = 0;
+  for (const FolderFile& file : files) all += file.bytes;
+  const Collection plan = plan_collection(files, {.most_bytes = all - 1, .now = 300});
+  EXPECT_EQ(plan.evicted, 1U);
+  const std::vector<std::string> expected = {"c" + old.manifest.references[3].hex(), "m" + old.id.hex()};
+  EXPECT_EQ(names(plan.going), expected);
+
+  const Collection expired = plan_collection(files, {.ttl = std::chrono::seconds(150), .now = 300});
+  EXPECT_EQ(expired.expired, 1U);
+  EXPECT_EQ(names(expired.going), expected);
+
+  const Collection everything = plan_collection(files, {.most_bytes = 0, .now = 300});
+  EXPECT_EQ(everything.going.size(), files.size());
+  EXPECT_EQ(everything.bytes_left, 0U);
+}
+
+TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
+  const SealedSnapshot snapshot;
+  ASSERT_FALSE(folder().write(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[0],
+                              snapshot.chunk(0)));
+  std::ofstream(folder().path() + "/" + snapshot.keys.folder.hex() + "/t1-1") << "half";
+  std::ofstream(folder().path() + "/" + snapshot.keys.folder.hex() + "/notes") << "not ours";
+  const std::vector<FolderFile> files = folder().scan();
+  ASSERT_EQ(files.size(), 2U);
+  const std::int64_t made = files.front().used;
+  EXPECT_EQ(plan_collection(files, {.now = made}).going.size(), 1U) << "the other may still be written";
+  EXPECT_EQ(plan_collection(files, {.now = made + 10'000}).going.size(), 2U);
+}
+
+TEST_F(SnapshotFolderTest, ASecretIsMadeOnceAndKept) {
+  const std::string path = root_ + "/state/cache.secret";
+  const auto made = key_from_file(path);
+  ASSERT_TRUE(made.ok()) << made.error();
+  const auto again = key_from_file(path);
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(*made, *again);
+  struct stat about {};
+  ASSERT_EQ(::stat(path.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0600U);
+  EXPECT_NE(*made, *key_from_file(root_ + "/other.secret"));
+}
+
+TEST_F(SnapshotFolderTest, ASecretThatIsNoneIsRefused) {
+  const std::string path = root_ + "/short.secret";
+  std::ofstream(path) << "short\n";
+  EXPECT_NE(key_from_file(path).error().find("can be read by others"), std::string::npos);
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_NE(key_from_file(path).error().find("at least 16 bytes"), std::string::npos);
+  EXPECT_FALSE(key_of_secret("fifteen bytes..").ok());
+  EXPECT_TRUE(key_of_secret("sixteen bytes...").ok());
+}
+
+}  // namespace
+}  // namespace reprise::protocol::snapshots
