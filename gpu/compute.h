@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::gpu {
 
@@ -20,12 +21,17 @@ enum class Compute : std::uint8_t {
 
 enum class KvType : std::uint8_t { kF32, kBF16 };
 
-/// A set of CPU kernels.
+/// A set of CPU kernels: for each instruction set one table. Of those of one processor a later one is faster.
 enum class Isa : std::uint8_t {
-  kPlain,   // portable loops: the specification
-  kNeon,    // AArch64; bf16 products where the processor has them
-  kAvx2,    // with FMA and F16C; VNNI where the processor has it
-  kAvx512,  // with VNNI and AMX where the processor has them
+  kPlain,        // portable loops: the specification
+  kNeon,         // AArch64
+  kNeonDotprod,  // with FEAT_DotProd
+  kNeonI8mm,     // with FEAT_I8MM and FEAT_BF16 as well
+  kAvx2,         // x86-64 with AVX2, FMA and F16C
+  kAvx2Vnni,     // with AVX-VNNI
+  kAvx512,       // with AVX-512 F, BW and VL
+  kAvx512Vnni,   // with AVX512_VNNI
+  kAvx512Amx,    // with AMX's tiles, of bf16 and of int8
 };
 
 std::string_view name_of(Isa isa);
@@ -33,6 +39,8 @@ std::string_view name_of(Isa isa);
 std::optional<Isa> isa_named(std::string_view name);
 /// Compiled in, and supported by this processor.
 bool is_available(Isa isa);
+/// All of them, the best one last.
+std::vector<Isa> available_isas();
 Isa best_isa();
 
 }  // namespace reprise::gpu

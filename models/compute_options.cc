@@ -9,6 +9,15 @@ namespace {
   throw SettingError(setting + ": '" + value + "' is not one of " + allowed);
 }
 
+/// Those of this processor.
+std::string names_of_isas() {
+  std::string names;
+  for (const gpu::Isa isa : gpu::available_isas()) {
+    names += (names.empty() ? "" : ", ") + std::string(gpu::name_of(isa));
+  }
+  return names;
+}
+
 }  // namespace
 
 ComputeOptions compute_options(const std::string& compute, const std::string& kv_dtype,
@@ -32,7 +41,7 @@ ComputeOptions compute_options(const std::string& compute, const std::string& kv
   }
   if (!isa.empty()) {
     const std::optional<gpu::Isa> named = gpu::isa_named(isa);
-    if (!named) refuse("isa", isa, "plain, neon, avx2, avx512");
+    if (!named) refuse("isa", isa, names_of_isas());
     if (!gpu::is_available(*named)) throw SettingError("isa: this processor or build has no " + isa);
     options.isa = *named;
   }

@@ -22,7 +22,7 @@ constexpr auto kAmxFormats = with_each_quant(
 
 }  // namespace
 
-constinit const Kernels kAvx512VnniKernels = make_table(Isa::kAvx512, kVnniFormats);
-constinit const Kernels kAvx512AmxKernels = make_table(Isa::kAvx512, kAmxFormats);
+constinit const Kernels kAvx512VnniKernels = make_table(Isa::kAvx512Vnni, kVnniFormats);
+constinit const Kernels kAvx512AmxKernels = make_table(Isa::kAvx512Amx, kAmxFormats);
 
 }  // namespace reprise::gpu

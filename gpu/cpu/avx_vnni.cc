@@ -13,6 +13,6 @@ constexpr auto kAvxVnniFormats = with_bytes(with_panels(kFormats));
 
 }  // namespace
 
-constinit const Kernels kAvx2VnniKernels = make_table(Isa::kAvx2, kAvxVnniFormats);
+constinit const Kernels kAvx2VnniKernels = make_table(Isa::kAvx2Vnni, kAvxVnniFormats);
 
 }  // namespace reprise::gpu

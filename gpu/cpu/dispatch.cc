@@ -22,8 +22,15 @@ struct NamedIsa {
   Isa isa;
   std::string_view name;
 };
-constexpr NamedIsa kIsas[] = {
-    {Isa::kPlain, "plain"}, {Isa::kNeon, "neon"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
+constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
+                              {Isa::kNeon, "neon"},
+                              {Isa::kNeonDotprod, "neon-dotprod"},
+                              {Isa::kNeonI8mm, "neon-i8mm"},
+                              {Isa::kAvx2, "avx2"},
+                              {Isa::kAvx2Vnni, "avx2-vnni"},
+                              {Isa::kAvx512, "avx512"},
+                              {Isa::kAvx512Vnni, "avx512-vnni"},
+                              {Isa::kAvx512Amx, "avx512-amx"}};
 
 #if defined(__aarch64__)
 bool has_dot_products() {
@@ -61,15 +68,15 @@ bool has_avx_vnni() {
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
 }
 
-/// AMX with products of bf16. Its registers are large, so Linux gives them to a process only when asked; the answer
+/// AMX with products of bf16 and of int8. Its registers are large, so Linux gives them to a process only when asked; the answer
 /// holds for all threads, those that run already included.
 bool has_tiles() {
 #if defined(__linux__)
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    constexpr unsigned kBf16Tiles = 1U << 22, kTiles = 1U << 24;
+    constexpr unsigned kTiles = 1U << 22 | 1U << 24 | 1U << 25;  // of bf16, tiles at all, of int8
     if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-    if ((edx & kBf16Tiles) == 0 || (edx & kTiles) == 0) return false;
+    if ((edx & kTiles) != kTiles) return false;
     constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
@@ -103,23 +110,38 @@ bool is_available(Isa isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:
       return true;
+    case Isa::kNeonDotprod:
+      return has_dot_products();
+    case Isa::kNeonI8mm:
+      return has_matrix_products();
 #elif defined(__x86_64__)
     case Isa::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_conversions();
     case Isa::kAvx512:
       return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    case Isa::kAvx2Vnni:
+      return is_available(Isa::kAvx2) && has_avx_vnni();
+    case Isa::kAvx512Vnni:
+      return is_available(Isa::kAvx512) && __builtin_cpu_supports("avx512vnni");
+    case Isa::kAvx512Amx:
+      return is_available(Isa::kAvx512Vnni) && has_tiles();
 #endif
     default:
       return false;
   }
 }
 
-Isa best_isa() {
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kNeon}) {
-    if (is_available(isa)) return isa;
+std::vector<Isa> available_isas() {
+  std::vector<Isa> available;
+  for (const NamedIsa& named : kIsas) {
+    if (is_available(named.isa)) available.push_back(named.isa);
   }
-  return Isa::kPlain;
+  return available;
+}
+
+Isa best_isa() {
+  return available_isas().back();
 }
 
 const FormatKernels* Kernels::find(const WeightFormat& format) const {
@@ -150,48 +172,31 @@ std::string name_of(const Kernels& kernels) {
   return name;
 }
 
-namespace {
-
-std::vector<NamedTable> find_tables() {
-  std::vector<NamedTable> tables = {{"plain", &kPlainKernels}};
-  const auto add = [&](bool runs, std::string_view name, const Kernels& kernels) {
-    if (runs && is_available(kernels.isa)) tables.push_back({name, &kernels});
-  };
-#if defined(__aarch64__)
-  add(true, "neon", kNeonKernels);
-  add(has_dot_products(), "neon dotprod", kNeonDotprodKernels);
-  add(has_matrix_products(), "neon i8mm", kNeonI8mmKernels);
-#elif defined(__x86_64__)
-  add(true, "avx2", kAvx2Kernels);
-  add(has_avx_vnni(), "avx2 vnni", kAvx2VnniKernels);
-  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
-  add(true, "avx512", kAvx512Kernels);
-  add(has_vnni, "avx512 vnni", kAvx512VnniKernels);
-  add(has_vnni && has_tiles(), "avx512 amx", kAvx512AmxKernels);
-#endif
-  return tables;
-}
-
-/// Asked of the processor once.
-const std::vector<NamedTable>& tables_that_run() {
-  static const std::vector<NamedTable> tables = find_tables();
-  return tables;
-}
-
-}  // namespace
-
-std::vector<NamedTable> runnable_tables() {
-  return tables_that_run();
-}
-
 const Kernels& cpu_kernels(Isa isa) {
   REPRISE_CHECK(is_available(isa), "kernels for another processor were asked for");
-  const Kernels* best = nullptr;
-  for (const NamedTable& table : tables_that_run()) {
-    if (table.kernels->isa == isa) best = table.kernels;
+  switch (isa) {
+#if defined(__aarch64__)
+    case Isa::kNeon:
+      return kNeonKernels;
+    case Isa::kNeonDotprod:
+      return kNeonDotprodKernels;
+    case Isa::kNeonI8mm:
+      return kNeonI8mmKernels;
+#elif defined(__x86_64__)
+    case Isa::kAvx2:
+      return kAvx2Kernels;
+    case Isa::kAvx2Vnni:
+      return kAvx2VnniKernels;
+    case Isa::kAvx512:
+      return kAvx512Kernels;
+    case Isa::kAvx512Vnni:
+      return kAvx512VnniKernels;
+    case Isa::kAvx512Amx:
+      return kAvx512AmxKernels;
+#endif
+    default:
+      return kPlainKernels;
   }
-  REPRISE_CHECK(best != nullptr, "an instruction set without kernels");
-  return *best;
 }
 
 }  // namespace reprise::gpu

@@ -15,6 +15,6 @@ constexpr auto kFormatsWithDots =
 
 }  // namespace
 
-constinit const Kernels kNeonDotprodKernels = make_table(Isa::kNeon, kFormatsWithDots);
+constinit const Kernels kNeonDotprodKernels = make_table(Isa::kNeonDotprod, kFormatsWithDots);
 
 }  // namespace reprise::gpu

@@ -40,6 +40,6 @@ constexpr auto kFormatsWithMatrices = formats_with_matrices();
 
 }  // namespace
 
-constinit const Kernels kNeonI8mmKernels = make_table(Isa::kNeon, kFormatsWithMatrices);
+constinit const Kernels kNeonI8mmKernels = make_table(Isa::kNeonI8mm, kFormatsWithMatrices);
 
 }  // namespace reprise::gpu

@@ -1,9 +1,5 @@
 #pragma once
-// The tables that the kernel sources export, those that this build has. Use gpu/kernels.h's cpu_kernels(); tests and
-// benchmarks take them one by one.
-
-#include <string_view>
-#include <vector>
+// The tables that the kernel sources export, those that this build has. Use gpu/kernels.h's cpu_kernels().
 
 #include "gpu/kernels.h"
 
@@ -21,13 +17,5 @@ extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;  // for processors with AVX512_VNNI
 extern const Kernels kAvx512AmxKernels;   // for processors and systems with AMX
 #endif
-
-struct NamedTable {
-  std::string_view name;  // "avx512 vnni"
-  const Kernels* kernels;
-};
-
-/// Every table that this processor can run. Of two with the same instruction set the later is what cpu_kernels() gives.
-std::vector<NamedTable> runnable_tables();
 
 }  // namespace reprise::gpu

@@ -22,11 +22,11 @@ inline const Kernels& plain() {
   return cpu_kernels(Isa::kPlain);
 }
 
-/// Every table that can run here but the plain one, those that cpu_kernels() would not give included.
+/// Every table that can run here but the plain one.
 inline std::vector<const Kernels*> fast_tables() {
   std::vector<const Kernels*> tables;
-  for (const NamedTable& table : runnable_tables()) {
-    if (table.kernels != &plain()) tables.push_back(table.kernels);
+  for (const Isa isa : available_isas()) {
+    if (isa != Isa::kPlain) tables.push_back(&cpu_kernels(isa));
   }
   return tables;
 }
@@ -38,10 +38,8 @@ inline std::vector<const Kernels*> all_tables() {
 }
 
 inline std::string label(const Kernels& table) {
-  for (const NamedTable& named : runnable_tables()) {
-    if (named.kernels == &table) return std::string(named.name);
-  }
-  return std::string(name_of(table.isa)) + " of a test";
+  const bool is_own = is_available(table.isa) && &cpu_kernels(table.isa) == &table;
+  return std::string(name_of(table.isa)) + (is_own ? "" : " of a test");
 }
 
 template <class T>

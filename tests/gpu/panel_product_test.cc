@@ -18,8 +18,7 @@ float promised_sum(const float* x, const float* w, std::size_t depth) {
 }
 
 bool is_by_panels(const Kernels& table, const FormatKernels& format) {
-  return (table.isa == Isa::kAvx2 || table.isa == Isa::kAvx512) && format.has_fast() &&
-         format.fast.activations == &kAsF32;
+  return table.isa >= Isa::kAvx2 && format.has_fast() && format.fast.activations == &kAsF32;
 }
 
 TEST(PanelProduct, HasThePromisedOrder) {

@@ -42,7 +42,7 @@ inline std::vector<FamilySetting> family_settings() {
           {row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = gpu::best_isa()}});
       continue;
     }
-    for (const gpu::Isa isa : available_isas()) {
+    for (const gpu::Isa isa : different_isas()) {
       all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
       all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
     }

@@ -176,16 +176,17 @@ int main(int argc, char** argv) {
   std::printf("%-14s %-8s", "table", "format");
   for (const std::size_t m : settings.rows) std::printf("  m %-4zu GFLOP/s   GB/s", m);
   std::printf("\n");
-  for (const NamedTable& table : runnable_tables()) {
-    if (!settings.table.empty() && table.name != settings.table) continue;
-    for (const FormatKernels& format : table.kernels->formats) {
+  for (const Isa isa : available_isas()) {
+    if (!settings.table.empty() && name_of(isa) != settings.table) continue;
+    const Kernels& table = cpu_kernels(isa);
+    for (const FormatKernels& format : table.formats) {
       const WeightFormat& stored = *format.format;
       if (!settings.format.empty() && stored.name != settings.format) continue;
       if (settings.columns % stored.block_size != 0) continue;
       Weights weights(settings, stored);
-      std::printf("%-14s %-8s", std::string(table.name).c_str(), std::string(stored.name).c_str());
+      std::printf("%-14s %-8s", std::string(name_of(isa)).c_str(), std::string(stored.name).c_str());
       for (const std::size_t m : settings.rows) {
-        const double seconds = measure(settings, *table.kernels, weights, m, threads);
+        const double seconds = measure(settings, table, weights, m, threads);
         const double flops = 2.0 * static_cast<double>(m * settings.outputs * settings.columns);
         const double bytes = static_cast<double>(weights.next().view().bytes());
         std::printf("  %14.1f %6.1f", flops / seconds * 1e-9, bytes / seconds * 1e-9);

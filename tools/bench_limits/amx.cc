@@ -1,5 +1,5 @@
 // AMX: TDPBF16PS and TDPBSSD. Compiled with -mamx-tile -mamx-bf16 -mamx-int8. The process must have the system's
-// permission, which gpu's runnable_tables() asks for.
+// permission, which gpu::is_available() asks for.
 
 #include <immintrin.h>
 

@@ -12,7 +12,9 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
       ->capture_default_str();
   command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
       ->capture_default_str();
-  command.add_option("--isa", flags.isa, "Force a set of kernels: plain, neon, avx2, avx512");
+  command.add_option(
+      "--isa", flags.isa,
+      "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
   command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
