@@ -204,6 +204,11 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   }
   if (served->tokenizer && !served->tokenizer->covers_all_text()) served->tokenizer.reset();
   served->arch = loaded;
+  if (served->tokenizer) {
+    std::vector<TokenId> stops(served->special.eos.begin(), served->special.eos.end());
+    if (served->tokenizer->eos()) stops.push_back(*served->tokenizer->eos());
+    served->constraints = std::make_shared<ConstraintBook>(served->tokenizer, std::move(stops), loaded.vocab);
+  }
   served->worker = managed.device->worker;
   served->limits = options_.requests;
   served->warn = options_.log;

@@ -44,7 +44,7 @@ struct Slice {
 enum class Phase : std::uint8_t { kPrefill, kDecode };
 
 /// One token for each of several sequences. Where a plan says how, the device may choose the next token
-/// itself and give no logits.
+/// itself and give no logits. A plan whose mask is not there when the device would choose is not kept to.
 struct DecodePass {
   struct Drawn {
     TokenId token = 0;

@@ -26,6 +26,7 @@
 #include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
+#include "protocol/grammar/constraint.h"
 #include "protocol/priority.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
@@ -83,6 +84,7 @@ struct GenerateRequest {
   std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
+  grammar::Constraint constraint{};  // what the reply must be; reasoning may stand before it
   bool ignore_eos = false;
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};

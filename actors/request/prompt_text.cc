@@ -56,6 +56,28 @@ std::size_t string_bytes(const Json& value) {
   return bytes;
 }
 
+// Where the reply's reasoning may stand before what the client wants, the constraint begins behind it.
+Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
+                                                       const ServedModel& model, const std::string& tail) {
+  if (!model.constraints) {
+    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
+                        request.constraint.field};
+  }
+  protocol::grammar::Constraint constraint = request.constraint;
+  if (std::holds_alternative<protocol::ChatPrompt>(request.prompt) && model.card.chat != nullptr) {
+    const protocol::ReplyFormat& format = model.card.chat->reply_format();
+    const std::size_t last = tail.find_last_not_of(" \n");
+    const bool closed = last != std::string::npos && tail.substr(0, last + 1).ends_with(format.think_close);
+    if (format.has_reasoning() && !closed) {
+      constraint.think_close = format.think_close;
+      if (!protocol::opens_thinking(format, tail)) constraint.think_open = format.think_open;
+    }
+  }
+  auto found = model.constraints->find(constraint);
+  if (found.ok()) return std::move(*found);
+  return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
+}
+
 }  // namespace
 
 std::size_t text_bytes(const protocol::Prompt& prompt) {
@@ -139,7 +161,12 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   if (!request.sampling.seed) prepared.sampling.seed = random_seed();
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
-  if (!request.ignore_eos) {
+  if (request.constraint) {
+    auto masks = masks_for(request, model, prepared.tail);
+    if (!masks.ok()) return masks.error();
+    prepared.masks = std::move(*masks);
+  }
+  if (!request.ignore_eos || request.constraint) {  // what a constraint leaves to come at its end is the end
     prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());
     if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
   }

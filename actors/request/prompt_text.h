@@ -4,6 +4,7 @@
 // Threading: pure functions over an immutable model.
 
 #include <exception>
+#include <memory>
 #include <string>
 
 #include "actors/served/served_model.h"
@@ -17,6 +18,7 @@ struct PreparedPrompt {
   std::uint32_t max_tokens = 0;  // that may be decoded
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
+  std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
 };
 
 /// Renders, tokenises, and checks all that can be checked without the device.

@@ -104,7 +104,7 @@ Task<void> RequestActor::run() {
 
 Task<RequestActor::Failure> RequestActor::prepare() {
   PrepareJob::Reply prepared = ServiceError{};
-  if (text_bytes(job_.request->prompt) <= kShortText) {
+  if (text_bytes(job_.request->prompt) <= kShortText && !job_.request->constraint) {
     prepared = prepare_prompt(*job_.request, *job_.model);
   } else {
     auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},

@@ -107,6 +107,7 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> decode_next(OpenedSequence& sequence);
   runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
   void start_decoding(Choice& choice, OpenedSequence& sequence);
+  void give_mask(Choice& choice);
   runtime::Task<Failure> next_token(Choice& choice);
   runtime::Task<bool> send(protocol::Event event);
   runtime::Task<void> keep_turn_end(Choice& choice);

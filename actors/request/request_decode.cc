@@ -1,6 +1,7 @@
 // Decoding: the choices of a request, token by token, as events for its client.
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "actors/request/request_parts.h"
 #include "base/token_hash.h"
@@ -144,6 +145,11 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
                         job_.request->stop);
   }
+  if (prompt_.masks) {
+    choice.constraint.emplace(prompt_.masks);
+    choice.masks = std::make_shared<MaskSlot>();
+    choice.masks->put(0, choice.constraint->mask());
+  }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
   model.worker.tell(protocol::Decode{.sequence = choice.sequence,
@@ -151,7 +157,17 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .choice = choice.index,
                                      .max_tokens = prompt_.max_tokens,
                                      .stop_tokens = prompt_.stop_tokens,
+                                     .masks = choice.masks,
                                      .out = std::move(writer)});
+}
+
+// The mask of the next token, while the device computes the step that it is for.
+void RequestActor::give_mask(Choice& choice) {
+  if (!choice.constraint->accept(choice.tokens.back())) {
+    throw std::logic_error("a token was chosen that the reply's grammar does not allow");
+  }
+  choice.masks->put(choice.tokens.size(), choice.constraint->mask());
+  job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
 }
 
 Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
@@ -169,6 +185,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
       trace().mark("first_token");
     }
     choice.tokens.push_back(token.token);
+    if (choice.constraint && !event->end) give_mask(choice);
     const auto bytes_of = [&](TokenId id) {
       return model.tokenizer ? std::string(model.tokenizer->token_bytes(id)) : std::string();
     };

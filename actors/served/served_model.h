@@ -14,6 +14,7 @@
 
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/cache/prefix_registry.h"
+#include "actors/served/constraint_book.h"
 #include "actors/served/model_spec.h"
 #include "actors/worker/device_worker.h"
 #include "models/arch/config.h"
@@ -28,6 +29,7 @@ struct ServedModel {
   models::TokenIds special;
   SamplingWishes sampling;
   std::shared_ptr<const models::Tokenizer> tokenizer;  // null: token ids alone
+  std::shared_ptr<ConstraintBook> constraints;         // null as well then
   protocol::ArchLoaded arch;
   runtime::RefOf<DeviceWorker> worker;
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache

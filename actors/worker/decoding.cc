@@ -44,6 +44,8 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->max_tokens = std::max(job.max_tokens, 1U);
   run->stop_tokens = std::move(job.stop_tokens);
   run->awaits_credit = false;
+  run->masks = std::move(job.masks);
+  run->awaits_mask = false;
   run->phase = Phase::kDecode;
   sample(*run);
 }
@@ -63,9 +65,22 @@ void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& dra
 // The next token from run.logits.
 void Decoding::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return run.end_work(nobody_reads());
-  const models::SampleResult result = run.sampler->sample(run.logits, scratch_);
+  const SharedMask mask = run.masks ? run.masks->at(run.sampler->state().step) : nullptr;
+  run.awaits_mask = run.masks && mask == nullptr;
+  if (run.awaits_mask) return;
+  if (mask != nullptr && mask->ends) {
+    DecodeEvent event{.end = DecodeEnd::kStopToken};
+    return send(run, std::move(event));
+  }
+  const models::SampleResult result = run.sampler->sample(run.logits, scratch_, mask.get());
   if (const auto* error = std::get_if<models::SampleError>(&result)) return end_unsampled(run, *error);
   accept(run, std::get<models::Sampled>(result));
+}
+
+void Decoding::take_mask(SequenceRun& run) {
+  if (run.phase != Phase::kDecode || !run.awaits_mask || run.in_step) return;
+  run.awaits_mask = false;
+  if (!run.logits.empty()) sample(run);
 }
 
 void Decoding::end_unsampled(SequenceRun& run, models::SampleError error) {

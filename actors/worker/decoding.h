@@ -2,7 +2,8 @@
 // Decoding: which token comes next, and how it reaches its reader.
 //
 // A token is chosen by the sequence's sampler from the logits, or was drawn by the device in the sampler's
-// place. It goes out at once where the reader has given credit; else the sequence pauses until the event has
+// place. Where masks say what may be chosen, logits whose mask has not come are kept until it does, and the sequence
+// sits out the steps until then. It goes out at once where the reader has given credit; else the sequence pauses until the event has
 // been written, which is the device worker's to wait for. A reader that has gone ends the work.
 //
 // Threading: the device worker's thread.
@@ -34,6 +35,9 @@ class Decoding {
   void take_logits(SequenceRun& run, std::span<const float> logits);
   /// The device has chosen.
   void take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn);
+
+  /// The mask that a sequence waited for may have come.
+  void take_mask(SequenceRun& run);
 
   /// What waited for credit has been written, or cannot be.
   void written(SequenceRun& run, bool last, bool ok);

@@ -62,7 +62,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
       if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
     } else {
-      if (run.awaits_credit) continue;
+      if (run.awaits_credit || run.awaits_mask) continue;
       one.decodes = true;
     }
     able.push_back(one);
@@ -102,6 +102,10 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool chooses = table.facts().draws && end > run.settled();
     work_.decodes.slices.push_back(part);
     work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMostAdjustments) : std::nullopt);
+    if (auto& plan = work_.decodes.plans.back(); plan && run.masks) {
+      plan->masks = run.masks;
+      plan->step = run.sampler->state().step;
+    }
     decodes_.push_back(slice.key);
   } else {
     const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;

@@ -235,6 +235,11 @@ void DeviceWorker::on(protocol::Decode job) {
   kick();
 }
 
+void DeviceWorker::on(protocol::MaskReady ready) {
+  if (SequenceRun* run = state_.find(ready.sequence).run) decoding_.take_mask(*run);
+  kick();
+}
+
 // -- snapshots
 
 void DeviceWorker::on(protocol::SnapshotKv job,

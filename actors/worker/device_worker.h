@@ -67,13 +67,14 @@ class DeviceWorker : public runtime::Actor {
   struct StepDone {};
   struct LoadDone {};
   struct AdapterRead {};
-  using Accepts = runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                                    protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
-                                    protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv,
-                                    protocol::SnapshotKv, protocol::AdoptKvSnapshot, protocol::DropKvSnapshot,
-                                    protocol::DropAdopted, protocol::MoreToReclaim, protocol::Prefill,
-                                    protocol::AddCheckpoint, protocol::Decode, protocol::QueryMemory,
-                                    protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
+  using Accepts =
+      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
+                        protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
+                        protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv, protocol::SnapshotKv,
+                        protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
+                        protocol::MoreToReclaim, protocol::Prefill, protocol::AddCheckpoint, protocol::Decode,
+                        protocol::MaskReady, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone,
+                        LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -96,6 +97,7 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::Prefill job, runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply);
   bool on(protocol::AddCheckpoint job);
   void on(protocol::Decode job);
+  void on(protocol::MaskReady ready);
   protocol::Memory on(protocol::QueryMemory);
   protocol::Nothing on(protocol::InjectFault job);
   void on(RunStep);

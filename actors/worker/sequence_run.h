@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mask_slot.h"
 #include "gpu/state_store.h"
 #include "models/sampling/sampler.h"
 #include "protocol/job.h"
@@ -74,6 +75,8 @@ struct SequenceRun {
   std::vector<TokenId> stop_tokens;
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
+  std::shared_ptr<const MaskSlot> masks;  // null: every token may be chosen
+  bool awaits_mask = false;               // its logits are here, and the mask is not
 
   /// Not while it is in a step.
   std::uint32_t stored() const { return state ? static_cast<std::uint32_t>(state->stored()) : 0; }

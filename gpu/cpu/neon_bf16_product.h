@@ -100,8 +100,9 @@ inline void outputs_tile(const Activations& x, std::size_t m, const std::uint16_
   }
 }
 
-void multiply_bf16(const void* activations, std::size_t m, const WeightView& w, float* y,
-                   std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
+[[gnu::noinline]] void multiply_bf16_rows(const void* activations, std::size_t m, const WeightView& w,
+                                          float* y, std::size_t y_stride, std::size_t n_begin,
+                                          std::size_t n_end) {
   const std::size_t depth = w.columns;
   const auto* rows = static_cast<const std::uint16_t*>(w.data);
   const Activations x(activations, depth);

@@ -171,7 +171,8 @@ void dot_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, 
                   std::size_t n_begin, std::size_t n_end) {
   const ActivationsOf<Quant> all(listed, w.columns);
   // So many rows of x at a time that they stay in the second cache while the outputs pass.
-  const std::size_t chunk = std::max<std::size_t>(4, (std::size_t{256} << 10) / ActivationsOf<Quant>::stride_of(w.columns) / 4 * 4);
+  const std::size_t chunk =
+      std::max<std::size_t>(4, (std::size_t{256} << 10) / ActivationsOf<Quant>::stride_of(w.columns) / 4 * 4);
   for (std::size_t first = 0; first < m; first += chunk) {
     const std::size_t last = std::min(m, first + chunk);
     for (std::size_t n = n_begin; n < n_end; n += 4) {

@@ -1,7 +1,7 @@
 // The kernels on AArch64's vectors with FEAT_I8MM and FEAT_BF16, the matrix products of ARMv8.6: quantised weights with
 // SMMLA, or SDOT where rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
 
-#include "gpu/cpu/neon_bf16_product.h"
+#include "gpu/cpu/neon_bf16_panels.h"
 #include "gpu/cpu/neon_dot_product.h"
 #include "gpu/cpu/neon_f8_product.h"
 #include "gpu/cpu/neon_matrix_product.h"

@@ -28,6 +28,8 @@ struct SamplingRow {
   // Adjustments of this row, in the list of the batch.
   std::int32_t first_adjustment = 0;
   std::int32_t adjustments = 0;
+  /// Words before this row's mask in the masks of the batch: bit t % 32 of word t / 32 allows token t. -1: all are allowed.
+  std::int32_t first_mask_word = -1;
 };
 
 /// What happens to one logit before all else, in this order. A token may come several times; its entries
@@ -56,8 +58,9 @@ inline constexpr int kMostVocab = 1 << 18;
 
 /// All pointers are memory that the GPU reaches. `logits`: f32 [rows] rows of `vocab`, `stride` apart;
 /// adjusted in place. `vocab` is at most kMostVocab. `adjustments` may be null where no row has any; their
-/// tokens are below `vocab`.
+/// tokens are below `vocab`. `masks` may be null where no row has one; each has vocab / 32 words, rounded up.
 void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
-            const LogitAdjustment* adjustments, SampledToken* out, StreamHandle stream);
+            const LogitAdjustment* adjustments, const std::uint32_t* masks, SampledToken* out,
+            StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

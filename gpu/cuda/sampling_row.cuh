@@ -125,6 +125,14 @@ __device__ inline void adjust(float* row, const LogitAdjustment* list, int count
   __syncthreads();
 }
 
+/// Tokens that the mask does not allow are never chosen.
+__device__ inline void apply_mask(float* row, int vocab, const std::uint32_t* mask) {
+  for (int token = static_cast<int>(threadIdx.x); token < vocab; token += kRowThreads) {
+    if ((mask[token / 32] >> (token % 32) & 1) == 0) row[token] = -INFINITY;
+  }
+  __syncthreads();
+}
+
 /// What a logit weighs. models/sampling/softmax.cc is the specification, to the bit.
 struct Weights {
   float best;
@@ -430,14 +438,19 @@ class RowOrder {
 };
 
 __device__ inline SampledToken sample_row(float* row, int vocab, const SamplingRow& params,
-                                          const LogitAdjustment* adjustments, RowShared& shared) {
+                                          const LogitAdjustment* adjustments, const std::uint32_t* masks,
+                                          RowShared& shared) {
   BestLogit best = best_of_row(row, vocab, shared);
   const std::uint32_t health = best.health;
   if (params.adjustments > 0) {
     __syncthreads();
     adjust(row, adjustments + params.first_adjustment, params.adjustments);
-    best = best_of_row(row, vocab, shared);
   }
+  if (params.first_mask_word >= 0) {
+    __syncthreads();
+    apply_mask(row, vocab, masks + params.first_mask_word);
+  }
+  if (params.adjustments > 0 || params.first_mask_word >= 0) best = best_of_row(row, vocab, shared);
   if (best.token < 0 || params.temperature == 0) return {best.token, health};
 
   const Weights weights{best.logit,

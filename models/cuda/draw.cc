@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/check.h"
 #include "gpu/cuda/sampling.h"
 
 namespace reprise::models::cuda {
@@ -18,13 +19,21 @@ void make_room(gc::PinnedBytes& bytes, std::size_t size) {
 void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
                         gc::StreamHandle stream) {
   std::size_t changes = 0;
-  for (const auto& plan : plans) changes += plan ? plan->adjustments.size() : 0;
+  std::size_t masked = 0;
+  for (const auto& plan : plans) {
+    changes += plan ? plan->adjustments.size() : 0;
+    masked += plan && plan->masks ? 1 : 0;
+  }
+  const auto mask_words = (static_cast<std::size_t>(vocab) + 31) / 32;
   make_room(params_, plans.size() * sizeof(gc::SamplingRow));
   make_room(adjustments_, changes * sizeof(gc::LogitAdjustment));
+  make_room(masks_, masked * mask_words * sizeof(std::uint32_t));
   make_room(out_, plans.size() * sizeof(gc::SampledToken));
   auto* params = reinterpret_cast<gc::SamplingRow*>(params_.data());
   auto* adjustments = reinterpret_cast<gc::LogitAdjustment*>(adjustments_.data());
+  auto* masks = reinterpret_cast<std::uint32_t*>(masks_.data());
   std::int32_t next = 0;
+  std::size_t mask_word = 0;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     gc::SamplingRow row{.temperature = 0};
     if (const auto& plan = plans[i]) {
@@ -42,10 +51,17 @@ void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const st
                                .penalty = change.penalty,
                                .subtract = change.subtracted};
       }
+      if (plan->masks) {
+        const SharedMask mask = plan->masks->at(plan->step);
+        REPRISE_CHECK(mask != nullptr && mask->bits.size() == mask_words, "a draw without its mask");
+        row.first_mask_word = static_cast<std::int32_t>(mask_word);
+        std::copy(mask->bits.begin(), mask->bits.end(), masks + mask_word);
+        mask_word += mask_words;
+      }
     }
     params[i] = row;
   }
-  gc::sample(logits, static_cast<int>(plans.size()), vocab, stride, params, adjustments,
+  gc::sample(logits, static_cast<int>(plans.size()), vocab, stride, params, adjustments, masks,
              reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
 }
 
@@ -58,8 +74,10 @@ std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(
     DecodePass::Drawn& one = drawn[i].emplace();
     one.token = out[i].token;
     if (one.token >= 0) continue;
-    one.error =
-        (out[i].health & gc::SampledToken::kUsable) != 0 ? SampleError::kAllBanned : SampleError::kNoLogits;
+    const bool usable = (out[i].health & gc::SampledToken::kUsable) != 0;
+    one.error = !usable           ? SampleError::kNoLogits
+                : plans[i]->masks ? SampleError::kNoneAllowed
+                                  : SampleError::kAllBanned;
   }
   return drawn;
 }

@@ -18,7 +18,7 @@ namespace gc = gpu::cuda;
 class DeviceDraw {
  public:
   /// `logits` f32 on the GPU, rows `stride` apart, one for each plan; adjusted in place. Rows without a plan
-  /// keep their logits.
+  /// keep their logits. Masks of plans are there.
   void launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
               gc::StreamHandle stream);
   /// For each plan; nothing where there was none.
@@ -27,6 +27,7 @@ class DeviceDraw {
  private:
   gc::PinnedBytes params_;
   gc::PinnedBytes adjustments_;
+  gc::PinnedBytes masks_;
   gc::PinnedBytes out_;
 };
 

@@ -237,6 +237,13 @@ void CudaModel::decode(DecodePass& pass) {
   const Logits logits = enqueue(pass.slices, Phase::kDecode);
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
                 "a decoded token without its plan");
+  // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
+  // its logits go to the host, which waits for the mask without holding up the others.
+  for (auto& plan : pass.plans) {
+    if (!plan || !plan->masks) continue;
+    const SharedMask mask = plan->masks->at(plan->step);
+    if (mask == nullptr || mask->ends) plan.reset();
+  }
   std::vector<int> kept;  // rows whose logits are wanted on the host
   for (int i = 0; i < logits.count; ++i) {
     if (!draws() || !pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);

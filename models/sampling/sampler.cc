@@ -23,6 +23,17 @@ bool has_output_penalty(const SamplingParams& params) {
   return params.presence_penalty != 0 || params.frequency_penalty != 0;
 }
 
+void ban_others(const TokenMask& mask, std::vector<float>& logits) {
+  for (std::size_t word = 0; word * 32 < logits.size(); ++word) {
+    const std::uint32_t bits = word < mask.bits.size() ? mask.bits[word] : 0;
+    if (bits == UINT32_MAX) continue;
+    const std::size_t end = std::min(logits.size(), word * 32 + 32);
+    for (std::size_t token = word * 32; token < end; ++token) {
+      if ((bits >> (token % 32) & 1) == 0) logits[token] = -kInfinity;
+    }
+  }
+}
+
 }  // namespace
 
 const char* to_string(SampleError error) {
@@ -31,6 +42,8 @@ const char* to_string(SampleError error) {
       return "the model gave no usable logit";
     case SampleError::kAllBanned:
       return "logit_bias and penalties leave no token to choose";
+    case SampleError::kNoneAllowed:
+      return "logit_bias leaves no token that the reply's grammar allows";
   }
   return "?";
 }
@@ -105,12 +118,19 @@ std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
   return plan;
 }
 
-SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) const {
+SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scratch,
+                             const TokenMask* mask) const {
   REPRISE_CHECK(logits.size() == vocab_, "logits of another vocabulary");
-  const std::span<const float> wanted = adjusted(logits, scratch.logits);
+  std::span<const float> wanted = adjusted(logits, scratch.logits);
+  if (mask != nullptr) {
+    if (wanted.data() == logits.data()) scratch.logits.assign(logits.begin(), logits.end());
+    ban_others(*mask, scratch.logits);
+    wanted = scratch.logits;
+  }
   const float best = best_logit(wanted);
   if (best == -kInfinity) {
-    return best_logit(logits) == -kInfinity ? SampleError::kNoLogits : SampleError::kAllBanned;
+    if (best_logit(logits) == -kInfinity) return SampleError::kNoLogits;
+    return mask != nullptr ? SampleError::kNoneAllowed : SampleError::kAllBanned;
   }
   Sampled sampled;
   if (params_.temperature == 0) {

@@ -2,6 +2,7 @@
 // Chooses the next token of one sequence from its logits.
 //
 // What happens to the logits of a step, in this order:
+//   0. mask                 tokens that the step's mask does not allow are never chosen; no mask: all are allowed
 //   1. bias                 logit += bias
 //   2. repetition penalty   logit > 0 ? logit / p : logit * p, for tokens in prompt or output, in the window
 //   3. presence, frequency  logit -= presence + frequency * times, for tokens in the output alone
@@ -27,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -34,6 +36,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/mask_slot.h"
 #include "base/sampling.h"
 #include "models/sampling/ranking.h"
 
@@ -55,8 +58,9 @@ struct Sampled {
 };
 
 enum class SampleError : std::uint8_t {
-  kNoLogits,   // the model's fault: every logit is NaN or -infinity
-  kAllBanned,  // the request's fault: its biases and penalties leave no token
+  kNoLogits,     // the model's fault: every logit is NaN or -infinity
+  kAllBanned,    // the request's fault: its biases and penalties leave no token
+  kNoneAllowed,  // no token that the mask allows is left
 };
 
 const char* to_string(SampleError error);
@@ -104,6 +108,9 @@ struct DrawPlan {
   double top_p = 1;
   double min_p = 0;
   double noise = 0;  // uniform in [0, 1)
+  /// Where the step's mask will be; null: all tokens are allowed.
+  std::shared_ptr<const MaskSlot> masks{};
+  std::uint64_t step = 0;
   std::vector<Adjustment> adjustments{};
 };
 
@@ -116,7 +123,9 @@ class Sampler {
   void accept(TokenId token, TokenOrigin origin);
 
   /// The token of the current step. `logits` has one for each token of the vocabulary.
-  SampleResult sample(std::span<const float> logits, SamplerScratch& scratch) const;
+  /// `mask`: what may be chosen; null: all.
+  SampleResult sample(std::span<const float> logits, SamplerScratch& scratch,
+                      const TokenMask* mask = nullptr) const;
 
   /// The same choice as sample()'s, up to rounding of the masses, to be made elsewhere. Nothing if logprobs
   /// are wanted, or if more tokens than `most_adjustments` have their logits changed.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "protocol/chat/call_constraint.h"
 #include "protocol/http/prompt_merge.h"
 #include "protocol/http/refusals.h"
 #include "runtime/wait.h"
@@ -115,6 +116,8 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
     auto forcing = force_call(context);
     impossible = co_await forcing;
+  } else if (mode == ToolChoice::Mode::kAuto) {
+    impossible = keep_calls(context);
   }
   co_return impossible;
 }
@@ -136,7 +139,30 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   }
   chat.reply_opening = *opening;
   context.parser.reply_opening = std::move(*opening);
+  if (auto calls = forced_call(context.chat->reply_format(), chat.tools, request_.tool_choice.name)) {
+    request_.generate.constraint = {
+        .kind = grammar::Constraint::Kind::kCalls, .calls = std::move(*calls), .field = "tools"};
+  }
   co_return std::nullopt;
+}
+
+// Calls that the model is free to make: those of strict tools fit, and beside a constraint there may be calls still.
+std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
+  const auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
+  grammar::Constraint& constraint = request_.generate.constraint;
+  const bool strict = has_strict_tool(chat.tools);
+  if (context.chat == nullptr || (!strict && !constraint)) return std::nullopt;
+  auto calls = free_calls(context.chat->reply_format(), chat.tools);
+  if (calls) {
+    constraint.calls = std::move(*calls);
+    if (!constraint) constraint.kind = grammar::Constraint::Kind::kCalls;
+    if (constraint.field.empty()) constraint.field = "tools";
+    return std::nullopt;
+  }
+  if (!strict) return std::nullopt;
+  return ApiError{.message = "tools: 'strict' cannot be kept in this model's form of calls",
+                  .code = "unsupported_parameter",
+                  .param = "tools"};
 }
 
 runtime::StreamReader<Event> Generation::generate() {

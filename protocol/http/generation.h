@@ -44,6 +44,7 @@ class Generation {
   /// where that cannot be done.
   runtime::Task<std::optional<ApiError>> prepare_chat(ReplyContext& context);
   runtime::Task<std::optional<ApiError>> force_call(ReplyContext& context);
+  std::optional<ApiError> keep_calls(const ReplyContext& context);
   runtime::StreamReader<Event> generate();
   runtime::Task<bool> run_stream();
   runtime::Task<bool> run_whole();

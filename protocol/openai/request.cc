@@ -6,6 +6,7 @@
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/chat_messages.h"
+#include "protocol/openai/constraint_fields.h"
 #include "protocol/openai/unsupported.h"
 
 namespace reprise::protocol::openai {
@@ -98,6 +99,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
   generate.stop = read_stop(fields, limits);
   generate.sampling = read_sampling(fields, limits);
+  generate.constraint = read_constraint(fields);
   generate.ignore_eos = fields.boolean_or("ignore_eos", false);
   generate.cache_prompt = fields.boolean_or("cache_prompt", true);
   generate.min_cache_tokens =

@@ -32,13 +32,6 @@ constexpr std::array kUnsupported = {
     Unsupported{"moderation", Harmless::kNullOnly},
     // vLLM and SGLang
     Unsupported{"logits_processors", Harmless::kEmpty},
-    Unsupported{"guided_json", Harmless::kNullOnly},
-    Unsupported{"guided_regex", Harmless::kNullOnly},
-    Unsupported{"guided_choice", Harmless::kNullOnly},
-    Unsupported{"guided_grammar", Harmless::kNullOnly},
-    Unsupported{"structured_outputs", Harmless::kNullOnly},
-    Unsupported{"regex", Harmless::kNullOnly},
-    Unsupported{"ebnf", Harmless::kNullOnly},
     Unsupported{"use_beam_search", Harmless::kFalse},
     Unsupported{"length_penalty", Harmless::kOne},
     Unsupported{"stop_token_ids", Harmless::kEmpty},
@@ -57,8 +50,8 @@ constexpr std::array kUnsupported = {
     Unsupported{"lora_path", Harmless::kNullOnly},
     Unsupported{"token_healing", Harmless::kFalse},
     // llama.cpp
-    Unsupported{"grammar", Harmless::kEmpty},
-    Unsupported{"json_schema", Harmless::kNullOnly},
+    Unsupported{"grammar_lazy", Harmless::kFalse},
+    Unsupported{"guided_whitespace_pattern", Harmless::kNullOnly},
     Unsupported{"samplers", Harmless::kNullOnly},
     Unsupported{"mirostat", Harmless::kZero},
     Unsupported{"typical_p", Harmless::kOne},
@@ -108,14 +101,6 @@ bool is_harmless(const Json& value, Harmless harmless) {
   return false;
 }
 
-void refuse_response_format(const Json& format) {
-  if (const std::string* type = format.find_string("type")) {
-    if (*type == "text") return;
-    refuse_unsupported("response_format", "type " + in_quotes(*type) + " is not supported, only 'text' is");
-  }
-  refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
-}
-
 void refuse_modalities(const Json& modalities) {
   const bool text_only = modalities.is_array() && modalities.size() == 1 &&
                          modalities.as_array()[0].is_string() &&
@@ -128,7 +113,6 @@ void refuse_modalities(const Json& modalities) {
 void refuse_unsupported_fields(const Json& body) {
   for (const Json::Member& member : body.as_object()) {
     if (member.value.is_null()) continue;
-    if (member.key == "response_format") refuse_response_format(member.value);
     if (member.key == "modalities") refuse_modalities(member.value);
     const Unsupported* field = find_unsupported(member.key);
     if (field != nullptr && !is_harmless(member.value, field->harmless)) {

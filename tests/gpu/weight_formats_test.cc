@@ -226,6 +226,27 @@ TEST(WeightFormats, RowsDependOnNeitherBatchNorRanges) {
   }
 }
 
+// Rows so long that products take them part by part: a row among many is what it is alone.
+TEST(WeightFormats, LongRowsDependOnNoOthers) {
+  Random random(5);
+  constexpr std::size_t kMany = 21;
+  for (const Case& which : all_cases()) {
+    const WeightFormat& format = *which.format->format;
+    const std::size_t columns = columns_of(format, 4400) + (format.block_size == 1 ? 3 : 0);
+    const std::size_t rows = 11;
+    const NaiveWeight naive = naive_weight(random, format, rows, columns);
+    const std::vector<float> x = random.floats(kMany * columns);
+    const std::vector<float> all = multiply(which, Compute::kAuto, naive.view, x, kMany);
+    for (const std::size_t row : {std::size_t{0}, std::size_t{7}, kMany - 1}) {
+      const std::vector<float> one(x.begin() + static_cast<std::ptrdiff_t>(row * columns),
+                                   x.begin() + static_cast<std::ptrdiff_t>((row + 1) * columns));
+      const std::vector<float> alone = multiply(which, Compute::kAuto, naive.view, one, 1);
+      ASSERT_EQ(std::memcmp(alone.data(), all.data() + row * rows, rows * sizeof(float)), 0)
+          << which.label() << ", row " << row;
+    }
+  }
+}
+
 // An expert's matrix in a stack of them.
 TEST(WeightFormats, PartsOfAStackAreWeights) {
   Random random(5);

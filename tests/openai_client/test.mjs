@@ -144,7 +144,7 @@ const tests = {
       assert.equal(error.param, "temperature");
       assert.equal(error.code, "out_of_range");
     });
-    await rejects({ ...short, messages: user("x"), response_format: { type: "json_object" } }, OpenAI.BadRequestError,
+    await rejects({ ...short, messages: user("x"), response_format: { type: "grammar" } }, OpenAI.BadRequestError,
       (error) => assert.equal(error.param, "response_format"));
     await rejects({ ...short, messages: [] }, OpenAI.BadRequestError, (error) => assert.equal(error.param, "messages"));
     await assert.rejects(client.models.retrieve("no-such-model"), OpenAI.NotFoundError);

@@ -143,16 +143,23 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
       {R"("tools":[{"type":"function"}])", "tools[0].function", "missing"},
       {R"("tools":[{"type":"function","function":{}}])", "tools[0].function.name", "missing"},
       {R"("tools":[{"type":"web_search"}])", "tools[0].type", "unsupported_parameter"},
-      {R"("tools":[{"type":"function","function":{"name":"f","strict":true}}])", "tools[0].function.strict",
-       "unsupported_parameter"},
+      {R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])", "tools[0].function.strict",
+       "invalid_type"},
       {R"("tool_choice":"required")", "tool_choice", "invalid_value"},
       {R"("tool_choice":"perhaps")", "tool_choice", "invalid_value"},
       {R"("tool_choice":{"type":"function","function":{"name":"g"}})", "tool_choice.function.name",
        "invalid_value"},
       {R"("tool_choice":{"type":"allowed_tools"})", "tool_choice.type", "unsupported_parameter"},
-      {R"("response_format":{"type":"json_object"})", "response_format", "unsupported_parameter"},
-      {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format",
+      {R"("response_format":{"type":"grammar"})", "response_format", "unsupported_parameter"},
+      {R"("response_format":{"type":"json_schema","json_schema":{}})", "response_format.json_schema.schema",
+       "missing"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":7}})",
+       "response_format.json_schema.schema", "invalid_type"},
+      {R"("response_format":{"type":"json_object"},"grammar":"root ::= \"a\"")", "grammar", "invalid_value"},
+      {R"("structured_outputs":{"regex":"a","choice":["b"]})", "structured_outputs", "invalid_value"},
+      {R"("structured_outputs":{"structural_tag":"x"})", "structured_outputs.structural_tag",
        "unsupported_parameter"},
+      {R"("guided_choice":[])", "guided_choice", "invalid_type"},
       {R"("response_format":"text")", "response_format", "invalid_type"},
       {R"("modalities":["text","audio"])", "modalities", "unsupported_parameter"},
       {R"("audio":{"voice":"x"})", "audio", "unsupported_parameter"},
@@ -161,8 +168,8 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
       {R"("web_search_options":{})", "web_search_options", "unsupported_parameter"},
       {R"("parallel_tool_calls":false)", "parallel_tool_calls", "unsupported_parameter"},
       {R"("logits_processors":["x"])", "logits_processors", "unsupported_parameter"},
-      {R"("guided_json":{})", "guided_json", "unsupported_parameter"},
-      {R"("grammar":"root ::= x")", "grammar", "unsupported_parameter"},
+      {R"("guided_json":"{")", "guided_json", "invalid_value"},
+      {R"("grammar":7)", "grammar", "invalid_type"},
       {R"("min_tokens":4)", "min_tokens", "unsupported_parameter"},
       {R"("echo":true)", "echo", "unsupported_parameter"},
       {R"("best_of":2)", "best_of", "unsupported_parameter"},
@@ -175,6 +182,38 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
     EXPECT_EQ(request.error().param, refusal.param) << refusal.fields;
     EXPECT_EQ(request.error().code, refusal.code) << refusal.fields;
     EXPECT_TRUE(request.error().message.starts_with(refusal.param)) << request.error().message;
+  }
+}
+
+TEST(OpenAiRequest, WhatTheReplyMustBe) {
+  using Kind = grammar::Constraint::Kind;
+  struct Case {
+    const char* fields;
+    Kind kind;
+    const char* field;
+  };
+  const Case cases[] = {
+      {R"("response_format":{"type":"text"})", Kind::kNone, ""},
+      {R"("response_format":{"type":"json_object"})", Kind::kJsonObject, "response_format"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"null"}}})",
+       Kind::kJsonSchema, "response_format.json_schema.schema"},
+      {R"("response_format":{"type":"json_object","schema":{"type":"null"}})", Kind::kJsonSchema,
+       "response_format.schema"},
+      {R"("structured_outputs":{"json":{"type":"null"}})", Kind::kJsonSchema, "structured_outputs.json"},
+      {R"("structured_outputs":{"regex":"a+"})", Kind::kRegex, "structured_outputs.regex"},
+      {R"("structured_outputs":{"choice":["a","b"]})", Kind::kChoice, "structured_outputs.choice"},
+      {R"("structured_outputs":{"grammar":"root ::= \"a\""})", Kind::kGbnf, "structured_outputs.grammar"},
+      {R"("guided_json":"{\"type\":\"null\"}")", Kind::kJsonSchema, "guided_json"},
+      {R"("guided_regex":"a")", Kind::kRegex, "guided_regex"},
+      {R"("guided_choice":["a"])", Kind::kChoice, "guided_choice"},
+      {R"("grammar":"root ::= \"a\"")", Kind::kGbnf, "grammar"},
+      {R"("json_schema":{"type":"null"})", Kind::kJsonSchema, "json_schema"},
+  };
+  for (const Case& one : cases) {
+    const auto request = chat(one.fields);
+    ASSERT_TRUE(request.ok()) << one.fields << request.error().message;
+    EXPECT_EQ(request->asked.generate.constraint.kind, one.kind) << one.fields;
+    EXPECT_EQ(request->asked.generate.constraint.field, one.field) << one.fields;
   }
 }
 

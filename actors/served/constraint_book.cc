@@ -1,0 +1,54 @@
+#include "actors/served/constraint_book.h"
+
+#include <algorithm>
+
+#include "protocol/grammar/compile.h"
+
+namespace reprise::actors {
+
+using protocol::grammar::Constraint;
+using protocol::grammar::MaskMaker;
+using protocol::grammar::Vocabulary;
+
+ConstraintBook::ConstraintBook(std::shared_ptr<const models::Tokenizer> tokenizer, std::vector<TokenId> stops,
+                               std::size_t vocab)
+    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)), vocab_(vocab) {}
+
+std::shared_ptr<const Vocabulary> ConstraintBook::vocabulary() {
+  std::call_once(vocabulary_once_, [this] {
+    std::vector<Vocabulary::Token> tokens;
+    const std::size_t count = std::min(tokenizer_->vocab_size(), vocab_);
+    tokens.reserve(count);
+    for (std::size_t id = 0; id < count; ++id) {
+      const auto token = static_cast<TokenId>(id);
+      tokens.push_back({std::string(tokenizer_->token_bytes(token)), tokenizer_->is_special(token)});
+    }
+    vocabulary_ = std::make_shared<const Vocabulary>(std::move(tokens), stops_, vocab_);
+  });
+  return vocabulary_;
+}
+
+Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constraint& constraint) {
+  const std::string key = constraint.key();
+  const auto kept = [&]() -> Maker {
+    const auto found = std::find_if(grammars_.begin(), grammars_.end(),
+                                    [&](const auto& entry) { return entry.first == key; });
+    if (found == grammars_.end()) return nullptr;
+    grammars_.splice(grammars_.begin(), grammars_, found);
+    return found->second;
+  };
+  {
+    const std::lock_guard<std::mutex> held(lock_);
+    if (Maker maker = kept()) return maker;
+  }
+  auto program = protocol::grammar::compile(constraint);
+  if (!program.ok()) return program.error();
+  Maker made = std::make_shared<MaskMaker>(std::move(*program), vocabulary());
+  const std::lock_guard<std::mutex> held(lock_);
+  if (Maker maker = kept()) return maker;  // another was faster
+  grammars_.emplace_front(key, made);
+  if (grammars_.size() > kMostGrammars) grammars_.pop_back();
+  return made;
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,48 @@
+#pragma once
+// ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all that ask for
+// the same; those used longest ago go when there are many.
+//
+// Threading: any thread. Compiling may take long (protocol/grammar/grammar_error.h has the bound), and holds up nobody
+// else.
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/outcome.h"
+#include "base/token.h"
+#include "models/text/tokenizer.h"
+#include "protocol/grammar/constraint.h"
+#include "protocol/grammar/mask_maker.h"
+
+namespace reprise::actors {
+
+class ConstraintBook {
+ public:
+  static constexpr std::size_t kMostGrammars = 32;
+
+  /// `stops`: tokens that end a reply. `vocab`: of the model's logits.
+  ConstraintBook(std::shared_ptr<const models::Tokenizer> tokenizer, std::vector<TokenId> stops,
+                 std::size_t vocab);
+
+  using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
+  /// The error says what is wrong with the constraint.
+  Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint);
+
+ private:
+  std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary();
+
+  const std::shared_ptr<const models::Tokenizer> tokenizer_;
+  const std::vector<TokenId> stops_;
+  const std::size_t vocab_;
+  std::once_flag vocabulary_once_;  // made when somebody first needs it
+  std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary_;
+  std::mutex lock_;
+  std::list<std::pair<std::string, Maker>> grammars_;  // by key; the one used last first
+};
+
+}  // namespace reprise::actors

@@ -1,0 +1,87 @@
+#include "protocol/grammar/compile.h"
+
+#include "protocol/grammar/call_grammar.h"
+#include "protocol/grammar/gbnf.h"
+#include "protocol/grammar/json_schema.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+NodeId value_of(ProgramBuilder& builder, const Constraint& constraint) {
+  using Kind = Constraint::Kind;
+  const NodeId end = builder.end();
+  switch (constraint.kind) {
+    case Kind::kNone:
+      break;
+    case Kind::kJsonObject:
+      return any_json_object(builder);
+    case Kind::kJsonSchema:
+      return json_schema_value(builder, constraint.json);
+    case Kind::kRegex:
+      return builder.pattern(constraint.text, end);
+    case Kind::kChoice: {
+      std::vector<NodeId> choices;
+      for (const std::string& choice : constraint.choices) choices.push_back(builder.literal(choice, end));
+      return builder.split(std::move(choices));
+    }
+    case Kind::kGbnf:
+      return gbnf_root(builder, constraint.text);
+    case Kind::kCalls:
+      return calls_start(builder, constraint.calls);
+  }
+  throw GrammarError("there is nothing to keep to");
+}
+
+NodeId value_or_call(ProgramBuilder& builder, const Constraint& constraint) {
+  const NodeId value = value_of(builder, constraint);
+  if (constraint.kind == Constraint::Kind::kCalls || constraint.calls.tools.empty()) return value;
+  return builder.split(
+      {value, builder.mark(constraint.calls.mark, one_call(builder, constraint.calls, builder.end()))});
+}
+
+// Thinking first, where the reply may have any; the value behind it may begin on a line of its own.
+NodeId behind_thinking(ProgramBuilder& builder, const Constraint& constraint, NodeId value) {
+  if (constraint.think_close.empty()) return value;
+  const NodeId lines = builder.pattern("\n{0,2}", value);
+  const NodeId thinking = builder.text_until(constraint.think_close, false, lines);
+  if (constraint.think_open.empty()) return thinking;
+  return builder.split({value, builder.mark(constraint.think_open, thinking)});
+}
+
+}  // namespace
+
+std::string Constraint::key() const {
+  Json parts = Json::array();
+  parts.push_back(static_cast<int>(kind));
+  parts.push_back(json);
+  parts.push_back(text);
+  for (const std::string& choice : choices) parts.push_back(choice);
+  parts.push_back(static_cast<int>(calls.arguments));
+  for (const CallsConstraint::Tool& tool : calls.tools) {
+    parts.push_back(tool.name);
+    for (const std::string& text : tool.before) parts.push_back(text);
+    parts.push_back(nullptr);
+    for (const std::string& text : tool.behind) parts.push_back(text);
+    parts.push_back(tool.parameters);
+    parts.push_back(tool.strict);
+  }
+  parts.push_back(calls.mark);
+  parts.push_back(think_open);
+  parts.push_back(think_close);
+  return parts.dump();
+}
+
+Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& constraint,
+                                                             const Limits& limits) {
+  try {
+    CompileBudget budget(limits);
+    ProgramBuilder builder(budget);
+    const NodeId value = value_or_call(builder, constraint);
+    const NodeId start = behind_thinking(builder, constraint, value);
+    return std::shared_ptr<const Program>(std::make_shared<const Program>(builder.finish(start)));
+  } catch (const GrammarError& error) {
+    return std::string(error.what());
+  }
+}
+
+}  // namespace reprise::protocol::grammar

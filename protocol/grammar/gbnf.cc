@@ -1,0 +1,344 @@
+#include "protocol/grammar/gbnf.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+// A rule's text becomes items; nodes are made of them from the last to the first.
+struct GbnfItem {
+  enum class Kind : std::uint8_t { kLiteral, kChars, kRule, kGroup };
+  Kind kind = Kind::kLiteral;
+  std::string text{};  // a literal, or the name of a rule
+  CharSet chars{};
+  std::vector<std::vector<GbnfItem>> group{};  // alternatives, each a sequence
+  std::uint32_t least = 1;
+  std::uint32_t most = 1;
+};
+using GbnfChoice = std::vector<std::vector<GbnfItem>>;
+
+class GbnfReader {
+ public:
+  GbnfReader(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
+
+  std::map<std::string, GbnfChoice> read() {
+    std::map<std::string, GbnfChoice> rules;
+    skip(true);
+    while (at_ < text_.size()) {
+      const std::string name = word();
+      if (name.empty()) fail("a rule's name is missing");
+      skip(false);
+      if (!take("::=")) fail("'::=' is missing behind '" + name + "'");
+      skip(true);
+      rules[name] = choice(0);
+      skip(true);
+    }
+    return rules;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    throw GrammarError("line " + std::to_string(line) + " of the grammar: " + what);
+  }
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  bool take(std::string_view wanted) {
+    if (!text_.substr(at_).starts_with(wanted)) return false;
+    at_ += wanted.size();
+    return true;
+  }
+  void skip(bool lines) {
+    for (;;) {
+      const char c = peek();
+      if (c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (at_ < text_.size() && (c == ' ' || c == '\t' || (lines && (c == '\n' || c == '\r')))) {
+        ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+  std::string word() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(peek())) != 0 || peek() == '-' || peek() == '_'))
+      ++at_;
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+
+  // Within brackets alternatives may go over lines; elsewhere a line ends a rule unless a '|' goes on with it.
+  GbnfChoice choice(std::size_t depth) {
+    if (depth > limits_.depth) fail("brackets are nested too deeply");
+    GbnfChoice all;
+    all.push_back(sequence(depth));
+    for (;;) {
+      const std::size_t before = at_;
+      skip(true);
+      if (!take("|")) {
+        if (depth == 0) at_ = before;
+        return all;
+      }
+      skip(true);
+      all.push_back(sequence(depth));
+    }
+  }
+
+  std::vector<GbnfItem> sequence(std::size_t depth) {
+    std::vector<GbnfItem> items;
+    for (;;) {
+      skip(depth > 0);
+      GbnfItem item;
+      if (take("\"")) {
+        while (peek() != '"') append_utf8(item.text, character("a literal"));
+        ++at_;
+      } else if (take("[")) {
+        item.kind = GbnfItem::Kind::kChars;
+        item.chars = char_class();
+      } else if (take(".")) {
+        item.kind = GbnfItem::Kind::kChars;
+        item.chars = CharSet::all();
+      } else if (take("(")) {
+        item.kind = GbnfItem::Kind::kGroup;
+        skip(true);
+        item.group = choice(depth + 1);
+        skip(true);
+        if (!take(")")) fail("')' is missing");
+      } else {
+        const std::size_t before = at_;
+        item.kind = GbnfItem::Kind::kRule;
+        item.text = word();
+        if (item.text.empty()) return items;
+        const std::size_t behind = at_;
+        skip(false);
+        if (take("::=")) {  // it is the next rule's
+          at_ = before;
+          return items;
+        }
+        at_ = behind;
+      }
+      repetition(item);
+      items.push_back(std::move(item));
+    }
+  }
+
+  std::uint32_t character(const char* where) {
+    if (at_ >= text_.size() || peek() == '\n') fail(std::string("the end of ") + where + " is missing");
+    if (!take("\\")) {
+      const Utf8Char c = read_utf8(text_, at_);
+      if (!c.is_valid) fail("bytes that are not UTF-8");
+      at_ += c.length;
+      return c.code_point;
+    }
+    if (take("n")) return '\n';
+    if (take("r")) return '\r';
+    if (take("t")) return '\t';
+    if (take("x")) return hex(2);
+    if (take("u")) return hex(4);
+    if (take("U")) return hex(8);
+    for (const char c : {'"', '\\', '[', ']', '-', '^', '/'}) {
+      if (take(std::string_view(&c, 1))) return static_cast<std::uint32_t>(c);
+    }
+    fail("an unknown escape");
+  }
+
+  std::uint32_t hex(int digits) {
+    std::uint32_t value = 0;
+    for (int i = 0; i < digits; ++i, ++at_) {
+      const char c = peek();
+      const char low = static_cast<char>(c | 0x20);
+      if (c >= '0' && c <= '9') {
+        value = value * 16 + static_cast<std::uint32_t>(c - '0');
+      } else if (low >= 'a' && low <= 'f') {
+        value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
+      } else {
+        fail("an escape without its digits");
+      }
+    }
+    if (value > kMostCodePoint || (value >= 0xD800 && value <= 0xDFFF))
+      fail("an escape that names no character");
+    return value;
+  }
+
+  CharSet char_class() {
+    const bool negated = take("^");
+    CharSet set;
+    while (peek() != ']') {
+      const std::uint32_t low = character("a class");
+      std::uint32_t high = low;
+      if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
+        ++at_;
+        high = character("a class");
+      }
+      if (high < low) fail("a range whose ends are in the wrong order");
+      set.add(low, high);
+    }
+    ++at_;
+    return negated ? set.complement() : set;
+  }
+
+  void repetition(GbnfItem& item) {
+    if (take("*")) {
+      item.least = 0;
+      item.most = kUnbounded;
+    } else if (take("+")) {
+      item.most = kUnbounded;
+    } else if (take("?")) {
+      item.least = 0;
+    } else if (take("{")) {
+      const auto count = [this]() -> std::optional<std::uint32_t> {
+        skip(true);
+        std::optional<std::uint32_t> value;
+        for (; peek() >= '0' && peek() <= '9'; ++at_) {
+          value = value.value_or(0) * 10 + static_cast<std::uint32_t>(peek() - '0');
+          if (*value > limits_.repetitions)
+            fail("a repetition of more than " + std::to_string(limits_.repetitions));
+        }
+        skip(true);
+        return value;
+      };
+      const auto least = count();
+      const bool comma = take(",");
+      const auto most = comma ? count() : least;
+      if (!take("}") || (!least && !most)) fail("a repetition that is none");
+      item.least = least.value_or(0);
+      item.most = most.value_or(kUnbounded);
+      if (item.most < item.least) fail("a repetition whose bounds are in the wrong order");
+    }
+  }
+
+  const std::string_view text_;
+  const Limits& limits_;
+  std::size_t at_ = 0;
+};
+
+class GbnfBuilder {
+ public:
+  GbnfBuilder(ProgramBuilder& builder, const std::map<std::string, GbnfChoice>& rules)
+      : builder_(builder), rules_(rules) {}
+
+  NodeId build() {
+    if (rules_.find("root") == rules_.end()) throw GrammarError("the grammar has no rule 'root'");
+    // Each rule is a node first, whose alternatives come when all names are known.
+    for (const auto& [name, choice] : rules_) {
+      lists_[name] = static_cast<std::uint32_t>(builder_.program().lists.size());
+      builder_.program().lists.emplace_back();
+      nodes_[name] = builder_.add(Op::kSplit, 0, lists_[name]);
+    }
+    for (const auto& [name, choice] : rules_) {
+      std::vector<NodeId> choices;
+      for (const auto& items : choice) choices.push_back(sequence(items, builder_.end()));
+      builder_.program().lists[lists_[name]] = std::move(choices);
+    }
+    refuse_left_recursion();
+    return nodes_.at("root");
+  }
+
+ private:
+  NodeId sequence(const std::vector<GbnfItem>& items, NodeId next) {
+    for (std::size_t i = items.size(); i-- > 0;) next = item(items[i], next);
+    return next;
+  }
+
+  NodeId once(const GbnfItem& item, NodeId next) {
+    switch (item.kind) {
+      case GbnfItem::Kind::kLiteral:
+        return builder_.literal(item.text, next);
+      case GbnfItem::Kind::kChars:
+        return builder_.chars(item.chars, next);
+      case GbnfItem::Kind::kRule: {
+        const auto rule = nodes_.find(item.text);
+        if (rule == nodes_.end()) throw GrammarError("the grammar has no rule '" + item.text + "'");
+        return builder_.call(rule->second, next);
+      }
+      case GbnfItem::Kind::kGroup: {
+        std::vector<NodeId> choices;
+        for (const auto& items : item.group) choices.push_back(sequence(items, next));
+        return builder_.split(std::move(choices));
+      }
+    }
+    return next;
+  }
+
+  NodeId item(const GbnfItem& item, NodeId next) {
+    if (item.least == 1 && item.most == 1) return once(item, next);
+    const NodeId body = once(item, builder_.end());
+    return builder_.repeat({.body = body, .least = item.least, .most = item.most}, next);
+  }
+
+  bool is_nullable(const GbnfItem& item) const {
+    if (item.least == 0) return true;
+    switch (item.kind) {
+      case GbnfItem::Kind::kLiteral:
+        return item.text.empty();
+      case GbnfItem::Kind::kChars:
+        return false;
+      case GbnfItem::Kind::kRule:
+        return nullable_.count(item.text) != 0 && nullable_.at(item.text);
+      case GbnfItem::Kind::kGroup:
+        return is_nullable(item.group);
+    }
+    return false;
+  }
+  bool is_nullable(const GbnfChoice& choice) const {
+    return std::any_of(choice.begin(), choice.end(), [this](const auto& items) {
+      return std::all_of(items.begin(), items.end(),
+                         [this](const GbnfItem& item) { return is_nullable(item); });
+    });
+  }
+
+  void add_first(const GbnfChoice& choice, std::vector<std::string>& first) const {
+    for (const auto& items : choice) {
+      for (const GbnfItem& item : items) {
+        if (item.kind == GbnfItem::Kind::kRule) first.push_back(item.text);
+        if (item.kind == GbnfItem::Kind::kGroup) add_first(item.group, first);
+        if (!is_nullable(item)) break;
+      }
+    }
+  }
+
+  void refuse_left_recursion() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& [name, choice] : rules_) {
+        if (nullable_[name] || !is_nullable(choice)) continue;
+        nullable_[name] = true;
+        changed = true;
+      }
+    }
+    for (const auto& [name, choice] : rules_) {
+      std::vector<std::string> open;
+      std::map<std::string, bool> met;
+      add_first(choice, open);
+      while (!open.empty()) {
+        const std::string other = open.back();
+        open.pop_back();
+        if (other == name) throw GrammarError("rule '" + name + "' begins with itself");
+        if (std::exchange(met[other], true)) continue;
+        add_first(rules_.at(other), open);
+      }
+    }
+  }
+
+  ProgramBuilder& builder_;
+  const std::map<std::string, GbnfChoice>& rules_;
+  std::map<std::string, NodeId> nodes_;
+  std::map<std::string, std::uint32_t> lists_;
+  std::map<std::string, bool> nullable_;
+};
+
+}  // namespace
+
+NodeId gbnf_root(ProgramBuilder& builder, std::string_view text) {
+  const Limits& limits = builder.budget().limits();
+  if (text.size() > limits.text_bytes) throw GrammarError("the grammar is too long");
+  const auto rules = GbnfReader(text, limits).read();
+  return GbnfBuilder(builder, rules).build();
+}
+
+}  // namespace reprise::protocol::grammar

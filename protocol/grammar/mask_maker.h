@@ -1,0 +1,75 @@
+#pragma once
+// MaskMaker: the masks of one grammar over one vocabulary; ReplyConstraint: where one reply stands in it.
+//
+// A mask is made by walking the vocabulary's trie along with the matcher, and kept by the matcher's state: whoever
+// comes to the same place again, in this reply or in another with the same grammar, finds it.
+//
+// Memory is bounded (Limits::matcher_bytes): when states and masks are more, all are let go, and each reply finds
+// its place again from the tokens that it has.
+//
+// Threading: a MaskMaker may be shared, and does one thing at a time behind its lock. A ReplyConstraint belongs to
+// one reply.
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/token_mask.h"
+#include "protocol/grammar/matcher.h"
+#include "protocol/grammar/vocabulary.h"
+
+namespace reprise::protocol::grammar {
+
+class MaskMaker {
+ public:
+  MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary);
+
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+
+ private:
+  friend class ReplyConstraint;
+
+  // What is known until memory is let go.
+  struct Known {
+    explicit Known(std::shared_ptr<const Program> program) : matcher(std::move(program)) {}
+    Matcher matcher;
+    std::unordered_map<Matcher::State, SharedMask> masks{};
+    std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
+    std::size_t mask_bytes = 0;
+  };
+
+  Matcher::State step(Known& known, Matcher::State state, TokenId token) const;
+  SharedMask mask_at(Known& known, Matcher::State state) const;
+  void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool plain_done,
+            TokenMask& mask) const;
+  void let_go_if_full();
+
+  const std::shared_ptr<const Program> program_;
+  const std::shared_ptr<const Vocabulary> vocabulary_;
+  std::mutex lock_;
+  std::unique_ptr<Known> known_;
+  std::uint64_t epoch_ = 1;  // of known_
+};
+
+class ReplyConstraint {
+ public:
+  explicit ReplyConstraint(std::shared_ptr<MaskMaker> maker) : maker_(std::move(maker)) {}
+
+  /// Of the next token. Throws GrammarError where the matcher cannot go on.
+  SharedMask mask();
+  /// The token that came. False: it was not allowed.
+  bool accept(TokenId token);
+  /// The reply could end here.
+  bool may_end();
+
+ private:
+  void find_place();
+
+  std::shared_ptr<MaskMaker> maker_;
+  std::uint64_t epoch_ = 0;
+  Matcher::State state_ = Matcher::kDead;
+  TokenList tokens_;
+};
+
+}  // namespace reprise::protocol::grammar

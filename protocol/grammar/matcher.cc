@@ -1,0 +1,350 @@
+#include "protocol/grammar/matcher.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "protocol/grammar/json_phase.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
+  return hash * 0xBF58476D1CE4E5B9ULL;
+}
+
+std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t most) {
+  return most == kUnbounded ? std::min(count + 1, enough) : count + 1;
+}
+
+}  // namespace
+
+Matcher::Matcher(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+  states_.emplace_back();  // kDead
+  states_[kDead].next = std::make_unique<Transitions>();
+  states_[kDead].next->fill(kDead);
+  frames_.push_back({});
+  members_.emplace_back();
+  std::vector<Place> open;
+  enter(program_->start, 0, open);
+  start_ = intern(std::move(open));
+}
+
+Matcher::State Matcher::step(State state, std::string_view bytes) {
+  for (const char byte : bytes) state = step(state, static_cast<std::uint8_t>(byte));
+  return state;
+}
+
+Matcher::State Matcher::find_step(State state, std::uint8_t byte) {
+  std::vector<Place> open;
+  for (std::size_t i = 0; i < states_[state].places.size(); ++i) {
+    const Place place = states_[state].places[i];
+    advance(place, byte, open);
+  }
+  const State next = open.empty() ? kDead : intern(std::move(open));
+  auto& known = states_[state].next;
+  if (known == nullptr) {
+    known = std::make_unique<Transitions>();
+    known->fill(kUnknown);
+    bytes_ += sizeof(Transitions);
+  }
+  (*known)[byte] = next;
+  return next;
+}
+
+Matcher::State Matcher::step_special(State state, std::string_view text) {
+  std::vector<Place> marked;
+  std::vector<Place> in_text;
+  for (const Place& place : states_[state].places) {
+    const Node& node = program_->nodes[place.node];
+    if (node.op == Op::kMark && place.a == 0 && program_->texts[node.arg] == text) {
+      enter(node.next, place.stack, marked);
+    } else if (node.op == Op::kText) {
+      in_text.push_back(place);
+    }
+  }
+  if (!in_text.empty()) {
+    const State through = step(intern(std::move(in_text)), text);
+    if (marked.empty()) return through;
+    const std::vector<Place>& places = states_[through].places;
+    marked.insert(marked.end(), places.begin(), places.end());
+  }
+  return marked.empty() ? kDead : intern(std::move(marked));
+}
+
+// -- states
+
+Matcher::State Matcher::intern(std::vector<Place> open) {
+  StateData data;
+  close(open, data.places, data.accepts);
+  if (data.places.empty() && !data.accepts) return kDead;
+  std::sort(data.places.begin(), data.places.end());
+  std::uint64_t hash = data.accepts;
+  for (const Place& place : data.places) {
+    hash = mix(hash, std::uint64_t{place.node} << 32 | place.stack);
+    hash = mix(hash, std::uint64_t{place.a} << 32 | place.b);
+    hash = mix(hash, place.phase);
+  }
+  const auto [begin, end] = state_index_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    const StateData& other = states_[at->second];
+    if (other.accepts == data.accepts && other.places == data.places) return at->second;
+  }
+  for (const Place& place : data.places) {
+    const Node& node = program_->nodes[place.node];
+    data.takes_special = data.takes_special || node.op == Op::kText || (node.op == Op::kMark && place.a == 0);
+    data.free_chars = std::max(data.free_chars, free_chars_of(place));
+  }
+  bytes_ += sizeof(StateData) + data.places.size() * sizeof(Place) + 64;
+  states_.push_back(std::move(data));
+  const auto state = static_cast<State>(states_.size() - 1);
+  state_index_.emplace(hash, state);
+  return state;
+}
+
+std::uint32_t Matcher::free_chars_of(const Place& place) const {
+  const Node& node = program_->nodes[place.node];
+  if (place.b != 0) return 0;
+  if (node.op == Op::kString && place.phase == 1) {
+    const JsonStringSpec& spec = program_->strings[node.arg];
+    if (spec.dfa != kNowhere) return program_->dfas[spec.dfa].states[place.a].free ? kManyChars : 0;
+    return spec.most == kUnbounded ? kManyChars : std::min(spec.most - place.a, kManyChars);
+  }
+  if (node.op == Op::kObject && phase_of(place.phase) == Phase::kKey) {
+    const ObjectSpec& spec = program_->objects[node.arg];
+    const bool goes_on = program_->dfas[spec.keys].states[place.a].free && spec.reach[place.a].others &&
+                         can_add_other(spec, members_[frames_[place.stack].value]);
+    return goes_on ? kManyChars : 0;
+  }
+  return 0;
+}
+
+// From places that have just been reached to those that wait for a byte.
+void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts) {
+  std::vector<Place> seen;
+  const auto is_new = [&seen](const Place& place) {
+    const auto at = std::lower_bound(seen.begin(), seen.end(), place);
+    if (at != seen.end() && *at == place) return false;
+    seen.insert(at, place);
+    return true;
+  };
+  while (!open.empty()) {
+    const Place place = open.back();
+    open.pop_back();
+    if (!is_new(place)) continue;
+    if (seen.size() > program_->limits.configurations) {
+      throw GrammarError("the grammar is too ambiguous: more than " +
+                         std::to_string(program_->limits.configurations) + " places at once");
+    }
+    const Node& node = program_->nodes[place.node];
+    switch (node.op) {
+      case Op::kReturn:
+        leave(place.stack, open, accepts);
+        break;
+      case Op::kFail:
+        break;
+      case Op::kSplit:
+        for (const NodeId choice : program_->lists[node.arg]) enter(choice, place.stack, open);
+        break;
+      case Op::kCall:
+        if (program_->nodes[node.next].op == Op::kReturn) {
+          enter(node.arg, place.stack, open);  // nothing to come back to
+        } else {
+          enter(node.arg, frame(place.node, 0, place.stack), open);
+        }
+        break;
+      case Op::kRepeat: {
+        const RepeatSpec& spec = program_->repeats[node.arg];
+        if (spec.least == 0) enter(node.next, place.stack, open);
+        if (spec.most > 0) enter(spec.body, frame(place.node, 0, place.stack), open);
+        break;
+      }
+      case Op::kDfa: {
+        const CharDfa& dfa = program_->dfas[node.arg];
+        if (place.b == 0 && dfa.states[place.a].label != 0) enter(node.next, place.stack, open);
+        if (place.b != 0 || dfa.leads_on(place.a)) places.push_back(place);
+        break;
+      }
+      case Op::kText:
+        if (program_->free_texts[node.arg].may_end) accepts = true;
+        places.push_back(place);
+        break;
+      case Op::kObject: {
+        const ObjectSpec& spec = program_->objects[node.arg];
+        if (phase_of(place.phase) == Phase::kValue) {
+          const std::size_t properties = spec.properties.size();
+          enter(place.a <= properties ? spec.properties[place.a - 1].value
+                                      : spec.others[place.a - 1 - properties],
+                place.stack, open);
+        }
+        places.push_back(place);
+        break;
+      }
+      case Op::kArray: {
+        const Phase phase = phase_of(place.phase);
+        if (phase == Phase::kFirst || phase == Phase::kNext) {
+          const NodeId item = program_->arrays[node.arg].item(frames_[place.stack].value);
+          if (item != kNowhere) enter(item, place.stack, open);
+        }
+        places.push_back(place);
+        break;
+      }
+      case Op::kLiteral:
+      case Op::kMark:
+      case Op::kString:
+        places.push_back(place);
+        break;
+    }
+  }
+}
+
+void Matcher::enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) const {
+  open.push_back({.node = node, .stack = stack});
+}
+
+// A rule or value has ended: what it stood in goes on.
+void Matcher::leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts) {
+  if (stack == 0) {
+    accepts = true;
+    return;
+  }
+  const Frame top = frames_[stack];
+  const Node& node = program_->nodes[top.node];
+  switch (node.op) {
+    case Op::kCall:
+      return enter(node.next, top.below, open);
+    case Op::kRepeat: {
+      const RepeatSpec& spec = program_->repeats[node.arg];
+      const std::uint32_t done = one_more(top.value, spec.least, spec.most);
+      if (done >= spec.least) enter(node.next, top.below, open);
+      if (done < spec.most) enter(spec.body, frame(top.node, done, top.below), open);
+      return;
+    }
+    case Op::kObject:
+      open.push_back({.node = top.node, .phase = in_phase(Phase::kAfter), .stack = stack});
+      return;
+    case Op::kArray: {
+      const ArraySpec& spec = program_->arrays[node.arg];
+      const auto enough = std::max(spec.least, static_cast<std::uint32_t>(spec.first.size()));
+      const std::uint32_t done = one_more(top.value, enough, spec.most);
+      open.push_back(
+          {.node = top.node, .phase = in_phase(Phase::kAfter), .stack = frame(top.node, done, top.below)});
+      return;
+    }
+    default:
+      REPRISE_CHECK(false, "a frame of a node that has none");
+  }
+}
+
+std::uint32_t Matcher::frame(NodeId node, std::uint32_t value, std::uint32_t below) {
+  const Frame wanted{node, value, below};
+  const std::uint64_t hash = mix(mix(node, value), below);
+  const auto [begin, end] = frame_index_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    if (frames_[at->second] == wanted) return at->second;
+  }
+  frames_.push_back(wanted);
+  const auto id = static_cast<std::uint32_t>(frames_.size() - 1);
+  frame_index_.emplace(hash, id);
+  bytes_ += sizeof(Frame) + 48;
+  return id;
+}
+
+std::uint32_t Matcher::intern_members(Members members) {
+  std::uint64_t hash = members.count;
+  for (const std::uint64_t word : members.seen) hash = mix(hash, word);
+  const auto [begin, end] = member_index_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    if (members_[at->second] == members) return at->second;
+  }
+  bytes_ += sizeof(Members) + members.seen.size() * 8 + 48;
+  members_.push_back(std::move(members));
+  const auto id = static_cast<std::uint32_t>(members_.size() - 1);
+  member_index_.emplace(hash, id);
+  return id;
+}
+
+// -- one byte
+
+void Matcher::advance(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const Node& node = program_->nodes[place.node];
+  switch (node.op) {
+    case Op::kLiteral:
+    case Op::kMark: {
+      const std::string& text = program_->texts[node.arg];
+      if (static_cast<std::uint8_t>(text[place.a]) != byte) return;
+      if (place.a + 1 == text.size()) return enter(node.next, place.stack, open);
+      open.push_back({.node = place.node, .a = place.a + 1, .stack = place.stack});
+      return;
+    }
+    case Op::kText: {
+      const TextSpec& spec = program_->free_texts[node.arg];
+      std::uint32_t read = place.a;
+      while (read > 0 && static_cast<std::uint8_t>(spec.mark[read]) != byte) read = spec.borders[read];
+      if (static_cast<std::uint8_t>(spec.mark[read]) == byte) ++read;
+      if (read == spec.mark.size()) return enter(node.next, place.stack, open);
+      open.push_back({.node = place.node, .a = read, .stack = place.stack});
+      return;
+    }
+    case Op::kDfa:
+      return advance_dfa(place, byte, open);
+    case Op::kString:
+      return advance_string(place, byte, open);
+    case Op::kObject:
+      return advance_object(place, byte, open);
+    case Op::kArray:
+      return advance_array(place, byte, open);
+    default:
+      REPRISE_CHECK(false, "a place that waits for no byte");
+  }
+}
+
+void Matcher::advance_dfa(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const CharDfa& dfa = program_->dfas[program_->nodes[place.node].arg];
+  const CharStep step = utf8_step(place.b, byte);
+  if (step.kind == CharStep::Kind::kWhole) {
+    const std::uint32_t next = dfa.step(place.a, step.code_point);
+    if (next != CharDfa::kDead) open.push_back({.node = place.node, .a = next, .stack = place.stack});
+  } else if (step.kind == CharStep::Kind::kPart &&
+             dfa.leads_on(place.a, step.possible.low, step.possible.high)) {
+    open.push_back({.node = place.node, .a = place.a, .b = step.progress, .stack = place.stack});
+  }
+}
+
+void Matcher::advance_string(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const Node& node = program_->nodes[place.node];
+  const JsonStringSpec& spec = program_->strings[node.arg];
+  if (place.phase == 0) {
+    if (byte == '"') open.push_back({.node = place.node, .phase = 1, .stack = place.stack});
+    return;
+  }
+  const CharDfa* dfa = spec.dfa == kNowhere ? nullptr : &program_->dfas[spec.dfa];
+  const CharStep step = json_step(place.b, byte);
+  Place next = place;
+  switch (step.kind) {
+    case CharStep::Kind::kBad:
+      return;
+    case CharStep::Kind::kQuote:
+      if (dfa != nullptr ? dfa->states[place.a].label != 0 : place.a >= spec.least) {
+        enter(node.next, place.stack, open);
+      }
+      return;
+    case CharStep::Kind::kWhole:
+      next.b = 0;
+      next.a =
+          dfa != nullptr ? dfa->step(place.a, step.code_point) : one_more(place.a, spec.least, spec.most);
+      if (dfa != nullptr ? next.a == CharDfa::kDead : next.a > spec.most) return;
+      break;
+    case CharStep::Kind::kPart:
+      next.b = step.progress;
+      if (dfa != nullptr ? !dfa->leads_on(place.a, step.possible.low, step.possible.high) &&
+                               !dfa->leads_on(place.a, step.possible2.low, step.possible2.high)
+                         : spec.most != kUnbounded && place.a >= spec.most) {
+        return;
+      }
+      break;
+  }
+  open.push_back(next);
+}
+
+}  // namespace reprise::protocol::grammar

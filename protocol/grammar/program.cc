@@ -1,0 +1,263 @@
+#include "protocol/grammar/program.h"
+
+#include <algorithm>
+
+namespace reprise::protocol::grammar {
+namespace {
+
+// Which nodes can come to an end, from those that surely do to those that rest on them.
+class EndFinder {
+ public:
+  explicit EndFinder(const Program& program) : program_(program), ends_(program.nodes.size()) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (NodeId i = 0; i < program.nodes.size(); ++i) {
+        if (ends_[i] || !can_end(program.nodes[i])) continue;
+        ends_[i] = true;
+        changed = true;
+      }
+    }
+  }
+
+  bool operator()(NodeId node) const { return node != kNowhere && ends_[node]; }
+
+ private:
+  bool can_end(const Node& node) const {
+    const auto fits = [this](NodeId id) { return (*this)(id); };
+    switch (node.op) {
+      case Op::kReturn:
+        return true;
+      case Op::kFail:
+        return false;
+      case Op::kSplit: {
+        const auto& list = program_.lists[node.arg];
+        return std::any_of(list.begin(), list.end(), fits);
+      }
+      case Op::kCall:
+        return fits(node.arg) && fits(node.next);
+      case Op::kRepeat: {
+        const RepeatSpec& spec = program_.repeats[node.arg];
+        return (spec.least == 0 || fits(spec.body)) && fits(node.next);
+      }
+      case Op::kObject:
+        return object_ends(program_.objects[node.arg]) && fits(node.next);
+      case Op::kArray:
+        return array_ends(program_.arrays[node.arg]) && fits(node.next);
+      case Op::kText:
+        return program_.free_texts[node.arg].may_end || fits(node.next);
+      default:
+        return fits(node.next);
+    }
+  }
+
+  bool object_ends(const ObjectSpec& spec) const {
+    std::uint64_t available = 0;
+    std::uint64_t required = 0;
+    for (const ObjectSpec::Property& property : spec.properties) {
+      const bool ends = (*this)(property.value);
+      if (property.required && !ends) return false;
+      available += ends ? 1 : 0;
+      required += property.required ? 1 : 0;
+    }
+    const bool others = std::any_of(spec.others.begin(), spec.others.end(), *this);
+    return required <= spec.most && spec.least <= spec.most && (others || available >= spec.least);
+  }
+
+  bool array_ends(const ArraySpec& spec) const {
+    if (spec.least > spec.most) return false;
+    for (std::uint32_t i = 0; i < spec.least; ++i) {
+      if (!(*this)(spec.item(i))) return false;
+      if (i >= spec.first.size()) break;  // the rest is all the same
+    }
+    return true;
+  }
+
+  const Program& program_;
+  std::vector<bool> ends_;
+};
+
+}  // namespace
+
+NodeId ProgramBuilder::add(Op op, NodeId next, std::uint32_t arg) {
+  if (program_.nodes.size() >= budget_.limits().nodes) {
+    throw GrammarError("it is too large: more than " + std::to_string(budget_.limits().nodes) + " nodes");
+  }
+  if (program_.nodes.size() % 1024 == 0) budget_.check_time();
+  program_.nodes.push_back({op, next, arg});
+  return static_cast<NodeId>(program_.nodes.size() - 1);
+}
+
+namespace {
+
+template <class T>
+std::uint32_t kept(std::vector<T>& all, T one) {
+  all.push_back(std::move(one));
+  return static_cast<std::uint32_t>(all.size() - 1);
+}
+
+}  // namespace
+
+NodeId ProgramBuilder::literal(std::string text, NodeId next) {
+  if (text.empty()) return next;
+  return add(Op::kLiteral, next, kept(program_.texts, std::move(text)));
+}
+
+NodeId ProgramBuilder::mark(std::string text, NodeId next) {
+  if (text.empty()) return next;
+  return add(Op::kMark, next, kept(program_.texts, std::move(text)));
+}
+
+NodeId ProgramBuilder::split(std::vector<NodeId> choices) {
+  if (choices.size() == 1) return choices.front();
+  return add(Op::kSplit, 0, kept(program_.lists, std::move(choices)));
+}
+
+std::uint32_t ProgramBuilder::add_dfa(CharDfa dfa) {
+  return kept(program_.dfas, std::move(dfa));
+}
+
+NodeId ProgramBuilder::dfa(CharDfa dfa, NodeId next) {
+  if (dfa.empty()) return add(Op::kFail, 0, 0);
+  return add(Op::kDfa, next, add_dfa(std::move(dfa)));
+}
+
+NodeId ProgramBuilder::pattern(std::string_view regex, NodeId next) {
+  CharProduct product(budget_);
+  product.add(pattern_part(parse_regex(regex, false, budget_.limits())));
+  return dfa(product.build(), next);
+}
+
+// As an automaton of two states.
+NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
+  if (set.empty()) return add(Op::kFail, 0, 0);
+  CharDfa one;
+  for (const CharRange& range : set.ranges()) one.edges.push_back({range.low, range.high, 1});
+  const auto count = static_cast<std::uint32_t>(one.edges.size());
+  one.states = {{.edges = 0, .edges_end = count, .label = 0},
+                {.edges = count, .edges_end = count, .label = 1}};
+  return dfa(std::move(one), next);
+}
+
+NodeId ProgramBuilder::string(JsonStringSpec spec, NodeId next) {
+  return add(Op::kString, next, kept(program_.strings, spec));
+}
+
+NodeId ProgramBuilder::repeat(RepeatSpec spec, NodeId next) {
+  return add(Op::kRepeat, next, kept(program_.repeats, spec));
+}
+
+NodeId ProgramBuilder::object(ObjectSpec spec, NodeId next) {
+  return add(Op::kObject, next, kept(program_.objects, std::move(spec)));
+}
+
+NodeId ProgramBuilder::array(ArraySpec spec, NodeId next) {
+  return add(Op::kArray, next, kept(program_.arrays, std::move(spec)));
+}
+
+NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
+  TextSpec spec{.mark = std::move(mark), .may_end = may_end, .borders = {0, 0}};
+  for (std::size_t i = 1; i < spec.mark.size(); ++i) {
+    std::uint32_t border = spec.borders[i];
+    while (border > 0 && spec.mark[border] != spec.mark[i]) border = spec.borders[border];
+    spec.borders.push_back(spec.mark[border] == spec.mark[i] ? border + 1 : 0);
+  }
+  return add(Op::kText, next, kept(program_.free_texts, std::move(spec)));
+}
+
+// What a required property needs is required, too.
+void ProgramBuilder::spread_required() {
+  for (ObjectSpec& spec : program_.objects) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const ObjectSpec::Need& need : spec.needs) {
+        if (!spec.properties[need.property].required) continue;
+        for (const std::uint32_t other : need.needs) {
+          changed = changed || !spec.properties[other].required;
+          spec.properties[other].required = true;
+        }
+      }
+    }
+  }
+}
+
+// What cannot come to an end is not begun: where a choice remains it is left out, elsewhere nothing leads to it.
+// True: something more may have become impossible by that.
+bool ProgramBuilder::prune() {
+  const EndFinder ends(program_);
+  if (!ends(program_.start)) throw GrammarError("nothing fits it");
+  bool lost = false;
+  for (auto& list : program_.lists) std::erase_if(list, [&](NodeId id) { return !ends(id); });
+  for (RepeatSpec& spec : program_.repeats) {
+    if (!ends(spec.body)) spec.most = 0;
+  }
+  for (ArraySpec& spec : program_.arrays) {
+    for (std::uint32_t i = 0; i < spec.first.size(); ++i) {
+      if (ends(spec.first[i])) continue;
+      spec.most = std::min(spec.most, i);
+      break;
+    }
+    if (!ends(spec.rest)) spec.rest = kNowhere;
+  }
+  for (ObjectSpec& spec : program_.objects) {
+    for (ObjectSpec::Property& property : spec.properties) {
+      if (!ends(property.value)) property.value = kNowhere;
+    }
+    // Who needs what cannot be there cannot be there.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const ObjectSpec::Need& need : spec.needs) {
+        ObjectSpec::Property& property = spec.properties[need.property];
+        if (property.value == kNowhere) continue;
+        const bool met = std::all_of(need.needs.begin(), need.needs.end(),
+                                     [&](std::uint32_t p) { return spec.properties[p].value != kNowhere; });
+        if (met) continue;
+        property.value = kNowhere;
+        changed = true;
+        lost = true;
+      }
+    }
+    std::vector<bool> other_ends;
+    for (const NodeId value : spec.others) other_ends.push_back(ends(value));
+    const auto properties = static_cast<std::uint32_t>(spec.properties.size());
+    if (spec.keys == kNowhere) continue;
+    const CharDfa& keys = program_.dfas[spec.keys];
+    // Which keys each state leads to: known where it ends, and handed back along the edges.
+    spec.reach.assign(keys.states.size(), {properties, 0, false});
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t s = keys.states.size(); s-- > 0;) {
+        ObjectSpec::Reach all = spec.reach[s];
+        const auto take = [&all](const ObjectSpec::Reach& reach) {
+          all.low = std::min(all.low, reach.low);
+          all.high = std::max(all.high, reach.high);
+          all.others = all.others || reach.others;
+        };
+        const CharDfa::State& state = keys.states[s];
+        if (state.label > properties) {
+          if (other_ends[state.label - 1 - properties]) all.others = true;
+        } else if (state.label > 0) {
+          take({state.label - 1, state.label, false});
+        }
+        for (std::uint32_t e = state.edges; e < state.edges_end; ++e) take(spec.reach[keys.edges[e].target]);
+        const ObjectSpec::Reach& before = spec.reach[s];
+        if (all.low == before.low && all.high == before.high && all.others == before.others) continue;
+        spec.reach[s] = all;
+        changed = true;
+      }
+    }
+    for (std::size_t i = 0; i < spec.others.size(); ++i) {
+      if (!other_ends[i]) spec.others[i] = kNowhere;
+    }
+  }
+  return lost;
+}
+
+Program ProgramBuilder::finish(NodeId start) {
+  program_.start = start;
+  spread_required();
+  while (prune()) {
+  }
+  return std::move(program_);
+}
+
+}  // namespace reprise::protocol::grammar

@@ -1,0 +1,356 @@
+#include "protocol/grammar/regex.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/utf8.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+constexpr std::uint32_t kMostRepeats = 20'000;  // each is nodes of its own
+constexpr std::uint32_t kNoBound = UINT32_MAX;
+
+const CharSet& digits() {
+  static const CharSet set{{'0', '9'}};
+  return set;
+}
+const CharSet& word_chars() {
+  static const CharSet set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+  return set;
+}
+const CharSet& spaces() {
+  static const CharSet set{{9, 13},          {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680},
+                           {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                           {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+  return set;
+}
+const CharSet& no_line_end() {
+  static const CharSet set = CharSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.complement();
+  return set;
+}
+
+// What a pattern says, before it becomes nodes: repetitions make several copies of a part.
+struct RegexTree {
+  enum class Kind : std::uint8_t { kNothing, kChars, kSequence, kChoice, kRepeat, kBegin, kEnd };
+  Kind kind = Kind::kNothing;
+  CharSet chars{};
+  std::vector<RegexTree> parts{};
+  std::uint32_t low = 0;  // kRepeat
+  std::uint32_t high = kNoBound;
+};
+
+class RegexParser {
+ public:
+  RegexParser(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
+
+  RegexTree parse() {
+    RegexTree tree = choice(0);
+    if (at_ < text_.size()) fail("a ')' without '('");
+    return tree;
+  }
+
+ private:
+  using Kind = RegexTree::Kind;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw GrammarError("the regular expression has " + what + " at byte " + std::to_string(at_));
+  }
+  bool more() const { return at_ < text_.size(); }
+  char peek() const { return more() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    if (!more() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  bool take(std::string_view word) {
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
+  std::uint32_t take_char() {
+    const Utf8Char c = read_utf8(text_, at_);
+    if (!c.is_valid) fail("bytes that are not UTF-8");
+    at_ += c.length;
+    return c.code_point;
+  }
+
+  RegexTree choice(std::size_t depth) {
+    if (depth > limits_.depth) fail("too many brackets within each other");
+    RegexTree tree{.kind = Kind::kChoice};
+    tree.parts.push_back(sequence(depth));
+    while (take('|')) tree.parts.push_back(sequence(depth));
+    return tree.parts.size() == 1 ? std::move(tree.parts.front()) : tree;
+  }
+
+  RegexTree sequence(std::size_t depth) {
+    RegexTree tree{.kind = Kind::kSequence};
+    while (more() && peek() != '|' && peek() != ')') tree.parts.push_back(repeated(depth));
+    return tree;
+  }
+
+  RegexTree repeated(std::size_t depth) {
+    RegexTree part = atom(depth);
+    for (;;) {
+      std::uint32_t low = 0;
+      std::uint32_t high = kNoBound;
+      if (take('*')) {
+      } else if (take('+')) {
+        low = 1;
+      } else if (take('?')) {
+        high = 1;
+      } else if (peek() != '{' || !counts(low, high)) {
+        return part;
+      }
+      static_cast<void>(take('?'));  // lazy: which text matches does not change
+      if (peek() == '+') fail("a possessive repetition");
+      RegexTree repeat{.kind = Kind::kRepeat, .low = low, .high = high};
+      repeat.parts.push_back(std::move(part));
+      part = std::move(repeat);
+    }
+  }
+
+  // {m}, {m,}, {m,n}; else a brace that means itself.
+  bool counts(std::uint32_t& low, std::uint32_t& high) {
+    const std::size_t begin = at_;
+    ++at_;
+    const auto number = [this]() -> std::optional<std::uint32_t> {
+      std::optional<std::uint32_t> value;
+      while (more() && peek() >= '0' && peek() <= '9') {
+        value = value.value_or(0) * 10 + static_cast<std::uint32_t>(text_[at_++] - '0');
+        if (*value > kMostRepeats) fail("a repetition of more than " + std::to_string(kMostRepeats));
+      }
+      return value;
+    };
+    const auto first = number();
+    const bool comma = take(',');
+    const auto second = comma ? number() : first;
+    if ((!first && !(comma && second)) || !take('}')) {
+      at_ = begin;
+      return false;
+    }
+    low = first.value_or(0);
+    high = second.value_or(kNoBound);
+    if (high < low) fail("a repetition whose bounds are in the wrong order");
+    return true;
+  }
+
+  static RegexTree chars_of(CharSet set) { return {.kind = Kind::kChars, .chars = std::move(set)}; }
+
+  RegexTree atom(std::size_t depth) {
+    if (take('(')) {
+      if (take("?:")) {
+      } else if (take("?P<") ||
+                 (text_.substr(at_).starts_with("?<") && !text_.substr(at_).starts_with("?<=") &&
+                  !text_.substr(at_).starts_with("?<!") && take("?<"))) {
+        while (more() && peek() != '>') ++at_;
+        if (!take('>')) fail("a group without the end of its name");
+      } else if (peek() == '?') {
+        fail("look around or flags '(" + std::string(text_.substr(at_, 3)) + "', which are not supported,");
+      }
+      RegexTree inner = choice(depth + 1);
+      if (!take(')')) fail("a '(' without ')'");
+      return inner;
+    }
+    if (take('[')) return chars_of(char_class());
+    if (take('.')) return chars_of(no_line_end());
+    if (take('^')) return {.kind = Kind::kBegin};
+    if (take('$')) return {.kind = Kind::kEnd};
+    if (take('\\')) return escape();
+    if (peek() == '*' || peek() == '+' || peek() == '?') fail("nothing to repeat");
+    const std::uint32_t c = take_char();
+    return chars_of({{c, c}});
+  }
+
+  RegexTree escape() {
+    if (take('A')) return {.kind = Kind::kBegin};
+    if (take('Z') || take('z')) return {.kind = Kind::kEnd};
+    if (peek() == 'b' || peek() == 'B') fail("a word boundary, which is not supported,");
+    if (peek() >= '1' && peek() <= '9') fail("a back reference, which is not regular,");
+    if (peek() == 'k') fail("a back reference, which is not regular,");
+    return chars_of(class_escape());
+  }
+
+  std::uint32_t hex(int count) {
+    std::uint32_t value = 0;
+    for (int i = 0; i < count; ++i) {
+      const char c = peek();
+      const char low = static_cast<char>(c | 0x20);
+      if (c >= '0' && c <= '9') {
+        value = value * 16 + static_cast<std::uint32_t>(c - '0');
+      } else if (low >= 'a' && low <= 'f') {
+        value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
+      } else {
+        fail("an escape without its digits");
+      }
+      ++at_;
+    }
+    return value;
+  }
+
+  // Behind the backslash: one character, or a class.
+  CharSet class_escape() {
+    if (!more()) fail("a backslash at its end");
+    if (take('d')) return digits();
+    if (take('D')) return digits().complement();
+    if (take('w')) return word_chars();
+    if (take('W')) return word_chars().complement();
+    if (take('s')) return spaces();
+    if (take('S')) return spaces().complement();
+    if (peek() == 'p' || peek() == 'P') fail("a Unicode property, which is not supported,");
+    const std::uint32_t c = single_escape();
+    return {{c, c}};
+  }
+
+  std::uint32_t single_escape() {
+    if (take('n')) return '\n';
+    if (take('r')) return '\r';
+    if (take('t')) return '\t';
+    if (take('f')) return '\f';
+    if (take('v')) return '\v';
+    if (take('a')) return '\a';
+    if (take('0')) return 0;
+    if (take('x')) return hex(2);
+    if (take('c')) return take_char() & 0x1F;
+    if (take("u{")) {
+      std::uint32_t value = 0;
+      while (more() && peek() != '}') value = value * 16 + hex(1);
+      if (!take('}') || value > kMostCodePoint) fail("an escape that names no character");
+      return value;
+    }
+    if (take('u')) {
+      const std::uint32_t first = hex(4);
+      if (first < 0xD800 || first > 0xDBFF) return first;
+      if (!take("\\u")) fail("half a surrogate pair");
+      return 0x10000 + ((first - 0xD800) << 10) + (hex(4) - 0xDC00);
+    }
+    return take_char();
+  }
+
+  CharSet char_class() {
+    const bool negated = take('^');
+    CharSet set;
+    bool first = true;
+    while (first ? more() : (more() && peek() != ']')) {
+      if (first && peek() == ']') break;  // [] is nothing, [^] everything
+      first = false;
+      if (take("[:")) fail("a POSIX class, which is not supported,");
+      CharSet low = member();
+      if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']' && is_single(low)) {
+        ++at_;
+        const CharSet high = member();
+        if (!is_single(high)) {
+          set.add(low);
+          set.add('-', '-');
+          set.add(high);
+          continue;
+        }
+        const std::uint32_t from = low.ranges()[0].low;
+        const std::uint32_t to = high.ranges()[0].low;
+        if (from > to) fail("a range whose ends are in the wrong order");
+        set.add(from, to);
+      } else {
+        set.add(low);
+      }
+    }
+    if (!take(']')) fail("a '[' without ']'");
+    return negated ? set.complement() : set;
+  }
+
+  static bool is_single(const CharSet& set) {
+    return set.ranges().size() == 1 && set.ranges()[0].low == set.ranges()[0].high;
+  }
+
+  CharSet member() {
+    if (take('\\')) {
+      if (take('b')) return {{8, 8}};
+      if (take('-')) return {{'-', '-'}};
+      return class_escape();
+    }
+    const std::uint32_t c = take_char();
+    return {{c, c}};
+  }
+
+  const std::string_view text_;
+  const Limits& limits_;
+  std::size_t at_ = 0;
+};
+
+// Nodes from the end to the beginning: each part is told what follows it.
+class NfaBuilder {
+ public:
+  NfaBuilder(Nfa& nfa, const Limits& limits) : nfa_(nfa), limits_(limits) {}
+
+  std::uint32_t add(NfaNode node) {
+    if (nfa_.nodes.size() >= limits_.char_states) {
+      throw GrammarError("the regular expression is too large: more than " +
+                         std::to_string(limits_.char_states) + " nodes");
+    }
+    nfa_.nodes.push_back(std::move(node));
+    return static_cast<std::uint32_t>(nfa_.nodes.size() - 1);
+  }
+
+  std::uint32_t build(const RegexTree& tree, std::uint32_t next) {
+    using Kind = RegexTree::Kind;
+    switch (tree.kind) {
+      case Kind::kNothing:
+        return next;
+      case Kind::kChars:
+        return add({.kind = NfaNode::Kind::kChars, .next = next, .chars = tree.chars});
+      case Kind::kBegin:
+        return add({.kind = NfaNode::Kind::kBegin, .next = next});
+      case Kind::kEnd:
+        return add({.kind = NfaNode::Kind::kEnd, .next = next});
+      case Kind::kSequence:
+        for (std::size_t i = tree.parts.size(); i-- > 0;) next = build(tree.parts[i], next);
+        return next;
+      case Kind::kChoice: {
+        std::uint32_t all = build(tree.parts.back(), next);
+        for (std::size_t i = tree.parts.size() - 1; i-- > 0;) {
+          const std::uint32_t one = build(tree.parts[i], next);
+          all = add({.kind = NfaNode::Kind::kSplit, .next = one, .other = all});
+        }
+        return all;
+      }
+      case Kind::kRepeat:
+        return repeat(tree, next);
+    }
+    return next;
+  }
+
+ private:
+  std::uint32_t repeat(const RegexTree& tree, std::uint32_t next) {
+    const RegexTree& part = tree.parts.front();
+    std::uint32_t at = next;
+    if (tree.high == kNoBound) {
+      const std::uint32_t loop = add({.kind = NfaNode::Kind::kSplit, .next = 0, .other = next});
+      nfa_.nodes[loop].next = build(part, loop);
+      at = loop;
+    } else {
+      for (std::uint32_t i = tree.low; i < tree.high; ++i) {
+        const std::uint32_t one = build(part, at);
+        at = add({.kind = NfaNode::Kind::kSplit, .next = one, .other = next});
+      }
+    }
+    for (std::uint32_t i = 0; i < tree.low; ++i) at = build(part, at);
+    return at;
+  }
+
+  Nfa& nfa_;
+  const Limits& limits_;
+};
+
+}  // namespace
+
+Nfa parse_regex(std::string_view pattern, bool anywhere, const Limits& limits) {
+  if (pattern.size() > limits.text_bytes) throw GrammarError("the regular expression is too long");
+  const RegexTree tree = RegexParser(pattern, limits).parse();
+  Nfa nfa{.anywhere = anywhere};
+  NfaBuilder builder(nfa, limits);
+  const std::uint32_t match = builder.add({.kind = NfaNode::Kind::kMatch});
+  nfa.start = builder.build(tree, match);
+  return nfa;
+}
+
+}  // namespace reprise::protocol::grammar

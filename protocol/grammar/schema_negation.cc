@@ -1,0 +1,183 @@
+// What does not fit a schema, said in the words of schemas: alternatives, one for each way to break a keyword.
+
+#include <algorithm>
+#include <array>
+
+#include "protocol/grammar/schema_parts.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+Json of_type(const char* type) {
+  Json schema = Json::object();
+  schema["type"] = type;
+  return schema;
+}
+
+Json with(Json schema, const char* keyword, Json value) {
+  schema[keyword] = std::move(value);
+  return schema;
+}
+
+Json list_of(Json item) {
+  Json list = Json::array();
+  list.push_back(std::move(item));
+  return list;
+}
+
+// Keywords that say nothing about which values fit.
+bool is_annotation(const std::string& keyword) {
+  constexpr auto kMeaning = std::to_array<const char*>({"type",
+                                                        "enum",
+                                                        "const",
+                                                        "properties",
+                                                        "required",
+                                                        "additionalProperties",
+                                                        "patternProperties",
+                                                        "propertyNames",
+                                                        "minProperties",
+                                                        "maxProperties",
+                                                        "dependentRequired",
+                                                        "dependentSchemas",
+                                                        "dependencies",
+                                                        "items",
+                                                        "prefixItems",
+                                                        "additionalItems",
+                                                        "minItems",
+                                                        "maxItems",
+                                                        "uniqueItems",
+                                                        "contains",
+                                                        "minContains",
+                                                        "maxContains",
+                                                        "unevaluatedItems",
+                                                        "unevaluatedProperties",
+                                                        "minimum",
+                                                        "maximum",
+                                                        "exclusiveMinimum",
+                                                        "exclusiveMaximum",
+                                                        "multipleOf",
+                                                        "minLength",
+                                                        "maxLength",
+                                                        "pattern",
+                                                        "format",
+                                                        "anyOf",
+                                                        "oneOf",
+                                                        "allOf",
+                                                        "not",
+                                                        "if",
+                                                        "then",
+                                                        "else",
+                                                        "$ref",
+                                                        "$dynamicRef",
+                                                        "$recursiveRef",
+                                                        kNotEnum,
+                                                        kNotPattern});
+  return std::find(kMeaning.begin(), kMeaning.end(), keyword) == kMeaning.end();
+}
+
+}  // namespace
+
+std::vector<Schema> SchemaParts::negated(Schema schema, std::size_t depth) {
+  if (depth > 16) fail_at("not", "is nested too deeply");
+  if (schema->is_bool())
+    return schema->as_bool() ? std::vector<Schema>{} : std::vector<Schema>{source_.make(Json(true))};
+  if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
+  std::vector<Schema> found;
+  if (const std::string* reference = schema->find_string("$ref")) {
+    found = negated(source_.resolve(*reference), depth + 1);
+    if (source_.ref_stands_alone()) return found;
+  }
+  for (const Json::Member& keyword : schema->as_object()) {
+    if (keyword.key != "$ref" && !is_annotation(keyword.key)) negate_keyword(*schema, keyword, depth, found);
+  }
+  return found;
+}
+
+void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword, std::size_t depth,
+                                 std::vector<Schema>& found) {
+  const std::string& name = keyword.key;
+  const Json& value = keyword.value;
+  const auto add = [&](Json one) { found.push_back(source_.make(std::move(one))); };
+  const auto bound = [&](const char* type, const char* other, std::int64_t by) {
+    if (!value.is_int()) fail_at(name, "must be a whole number");
+    if (value.as_int() + by >= 0) add(with(of_type(type), other, value.as_int() + by));
+  };
+  const auto is_strict = [&](const char* word) {
+    const Json* strict = schema.find(word);
+    return strict != nullptr && strict->is_bool() && strict->as_bool();
+  };
+  if (name == "type") {
+    const std::uint32_t others = kAnyType & ~types_of(value);
+    Json types = Json::array();
+    for (const auto& [bit, word] :
+         {std::pair{kNullType, "null"}, std::pair{kBoolType, "boolean"}, std::pair{kStringType, "string"},
+          std::pair{kArrayType, "array"}, std::pair{kObjectType, "object"}}) {
+      if ((others & bit) != 0) types.push_back(word);
+    }
+    if ((others & kIntegerType) != 0) types.push_back("number");
+    if (types.size() > 0) add(with(Json::object(), "type", std::move(types)));
+  } else if (name == "enum" || name == "const") {
+    Json values = name == "enum" ? value : list_of(value);
+    for (const Json& one : values.as_array()) {
+      if (one.is_number() || one.is_array() || one.is_object()) {
+        fail_at("not", "values other than strings, true, false and null cannot be excluded");
+      }
+    }
+    add(with(Json::object(), kNotEnum, std::move(values)));
+  } else if (name == "required") {
+    for (const Json& one : value.as_array()) {
+      if (!one.is_string()) fail_at("required", "must be a list of names");
+      add(with(of_type("object"), "properties", Json{{one.as_string(), Json(false)}}));
+    }
+  } else if (name == "properties") {
+    for (const Json::Member& property : value.as_object()) {
+      for (const Schema other : negated(&property.value, depth + 1)) {
+        Json one = with(of_type("object"), "required", list_of(property.key));
+        add(with(std::move(one), "properties", Json{{property.key, *other}}));
+      }
+    }
+  } else if (name == "pattern") {
+    add(with(of_type("string"), kNotPattern, value));
+  } else if (name == "minimum") {
+    add(with(of_type("number"), is_strict("exclusiveMinimum") ? "maximum" : "exclusiveMaximum", value));
+  } else if (name == "maximum") {
+    add(with(of_type("number"), is_strict("exclusiveMaximum") ? "minimum" : "exclusiveMinimum", value));
+  } else if (name == "exclusiveMinimum") {
+    if (value.is_number()) add(with(of_type("number"), "maximum", value));
+  } else if (name == "exclusiveMaximum") {
+    if (value.is_number()) add(with(of_type("number"), "minimum", value));
+  } else if (name == "minLength") {
+    bound("string", "maxLength", -1);
+  } else if (name == "maxLength") {
+    bound("string", "minLength", 1);
+  } else if (name == "minItems") {
+    bound("array", "maxItems", -1);
+  } else if (name == "maxItems") {
+    bound("array", "minItems", 1);
+  } else if (name == "minProperties") {
+    bound("object", "maxProperties", -1);
+  } else if (name == "maxProperties") {
+    bound("object", "minProperties", 1);
+  } else if (name == "allOf") {
+    for (const Json& one : value.as_array()) {
+      for (const Schema other : negated(&one, depth + 1)) found.push_back(other);
+    }
+  } else if (name == "anyOf") {
+    Json all = Json::array();
+    for (const Json& one : value.as_array()) {
+      Json any = Json::array();
+      for (const Schema other : negated(&one, depth + 1)) any.push_back(*other);
+      if (any.size() == 0) return;  // one of them always fits
+      all.push_back(with(Json::object(), "anyOf", std::move(any)));
+    }
+    add(with(Json::object(), "allOf", std::move(all)));
+  } else if (name == "not") {
+    found.push_back(&value);
+  } else if (name == "additionalProperties" && value.is_bool() && value.as_bool()) {
+    return;
+  } else {
+    fail_at("not", "'" + name + "' cannot be negated");
+  }
+}
+
+}  // namespace reprise::protocol::grammar

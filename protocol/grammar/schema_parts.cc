@@ -1,0 +1,337 @@
+#include "protocol/grammar/schema_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "protocol/grammar/char_dfa.h"
+#include "protocol/grammar/program.h"
+#include "protocol/grammar/string_formats.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+// What would change which values fit, and cannot be kept. (`false` and such are harmless.)
+void refuse_unsupported(const Json& schema) {
+  constexpr auto kRefused = std::to_array<const char*>(
+      {"contains", "minContains", "maxContains", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef",
+       "$recursiveRef", "extends", "disallow", "divisibleBy"});
+  for (const char* keyword : kRefused) {
+    if (schema.find(keyword) != nullptr) fail_at(keyword, "is not supported");
+  }
+}
+
+std::uint32_t whole_number(const char* keyword, const Json& value) {
+  if (!value.is_number() || value.as_double() < 0 || value.as_double() != std::floor(value.as_double())) {
+    fail_at(keyword, "must be a whole number, not below 0");
+  }
+  return value.as_double() >= static_cast<double>(kUnbounded) ? kUnbounded
+                                                              : static_cast<std::uint32_t>(value.as_double());
+}
+
+}  // namespace
+
+std::uint32_t types_of(const Json& types) {
+  if (types.is_array()) {
+    std::uint32_t all = 0;
+    for (const Json& type : types.as_array()) all |= types_of(type);
+    return all;
+  }
+  static const std::map<std::string, std::uint32_t> kTypes = {
+      {"null", kNullType},       {"boolean", kBoolType},
+      {"integer", kIntegerType}, {"number", kIntegerType | kFractionType},
+      {"string", kStringType},   {"array", kArrayType},
+      {"object", kObjectType}};
+  if (!types.is_string()) fail_at("type", "must be a name or a list of names");
+  const auto found = kTypes.find(types.as_string());
+  if (found == kTypes.end()) fail_at("type", "there is no type '" + types.as_string() + "'");
+  return found->second;
+}
+
+// An alternative that is still being taken apart.
+struct SchemaParts::Open {
+  Alternative part{};
+  std::set<Schema> met{};
+  std::vector<std::vector<SchemaSet>> choices{};  // each: of the sets, one
+  std::vector<const Json*> exclusive{};           // oneOf, to be looked at when all else is known
+  bool impossible = false;
+};
+
+std::vector<Alternative> SchemaParts::alternatives(const SchemaSet& set) {
+  Open open;
+  for (const Schema schema : set) expand(schema, open);
+  std::vector<Alternative> found;
+  divide(std::move(open), found);
+  return found;
+}
+
+void SchemaParts::expand(Schema schema, Open& open) {
+  if (schema->is_bool()) {
+    open.impossible = open.impossible || !schema->as_bool();
+    return;
+  }
+  if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
+  if (!open.met.insert(schema).second) return;
+  if (const Json* reference = schema->find("$ref"); reference != nullptr && reference->is_string()) {
+    expand(source_.resolve(reference->as_string()), open);
+    if (source_.ref_stands_alone()) return;
+  }
+  refuse_unsupported(*schema);
+  open.part.bases.push_back(schema);
+  if (const Json* types = schema->find("type")) open.part.types &= types_of(*types);
+  if (open.part.types == 0) open.impossible = true;
+  if (const Json* all = schema->find("allOf")) {
+    if (!all->is_array()) fail_at("allOf", "must be a list");
+    for (const Json& one : all->as_array()) expand(&one, open);
+  }
+  expand_choices(schema, open);
+}
+
+void SchemaParts::expand_choices(Schema schema, Open& open) {
+  if (const Json* any = schema->find("anyOf")) {
+    if (!any->is_array()) fail_at("anyOf", "must be a list");
+    auto& choice = open.choices.emplace_back();
+    for (const Json& one : any->as_array()) choice.push_back({&one});
+  }
+  if (const Json* one = schema->find("oneOf")) {
+    if (!one->is_array()) fail_at("oneOf", "must be a list");
+    open.exclusive.push_back(one);
+  }
+  if (const Json* no = schema->find("not")) {
+    auto& choice = open.choices.emplace_back();
+    for (const Schema other : negated(no)) choice.push_back({other});
+  }
+  if (const Json* condition = schema->find("if")) {
+    const Json* then = schema->find("then");
+    const Json* otherwise = schema->find("else");
+    if (then != nullptr || otherwise != nullptr) {
+      auto& choice = open.choices.emplace_back();
+      choice.push_back(then == nullptr ? SchemaSet{condition} : SchemaSet{condition, then});
+      for (const Schema other : negated(condition)) {
+        choice.push_back(otherwise == nullptr ? SchemaSet{other} : SchemaSet{other, otherwise});
+      }
+    }
+  }
+  for (const char* keyword : {"dependentSchemas", "dependencies"}) {
+    const Json* needs = schema->find_object(keyword);
+    if (needs == nullptr) continue;
+    for (const Json::Member& need : needs->as_object()) {
+      if (need.value.is_array()) continue;  // names: the object keeps them
+      Json absent = Json::object();
+      absent["properties"] = Json::object();
+      absent["properties"][need.key] = false;
+      Json present = Json::object();
+      present["type"] = "object";
+      present["required"] = Json::array();
+      present["required"].push_back(need.key);
+      open.choices.push_back(
+          {{source_.make(std::move(absent))}, {source_.make(std::move(present)), &need.value}});
+    }
+  }
+}
+
+void SchemaParts::divide(Open open, std::vector<Alternative>& found) {
+  if (open.impossible) return;
+  if (++looked_at_ > source_.budget().limits().schemas) {
+    throw GrammarError("its alternatives are too many: more than " +
+                       std::to_string(source_.budget().limits().schemas));
+  }
+  if (looked_at_ % 64 == 0) source_.budget().check_time();
+  if (open.choices.empty() && !open.exclusive.empty()) {
+    const Json* options = open.exclusive.back();
+    open.exclusive.pop_back();
+    open.choices.push_back(exclusive(*options, open));
+  }
+  if (open.choices.empty()) {
+    found.push_back(std::move(open.part));
+    return;
+  }
+  if (++depth_ > source_.budget().limits().depth)
+    throw GrammarError("its alternatives are nested too deeply");
+  const auto fewest = std::min_element(open.choices.begin(), open.choices.end(),
+                                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const std::vector<SchemaSet> choice = std::move(*fewest);
+  open.choices.erase(fewest);
+  for (const SchemaSet& set : choice) {
+    Open one = open;
+    for (const Schema schema : set) expand(schema, one);
+    divide(std::move(one), found);
+  }
+  --depth_;
+}
+
+// Each option, without what another fits as well.
+std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& open) {
+  const std::size_t count = options.size();
+  std::vector<std::vector<Alternative>> parts(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Open one = open;
+    one.exclusive.clear();
+    expand(&options.as_array()[i], one);
+    divide(std::move(one), parts[i]);
+  }
+  std::vector<SchemaSet> sets(count);
+  for (std::size_t i = 0; i < count; ++i) sets[i].push_back(&options.as_array()[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = i + 1; j < count; ++j) {
+      if (disjoint(parts[i], parts[j], 0)) continue;
+      const auto keep_apart = [&](std::size_t from, std::size_t other) {
+        Json any = Json::object();
+        any["anyOf"] = Json::array();
+        for (const Schema schema : negated(&options.as_array()[other])) any["anyOf"].push_back(*schema);
+        sets[from].push_back(source_.make(std::move(any)));
+      };
+      try {
+        keep_apart(i, j);
+        keep_apart(j, i);
+      } catch (const GrammarError& error) {
+        fail_at("oneOf", "alternatives " + std::to_string(i) + " and " + std::to_string(j) +
+                             " may both fit a value, and cannot be kept apart (" + error.what() + ")");
+      }
+    }
+  }
+  return sets;
+}
+
+// -- what an alternative says
+
+std::uint32_t SchemaParts::most_of(const Alternative& part, const char* keyword) const {
+  std::uint32_t most = kUnbounded;
+  for (const Schema base : part.bases) {
+    if (const Json* value = base->find(keyword)) most = std::min(most, whole_number(keyword, *value));
+  }
+  return most;
+}
+
+std::uint32_t SchemaParts::least_of(const Alternative& part, const char* keyword) const {
+  std::uint32_t least = 0;
+  for (const Schema base : part.bases) {
+    if (const Json* value = base->find(keyword)) least = std::max(least, whole_number(keyword, *value));
+  }
+  return least;
+}
+
+SchemaSet SchemaParts::of_property(const Alternative& part, const std::string& name) {
+  SchemaSet set;
+  for (const Schema base : part.bases) {
+    bool named = false;
+    const Json* properties = base->find_object("properties");
+    if (const Json* own = properties == nullptr ? nullptr : properties->find(name)) {
+      set.push_back(own);
+      named = true;
+    }
+    if (const Json* patterns = base->find_object("patternProperties")) {
+      for (const Json::Member& pattern : patterns->as_object()) {
+        if (!source_.pattern_fits(pattern.key, name)) continue;
+        set.push_back(&pattern.value);
+        named = true;
+      }
+    }
+    if (const Json* others = named ? nullptr : base->find("additionalProperties")) set.push_back(others);
+    if (const Json* names = base->find("propertyNames");
+        names != nullptr && !source_.fits(names, Json(name))) {
+      set.push_back(source_.make(Json(false)));
+    }
+  }
+  return set;
+}
+
+SchemaSet SchemaParts::of_item(const Alternative& part, std::size_t index) const {
+  SchemaSet set;
+  for (const Schema base : part.bases) {
+    const Json* items = base->find("items");
+    const Json* first = base->find("prefixItems");
+    const Json* rest = items;
+    if (items != nullptr && items->is_array()) {
+      first = items;
+      rest = base->find("additionalItems");
+    }
+    const Json* item = first != nullptr && index < first->size() ? &first->as_array()[index] : rest;
+    if (item != nullptr) set.push_back(item);
+  }
+  return set;
+}
+
+std::size_t SchemaParts::first_items(const Alternative& part) const {
+  std::size_t most = 0;
+  for (const Schema base : part.bases) {
+    for (const char* keyword : {"items", "prefixItems"}) {
+      const Json* items = base->find(keyword);
+      if (items != nullptr && items->is_array()) most = std::max(most, items->size());
+    }
+  }
+  return most;
+}
+
+bool SchemaParts::requires_property(const Alternative& part, const std::string& name) const {
+  return std::any_of(part.bases.begin(), part.bases.end(), [&](Schema base) {
+    const auto* names = base->find_array("required");
+    return names != nullptr &&
+           std::any_of(names->begin(), names->end(), [&](const Json& one) { return one == Json(name); });
+  });
+}
+
+std::vector<Json> SchemaParts::constants(const Alternative& part, bool& has) {
+  std::vector<Json> values;
+  has = false;
+  for (const Schema base : part.bases) {
+    const Json* list = base->find("enum");
+    const Json* one = base->find("const");
+    if (list != nullptr && !list->is_array()) fail_at("enum", "must be a list");
+    if (list == nullptr && one == nullptr) continue;
+    has = true;
+    values = one != nullptr ? std::vector<Json>{*one} : list->as_array();
+    break;
+  }
+  std::erase_if(values, [&](const Json& value) {
+    // Choices have been made: of each schema its own keywords count.
+    return std::any_of(part.bases.begin(), part.bases.end(), [&](Schema base) {
+      Json own = Json::object();
+      for (const Json::Member& member : base->as_object()) {
+        const auto is_choice = [&](const char* name) { return member.key == name; };
+        constexpr auto kChoices =
+            std::to_array<const char*>({"anyOf", "oneOf", "allOf", "not", "if", "$ref"});
+        if (std::none_of(kChoices.begin(), kChoices.end(), is_choice)) own[member.key] = member.value;
+      }
+      return !source_.fits(&own, value);
+    });
+  });
+  return values;
+}
+
+bool SchemaParts::add_string_parts(const Alternative& part, CharProduct& product) {
+  const Limits& limits = source_.budget().limits();
+  for (const Schema base : part.bases) {
+    if (const Json* pattern = base->find("pattern")) {
+      if (!pattern->is_string()) fail_at("pattern", "must be a string");
+      try {
+        product.add(pattern_part(parse_regex(pattern->as_string(), true, limits)));
+      } catch (const GrammarError& error) {
+        fail_at("pattern", error.what());
+      }
+    }
+    if (const std::string* pattern = base->find_string(kNotPattern)) {
+      product.add(negated_part(pattern_part(parse_regex(*pattern, true, limits))));
+    }
+    if (const std::string* format = base->find_string("format")) {
+      const char* pattern = pattern_of_format(*format);
+      if (pattern == nullptr && is_defined_format(*format))
+        fail_at("format", "'" + *format + "' is not supported");
+      if (pattern != nullptr) product.add(pattern_part(parse_regex(pattern, false, limits)));
+    }
+    if (const Json* list = base->find(kNotEnum)) {
+      std::vector<std::string> texts;
+      for (const Json& one : list->as_array()) {
+        if (one.is_string() && std::find(texts.begin(), texts.end(), one.as_string()) == texts.end())
+          texts.push_back(one.as_string());
+      }
+      if (!texts.empty()) product.add(negated_part(names_part(std::move(texts))));
+    }
+  }
+  const std::uint32_t least = least_of(part, "minLength");
+  const std::uint32_t most = most_of(part, "maxLength");
+  if (least > 0 || most != kUnbounded) product.add(length_part(least, most));
+  return !product.empty();
+}
+
+}  // namespace reprise::protocol::grammar

@@ -1,0 +1,110 @@
+#include "protocol/grammar/vocabulary.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+// Characters of a plain token, one that is not whole yet at its end among them; 0: it is none.
+std::uint32_t plain_chars(std::string_view bytes) {
+  std::uint32_t count = 0;
+  CharProgress progress = 0;
+  for (const char c : bytes) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (progress == 0 && (byte == '"' || byte == '\\' || byte < 0x20)) return 0;
+    const CharStep step = utf8_step(progress, byte);
+    if (step.kind == CharStep::Kind::kBad) return 0;
+    progress = step.progress;
+    if (step.kind == CharStep::Kind::kWhole) ++count;
+    if (step.code_point == 0x2028 || step.code_point == 0x2029) return 0;
+  }
+  if (progress != 0) ++count;
+  return count <= Vocabulary::kMostPlain ? count : 0;
+}
+
+// Before it is laid out in one row: children in order of bytes.
+struct BuildNode {
+  std::vector<std::pair<std::uint8_t, std::uint32_t>> children{};
+  TokenId token = -1;
+  bool only_plain = true;
+};
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, std::size_t size)
+    : tokens_(std::move(tokens)), stops_(std::move(stops)), size_(size), same_(tokens_.size(), -1) {
+  REPRISE_CHECK(tokens_.size() <= size_, "more tokens than logits");
+  std::vector<TokenId> order;
+  std::vector<std::uint32_t> plain(tokens_.size());
+  for (std::size_t id = 0; id < tokens_.size(); ++id) {
+    const bool stops_reply =
+        std::find(stops_.begin(), stops_.end(), static_cast<TokenId>(id)) != stops_.end();
+    if (tokens_[id].bytes.empty() || stops_reply) continue;
+    if (tokens_[id].special) {
+      specials_.push_back(static_cast<TokenId>(id));
+      continue;
+    }
+    order.push_back(static_cast<TokenId>(id));
+    plain[id] = plain_chars(tokens_[id].bytes);
+  }
+  const auto bytes_of = [this](TokenId id) -> const std::string& { return token(id).bytes; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](TokenId a, TokenId b) { return bytes_of(a) < bytes_of(b); });
+
+  std::vector<BuildNode> built(1);
+  std::vector<std::uint32_t> path = {0};  // nodes of the token before
+  const std::string* before = nullptr;
+  for (const TokenId id : order) {
+    const std::string& bytes = bytes_of(id);
+    std::size_t shared = 0;
+    while (before != nullptr && shared < before->size() && shared < bytes.size() &&
+           (*before)[shared] == bytes[shared]) {
+      ++shared;
+    }
+    path.resize(shared + 1);
+    for (std::size_t i = shared; i < bytes.size(); ++i) {
+      const auto child = static_cast<std::uint32_t>(built.size());
+      built.emplace_back();
+      built[path.back()].children.emplace_back(static_cast<std::uint8_t>(bytes[i]), child);
+      path.push_back(child);
+    }
+    BuildNode& last = built[path.back()];
+    if (last.token >= 0) same_[static_cast<std::size_t>(id)] = last.token;
+    last.token = id;
+    if (plain[static_cast<std::size_t>(id)] == 0) {
+      for (const std::uint32_t node : path) built[node].only_plain = false;
+    }
+    before = &bytes;
+  }
+
+  nodes_.reserve(built.size());
+  const auto lay_out = [&](const auto& self, std::uint32_t from, std::uint8_t byte) -> void {
+    const std::size_t at = nodes_.size();
+    nodes_.push_back({.token = built[from].token,
+                      .plain = static_cast<std::uint32_t>(plain_tokens_.size()),
+                      .byte = byte,
+                      .only_plain = built[from].only_plain});
+    for (TokenId id = built[from].token; id >= 0; id = same_as(id)) {
+      if (plain[static_cast<std::size_t>(id)] != 0) plain_tokens_.push_back(id);
+    }
+    for (const bool plain_ones : {false, true}) {
+      for (const auto& [next, child] : built[from].children) {
+        if (built[child].only_plain == plain_ones) self(self, child, next);
+      }
+    }
+    nodes_[at].end = static_cast<std::uint32_t>(nodes_.size());
+    nodes_[at].plain_end = static_cast<std::uint32_t>(plain_tokens_.size());
+  };
+  lay_out(lay_out, 0, 0);
+
+  plain_masks_.assign(kMostPlain + 1, TokenMask(size_));
+  for (const TokenId id : plain_tokens_) {
+    for (std::uint32_t chars = plain[static_cast<std::size_t>(id)]; chars <= kMostPlain; ++chars) {
+      plain_masks_[chars].allow(id);
+    }
+  }
+}
+
+}  // namespace reprise::protocol::grammar

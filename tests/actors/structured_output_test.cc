@@ -1,0 +1,175 @@
+// Structured output through the engine, on the built-in model: replies fit, the same seed gives the same reply however it
+// is computed, and what cannot be kept is refused before anything is computed.
+
+#include <gtest/gtest.h>
+
+#include "protocol/chat/call_constraint.h"
+#include "tests/actors/engine_harness.h"
+#include "tests/protocol/grammar/json_validator.h"
+
+namespace reprise::actors {
+namespace {
+
+using protocol::ChatPrompt;
+using protocol::grammar::Constraint;
+
+constexpr const char* kPersonSchema = R"({"type": "object", "properties": {
+  "name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 130},
+  "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 2}},
+  "required": ["name", "age"], "additionalProperties": false})";
+
+class StructuredOutputTest : public testing::TestWithParam<std::string> {
+ protected:
+  StructuredOutputTest() {
+    EngineOptions options = EngineHarness::defaults(GetParam(), "");
+    options.models = {{.name = "m", .path = std::string(REPRISE_SOURCE_DIR) + "/models/builtin"}};
+    harness_ = std::make_unique<EngineHarness>(options);
+  }
+
+  static Json json(const char* text) { return *Json::parse(text); }
+
+  static protocol::GenerateRequest request(Constraint constraint, std::uint64_t seed) {
+    Json messages = Json::array();
+    messages.push_back(Json{{"role", "user"}, {"content", "Hello, I am Ada and I live in Ljubljana."}});
+    protocol::GenerateRequest request{.prompt = ChatPrompt{.messages = std::move(messages)}};
+    request.max_tokens = 400;
+    request.sampling.temperature = 1.5;
+    request.sampling.seed = seed;
+    request.constraint = std::move(constraint);
+    return request;
+  }
+  static Constraint schema(const char* text) {
+    return {.kind = Constraint::Kind::kJsonSchema, .json = json(text), .field = "response_format"};
+  }
+
+  // What a client keeps of a reply: without its reasoning.
+  std::string content(const Reply::Choice& choice) const {
+    const auto chat = harness_->engine().models().at(0).chat;
+    const protocol::GenerateRequest asked = request({}, 1);
+    const auto& prompt = std::get<ChatPrompt>(asked.prompt);
+    const Json message = chat->message_of(prompt, choice.text, *chat->render(prompt), "seed");
+    const std::string* text = message.find_string("content");
+    return text == nullptr ? "" : *text;
+  }
+
+  std::unique_ptr<EngineHarness> harness_;
+};
+
+TEST_P(StructuredOutputTest, RepliesFitTheSchema) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const Reply reply = harness_->ask(request(schema(kPersonSchema), seed));
+    ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+    const auto& choice = reply.choices.at(0);
+    ASSERT_EQ(choice.finished->reason, protocol::FinishReason::kStop) << choice.text;
+    const auto parsed = Json::parse(content(choice));
+    ASSERT_TRUE(parsed.ok()) << choice.text;
+    EXPECT_TRUE(protocol::validates(json(kPersonSchema), json(kPersonSchema), *parsed)) << choice.text;
+  }
+  expect_nothing_held(*harness_);
+}
+
+TEST_P(StructuredOutputTest, OtherConstraints) {
+  const Reply choice = harness_->ask(
+      request({.kind = Constraint::Kind::kChoice, .choices = {"yes", "no"}, .field = "guided_choice"}, 3));
+  ASSERT_FALSE(choice.error.has_value()) << choice.error->message;
+  const std::string chosen = content(choice.choices.at(0));
+  EXPECT_TRUE(chosen == "yes" || chosen == "no") << chosen;
+  const Reply regex = harness_->ask(
+      request({.kind = Constraint::Kind::kRegex, .text = "[0-9]{3}-[a-f]{2}", .field = "regex"}, 4));
+  ASSERT_FALSE(regex.error.has_value()) << regex.error->message;
+  EXPECT_EQ(content(regex.choices.at(0)).size(), 6U) << regex.choices.at(0).text;
+  const Reply gbnf = harness_->ask(request(
+      {.kind = Constraint::Kind::kGbnf, .text = "root ::= (\"a\" | \"b\"){5} \"!\"", .field = "grammar"}, 5));
+  ASSERT_FALSE(gbnf.error.has_value()) << gbnf.error->message;
+  EXPECT_EQ(content(gbnf.choices.at(0)).size(), 6U);
+  EXPECT_EQ(content(gbnf.choices.at(0)).back(), '!');
+}
+
+TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
+  const auto with = [&](bool cached) {
+    protocol::GenerateRequest wish = request(schema(kPersonSchema), 77);
+    wish.cache_prompt = cached;
+    wish.sampling.logprobs = 5;
+    return wish;
+  };
+  const Reply cold = harness_->ask(with(false));
+  ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
+  EXPECT_EQ(harness_->ask(with(true)).choices, cold.choices);
+  EXPECT_EQ(harness_->ask(with(true)).choices, cold.choices) << "restored";
+  std::vector<runtime::StreamReader<protocol::Event>> together;
+  for (int i = 0; i < 4; ++i) together.push_back(harness_->engine().generate(with(i % 2 == 0)));
+  // And beside one without a constraint.
+  protocol::GenerateRequest plain = request({}, 5);
+  plain.max_tokens = 40;
+  together.push_back(harness_->engine().generate(plain));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(read_all(std::move(together[static_cast<std::size_t>(i)])).choices, cold.choices) << i;
+  const Reply beside = read_all(std::move(together.back()));
+  EXPECT_EQ(harness_->ask(plain).choices, beside.choices);
+}
+
+TEST_P(StructuredOutputTest, SeveralChoicesEachHaveTheirOwn) {
+  protocol::GenerateRequest wish = request(schema(kPersonSchema), 9);
+  wish.n = 3;
+  const Reply reply = harness_->ask(wish);
+  ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+  ASSERT_EQ(reply.choices.size(), 3U);
+  for (const auto& choice : reply.choices) {
+    const auto parsed = Json::parse(content(choice));
+    ASSERT_TRUE(parsed.ok()) << choice.text;
+    EXPECT_TRUE(protocol::validates(json(kPersonSchema), json(kPersonSchema), *parsed)) << choice.text;
+  }
+}
+
+TEST_P(StructuredOutputTest, WhatCannotBeKeptIsRefused) {
+  const Reply refused = harness_->ask(request(schema(R"({"type": "array", "uniqueItems": true})"), 1));
+  ASSERT_TRUE(refused.error.has_value());
+  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->field, "response_format");
+  EXPECT_NE(refused.error->message.find("uniqueItems"), std::string::npos);
+  expect_nothing_held(*harness_);
+}
+
+TEST_P(StructuredOutputTest, AForcedCallIsOfAnOfferedToolAndFits) {
+  const Json tools = json(R"([
+    {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
+      "properties": {"city": {"type": "string", "maxLength": 20}, "days": {"type": "integer", "minimum": 1, "maximum": 7}},
+      "required": ["city", "days"], "additionalProperties": false}}},
+    {"type": "function", "function": {"name": "noop"}}])");
+  const auto chat = harness_->engine().models().at(0).chat;
+  ASSERT_NE(chat, nullptr);
+  for (const char* only : {"", "get_weather"}) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      protocol::GenerateRequest wish = request({}, seed);
+      auto& prompt = std::get<ChatPrompt>(wish.prompt);
+      prompt.tools = tools;
+      const auto rendered = chat->render(prompt);
+      ASSERT_TRUE(rendered.ok());
+      const auto opening = chat->call_opening(only, *rendered);
+      if (!opening) GTEST_SKIP() << "the built-in model's template has no calls";
+      prompt.reply_opening = *opening;
+      wish.constraint = {.kind = Constraint::Kind::kCalls,
+                         .calls = *protocol::forced_call(chat->reply_format(), tools, only),
+                         .field = "tools"};
+      const Reply reply = harness_->ask(wish);
+      ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+      const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + *opening, "seed");
+      const auto* calls = message.find_array("tool_calls");
+      ASSERT_TRUE(calls != nullptr && calls->size() == 1) << *opening << reply.choices.at(0).text;
+      const Json* function = (*calls)[0].find("function");
+      const std::string& name = *function->find_string("name");
+      ASSERT_TRUE(name == "get_weather" || (name == "noop" && *only == '\0')) << name;
+      const auto arguments = Json::parse(*function->find_string("arguments"));
+      ASSERT_TRUE(arguments.ok()) << *function->find_string("arguments");
+      if (name == "noop") continue;
+      const Json parameters = *tools.as_array()[0].find("function")->find("parameters");
+      EXPECT_TRUE(protocol::validates(parameters, parameters, *arguments)) << arguments->dump();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, StructuredOutputTest, testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return test_name(info.param); });
+
+}  // namespace
+}  // namespace reprise::actors

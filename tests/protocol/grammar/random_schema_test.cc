@@ -1,0 +1,144 @@
+// A thousand random schemas, and replies drawn at random: each must be JSON, and fit by an independent validator.
+
+#include <gtest/gtest.h>
+
+#include "tests/protocol/grammar/grammar_fixture.h"
+#include "tests/protocol/grammar/json_validator.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+class SchemaWriter {
+ public:
+  explicit SchemaWriter(std::uint64_t seed) : random_(seed) {}
+
+  Json schema(int depth) {
+    Json result = Json::object();
+    switch (roll(depth > 0 ? 12 : 7)) {
+      case 0:
+        result["type"] = "string";
+        if (roll(2) == 0) result["minLength"] = static_cast<int>(roll(4));
+        if (roll(2) == 0) result["maxLength"] = static_cast<int>(4 + roll(30));
+        if (roll(4) == 0) result["pattern"] = pattern();
+        break;
+      case 1:
+        result["type"] = roll(2) == 0 ? "integer" : "number";
+        if (roll(2) == 0) result["minimum"] = bound();
+        if (roll(2) == 0) result["maximum"] = 60 + static_cast<int>(roll(1000));
+        if (roll(4) == 0) result["multipleOf"] = static_cast<int>(1 + roll(9));
+        break;
+      case 2:
+        result["type"] = "number";
+        result[roll(2) == 0 ? "exclusiveMinimum" : "minimum"] = -2.5;
+        result[roll(2) == 0 ? "exclusiveMaximum" : "maximum"] = 3.25;
+        break;
+      case 3:
+        result["enum"] = Json::array();
+        for (const char* one : {"\"red\"", "\"green\"", "7", "null", "[1, \"a\"]", "{\"k\": true}"}) {
+          if (roll(2) == 0 || std::string(one) == "7") result["enum"].push_back(*Json::parse(one));
+        }
+        break;
+      case 4:
+        result["type"] = "boolean";
+        break;
+      case 5:
+        result["type"] = Json::array();
+        result["type"].push_back("string");
+        result["type"].push_back(roll(2) == 0 ? "null" : "integer");
+        break;
+      case 6:
+        result["const"] = roll(2) == 0 ? Json("fixed \"text\"") : Json(static_cast<int>(roll(99)));
+        break;
+      case 7:
+        result["type"] = "array";
+        if (roll(3) != 0) result["items"] = schema(depth - 1);
+        if (roll(2) == 0) result["minItems"] = static_cast<int>(roll(3));
+        if (roll(2) == 0) result["maxItems"] = static_cast<int>(3 + roll(3));
+        if (roll(4) == 0) {
+          result["prefixItems"] = Json::array();
+          result["prefixItems"].push_back(schema(depth - 1));
+        }
+        break;
+      case 8:
+        result["anyOf"] = Json::array();
+        for (std::uint64_t i = 0; i < 2 + roll(2); ++i) result["anyOf"].push_back(schema(depth - 1));
+        break;
+      case 9: {
+        result["allOf"] = Json::array();
+        result["allOf"].push_back(object(depth - 1));
+        result["allOf"].push_back(
+            *Json::parse(R"({"required": ["z"], "properties": {"z": {"type": "boolean"}}})"));
+        break;
+      }
+      default:
+        return object(depth);
+    }
+    return result;
+  }
+
+  Json object(int depth) {
+    Json result = Json::object();
+    result["type"] = "object";
+    Json properties = Json::object();
+    Json required = Json::array();
+    for (const char* name : {"name", "a", "ab", "é", "type"}) {
+      if (roll(2) == 0) continue;
+      properties[name] = schema(depth - 1);
+      if (roll(2) == 0) required.push_back(name);
+    }
+    result["properties"] = std::move(properties);
+    result["required"] = std::move(required);
+    if (roll(3) == 0) result["additionalProperties"] = false;
+    if (roll(4) == 0) result["additionalProperties"] = schema(0);
+    if (roll(4) == 0) result["patternProperties"] = Json{{"^x", schema(0)}};
+    if (roll(5) == 0) result["minProperties"] = 1;
+    if (roll(5) == 0) result["maxProperties"] = 6;
+    if (roll(6) == 0) result["not"] = *Json::parse(R"({"required": ["ab"]})");
+    return result;
+  }
+
+ private:
+  std::uint64_t roll(std::uint64_t sides) { return random_() % sides; }
+  Json bound() { return roll(2) == 0 ? Json(-static_cast<int>(roll(50))) : Json(static_cast<int>(roll(50))); }
+  const char* pattern() {
+    constexpr const char* kPatterns[] = {"^[a-c]+$", "b", "^(ab|ba)*$", "^[^a]", "[0-9]{2,3}$"};
+    return kPatterns[roll(5)];
+  }
+
+  std::mt19937_64 random_;
+};
+
+bool all_ascii(const Json& value) {
+  return value.dump({.ensure_ascii = true}) == value.dump();
+}
+
+TEST(RandomSchema, EveryReplyParsesAndFits) {
+  std::size_t kept = 0;
+  std::size_t judged = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    const Json schema = SchemaWriter(seed).schema(3);
+    const auto program = compile({.kind = Constraint::Kind::kJsonSchema, .json = schema});
+    if (!program.ok()) {
+      EXPECT_EQ(program.error(), "nothing fits it") << schema.dump();
+      continue;
+    }
+    ++kept;
+    const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
+    std::mt19937_64 random(seed);
+    for (int reply = 0; reply < 2; ++reply) {
+      const std::string text = random_reply(maker, random, {"name", "a", "ab", "\xC3\xA9", "type", "z"});
+      const auto parsed = Json::parse(text, {}, {.python = true});  // integers of any length
+      ASSERT_TRUE(parsed.ok()) << schema.dump() << "\n" << text << "\n" << parsed.error().message;
+      // std::regex knows no UTF-8.
+      const bool has_pattern = schema.dump().find("attern") != std::string::npos;
+      if (has_pattern && !all_ascii(*parsed)) continue;
+      ++judged;
+      ASSERT_TRUE(validates(schema, schema, *parsed)) << schema.dump() << "\n" << text;
+    }
+  }
+  EXPECT_GT(kept, 900U);
+  EXPECT_GT(judged, 1500U);
+}
+
+}  // namespace
+}  // namespace reprise::protocol::grammar
