@@ -32,12 +32,19 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     card.id = spec.name;
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
+  if (options.cache && !options.disk.folder.empty()) {
+    DiskTierSettings settings = options.disk;
+    if (!settings.log) settings.log = options.log;
+    disk = system.spawn<DiskTier>(
+        {.on_failure = runtime::OnFailure::restart(DiskTier::kMostRestarts, DiskTier::kRestartWindow)},
+        std::move(settings), disk_figures);
+  }
   // It loads what stands in the directory.
-  supervisor =
-      system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
-                                     .on_failure = runtime::OnFailure::restart(
-                                         ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
-                                    options, directory, board, requests, restarts);
+  supervisor = system.spawn<ModelSupervisor>(
+      {.placement = runtime::Placement::own_thread(),
+       .on_failure =
+           runtime::OnFailure::restart(ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+      options, directory, board, requests, restarts, disk ? protocol::TierRef(disk) : protocol::TierRef());
 }
 
 Engine::Engine(runtime::System& system, EngineOptions options)
@@ -46,6 +53,7 @@ Engine::Engine(runtime::System& system, EngineOptions options)
 Engine::~Engine() {
   parts_->requests->tell_all({.why = "the engine is shutting down"});
   parts_->supervisor.stop();  // and with it the device and the registries
+  if (parts_->disk) parts_->disk.stop();
 }
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {

@@ -80,6 +80,37 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
   }
 }
 
+void list_tier(protocol::Tier tier, const TierFigures& figures, Listing& list) {
+  const auto with = [&](const char* key, std::string_view value) {
+    return Listing::Labels{{"tier", std::string(name_of(tier))}, {key, std::string(value)}};
+  };
+  const Listing::Labels of{{"tier", std::string(name_of(tier))}};
+  list.gauge("tier_off", "Whether the tier takes nothing at present.", read(figures.off), of);
+  list.gauge("tier_bytes", "Bytes of snapshots there.", read(figures.bytes), of);
+  list.gauge("tier_budget_bytes", "Bytes that may be there.", read(figures.budget_bytes), of);
+  list.gauge("tier_waiting", "Snapshots that wait to be written.", read(figures.waiting), of);
+  list.counter("tier_fetches_total", "Prompts that were looked for there.", read(figures.fetches), of);
+  list.counter("tier_loaded_total", "States read.", read(figures.loaded), of);
+  list.counter("tier_loaded_tokens_total", "Tokens of these states.", read(figures.loaded_tokens), of);
+  list.counter("tier_loaded_bytes_total", "Bytes of these states.", read(figures.loaded_bytes), of);
+  list.counter("tier_load_seconds_total", "Time that reading took.",
+               static_cast<double>(read(figures.load_ns)) * 1e-9, of);
+  list.counter("tier_slower_total", "States left because computing is quicker.", read(figures.slower), of);
+  list.counter("tier_stored_total", "Snapshots written.", read(figures.stored), of);
+  list.counter("tier_stored_bytes_total", "Bytes written.", read(figures.stored_bytes), of);
+  list.counter("tier_overtaken_total", "Snapshots that went before they were written.",
+               read(figures.overtaken), of);
+  list.counter("tier_no_room_total", "Snapshots for which there was no room.", read(figures.no_room), of);
+  list.counter("tier_evicted_total", "Snapshots that gave way.", read(figures.evicted), of);
+  list.counter("tier_expired_total", "Snapshots that outlived their time.", read(figures.expired), of);
+  list.counter("tier_failures_total", "Writes that failed.", read(figures.failures), of);
+  for (std::size_t i = 0; i < TierFigures::kRefusals; ++i) {
+    const auto reason = name_of(static_cast<protocol::snapshots::Refusal>(i));
+    list.counter("tier_refused_total", "Snapshots that could not be used.", read(figures.refused[i]),
+                 with("reason", reason));
+  }
+}
+
 void list_registry(const std::string& model, const RegistryFigures& registry, Listing& list) {
   const auto with = [&](const char* key, std::string_view value) {
     return Listing::Labels{{"model", model}, {key, std::string(value)}};
@@ -99,6 +130,12 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
                  read(registry.hits_by_origin[i]), origin);
     list.counter("cache_inserts_total", "Entries inserted, by origin.", read(registry.inserts_by_origin[i]),
                  origin);
+  }
+  for (std::size_t i = 1; i < protocol::kTiers; ++i) {
+    const auto tier = with("tier", name_of(static_cast<protocol::Tier>(i)));
+    list.counter("cache_brought_total", "Restores from a tier below the device.", read(registry.brought[i]),
+                 tier);
+    list.counter("cache_brought_tokens_total", "Their tokens.", read(registry.brought_tokens[i]), tier);
   }
   list.counter("cache_evicted_total", "Entries that gave way.", read(registry.evicted), of);
   list.counter("cache_expired_total", "Entries that outlived their time.", read(registry.expired), of);
@@ -135,6 +172,7 @@ std::vector<Figure> Engine::figures() const {
     list.counter("actor_restarts_total", "Times that an actor failed and began anew.", log->total(),
                  {{"actor", actor}});
   }
+  if (parts_->disk) list_tier(protocol::Tier::kDisk, *parts_->disk_figures, list);
   for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
     list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
                {{"model", entry.card.id}});

@@ -11,6 +11,7 @@
 
 #include "actors/cache/cache_settings.h"
 #include "actors/served/model_spec.h"
+#include "actors/tiers/tier_settings.h"
 #include "actors/worker/worker_settings.h"
 
 namespace reprise::actors {
@@ -22,6 +23,7 @@ struct EngineOptions {
       adapter_folder{};  // where those lie that clients of the server may have loaded by path; empty: none
   bool cache = true;
   RegistrySettings registry{};
+  DiskTierSettings disk{};  // snapshots that outlast the process; its `log` is the engine's where it has none
   RequestRules requests{};
   std::uint32_t most_requests = 1024;
   std::uint32_t most_idle = 4;                      // requests that do idle work

@@ -8,6 +8,7 @@
 #include "actors/engine.h"
 #include "actors/model_supervisor.h"
 #include "actors/request/text_pool.h"
+#include "actors/tiers/disk_tier.h"
 #include "base/bounded_count.h"
 #include "runtime/system.h"
 
@@ -25,6 +26,8 @@ struct Engine::Parts {
   const std::shared_ptr<BoundedCount> idle;
   const std::shared_ptr<Restarts> restarts;
   const std::shared_ptr<const TextPool> texts;
+  const std::shared_ptr<TierFigures> disk_figures = std::make_shared<TierFigures>();
+  runtime::RefOf<DiskTier> disk;  // may be nobody
   runtime::RefOf<ModelSupervisor> supervisor;
 };
 

@@ -28,12 +28,13 @@ constexpr int kMostDevices = 3;                          // tried by one load
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
                                  std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
-                                 std::shared_ptr<Restarts> restarts)
+                                 std::shared_ptr<Restarts> restarts, protocol::TierRef tier)
     : options_(std::move(options)),
       directory_(std::move(directory)),
       board_(std::move(board)),
       requests_(std::move(requests)),
-      restarts_(std::move(restarts)) {}
+      restarts_(std::move(restarts)),
+      tier_(std::move(tier)) {}
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
@@ -245,6 +246,7 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;
     registry.figures = managed.figures;
     registry.warn = options_.log;
+    registry.tier = tier_;
     const std::uint64_t budget = registry.budget_bytes;
     registry.model = managed.spec.name;
     registry.supervisor = self(*this);
@@ -262,12 +264,28 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
           " MiB each) of model '" + managed.spec.name + "'");
     }
   }
-  managed.registry.tell(BindRegistry{.worker = served.worker, .arch = loaded.arch});
+  managed.kind = {.model = loaded.identity,
+                  .arithmetic = loaded.arithmetic,
+                  .page_bytes = loaded.token_bytes * loaded.page_tokens,
+                  .slot_bytes = loaded.slot_bytes,
+                  .page_tokens = loaded.page_tokens,
+                  .grid = loaded.grid,
+                  .any_token = loaded.any_token};
+  managed.registry.tell(binding_of(managed));
   served.worker.tell(protocol::AttachRegistry{
       .arch = loaded.arch, .registry = managed.registry, .oldest_use = [figures = managed.figures] {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
   served.registry = managed.registry;
+}
+
+BindRegistry ModelSupervisor::binding_of(const Managed& managed) const {
+  const DeviceBoard::Figures figures = managed.device->figures;
+  return {.worker = managed.device->worker,
+          .arch = managed.arch,
+          .kind = managed.kind,
+          .seconds_per_token = [figures] { return figures->seconds_per_token(); },
+          .device_is_idle = [figures] { return figures->idle(); }};
 }
 
 // -- unloading

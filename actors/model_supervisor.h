@@ -82,7 +82,7 @@ class ModelSupervisor : public runtime::Actor {
 
   ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
                   std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
-                  std::shared_ptr<Restarts> restarts);
+                  std::shared_ptr<Restarts> restarts, protocol::TierRef tier = {});
 
   void on_start();
   void on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> reply);
@@ -113,6 +113,7 @@ class ModelSupervisor : public runtime::Actor {
     Device* device = nullptr;                 // where it is, or was last
     protocol::ArchId arch{};
     std::uint64_t weight_bytes = 0;
+    protocol::StateKind kind{};  // of its states
     runtime::RefOf<PrefixRegistry> registry;
     bool registry_was_born = false;  // its first start has been told
     std::shared_ptr<RegistryFigures> figures = std::make_shared<RegistryFigures>();
@@ -136,6 +137,7 @@ class ModelSupervisor : public runtime::Actor {
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
   void give_registry(Managed& managed, ServedModel& served);
+  BindRegistry binding_of(const Managed& managed) const;
   void publish_state(Managed& managed, protocol::ModelCard::State state, const std::string& detail);
   void log(const std::string& line) const {
     if (options_.log) options_.log(line);
@@ -162,6 +164,7 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<DeviceBoard> board_;
   const std::shared_ptr<RequestRoll> requests_;
   const std::shared_ptr<Restarts> restarts_;
+  const protocol::TierRef tier_;           // below the devices; may be nobody
   std::map<std::string, Device> devices_;  // by name; they stay
   std::map<std::string, Managed> models_;
 };

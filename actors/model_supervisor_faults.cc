@@ -106,7 +106,7 @@ void ModelSupervisor::on(RegistryStarted started) {
   restarts_->registries.note_restart();
   log("the cache of model '" + started.model + "' has failed and begins anew, with nothing");
   if (managed.arch) {
-    managed.registry.tell(BindRegistry{.worker = managed.device->worker, .arch = managed.arch});
+    managed.registry.tell(binding_of(managed));
   }
 }
 

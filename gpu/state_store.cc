@@ -58,6 +58,10 @@ bool Sequence::reserve(std::size_t count) {
     }
     pages_.push_back(*page);
   }
+  // Zeros: what stands between and behind the tokens of a page is nobody else's.
+  for (std::size_t i = before; i < pages_.size() && store_->sizes_.page_bytes != 0; ++i) {
+    store_->memory_.fill(page_data(i), 0, store_->sizes_.page_bytes);
+  }
   return true;
 }
 

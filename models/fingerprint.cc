@@ -53,6 +53,10 @@ std::uint64_t Fingerprint::all() const {
   return Digest().add(weights).add(model).add(arithmetic).value();
 }
 
+std::uint64_t Fingerprint::identity() const {
+  return Digest().add(weights).add(model).value();
+}
+
 Fingerprint fingerprint_of(const Model& model) {
   static constexpr traces::ZoneSite kSite{"fingerprint: read every byte of the weights"};
   const traces::Zone zone(kSite);

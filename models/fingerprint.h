@@ -18,6 +18,8 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
   /// All of it in one number.
   std::uint64_t all() const;
+  /// All but the arithmetic: the same model with the same settings, wherever it is computed.
+  std::uint64_t identity() const;
 };
 
 Fingerprint fingerprint_of(const Model& model);

@@ -24,26 +24,40 @@ enum class Origin : std::uint8_t {
 };
 inline constexpr std::size_t kOrigins = 7;
 
+/// Where a state was kept.
+enum class Tier : std::uint8_t {
+  kDevice,  // in the memory that it is computed in
+  kHost,    // in the host's memory, for a device that has its own
+  kDisk,    // in a folder
+  kRemote,  // in a store that several servers share
+};
+inline constexpr std::size_t kTiers = 4;
+
 /// Why a prompt was restored no further than it was.
 enum class MissReason : std::uint8_t {
-  kNone,          // all that is known of this prompt was restored
-  kNeverSeen,     // nothing in the cache begins like this prompt
-  kNoCheckpoint,  // the prompt is known further, but no checkpoint was ever taken there
-  kEvicted,       // a checkpoint was there and had to give way
-  kExpired,       // a checkpoint was there and outlived its time
-  kUnhealthy,     // the state there was not finite and was not stored
-  kCorrupt,       // the snapshot failed its check on restore and was dropped
-  kLost,          // the snapshot went with its model or device before it could be restored
-  kNoMemory,      // there was no memory to restore the snapshot into
-  kBelowMinimum,  // fewer tokens than the request's min_cache_tokens would have been restored
-  kRefused,       // the request said cache_prompt: false
-  kDisabled,      // the server runs without a cache
-  kUncacheable,   // this model or request cannot be cached
+  kNone,                 // all that is known of this prompt was restored
+  kNeverSeen,            // nothing in the cache begins like this prompt
+  kNoCheckpoint,         // the prompt is known further, but no checkpoint was ever taken there
+  kEvicted,              // a checkpoint was there and had to give way
+  kExpired,              // a checkpoint was there and outlived its time
+  kUnhealthy,            // the state there was not finite and was not stored
+  kCorrupt,              // the snapshot failed its check on restore and was dropped
+  kLost,                 // the snapshot went with its model or device before it could be restored
+  kNoMemory,             // there was no memory to restore the snapshot into
+  kBelowMinimum,         // fewer tokens than the request's min_cache_tokens would have been restored
+  kRefused,              // the request said cache_prompt: false
+  kDisabled,             // the server runs without a cache
+  kUncacheable,          // this model or request cannot be cached
+  kSlowerThanComputing,  // a tier below has it, and would take longer to bring it than the device to compute it
+  kOtherArithmetic,      // a tier below has it of another build or device, whose bits are others
 };
-inline constexpr std::size_t kMissReasons = 13;
+inline constexpr std::size_t kMissReasons = 15;
 
 /// "system", "last_user", ...
 std::string_view name_of(Origin origin);
+std::optional<Origin> origin_named(std::string_view name);
+/// "device", "host", "disk", "remote".
+std::string_view name_of(Tier tier);
 /// "none", "never_seen", ...
 std::string_view name_of(MissReason reason);
 
@@ -55,6 +69,7 @@ struct CacheReport {
   MissReason reason = MissReason::kNone;
   std::uint32_t known_tokens = 0;  // the prompt left the tree at this position
   std::optional<Origin> origin{};  // of the checkpoint that was restored
+  std::optional<Tier> tier{};      // where it was
   bool waited_for_other = false;  // another request was computing the same prefix, and this one waited for it
 };
 

@@ -2,6 +2,8 @@
 // The jobs of a device worker, and what it asks of others. All that crosses between the deciding actors and
 // the owner of the memory: ids, tokens, counts and bytes, never memory itself.
 //
+// (A state that comes from, or goes to, a tier below the device is a copy in the host's memory, which nobody changes.)
+//
 // Ids carry the generation of the loaded model that they belong to. DropArch ends a generation: every id of
 // it is unknown afterwards, so unloading and recovery invalidate all that anybody still holds.
 //
@@ -25,6 +27,7 @@
 
 #include <atomic>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -112,6 +115,7 @@ struct ArchLoaded {
   bool decode_is_canonical = false;  // decoded states may enter the registry
   std::uint64_t fingerprint = 0;     // of weights, settings and arithmetic: snapshots of another never fit
   std::uint64_t arithmetic = 0;      // its part that is this build on this device
+  std::uint64_t identity = 0;        // its part that is weights and settings, wherever they are computed with
 };
 
 struct Reclaim;
@@ -258,6 +262,37 @@ struct RestoreKv {
   SnapshotId snapshot{};
   std::uint32_t at = 0;
   std::uint64_t token_hash = 0;  // of the first `at` tokens of the prompt; a snapshot of others is damaged
+};
+
+/// A state in the host's memory: its pages, the last of them maybe not full, then its slot.
+struct HostState {
+  std::vector<std::byte> bytes{};
+  std::uint32_t stored = 0;         // tokens in pages
+  std::uint32_t logical = 0;        // positions
+  std::shared_ptr<void> counted{};  // a place among those that there may be at once
+};
+using SharedHostState = std::shared_ptr<const HostState>;
+
+/// As RestoreKv, from the host's memory. The sequence then holds the first `state->stored` of the tokens, as if it had
+/// computed them.
+struct LoadKv {
+  using Reply = JobResult<Restored>;
+  SequenceId sequence{};
+  SharedHostState state{};
+  SharedTokens tokens{};
+};
+
+struct KvBytes {
+  std::vector<std::byte> bytes{};
+};
+/// A copy of pages [first_page, first_page + pages) of an adopted snapshot, then of its slot if that is wanted. The
+/// worker computes nothing meanwhile: whoever wants much asks for a part at a time.
+struct ReadKv {
+  using Reply = JobResult<KvBytes>;
+  SnapshotId snapshot{};
+  std::uint32_t first_page = 0;
+  std::uint32_t pages = 0;
+  bool slot = false;
 };
 
 struct SnapshotTaken {

@@ -35,7 +35,14 @@ struct LookedUp {
     Origin origin = Origin::kSpaced;
     std::uint64_t conversation = 0;
   };
+  /// A deeper one that a tier below has brought: to be loaded first; `restore` is what is left where that fails.
+  struct Brought {
+    SharedHostState state;
+    Origin origin = Origin::kSpaced;
+    Tier tier = Tier::kDisk;
+  };
   std::optional<Restore> restore{};
+  std::optional<Brought> brought{};
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
   std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
@@ -53,6 +60,8 @@ struct Lookup {
 struct EndLease {
   FlightNumber flight = 0;
   MissReason failed = MissReason::kNone;  // kCorrupt, kLost: the entry goes; kNoMemory: it stays
+  std::uint32_t brought_tokens = 0;       // that came from `tier` instead
+  Tier tier = Tier::kDevice;
 };
 
 /// All that was to be computed of this flight has been: nobody follows it any more. Answered when as many of

@@ -19,6 +19,8 @@ namespace {
 constexpr std::chrono::minutes kWorkerDeadline{10};
 constexpr std::chrono::seconds kExpiryPeriod{5};
 constexpr std::chrono::seconds kUnadmitted{1};
+constexpr std::chrono::seconds kFetchDeadline{20};
+constexpr std::chrono::seconds kTierRests{60};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
 }  // namespace
@@ -44,6 +46,7 @@ CacheTime PrefixRegistry::now() const {
 }
 
 void PrefixRegistry::on(BindRegistry bind) {
+  bound_ = bind;
   worker_ = std::move(bind.worker);
   arch_ = bind.arch;
   generation_ = bind.arch.generation;
@@ -84,7 +87,56 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
     if (announced.waited) announced.restorable = std::max(announced.restorable, leader->at);
     passed.push_back(leader->flight);
   }
+  if (const auto found = flights_.find(announce.flight); found != flights_.end()) {
+    begin_fetch(announce.flight, found->second, announced.restorable);
+  }
   co_return announced;
+}
+
+// -- the tier below
+
+void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable) {
+  if (!options_.tier || bound_.kind.page_tokens == 0 || flight.prompt->empty()) return;
+  if (runtime::Clock::now() < tier_rests_until_) return;
+  const std::uint32_t grid = options_.cache.grid;
+  const std::uint32_t most = static_cast<std::uint32_t>(flight.prompt->size() - 1) / grid * grid;
+  if (most < restorable + kWorthFetching) return;
+  flight.fetching = true;
+  launch(fetch(number, {.kind = bound_.kind,
+                        .name_space = flight.name_space,
+                        .prompt = flight.prompt,
+                        .more_than = restorable,
+                        .at_most = most,
+                        .seconds_per_token = bound_.seconds_per_token ? bound_.seconds_per_token() : 0}));
+}
+
+Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState wish) {
+  auto asked = options_.tier.ask(std::move(wish), kFetchDeadline);
+  Result<protocol::Fetched> fetched = co_await asked;
+  if (!fetched.ok()) {
+    tier_rests_until_ = runtime::Clock::now() + kTierRests;
+    if (options_.warn) options_.warn("the tier below does not answer: " + fetched.error().describe());
+  }
+  const auto found = flights_.find(number);
+  if (found == flights_.end()) co_return;
+  found->second.fetching = false;
+  if (fetched.ok()) found->second.fetched = std::move(*fetched);
+  found->second.changed.signal();
+}
+
+void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin origin) {
+  if (!options_.tier || bound_.kind.page_tokens == 0 || taken.at < kWorthFetching) return;
+  protocol::StoreState store{.kind = bound_.kind,
+                             .name_space = taken.plan->name_space,
+                             .tokens = taken.tokens,
+                             .at = taken.at,
+                             .origin = origin,
+                             .snapshot = taken.snapshot->snapshot,
+                             .worker = worker_};
+  if (origin == Origin::kSpaced) {
+    store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
+  }
+  options_.tier.tell(std::move(store));
 }
 
 // Whether it was worth the wait; the checkpoint itself is found by a lookup, or not.
@@ -164,16 +216,22 @@ void PrefixRegistry::on(protocol::EndFlight end) {
 
 // -- lookup
 
-protocol::LookedUp PrefixRegistry::on(protocol::Lookup lookup) {
+Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   protocol::LookedUp answer;
-  const auto found = flights_.find(lookup.flight);
+  auto found = flights_.find(lookup.flight);
+  // A leader that is admitted can be asked for checkpoints, also while it waits here.
+  if (found != flights_.end()) found->second.sequence = lookup.sequence;
+  while (found != flights_.end() && found->second.fetching) {
+    auto waiting = found->second.changed.wait();
+    const Result<void> woken = co_await waiting;
+    found = woken.ok() ? flights_.find(lookup.flight) : flights_.end();
+  }
   if (found == flights_.end() || lookup.sequence.generation != generation_) {
     answer.reason = MissReason::kLost;
-    return answer;
+    co_return answer;
   }
   expire();
   Flight& flight = found->second;
-  flight.sequence = lookup.sequence;
   answer.wanted = flight.wanted;
   const Found best =
       cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known, lookup.flight);
@@ -187,13 +245,29 @@ protocol::LookedUp PrefixRegistry::on(protocol::Lookup lookup) {
                                                  .origin = best.restore->origin,
                                                  .conversation = best.restore->conversation};
   }
+  flight.looked_up = best.restore ? best.restore->at : 0;
+  const protocol::Fetched below = std::exchange(flight.fetched, {});
+  if (below.state && below.state->stored > flight.looked_up && below.state->stored >= lookup.min_tokens) {
+    answer.brought =
+        protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
+  } else if (!below.state && below.reason != MissReason::kNeverSeen) {
+    answer.reason = below.reason;
+  }
   publish();
-  return answer;
+  co_return answer;
 }
 
 void PrefixRegistry::on(protocol::EndLease end) {
   const auto found = flights_.find(end.flight);
-  if (found != flights_.end()) end_lease(found->second, end.failed);
+  if (found != flights_.end()) {
+    if (end.brought_tokens > 0) {
+      const auto tier = static_cast<std::size_t>(end.tier);
+      options_.figures->brought[tier].fetch_add(1, std::memory_order_relaxed);
+      options_.figures->brought_tokens[tier].fetch_add(end.brought_tokens, std::memory_order_relaxed);
+      brought_tokens_ += end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+    }
+    end_lease(found->second, end.failed);
+  }
   publish();
 }
 
@@ -238,15 +312,15 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
                                     [&](const auto& one) { return one.at == taken.at; });
   const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
-  const Inserted inserted =
-      cache_.insert(plan.name_space, *taken.tokens,
-                    {.snapshot = snapshot.number,
-                     .length = taken.at,
-                     .origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin,
-                     .conversation = plan.conversation,
-                     .request = plan.request,
-                     .keep = plan.keep},
-                    now());
+  const Origin origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin;
+  const Inserted inserted = cache_.insert(plan.name_space, *taken.tokens,
+                                          {.snapshot = snapshot.number,
+                                           .length = taken.at,
+                                           .origin = origin,
+                                           .conversation = plan.conversation,
+                                           .request = plan.request,
+                                           .keep = plan.keep},
+                                          now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
   for (const protocol::SnapshotId old : superseded) {
@@ -259,8 +333,7 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
     if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
   } else {
     Task<bool> adopting = adopt(snapshot, inserted.entry);
-    const bool adopted = co_await adopting;
-    static_cast<void>(adopted);  // else its place says why it is not there
+    if (co_await adopting) offer_below(taken, origin);  // else its place says why it is not there
   }
 }
 
@@ -302,6 +375,12 @@ void PrefixRegistry::on(protocol::DropEntry dropped) {
   const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
   for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
     drop_later(id_of(snapshot));
+  }
+  if (options_.tier && bound_.kind.page_tokens != 0) {
+    options_.tier.tell(protocol::ForgetStates{.kind = bound_.kind,
+                                              .name_space = dropped.name_space,
+                                              .tokens = dropped.tokens,
+                                              .length = dropped.length});
   }
   publish();
 }
@@ -400,7 +479,7 @@ void PrefixRegistry::publish() {
   };
   set(figures.lookups, stats.lookups);
   set(figures.prompt_tokens, stats.prompt_tokens);
-  set(figures.restored_tokens, stats.restored_tokens);
+  set(figures.restored_tokens, stats.restored_tokens + brought_tokens_);
   for (std::size_t i = 0; i < protocol::kMissReasons; ++i) set(figures.by_reason[i], stats.by_reason[i]);
   for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
     set(figures.hits_by_origin[i], stats.hits_by_origin[i]);

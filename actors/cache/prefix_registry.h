@@ -14,6 +14,12 @@
 // checkpoint where the two part, unless it has passed that place. The wait ends with that checkpoint, with
 // its failure or with the leader's end, whichever comes first.
 //
+// Where there is a tier below (protocol/tier.h), it is asked for a deeper state as soon as a prompt is announced; the
+// lookup waits for what it brings. The request loads that, and takes a checkpoint there, which comes here like any
+// other: what is used below stands above again. What is adopted is offered to the tier, spaced places when the device
+// is idle. Prompts and gains of fewer than kWorthFetching tokens are not worth its while. A tier that does not answer in
+// time is left alone for a while: it costs one wait, not every request's.
+//
 // Leased entries are nobody's to reclaim. A registry that had less to give than the worker asked for says so when
 // it has more: when a lease has ended. What it adopts the worker knows of.
 //
@@ -36,13 +42,14 @@
 #include "actors/cache/registry_figures.h"
 #include "protocol/job.h"
 #include "protocol/registry.h"
+#include "protocol/tier.h"
 #include "runtime/actor.h"
 #include "runtime/event.h"
 
 namespace reprise::actors {
 
 using WorkerRef = runtime::Ref<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                               protocol::AddCheckpoint, protocol::MoreToReclaim>;
+                               protocol::AddCheckpoint, protocol::MoreToReclaim, protocol::ReadKv>;
 
 /// From a registry that has started, anew or for the first time: it wants to be bound.
 struct RegistryStarted {
@@ -54,12 +61,16 @@ struct RegistryOptions : RegistrySettings {
   runtime::Ref<RegistryStarted> supervisor{};      // may be nobody
   std::shared_ptr<RegistryFigures> figures{};      // none: the registry makes its own
   std::function<void(const std::string&)> warn{};  // may be empty
+  protocol::TierRef tier{};                        // below the device; may be nobody
 };
 
 /// The snapshots of one loaded model; after a fault, of its successor.
 struct BindRegistry {
   WorkerRef worker;
   protocol::ArchId arch;
+  protocol::StateKind kind{};                   // of its states, for the tier below
+  std::function<double()> seconds_per_token{};  // that its device computes in; 0: not known. May be empty
+  std::function<bool()> device_is_idle{};       // may be empty
 };
 
 class PrefixRegistry : public runtime::Actor {
@@ -72,12 +83,13 @@ class PrefixRegistry : public runtime::Actor {
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
+  static constexpr std::uint32_t kWorthFetching = 64;
 
   explicit PrefixRegistry(RegistryOptions options);
 
   void on_start();
   runtime::Task<protocol::Announced> on(protocol::Announce announce);
-  protocol::LookedUp on(protocol::Lookup lookup);
+  runtime::Task<protocol::LookedUp> on(protocol::Lookup lookup);
   void on(protocol::EndLease lease);
   runtime::Task<void> on(protocol::CheckpointTaken taken);
   runtime::Task<protocol::Nothing> on(protocol::Settle settle);
@@ -98,11 +110,14 @@ class PrefixRegistry : public runtime::Actor {
     std::uint32_t known = 0;
     protocol::SequenceId sequence{};  // none: not computing yet
     std::vector<std::uint32_t> wanted;
-    std::uint32_t passed = 0;   // the place of its last checkpoint, taken or missed
-    std::uint32_t reports = 0;  // of its checkpoints, that have come
-    std::uint32_t settled = 0;  // of these, adopted or given up
-    bool cut_off = false;       // its worker has gone: no report will come
-    runtime::Event changed;     // any of these
+    std::uint32_t passed = 0;     // the place of its last checkpoint, taken or missed
+    std::uint32_t reports = 0;    // of its checkpoints, that have come
+    std::uint32_t settled = 0;    // of these, adopted or given up
+    bool cut_off = false;         // its worker has gone: no report will come
+    bool fetching = false;        // the tier below was asked
+    protocol::Fetched fetched{};  // what it brought, until a lookup takes it
+    std::uint32_t looked_up = 0;  // tokens that the last lookup found here
+    runtime::Event changed;       // any of these
   };
 
   CacheTime now() const;
@@ -114,6 +129,9 @@ class PrefixRegistry : public runtime::Actor {
   /// Whether the flight has passed that place, or ended, by the deadline.
   runtime::Task<bool> passes(protocol::FlightNumber flight, std::uint32_t at, runtime::TimePoint deadline);
   runtime::Task<void> insert(protocol::CheckpointTaken taken);
+  void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
+  runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
+  void offer_below(const protocol::CheckpointTaken& taken, Origin origin);
   void land(Flight& flight);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
   void drop_later(protocol::SnapshotId snapshot);
@@ -130,12 +148,15 @@ class PrefixRegistry : public runtime::Actor {
   RegistryOptions options_;
   PrefixCache cache_;
   WorkerRef worker_;
+  BindRegistry bound_{};  // what it was told last
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
   bool fell_short_ = false;  // of what the worker wanted to reclaim last
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
+  runtime::TimePoint tier_rests_until_{};
+  std::uint64_t brought_tokens_ = 0;                              // that lookups here had not found
   bool warned_ = false;
 };
 

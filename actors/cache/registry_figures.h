@@ -18,6 +18,8 @@ struct RegistryFigures {
   std::array<Figure, protocol::kMissReasons> by_reason{};
   std::array<Figure, protocol::kOrigins> hits_by_origin{};
   std::array<Figure, protocol::kOrigins> inserts_by_origin{};
+  std::array<Figure, protocol::kTiers> brought{};         // states that a tier below brought,
+  std::array<Figure, protocol::kTiers> brought_tokens{};  // and their tokens
   Figure evicted{0}, expired{0}, superseded{0}, self_evicted{0}, followers{0};
   Figure entries{0}, leases{0}, pinned{0}, flights{0}, path_tokens{0}, namespaces{0}, adopted_bytes{0},
       budget_bytes{0};

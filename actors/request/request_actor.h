@@ -94,6 +94,8 @@ class RequestActor : public runtime::Actor {
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
+  /// What a tier below has brought. The report has its tokens, or why it has not.
+  runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
   protocol::CheckpointPlan plan_of(const Computation& computation) const;
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);

@@ -86,6 +86,12 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     report.known_tokens = found->known;
     trace().mark("looked_up", {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
+    if (found->brought) {
+      const protocol::LookedUp looked_up = *found;
+      Task<Failure> loading = load(computation, looked_up);
+      if (Failure failure = co_await loading) co_return failure;
+      if (report.restored_tokens > 0) break;
+    }
     if (!found->restore) break;
     const protocol::LookedUp::Restore& from = *found->restore;
     auto restoring = model.worker.ask(
@@ -119,11 +125,53 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     trace().mark("restored", {{"tokens", from.at}, {"origin", protocol::name_of(from.origin)}});
     report.restored_tokens = from.at;
     report.origin = from.origin;
+    report.tier = protocol::Tier::kDevice;
     if (computation.conversation == 0 && carries_on(from.origin))
       computation.conversation = from.conversation;
     break;
   }
   if (computation.conversation == 0) computation.conversation = new_conversation();
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::load(Computation& computation, const protocol::LookedUp& found) {
+  const ServedModel& model = *job_.model;
+  const protocol::LookedUp::Brought& brought = *found.brought;
+  protocol::CacheReport& report = computation.report;
+  auto loading = model.worker.ask(
+      protocol::LoadKv{
+          .sequence = computation.sequence->id, .state = brought.state, .tokens = computation.tokens},
+      model.limits.longest_wait, lost_.token());
+  const Restoring loaded = protocol::answer_of(co_await loading);
+  if (!loaded.ok()) {
+    if (loaded.error().fault == protocol::JobFault::kNoAnswer) co_return failure_of(loaded.error());
+    report.reason =
+        loaded.error().fault == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
+    if (model.warn) model.warn("a state from below could not be loaded: " + loaded.error().message);
+    co_return std::nullopt;
+  }
+  const std::uint32_t at = brought.state->stored;
+  trace().mark("loaded", {{"tokens", at}, {"tier", protocol::name_of(brought.tier)}});
+  model.registry.tell(
+      protocol::EndLease{.flight = computation.number, .brought_tokens = at, .tier = brought.tier});
+  report.restored_tokens = at;
+  report.known_tokens = std::max(found.known, at);
+  const auto possible =
+      std::min(report.known_tokens, report.prompt_tokens - 1) / model.arch.grid * model.arch.grid;
+  if (at >= possible) report.reason = MissReason::kNone;
+  report.origin = brought.origin;
+  report.tier = brought.tier;
+  if (computation.conversation == 0) computation.conversation = new_conversation();
+  // It stands above again from now on.
+  protocol::CheckpointPlan plan = plan_of(computation);
+  plan.places = {{.at = at, .origin = brought.origin}};
+  auto asked = model.worker.ask(
+      protocol::SnapshotKv{.sequence = computation.sequence->id,
+                           .kind = protocol::SnapshotKv::Kind::kCanonical,
+                           .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
+      model.limits.longest_wait, lost_.token());
+  const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
+  if (taken.ok() && taken->reported) ++computation.reported;
   co_return std::nullopt;
 }
 
@@ -153,7 +201,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;
   computation.digest = prefilled->digest;
-  computation.reported = prefilled->reported;
+  computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;
     launch(settle(computation.number, computation.reported));

@@ -254,6 +254,17 @@ void DeviceWorker::on(protocol::RestoreKv job,
   kick();
 }
 
+void DeviceWorker::on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply) {
+  survives([&] { snapshots_.load(std::move(job), std::move(reply), now()); });
+  kick();
+}
+
+protocol::JobResult<protocol::KvBytes> DeviceWorker::on(protocol::ReadKv job) {
+  protocol::JobResult<protocol::KvBytes> read = JobError{JobFault::kDeviceFailed, "the device failed"};
+  survives([&] { read = snapshots_.read(job); });
+  return read;
+}
+
 protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
   StateTable* table = state_.find(job.snapshot.generation);
   if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};

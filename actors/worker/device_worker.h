@@ -70,11 +70,11 @@ class DeviceWorker : public runtime::Actor {
   using Accepts =
       runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
                         protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
-                        protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv, protocol::SnapshotKv,
-                        protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                        protocol::MoreToReclaim, protocol::Prefill, protocol::AddCheckpoint, protocol::Decode,
-                        protocol::MaskReady, protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone,
-                        LoadDone, AdapterRead>;
+                        protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv, protocol::LoadKv,
+                        protocol::ReadKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
+                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
+                        protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);
@@ -89,6 +89,8 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::CloseSequence job);
   void on(protocol::Cancel job);
   void on(protocol::RestoreKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
+  void on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
+  protocol::JobResult<protocol::KvBytes> on(protocol::ReadKv job);
   void on(protocol::SnapshotKv job, runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply);
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);

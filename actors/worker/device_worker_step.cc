@@ -83,8 +83,12 @@ void DeviceWorker::on(StepDone) {
 void DeviceWorker::finish_step() {
   LoadedArch& arch = *arch_of(step_.table()->generation());
   ++arch.steps;
-  figures_->step_began_ns.store(0, std::memory_order_relaxed);
+  const std::int64_t began = figures_->step_began_ns.exchange(0, std::memory_order_relaxed);
   WorkerFigures::add(figures_->steps);
+  if (step_.work().decodes.slices.empty()) {
+    WorkerFigures::add(figures_->prefill_step_tokens, step_.prefilled_tokens());
+    WorkerFigures::add(figures_->prefill_step_ns, static_cast<std::uint64_t>(now_ns() - began));
+  }
   step_.release_sequences();
   if (const std::exception_ptr failure = step_.work().failure) {
     try {

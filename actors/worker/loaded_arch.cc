@@ -41,7 +41,8 @@ protocol::ArchLoaded LoadedArch::describe() const {
           .any_token = model().state().attention_only(),
           .decode_is_canonical = rules().decode_is_canonical,
           .fingerprint = fingerprint_.all(),
-          .arithmetic = fingerprint_.arithmetic};
+          .arithmetic = fingerprint_.arithmetic,
+          .identity = fingerprint_.identity()};
 }
 
 }  // namespace reprise::actors

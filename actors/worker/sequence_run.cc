@@ -12,6 +12,7 @@ void SequenceRun::end_work(const protocol::JobError& error) {
   checkpoints.clear();
   if (was == Phase::kRestore) {
     restore.reset();
+    load.reset();
     auto reply = std::move(restored);
     reply.answer(protocol::JobResult<protocol::Restored>(error));
   } else if (was == Phase::kSnapshot) {

@@ -54,6 +54,7 @@ struct SequenceRun {
 
   // -- restore and snapshot: jobs that may wait for memory
   std::optional<protocol::RestoreKv> restore;
+  std::optional<protocol::LoadKv> load;  // a restore from the host's memory
   runtime::ReplyTo<protocol::JobResult<protocol::Restored>> restored;
   protocol::SnapshotKv::Kind snapshot_kind = protocol::SnapshotKv::Kind::kCanonical;
   protocol::SharedPlan snapshot_plan;

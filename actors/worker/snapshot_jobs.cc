@@ -1,8 +1,10 @@
 #include "actors/worker/snapshot_jobs.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/token_hash.h"
+#include "gpu/state_transfer.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
@@ -173,31 +175,38 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
     drop_damaged(*table, job.snapshot);
     return refuse(JobFault::kDamaged, "the snapshot is of other tokens");
   }
-  run->phase = Phase::kRestore;
+  begin_restore(*table, *run, std::move(reply));
   run->restore = job;
-  run->restored = std::move(reply);
-  run->short_since.reset();
-  if (run->stored() != 0) {  // its slot is free for itself
-    run->state.reset();
-    run->state = table->store().open();
+  try_restore(*table, *run, now);
+}
+
+void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredReply reply) {
+  run.phase = Phase::kRestore;
+  run.restored = std::move(reply);
+  run.short_since.reset();
+  if (run.stored() != 0) {  // its slot is free for itself
+    run.state.reset();
+    run.state = table.store().open();
     memory_.memory_changed();
   }
-  run->prompt.reset();
-  run->prompt_end = 0;
-  run->decoded.clear();
-  run->logits.clear();
-  try_restore(*table, *run, now);
+  run.prompt.reset();
+  run.prompt_end = 0;
+  run.decoded.clear();
+  run.logits.clear();
+}
+
+void SnapshotJobs::end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result) {
+  run.phase = Phase::kIdle;
+  run.restore.reset();
+  run.load.reset();
+  auto reply = std::move(run.restored);
+  reply.answer(std::move(result));
 }
 
 void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
   using Result = protocol::JobResult<protocol::Restored>;
   const protocol::RestoreKv job = *run.restore;
-  const auto answer = [&](Result result) {
-    run.phase = Phase::kIdle;
-    run.restore.reset();
-    auto reply = std::move(run.restored);
-    reply.answer(std::move(result));
-  };
+  const auto answer = [&](Result result) { end_restore(run, std::move(result)); };
   static constexpr traces::ZoneSite kSite{"restore"};
   traces::Zone zone(kSite);
   const SnapshotRecord* record = table.find(job.snapshot);
@@ -243,6 +252,82 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
       protocol::Restored{.tokens = job.at, .shared_bytes = job.at / gpu::kPageTokens * table.page_bytes()});
 }
 
+// -- from and to the host's memory
+
+void SnapshotJobs::load(protocol::LoadKv job, RestoredReply reply, Time now) {
+  using Result = protocol::JobResult<protocol::Restored>;
+  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run->phase != Phase::kIdle || run->in_step) {
+    return refuse(JobFault::kBadJob, "the sequence is not at rest");
+  }
+  if (!job.state || !job.tokens || job.state->stored == 0 || job.tokens->size() < job.state->stored) {
+    return refuse(JobFault::kBadJob, "there is no state of these tokens");
+  }
+  if (job.state->stored % table->rules().grid != 0 ||
+      job.state->bytes.size() != gpu::transfer_bytes(table->facts().sizes, job.state->stored)) {
+    return refuse(JobFault::kDamaged, "the state is not one of this model");
+  }
+  begin_restore(*table, *run, std::move(reply));
+  run->load = std::move(job);
+  try_load(*table, *run, now);
+}
+
+void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
+  static constexpr traces::ZoneSite kSite{"load"};
+  traces::Zone zone(kSite);
+  const protocol::HostState& from = *run.load->state;
+  if (zone.on()) {
+    zone.text(std::to_string(from.stored) + " tokens, " + std::to_string(from.bytes.size()) + " bytes");
+  }
+  const std::uint64_t slot = run.state ? table.slot_bytes() : 0;  // its own is used
+  const MemoryNeed need{.bytes = from.bytes.size() - slot,
+                        .block = std::max(table.slot_bytes() - slot, table.page_bytes()),
+                        .needy = &run};
+  for (;;) {
+    const Room room = memory_.find(need);
+    if (room == Room::kComing) return;
+    if (room == Room::kNone) {
+      if (!run.short_since) run.short_since = now;
+      if (now - *run.short_since < patience_) return;
+      if (!run.state) run.state = table.store().open();
+      return end_restore(run, no_memory("no memory to load into"));
+    }
+    run.state.reset();
+    run.state = gpu::load_sequence(table.store(), from.bytes, run.load->state, from.stored, from.logical);
+    if (run.state) break;
+    run.state = table.store().open();
+    if (state_.budget().has_room(0, need.block)) return end_restore(run, no_memory("no memory to load into"));
+  }
+  run.prompt = run.load->tokens;
+  run.prompt_end = from.stored;
+  run.shared_pages = 0;
+  end_restore(run, protocol::Restored{.tokens = from.stored, .shared_bytes = 0});
+}
+
+protocol::JobResult<protocol::KvBytes> SnapshotJobs::read(const protocol::ReadKv& job) const {
+  StateTable* table = state_.find(job.snapshot.generation);
+  const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
+  if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
+  if (table->failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
+  const std::size_t pages = record->state.pages().size();
+  if (job.first_page > pages || job.pages > pages - job.first_page) {
+    return JobError{JobFault::kBadJob, "the snapshot has fewer pages"};
+  }
+  static constexpr traces::ZoneSite kSite{"read snapshot"};
+  const traces::Zone zone(kSite);
+  protocol::KvBytes read;
+  try {
+    read.bytes.resize(job.pages * table->page_bytes() + (job.slot ? table->slot_bytes() : 0));
+  } catch (const std::bad_alloc&) {
+    return JobError{JobFault::kNoMemory, "no memory for a copy"};
+  }
+  gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, read.bytes);
+  return read;
+}
+
 void SnapshotJobs::drop_damaged(StateTable& table, protocol::SnapshotId snapshot) {
   WorkerFigures::add(figures_.damaged);
   table.drop(snapshot);
@@ -256,7 +341,11 @@ bool SnapshotJobs::try_waiting(Time now) {
       state_.sequences_where([](const SequenceRun& run) { return run.waits_for_memory() && !run.closing; });
   bool all = true;
   for (const auto& [table, run] : waiting) {
-    if (run->phase == Phase::kRestore) try_restore(*table, *run, now);
+    if (run->phase == Phase::kRestore && run->load) {
+      try_load(*table, *run, now);
+    } else if (run->phase == Phase::kRestore) {
+      try_restore(*table, *run, now);
+    }
     if (run->phase == Phase::kSnapshot) try_snapshot(*table, *run);
     all = all && !run->waits_for_memory();
   }

@@ -11,7 +11,8 @@
 // for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. One of another
 // adapter than the sequence's is not restored, whoever asks. A snapshot
 // that is of other tokens, or is not what it was when it was taken, is dropped. Jobs that wait stay with their
-// sequence and are tried again in every round, the oldest sequence's first.
+// sequence and are tried again in every round, the oldest sequence's first. A state from a tier below is loaded by the
+// same rules.
 //
 // Threading: the device worker's thread.
 
@@ -46,6 +47,9 @@ class SnapshotJobs {
 
   void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
+  void load(protocol::LoadKv job, RestoredReply reply, Time now);
+  /// Of an adopted one: what a sequence still owns may be gone when it is wanted.
+  protocol::JobResult<protocol::KvBytes> read(const protocol::ReadKv& job) const;
 
   /// False: some still wait for memory.
   bool try_waiting(Time now);
@@ -63,7 +67,10 @@ class SnapshotJobs {
   bool report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
               const Capture& capture);
   void try_snapshot(StateTable& table, SequenceRun& run);
+  void begin_restore(StateTable& table, SequenceRun& run, RestoredReply reply);
   void try_restore(StateTable& table, SequenceRun& run, Time now);
+  void try_load(StateTable& table, SequenceRun& run, Time now);
+  static void end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result);
   void drop_damaged(StateTable& table, protocol::SnapshotId snapshot);
 
   DeviceState& state_;

@@ -13,6 +13,8 @@ struct WorkerFigures {
   std::atomic<std::int64_t> step_began_ns{0};  // of the step in progress, steady clock; 0: none
   std::atomic<std::uint64_t> prefill_tokens{0};
   std::atomic<std::uint64_t> decode_tokens{0};
+  std::atomic<std::uint64_t> prefill_step_tokens{0};  // of steps that did nothing but prefill,
+  std::atomic<std::uint64_t> prefill_step_ns{0};      // and how long they took
   std::atomic<std::uint64_t> limit_bytes{0};
   std::atomic<std::uint64_t> used_bytes{0};
   std::atomic<std::uint64_t> sequences{0};
@@ -25,6 +27,17 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> reclaims{0};
   std::atomic<std::uint64_t> faults{0};
+
+  /// That a token of a prompt takes; 0: not known yet.
+  double seconds_per_token() const {
+    const std::uint64_t tokens = prefill_step_tokens.load(std::memory_order_relaxed);
+    if (tokens == 0) return 0;
+    return static_cast<double>(prefill_step_ns.load(std::memory_order_relaxed)) * 1e-9 /
+           static_cast<double>(tokens);
+  }
+  bool idle() const {
+    return sequences.load(std::memory_order_relaxed) == 0 && waiting.load(std::memory_order_relaxed) == 0;
+  }
 
   static void add(std::atomic<std::uint64_t>& figure, std::uint64_t count = 1) {
     figure.fetch_add(count, std::memory_order_relaxed);

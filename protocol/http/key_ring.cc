@@ -1,6 +1,9 @@
 #include "protocol/http/key_ring.h"
 
 #include <algorithm>
+#include <span>
+
+#include "protocol/snapshots/seal.h"
 
 namespace reprise::protocol {
 namespace {
@@ -22,6 +25,14 @@ bool same_secret(std::string_view secret, std::string_view given) {
     difference |= static_cast<unsigned char>(secret[i % secret.size()] ^ given[i]);
   }
   return difference == 0;
+}
+
+/// Of a key without a name: what is cached outlasts the server, and the key's place among others does not.
+std::string owner_of(std::string_view secret) {
+  const auto digest = snapshots::keyed_digest({}, "api key", std::as_bytes(std::span(secret)));
+  std::string owner(1, '#');
+  owner += snapshots::id_of(digest).hex();
+  return owner;
 }
 
 }  // namespace
@@ -53,15 +64,16 @@ std::string KeyRing::add_key(std::string_view secret, std::string_view tenant) {
   if (tenant.find_first_of(kSpace) != std::string_view::npos) return "a tenant's name has no spaces";
   if (tenant.starts_with('#')) return "a tenant's name does not begin with #";
   if (tenant_of(secret) != nullptr) return "this key was there before";
-  std::string name(tenant);
+  std::string name(tenant), cache_owner(tenant);
   if (name.empty()) {  // '#' cannot begin a name that was given, so no name is taken twice by accident
     name += '#';
     name += std::to_string(keys_.size() + 1);
+    cache_owner = owner_of(secret);
   }
   const auto known =
       std::find_if(tenants_.begin(), tenants_.end(), [&](const Tenant& one) { return one.name == name; });
   keys_.push_back({std::string(secret), static_cast<std::size_t>(known - tenants_.begin())});
-  if (known == tenants_.end()) tenants_.push_back({.name = name, .cache_owner = name});
+  if (known == tenants_.end()) tenants_.push_back({.name = name, .cache_owner = cache_owner});
   return {};
 }
 

@@ -103,6 +103,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.cache.reason = one.cache.reason;
       sum.cache.known_tokens = one.cache.known_tokens;
       sum.cache.origin = one.cache.origin;
+      sum.cache.tier = one.cache.tier;
     }
     sum.timing.queued_ms = std::max(sum.timing.queued_ms, one.timing.queued_ms);
     sum.timing.prefill_ms = std::max(sum.timing.prefill_ms, one.timing.prefill_ms);

@@ -133,6 +133,14 @@ void append_reprise(std::string& out, const Usage& usage) {
   } else {
     out += "null";
   }
+  out += ",\"restored_tier\":";
+  if (cache.tier) {
+    out += '"';
+    out += name_of(*cache.tier);
+    out += '"';
+  } else {
+    out += "null";
+  }
   out += cache.waited_for_other ? ",\"waited_for_other\":true" : ",\"waited_for_other\":false";
   out += ",\"queued_ms\":";
   append_ms(out, usage.timing.queued_ms);

@@ -48,7 +48,7 @@ class FakeWorker : public runtime::Actor {
  public:
   using Accepts =
       runtime::Messages<protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted,
-                        protocol::AddCheckpoint, protocol::MoreToReclaim, LetAdoptionsGo>;
+                        protocol::AddCheckpoint, protocol::MoreToReclaim, protocol::ReadKv, LetAdoptionsGo>;
   explicit FakeWorker(std::shared_ptr<Held> held) : held_(std::move(held)) {}
 
   void on(protocol::AdoptKvSnapshot job, runtime::ReplyTo<JobResult<protocol::Adopted>> reply) {
@@ -82,6 +82,7 @@ class FakeWorker : public runtime::Actor {
     return true;
   }
   void on(protocol::MoreToReclaim) { ++held_->offers; }
+  JobResult<protocol::KvBytes> on(protocol::ReadKv) { return JobError{}; }
 
  private:
   JobResult<protocol::Adopted> adopt(const protocol::AdoptKvSnapshot& job) {
@@ -109,8 +110,62 @@ class FakeSupervisor : public runtime::Actor {
   const std::shared_ptr<Held> held_;
 };
 
+/// A tier that has nothing, or answers when it is told to.
+struct Below {
+  std::atomic<bool> hold{false};
+  std::mutex mutex;
+  std::vector<protocol::FetchState> asked;    // guarded by mutex
+  std::vector<protocol::StoreState> offered;  // guarded by mutex
+  std::vector<std::uint32_t> forgotten;       // lengths; guarded by mutex
+
+  template <class T>
+  std::size_t count(const std::vector<T>& list) {
+    const std::lock_guard lock(mutex);
+    return list.size();
+  }
+};
+struct Bring {
+  protocol::Fetched answer;
+};
+class FakeTier : public runtime::Actor {
+ public:
+  using Accepts =
+      runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates, Bring>;
+  explicit FakeTier(std::shared_ptr<Below> below) : below_(std::move(below)) {}
+  void on(protocol::FetchState job, runtime::ReplyTo<protocol::Fetched> reply) {
+    if (below_->hold) {
+      waiting_.push_back(std::move(reply));
+    } else {
+      reply.answer(protocol::Fetched{});
+    }
+    const std::lock_guard lock(below_->mutex);
+    below_->asked.push_back(std::move(job));
+  }
+  void on(protocol::StoreState job) {
+    const std::lock_guard lock(below_->mutex);
+    below_->offered.push_back(std::move(job));
+  }
+  void on(protocol::ForgetStates job) {
+    const std::lock_guard lock(below_->mutex);
+    below_->forgotten.push_back(job.length);
+  }
+  void on(Bring bring) {
+    for (auto& reply : waiting_) reply.answer(bring.answer);
+    waiting_.clear();
+  }
+
+ private:
+  const std::shared_ptr<Below> below_;
+  std::vector<runtime::ReplyTo<protocol::Fetched>> waiting_;
+};
+
 class RegistryContract : public testing::Test {
  protected:
+  /// With a tier below.
+  void start_above() {
+    tier_ = system_.spawn<FakeTier>({}, below_);
+    start();
+  }
   void start(std::uint64_t budget = 1'000'000) {
     worker_ = system_.spawn<FakeWorker>({}, held_);
     RegistryOptions options;
@@ -118,6 +173,7 @@ class RegistryContract : public testing::Test {
     options.budget_bytes = budget;
     options.cache.worth_waiting = 10;
     options.figures = figures_;
+    if (tier_) options.tier = tier_;
     registry_ =
         system_.spawn<PrefixRegistry>({.on_failure = runtime::OnFailure::restart(
                                            PrefixRegistry::kMostRestarts, PrefixRegistry::kRestartWindow)},
@@ -126,7 +182,11 @@ class RegistryContract : public testing::Test {
   }
   void bind(std::uint32_t generation) {
     generation_ = generation;
-    registry_.tell(BindRegistry{.worker = worker_, .arch = {.generation = generation, .number = generation}});
+    BindRegistry bind{.worker = worker_, .arch = {.generation = generation, .number = generation}};
+    if (tier_)
+      bind.kind = {.model = 1, .arithmetic = 2, .page_bytes = 64, .slot_bytes = 8, .page_tokens = 64};
+    bind.seconds_per_token = [] { return 0.25; };
+    registry_.tell(bind);
   }
 
   static TokenList prompt(std::uint32_t count, TokenId salt = 0) {
@@ -190,6 +250,8 @@ class RegistryContract : public testing::Test {
   }
 
   const std::shared_ptr<Held> held_ = std::make_shared<Held>();
+  const std::shared_ptr<Below> below_ = std::make_shared<Below>();
+  runtime::RefOf<FakeTier> tier_;
   const std::shared_ptr<RegistryFigures> figures_ = std::make_shared<RegistryFigures>();
   runtime::System system_{{.workers = 2}};
   runtime::RefOf<FakeWorker> worker_;
@@ -436,6 +498,84 @@ TEST_F(RegistryContract, ANewGenerationForgetsTheOldOneAndLeavesNobodyWaiting) {
   EXPECT_EQ(ask(protocol::Lookup{.flight = 4, .sequence = {.generation = 1, .number = 4}}).reason,
             protocol::MissReason::kLost)
       << "nor is anything found for a sequence of the past";
+}
+
+// -- the tier below
+
+protocol::Fetched state_of(std::uint32_t tokens) {
+  auto state = std::make_shared<protocol::HostState>();
+  state->stored = state->logical = tokens;
+  return {
+      .state = std::move(state), .reason = protocol::MissReason::kNone, .origin = protocol::Origin::kTurnEnd};
+}
+
+TEST_F(RegistryContract, ALookupWaitsForWhatTheTierBringsAndHasItBesideItsOwn) {
+  start_above();
+  keep(1, prompt(300), 60);
+  below_->hold = true;
+  announce(2, prompt(300));
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->asked) == 2; }));
+  {
+    const std::lock_guard lock(below_->mutex);
+    EXPECT_EQ(below_->asked[1].more_than, 60U);
+    EXPECT_EQ(below_->asked[1].at_most, 299U);
+    EXPECT_EQ(below_->asked[1].seconds_per_token, 0.25);
+  }
+  auto looking = ask_meanwhile(protocol::Lookup{.flight = 2, .sequence = sequence(2)});
+  EXPECT_TRUE(waits(looking));
+  tier_.tell(Bring{state_of(200)});
+  const protocol::LookedUp found = looking.get();
+  ASSERT_TRUE(found.restore.has_value());
+  EXPECT_EQ(found.restore->at, 60U);
+  ASSERT_TRUE(found.brought.has_value());
+  EXPECT_EQ(found.brought->state->stored, 200U);
+  EXPECT_EQ(found.brought->tier, protocol::Tier::kDisk);
+  registry_.tell(protocol::EndLease{.flight = 2, .brought_tokens = 200, .tier = protocol::Tier::kDisk});
+  EXPECT_FALSE(look_up(2).brought.has_value()) << "it is handed out once";
+  const auto disk = static_cast<std::size_t>(protocol::Tier::kDisk);
+  EXPECT_EQ(figures_->brought[disk].load(), 1U);
+  EXPECT_EQ(figures_->brought_tokens[disk].load(), 200U);
+}
+
+TEST_F(RegistryContract, ATierThatHasNothingSaysWhyAndOneThatIsNotAskedHoldsUpNobody) {
+  start_above();
+  below_->hold = true;
+  announce(1, prompt(300));
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->asked) == 1; }));
+  tier_.tell(Bring{{.reason = protocol::MissReason::kSlowerThanComputing}});
+  EXPECT_EQ(look_up(1).reason, protocol::MissReason::kSlowerThanComputing);
+  announce(2, prompt(60, 7));
+  EXPECT_EQ(look_up(2).reason, protocol::MissReason::kNeverSeen) << "too short to be worth it";
+  announce(3, prompt(300, 8));
+  auto looking = ask_meanwhile(protocol::Lookup{.flight = 3, .sequence = sequence(3)});
+  EXPECT_TRUE(waits(looking));
+  registry_.tell(protocol::EndFlight{3});
+  EXPECT_EQ(looking.get().reason, protocol::MissReason::kLost);
+  EXPECT_EQ(below_->count(below_->asked), 2U);
+}
+
+TEST_F(RegistryContract, WhatIsAdoptedIsOfferedBelowAndWhatIsWrongForgotten) {
+  start_above();
+  announce(1, prompt(300));
+  look_up(1);
+  registry_.tell(taken(1, prompt(300), 100, 1));
+  auto spaced = taken(1, prompt(300), 256, 2);
+  auto plan = std::make_shared<protocol::CheckpointPlan>(*spaced.plan);
+  plan->places = {{.at = 256, .origin = protocol::Origin::kSpaced}};
+  spaced.plan = plan;
+  registry_.tell(spaced);
+  registry_.tell(taken(1, prompt(300), 20, 3));
+  ask(protocol::Settle{.flight = 1, .reported = 3});
+  ASSERT_TRUE(eventually([&] { return below_->count(below_->offered) == 2; })) << "20 tokens are too few";
+  {
+    const std::lock_guard lock(below_->mutex);
+    EXPECT_EQ(below_->offered[0].at, 100U);
+    EXPECT_FALSE(below_->offered[0].device_is_idle);
+    EXPECT_EQ(below_->offered[1].at, 256U);
+    EXPECT_TRUE(below_->offered[1].device_is_idle) << "a spaced one waits for idle time";
+  }
+  registry_.tell(protocol::DropEntry{.name_space = "", .tokens = share_tokens(prompt(300)), .length = 100});
+  EXPECT_TRUE(eventually([&] { return below_->count(below_->forgotten) == 1; }));
 }
 
 TEST_F(RegistryContract, OneThatFailsBeginsAnewWithNothingAndWaitsToBeBound) {

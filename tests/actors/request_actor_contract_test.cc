@@ -27,6 +27,7 @@ enum class At : std::uint8_t {
   kAnnounce,
   kOpen,
   kLookup,
+  kLoad,  // what a tier has brought
   kRestore,
   kPrefill,
   kKeepPrompt,  // n > 1
@@ -42,6 +43,7 @@ struct Script {
   std::atomic<At> fail{At::kNowhere};
   std::atomic<JobFault> fault{JobFault::kDeviceFailed};
   std::atomic<bool> knows_prefix{true};
+  std::atomic<bool> brings{false};  // the registry has a state from a tier below
 
   std::mutex mutex;
   // All of these guarded by mutex.
@@ -49,6 +51,7 @@ struct Script {
   std::set<protocol::FlightNumber> flights;
   std::set<protocol::FlightNumber> leases;
   std::vector<MissReason> ended_leases;
+  std::vector<std::uint32_t> brought;  // tokens, as the ends of leases say
   std::vector<std::uint32_t> settled;
   std::vector<protocol::SharedPlan> plans;
   std::uint32_t lookups = 0;
@@ -104,6 +107,9 @@ class FakeWorker : public runtime::Actor {
   void on(protocol::RestoreKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
     answer(At::kRestore, std::move(reply), protocol::Restored{.tokens = job.at});
   }
+  void on(protocol::LoadKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
+    answer(At::kLoad, std::move(reply), protocol::Restored{.tokens = job.state->stored});
+  }
   void on(protocol::SnapshotKv job, runtime::ReplyTo<JobResult<protocol::SnapshotTaken>> reply) {
     const bool raw = job.kind == protocol::SnapshotKv::Kind::kRaw;
     protocol::SnapshotTaken taken{.snapshot = {.generation = 1, .number = ++snapshots_}, .tokens = 12};
@@ -144,6 +150,7 @@ class FakeWorker : public runtime::Actor {
   // What no request asks for.
   JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
   void on(DeviceWorker::LoadDone) {}
+  JobResult<protocol::KvBytes> on(protocol::ReadKv) { return JobError{}; }
   JobResult<protocol::AdapterLoaded> on(protocol::LoadAdapter) { return JobError{}; }
   void on(DeviceWorker::AdapterRead) {}
   protocol::AdapterDropped on(protocol::DropAdapter) { return {}; }
@@ -204,6 +211,12 @@ class FakeRegistry : public runtime::Actor {
       } else {
         found.reason = MissReason::kNeverSeen;
       }
+      if (script_->brings) {
+        auto state = std::make_shared<protocol::HostState>();
+        state->stored = state->logical = 9;
+        found.brought = protocol::LookedUp::Brought{
+            .state = std::move(state), .origin = protocol::Origin::kTurnEnd, .tier = protocol::Tier::kDisk};
+      }
     }
     if (!holds(*script_, At::kLookup, later_, reply, found)) reply.answer(found);
   }
@@ -211,6 +224,7 @@ class FakeRegistry : public runtime::Actor {
     const std::lock_guard lock(script_->mutex);
     script_->leases.erase(end.flight);
     script_->ended_leases.push_back(end.failed);
+    script_->brought.push_back(end.brought_tokens);
   }
   void on(protocol::Settle settle, runtime::ReplyTo<protocol::Nothing> reply) {
     {
@@ -404,6 +418,43 @@ TEST_F(RequestContract, WithoutMemoryToRestoreIntoItComputes) {
   EXPECT_EQ(read(client), "ASDDDFE");
   const std::lock_guard lock(script_->mutex);
   EXPECT_EQ(script_->lookups, 1U) << "a smaller one would not fit either";
+}
+
+TEST_F(RequestContract, WhatATierBroughtIsLoadedAndKeptAsACheckpoint) {
+  script_->brings = true;
+  Client client = send();
+  EXPECT_EQ(read(client), "ASDDDFE");
+  expect_gone(client, At::kLoad);
+  const std::lock_guard lock(script_->mutex);
+  EXPECT_EQ(script_->lookups, 1U);
+  EXPECT_EQ(script_->ended_leases, std::vector<MissReason>{MissReason::kNone});
+  EXPECT_EQ(script_->brought, std::vector<std::uint32_t>{9});
+  ASSERT_EQ(script_->plans.size(), 1U);
+  ASSERT_FALSE(script_->settled.empty());
+  EXPECT_EQ(script_->settled.front(), 1 + script_->plans.front()->places.size())
+      << "the checkpoint of what was loaded is waited for like the others";
+}
+
+TEST_F(RequestContract, WhatCannotBeLoadedIsRestoredFromTheDevice) {
+  script_->brings = true;
+  script_->fail = At::kLoad;
+  script_->fault = JobFault::kNoMemory;
+  Client client = send();
+  EXPECT_EQ(read(client), "ASDDDFE");
+  expect_gone(client, At::kLoad);
+  const std::lock_guard lock(script_->mutex);
+  EXPECT_EQ(script_->lookups, 1U);
+  EXPECT_EQ(script_->ended_leases, std::vector<MissReason>{MissReason::kNone});
+  EXPECT_EQ(script_->brought, std::vector<std::uint32_t>{0}) << "nothing came from below";
+}
+
+TEST_F(RequestContract, AClientMayLeaveWhileAStateIsLoaded) {
+  script_->brings = true;
+  script_->hold = At::kLoad;
+  Client client = send();
+  ASSERT_TRUE(eventually([&] { return script_->held.load(); }));
+  client.events = {};
+  expect_gone(client, At::kLoad);
 }
 
 TEST_F(RequestContract, ASequenceStaysOpenUntilItsCheckpointsAreAdopted) {

@@ -156,6 +156,71 @@ TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
   EXPECT_EQ(parts.table.snapshots().size(), 0U);
 }
 
+/// A state of the host's: bytes that count up.
+protocol::SharedHostState host_state(std::uint32_t tokens, std::size_t bytes) {
+  auto state = std::make_shared<protocol::HostState>();
+  state->stored = state->logical = tokens;
+  for (std::size_t i = 0; i < bytes; ++i) state->bytes.push_back(static_cast<std::byte>(i % 101));
+  return state;
+}
+
+TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  const protocol::SharedHostState state = host_state(100, 2 * kPageBytes + kSlotBytes);
+  Restored loaded;
+  parts.snapshots.load({.sequence = run.id, .state = state, .tokens = WorkerParts::prompt(120)},
+                       loaded.reply(), parts.start);
+  ASSERT_TRUE(loaded.answered() && loaded.answer().ok());
+  EXPECT_EQ(run.stored(), 100U);
+  EXPECT_EQ(run.phase, Phase::kIdle);
+  const protocol::SnapshotId snapshot = *parts.snapshot_of(run);
+  const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot) {
+    return parts.snapshots.read({.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot});
+  };
+  EXPECT_EQ(read(0, 2, true).error().fault, JobFault::kUnknown) << "it is its sequence's";
+  ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
+  EXPECT_EQ(read(0, 2, true)->bytes, state->bytes);
+  EXPECT_EQ(read(1, 1, false)->bytes,
+            std::vector<std::byte>(state->bytes.begin() + kPageBytes, state->bytes.begin() + 2 * kPageBytes));
+  EXPECT_EQ(read(0, 0, true)->bytes.size(), kSlotBytes);
+  EXPECT_EQ(read(1, 2, false).error().fault, JobFault::kBadJob);
+}
+
+TEST_F(SnapshotJobsTest, AStateOfAnotherSizeOrPlaceIsNotLoaded) {
+  WorkerParts parts({.rules = kGpuRules});
+  SequenceRun& run = parts.open();
+  const auto fault = [&](std::uint32_t tokens, std::size_t bytes, std::uint32_t prompt) {
+    Restored loaded;
+    parts.snapshots.load(
+        {.sequence = run.id, .state = host_state(tokens, bytes), .tokens = WorkerParts::prompt(prompt)},
+        loaded.reply(), parts.start);
+    return fault_of(loaded);
+  };
+  EXPECT_EQ(fault(128, 2 * kPageBytes, 200), JobFault::kDamaged) << "no slot";
+  EXPECT_EQ(fault(100, 2 * kPageBytes + kSlotBytes, 200), JobFault::kDamaged) << "not on the grid";
+  EXPECT_EQ(fault(128, 2 * kPageBytes + kSlotBytes, 100), JobFault::kBadJob) << "more than the tokens";
+  EXPECT_EQ(fault(128, 2 * kPageBytes + kSlotBytes, 200), std::nullopt);
+}
+
+TEST_F(SnapshotJobsTest, ALoadWaitsForItsMemoryAndThenGivesUp) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  parts.take_all_but(kPageBytes);
+  Restored loaded;
+  parts.snapshots.load({.sequence = run.id,
+                        .state = host_state(100, 2 * kPageBytes + kSlotBytes),
+                        .tokens = WorkerParts::prompt(120)},
+                       loaded.reply(), parts.start);
+  EXPECT_FALSE(loaded.answered()) << "the registries are asked";
+  ASSERT_EQ(parts.reclaims.size(), 1U);
+  parts.memory.reclaim_ended(0);
+  EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
+  EXPECT_TRUE(parts.snapshots.try_waiting(parts.start + 1s));
+  EXPECT_EQ(fault_of(loaded), JobFault::kNoMemory);
+  EXPECT_TRUE(run.state.has_value()) << "and can be computed with";
+}
+
 TEST_F(SnapshotJobsTest, CanonicalStatesStandOnTheGrid) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(100);

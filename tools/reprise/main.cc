@@ -15,6 +15,7 @@
 #include "tools/reprise/render.h"
 #include "tools/reprise/replay.h"
 #include "tools/reprise/serve_command.h"
+#include "tools/reprise/snapshot_command.h"
 #include "tools/reprise/tokenize.h"
 
 namespace {
@@ -148,6 +149,7 @@ int run(int argc, char** argv) {
   BenchCommand bench_command(app);
   ReplayOptions replay_options;
   const CLI::App& replay_command = add_replay(app, replay_options);
+  const SnapshotCommand snapshot_command(app);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
 
   try {
@@ -156,6 +158,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
   if (devices_command->parsed()) return list_devices();
+  if (snapshot_command.parsed()) return snapshot_command.run();
   if (replay_command.parsed()) return replay(replay_options);
   if (bench_command.parsed()) return bench_command.run();
   if (inspect_command->parsed()) return inspect(inspect_flags);

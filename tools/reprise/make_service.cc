@@ -4,9 +4,33 @@
 
 #include "actors/engine.h"
 #include "protocol/http/log.h"
+#include "protocol/snapshots/cache_secret.h"
 #include "tools/reprise/builtin_model.h"
 
 namespace reprise::tools {
+
+namespace {
+
+actors::DiskTierSettings disk_settings(const CacheConfig& config) {
+  namespace snapshots = protocol::snapshots;
+  if (config.folder.empty()) return {};
+  const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
+  if (config.secret.empty() && file.empty()) {
+    throw UsageError("--cache-dir: there is no home to keep a secret in; name a file: cache.secret_file");
+  }
+  const auto key =
+      config.secret.empty() ? snapshots::key_from_file(file) : snapshots::key_of_secret(config.secret);
+  if (!key.ok()) {
+    throw UsageError((config.secret.empty() ? "cache.secret_file: " : "cache.secret: ") + key.error());
+  }
+  return {.folder = config.folder,
+          .master_key = *key,
+          .most_bytes = config.disk_mb << 20,
+          .ttl = std::chrono::duration_cast<std::chrono::seconds>(config.disk_ttl),
+          .even_if_slower = config.even_if_slower};
+}
+
+}  // namespace
 
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
   actors::EngineOptions options{};
@@ -35,6 +59,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
   options.registry.cache.ttl = config.cache.ttl;
   options.registry.cache.policy = config.cache.policy;
+  options.disk = disk_settings(config.cache);
   const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
   options.requests.verify_inline = config.cache.verify_inline;

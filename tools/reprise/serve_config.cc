@@ -37,6 +37,12 @@ class Table {
          .show = [&target] { return in_quotes(target); }});
   }
 
+  /// Text that is never shown.
+  void hidden(std::string key, std::string flag, std::string& target, std::string help) {
+    text(std::move(key), std::move(flag), target, std::move(help));
+    rows_.back().show = [] { return in_quotes(""); };
+  }
+
   template <class T>
   void number(std::string key, std::string flag, T& target, std::uint64_t least, std::uint64_t most,
               std::string help) {
@@ -216,6 +222,18 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Compare before the answer ends; all hits, where no percentage is set");
   table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", config.cache.idle_prefill,
                "Do not prefill the next turn's history in idle time");
+  table.text("cache.dir", "--cache-dir", config.cache.folder,
+             "Folder for snapshots that outlast the server; several servers may share it");
+  table.number("cache.disk_mb", "--cache-disk-mb", config.cache.disk_mb, 1, kAny >> 20,
+               "MiB of that folder at most");
+  table.seconds("cache.disk_ttl", "--cache-disk-ttl", config.cache.disk_ttl, 0, 3650 * kDay,
+                "For a snapshot there to live unused, 0: for ever");
+  table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", config.cache.even_if_slower,
+               "Restore from below also what would be computed sooner");
+  table.hidden("cache.secret", "--cache-secret", config.cache.secret,
+               "What snapshots are sealed with, the same for all servers that share them; better a file");
+  table.text("cache.secret_file", "--cache-secret-file", config.cache.secret_file,
+             "File with that secret, made where it is not there; empty: ~/.local/state/reprise/cache.secret");
   table.number("queue.length", "--queue-length", config.queue.length, 1, 1'000'000,
                "Requests that may wait, over it 429");
   table.seconds("queue.wait", "--queue-wait", config.queue.wait, 0.1, kDay, "For a request to wait at most");

@@ -50,6 +50,12 @@ struct CacheConfig {
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
+  std::string folder{};                   // of snapshots that outlast the process; empty: none
+  std::uint64_t disk_mb = 16384;          // of that folder
+  std::chrono::milliseconds disk_ttl{0};  // 0: for ever
+  bool even_if_slower = false;
+  std::string secret{};       // that they are sealed with; never shown
+  std::string secret_file{};  // where it is kept; empty: the usual place
 };
 
 struct QueueConfig {

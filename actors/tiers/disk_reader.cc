@@ -1,0 +1,158 @@
+#include "actors/tiers/disk_reader.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/digest.h"
+#include "traces/trace.h"
+
+namespace reprise::actors {
+
+using namespace protocol::snapshots;
+
+namespace {
+
+constexpr std::uint64_t kMostManifest = 128ULL << 20;
+
+/// Of no use to anybody: not one that a newer program, or one with another secret, could read.
+bool is_hopeless(Refusal why) {
+  return why == Refusal::kTruncated || why == Refusal::kMisplaced || why == Refusal::kSize ||
+         why == Refusal::kSeal || why == Refusal::kContents || why == Refusal::kMissing;
+}
+
+}  // namespace
+
+Outcome<Manifest, Refused> DiskReader::read_manifest(const RecordId& folder, const RecordId& id) const {
+  auto file = folder_.read(folder, FileKind::kManifest, id, kMostManifest);
+  if (!file.ok()) return file.error();
+  return open_manifest(master_, folder, id, *file);
+}
+
+void DiskReader::note(const Refused& refused, const RecordId& folder, const RecordId& manifest) {
+  if (!refused_.insert(manifest).second) return;
+  TierFigures::add(figures_->refused[static_cast<std::size_t>(refused.why)]);
+  if (log_) {
+    log_("a snapshot on disk is not used (" + std::string(name_of(refused.why)) + "): m" + manifest.hex() +
+         ": " + refused.message);
+  }
+  if (!is_hopeless(refused.why)) return;
+  folder_.remove(folder, FileKind::kManifest, manifest);
+  refused_.erase(manifest);
+}
+
+ReadManifests::Reply DiskReader::on(ReadManifests job) {
+  static constexpr traces::ZoneSite kSite{"read manifests"};
+  const traces::Zone zone(kSite);
+  const RecordId& folder = job.keys.folder;
+  ReadManifests::Reply read;
+  read.changed = folder_.changed(folder);
+  if (read.changed == job.since) return read;
+  std::set<RecordId> gone(job.known.begin(), job.known.end());
+  for (const RecordId& id : folder_.manifests(folder)) {
+    if (gone.erase(id) > 0 || refused_.contains(id)) continue;
+    const auto manifest = read_manifest(folder, id);
+    if (!manifest.ok()) {
+      if (manifest.error().why != Refusal::kMissing) note(manifest.error(), folder, id);
+      continue;
+    }
+    if (auto entry = NamespaceIndex::entry_of(job.keys, job.kind, id, *manifest)) {
+      read.added.push_back(std::move(*entry));
+    }
+    for (std::size_t i = 0; i < manifest->references.size(); ++i) {
+      read.sums.emplace_back(manifest->references[i], manifest->sums[i]);
+    }
+  }
+  read.gone.assign(gone.begin(), gone.end());
+  return read;
+}
+
+ReadState::Reply DiskReader::on(ReadState job) {
+  static constexpr traces::ZoneSite kSite{"read state"};
+  const traces::Zone zone(kSite);
+  const auto began = std::chrono::steady_clock::now();
+  auto read = read_state(job);
+  if (!read.ok()) {
+    note(read.error(), job.keys.folder, job.manifest);
+    return read;
+  }
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+  TierFigures::add(figures_->loaded);
+  TierFigures::add(figures_->loaded_tokens, job.at);
+  TierFigures::add(figures_->loaded_bytes, (*read)->bytes.size());
+  TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
+  folder_.touch(job.keys.folder, FileKind::kManifest, job.manifest);
+  return read;
+}
+
+Outcome<protocol::SharedHostState, Refused> DiskReader::read_state(const ReadState& job) const {
+  const RecordId& folder = job.keys.folder;
+  const protocol::StateKind& kind = job.kind;
+  auto manifest = read_manifest(folder, job.manifest);
+  if (!manifest.ok()) return manifest.error();
+  if (!(manifest->kind == kind)) {
+    const bool arithmetic = manifest->kind.arithmetic != kind.arithmetic;
+    return Refused{arithmetic ? Refusal::kArithmetic : Refusal::kSize,
+                   "it is a state of another layout or device"};
+  }
+  const bool cut = job.at < manifest->stored && kind.any_token && job.at % kind.page_tokens == 0;
+  if ((job.at != manifest->stored && !cut) ||
+      !std::equal(manifest->tokens.begin(), manifest->tokens.begin() + job.at, job.prompt->begin())) {
+    return Refused{Refusal::kContents, "it is of other tokens"};
+  }
+  auto state = std::make_shared<protocol::HostState>();
+  state->stored = job.at;
+  state->logical = manifest->logical - (manifest->stored - job.at);
+  state->counted = job.counted;
+  const std::size_t pages = kind.page_bytes == 0 ? 0 : (job.at + kind.page_tokens - 1) / kind.page_tokens;
+  try {
+    state->bytes.resize(pages * kind.page_bytes + kind.slot_bytes);
+  } catch (const std::bad_alloc&) {
+    return Refused{Refusal::kIo, "there is no memory for it"};
+  }
+  const std::span<std::byte> bytes(state->bytes);
+  const auto read = [&](RecordKind record, std::size_t reference,
+                        std::span<std::byte> to) -> std::optional<Refused> {
+    const RecordId& id = manifest->references[reference];
+    const auto file = folder_.read(folder, FileKind::kChunk, id, record_bytes(0, to.size()));
+    if (!file.ok()) return file.error();
+    const auto opened = open_record(job.keys, record, id, *file, to);
+    const bool same = opened.ok() && digest_of(to) == manifest->sums[reference];
+    if (same) return std::nullopt;
+    folder_.remove(folder, FileKind::kChunk, id);  // whoever needs it writes it anew
+    if (!opened.ok()) return opened.error();
+    return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+  };
+  for (std::size_t i = 0; i < pages; ++i) {
+    const bool full = (i + 1) * kind.page_tokens <= job.at;
+    if (auto refused = read(full ? RecordKind::kPage : RecordKind::kTail, i,
+                            bytes.subspan(i * kind.page_bytes, kind.page_bytes))) {
+      return *refused;
+    }
+  }
+  if (manifest->has_slot()) {
+    if (auto refused =
+            read(RecordKind::kSlot, manifest->references.size() - 1, bytes.last(kind.slot_bytes))) {
+      return *refused;
+    }
+  }
+  return protocol::SharedHostState(std::move(state));
+}
+
+RemoveStates::Reply DiskReader::on(RemoveStates job) {
+  RemoveStates::Reply removed;
+  const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
+  for (const RecordId& id : folder_.manifests(job.keys.folder)) {
+    const auto manifest = read_manifest(job.keys.folder, id);
+    if (!manifest.ok() || manifest->stored < job.length ||
+        !std::equal(wrong.begin(), wrong.end(), manifest->tokens.begin())) {
+      continue;
+    }
+    folder_.remove(job.keys.folder, FileKind::kManifest, id);
+    for (const RecordId& chunk : manifest->references)
+      folder_.remove(job.keys.folder, FileKind::kChunk, chunk);
+    removed.push_back(id);
+  }
+  return removed;
+}
+
+}  // namespace reprise::actors

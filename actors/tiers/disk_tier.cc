@@ -1,0 +1,174 @@
+#include "actors/tiers/disk_tier.h"
+
+#include <algorithm>
+
+namespace reprise::actors {
+
+using protocol::Fetched;
+using protocol::MissReason;
+using protocol::snapshots::NamespaceKeys;
+using protocol::snapshots::PrefixNames;
+using protocol::snapshots::Refusal;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+constexpr std::chrono::seconds kReadDeadline{60};
+constexpr std::chrono::milliseconds kLookDeadline{50};  // for news of others
+constexpr std::chrono::milliseconds kLookPeriod{500};
+constexpr double kWorthIt = 0.020;  // seconds that a restore may lose
+constexpr int kTries = 3;
+constexpr std::size_t kMostSpaces = 4096;
+
+}  // namespace
+
+DiskTier::DiskTier(DiskTierSettings settings, std::shared_ptr<TierFigures> figures)
+    : settings_(std::move(settings)),
+      figures_(std::move(figures)),
+      loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
+
+void DiskTier::on_start() {
+  reader_ = spawn<DiskReader>(
+      {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
+      settings_.folder, settings_.master_key, settings_.log, figures_);
+  writer_ = spawn<DiskWriter>(
+      {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
+      settings_, figures_, self(*this));
+}
+
+// -- what is there
+
+DiskTier::SharedSpace DiskTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
+  const NamespaceKeys keys = protocol::snapshots::keys_of(settings_.master_key, kind.model, name_space);
+  SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
+  if (!space) space = std::make_shared<Space>(keys, kind);
+  const SharedSpace found = space;
+  if (spaces_.size() > kMostSpaces) {  // any other: it is read again when it is wanted
+    auto other = spaces_.begin();
+    if (other->second == found) ++other;
+    spaces_.erase(other);
+  }
+  return found;
+}
+
+// The first time all of it; later what others have done, if that can be learnt soon.
+Task<void> DiskTier::look(SharedSpace space) {
+  while (space->reading) {
+    auto waiting = space->read.wait();
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok()) co_return;
+    if (space->changed >= 0) co_return;
+  }
+  const bool first = space->changed < 0;
+  space->reading = true;
+  space->looked = runtime::Clock::now();
+  auto asked =
+      reader_.ask(ReadManifests{.keys = space->keys,
+                                .kind = space->kind,
+                                .known = space->index.manifests(),
+                                .since = space->changed},
+                  runtime::deadline_after(first ? std::chrono::milliseconds(kReadDeadline) : kLookDeadline));
+  Result<ManifestsRead> answered = co_await asked;
+  space->reading = false;
+  if (answered.ok()) {
+    ManifestsRead& news = *answered;
+    space->changed = news.changed;
+    for (NamespaceIndex::Entry& entry : news.added) space->index.add(std::move(entry));
+    for (const RecordId& id : news.gone) space->index.remove(id);
+    if (!news.sums.empty()) writer_.tell(KnownSums{std::move(news.sums)});
+  }
+  space->read.signal();
+}
+
+void DiskTier::on(StateStored stored) {
+  const auto found = spaces_.find({stored.folder, stored.kind.arithmetic});
+  if (found != spaces_.end() && found->second->changed >= 0)
+    found->second->index.add(std::move(stored.entry));
+}
+
+void DiskTier::on(StatesGone gone) {
+  for (const auto& [folder, manifest] : gone.manifests) {
+    for (auto place = spaces_.lower_bound({folder, 0});
+         place != spaces_.end() && place->first.first == folder; ++place) {
+      place->second->index.remove(manifest);
+    }
+  }
+}
+
+// -- states
+
+bool DiskTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const {
+  const double speed = figures_->bytes_per_second();
+  if (settings_.even_if_slower || speed == 0 || job.seconds_per_token == 0) return false;
+  const double reading = static_cast<double>(match.bytes) / speed;
+  const double computing = static_cast<double>(match.at - job.more_than) * job.seconds_per_token;
+  return reading > computing + kWorthIt;
+}
+
+Task<Fetched> DiskTier::on(protocol::FetchState job) {
+  TierFigures::add(figures_->fetches);
+  Fetched fetched;
+  const SharedSpace space = space_of(job.kind, job.name_space);
+  const PrefixNames names(space->keys, job.kind, *job.prompt);
+  for (int tries = 0; tries < kTries; ++tries) {
+    std::optional<NamespaceIndex::Match> match = space->index.deepest(names, job.more_than, job.at_most);
+    if (!match && (space->changed < 0 || runtime::Clock::now() - space->looked > kLookPeriod)) {
+      Task<void> looking = look(space);
+      co_await looking;
+      match = space->index.deepest(names, job.more_than, job.at_most);
+    }
+    if (!match) break;
+    if (is_slower(job, *match)) {
+      TierFigures::add(figures_->slower);
+      fetched.reason = MissReason::kSlowerThanComputing;
+      co_return fetched;
+    }
+    const std::shared_ptr<void> counted =
+        loading_->take(static_cast<std::uint32_t>((match->bytes >> 20) + 1));
+    if (!counted) {
+      fetched.reason = MissReason::kNoMemory;
+      co_return fetched;
+    }
+    auto asked = reader_.ask(ReadState{.keys = space->keys,
+                                       .kind = job.kind,
+                                       .manifest = match->manifest,
+                                       .prompt = job.prompt,
+                                       .at = match->at,
+                                       .counted = counted},
+                             runtime::deadline_after(kReadDeadline));
+    const Result<ReadState::Reply> read = co_await asked;
+    if (!read.ok()) break;
+    if (read->ok()) {
+      fetched.state = **read;
+      fetched.reason = MissReason::kNone;
+      fetched.origin = match->origin;
+      co_return fetched;
+    }
+    if (read->error().why != Refusal::kMissing) {
+      fetched.reason = MissReason::kCorrupt;
+    } else if (fetched.reason != MissReason::kCorrupt) {
+      fetched.reason = MissReason::kLost;
+    }
+    space->index.remove(match->manifest);
+  }
+  if (fetched.reason == MissReason::kNeverSeen && space->index.elsewhere(names, job.more_than, job.at_most)) {
+    fetched.reason = MissReason::kOtherArithmetic;
+  }
+  co_return fetched;
+}
+
+void DiskTier::on(protocol::StoreState job) {
+  writer_.tell(std::move(job));
+}
+
+Task<void> DiskTier::on(protocol::ForgetStates job) {
+  const SharedSpace space = space_of(job.kind, job.name_space);
+  auto asked = reader_.ask(RemoveStates{.keys = space->keys, .tokens = job.tokens, .length = job.length},
+                           runtime::deadline_after(kReadDeadline));
+  const Result<RemoveStates::Reply> removed = co_await asked;
+  if (!removed.ok()) co_return;
+  for (const RecordId& manifest : *removed) space->index.remove(manifest);
+}
+
+}  // namespace reprise::actors

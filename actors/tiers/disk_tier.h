@@ -1,0 +1,76 @@
+#pragma once
+// DiskTier: snapshots in a folder (protocol/tier.h, docs/snapshot_format.md). It knows what is there; DiskReader brings
+// it, DiskWriter adds to it and keeps it within its bound.
+//
+// What it knows of a namespace is read from its manifests when somebody first asks, and again when others have changed
+// the folder. So nothing has to be written but the snapshots themselves, and a process may end at any moment.
+//
+// A state that would be computed sooner than it is read, by more than kWorthIt and as far as both speeds are known, is
+// left. One that is refused is forgotten, and the next best is read, kTries in all.
+//
+// Failure: what leaves a handler, its own or its children's, makes it start anew with nothing; it reads again what is
+// there. Threading: an actor on the pool, re-entrant; files are its children's business.
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "actors/tiers/disk_reader.h"
+#include "actors/tiers/disk_writer.h"
+#include "actors/tiers/namespace_index.h"
+#include "actors/tiers/tier_figures.h"
+#include "actors/tiers/tier_settings.h"
+#include "base/bounded_count.h"
+#include "protocol/tier.h"
+#include "runtime/actor.h"
+#include "runtime/event.h"
+
+namespace reprise::actors {
+
+class DiskTier : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    StateStored, StatesGone>;
+  static constexpr const char* kName = "disk tier";
+  static constexpr std::uint32_t kMostRestarts = 10;
+  static constexpr std::chrono::minutes kRestartWindow{1};
+  static constexpr std::uint32_t kConcurrentHandlers = 65'536;
+
+  DiskTier(DiskTierSettings settings, std::shared_ptr<TierFigures> figures);
+
+  void on_start();
+  runtime::Task<protocol::Fetched> on(protocol::FetchState job);
+  void on(protocol::StoreState job);
+  runtime::Task<void> on(protocol::ForgetStates job);
+  void on(StateStored stored);
+  void on(StatesGone gone);
+
+ private:
+  using RecordId = protocol::snapshots::RecordId;
+  struct Space {
+    Space(const protocol::snapshots::NamespaceKeys& its_keys, const protocol::StateKind& its_kind)
+        : keys(its_keys), kind(its_kind), index(its_kind) {}
+    const protocol::snapshots::NamespaceKeys keys;
+    const protocol::StateKind kind;
+    NamespaceIndex index;
+    std::int64_t changed = -1;  // of the folder, when it was read last; -1: never
+    runtime::TimePoint looked{};
+    bool reading = false;
+    runtime::Event read;
+  };
+  using SharedSpace = std::shared_ptr<Space>;
+  using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
+
+  SharedSpace space_of(const protocol::StateKind& kind, const std::string& name_space);
+  runtime::Task<void> look(SharedSpace space);
+  bool is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const;
+
+  const DiskTierSettings settings_;
+  const std::shared_ptr<TierFigures> figures_;
+  const std::shared_ptr<BoundedCount> loading_;  // MiB
+  runtime::RefOf<DiskReader> reader_;
+  runtime::RefOf<DiskWriter> writer_;
+  std::map<Place, SharedSpace> spaces_;
+};
+
+}  // namespace reprise::actors

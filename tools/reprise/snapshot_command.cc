@@ -1,0 +1,155 @@
+#include "tools/reprise/snapshot_command.h"
+
+#include <cstdio>
+
+#include "base/json.h"
+#include "protocol/http/key_ring.h"
+#include "protocol/snapshots/cache_secret.h"
+#include "tools/reprise/engine_flags.h"
+#include "tools/reprise/snapshot_files.h"
+
+namespace reprise::tools {
+
+using namespace protocol::snapshots;
+
+namespace {
+
+Key key_in(const std::string& file, const char* flag) {
+  const std::string path = file.empty() ? usual_secret_file() : file;
+  if (path.empty()) throw UsageError(std::string(flag) + ": there is no home to look for a secret in");
+  const auto key = key_from_file(path);
+  if (!key.ok()) throw UsageError(std::string(flag) + ": " + key.error());
+  return *key;
+}
+
+std::string in_hex(std::uint64_t number) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+int list(const SnapshotFolder& folder, const Key& master, bool json) {
+  for (const ListedSnapshot& one : list_snapshots(folder, master)) {
+    if (!one.manifest) {
+      std::fprintf(stderr, "reprise: m%s: %s: %s\n", one.file.id.hex().c_str(),
+                   std::string(name_of(one.refused.why)).c_str(), one.refused.message.c_str());
+      continue;
+    }
+    const Manifest& manifest = *one.manifest;
+    if (json) {
+      const Json line{{"id", one.file.id.hex()},
+                      {"namespace", manifest.name_space},
+                      {"model", in_hex(manifest.kind.model)},
+                      {"arithmetic", in_hex(manifest.kind.arithmetic)},
+                      {"tokens", manifest.stored},
+                      {"origin", manifest.origin},
+                      {"bytes", manifest.state_bytes()},
+                      {"created", manifest.created},
+                      {"used", one.file.used}};
+      std::printf("%s\n", line.dump().c_str());
+    } else {
+      std::printf("%s  %8u tokens  %-10s  %10.2f MiB  model %s  arithmetic %s  '%s'\n",
+                  one.file.id.hex().c_str(), manifest.stored, manifest.origin.c_str(),
+                  static_cast<double>(manifest.state_bytes()) / (1 << 20),
+                  in_hex(manifest.kind.model).c_str(), in_hex(manifest.kind.arithmetic).c_str(),
+                  manifest.name_space.c_str());
+    }
+  }
+  return 0;
+}
+
+int verify(const SnapshotFolder& folder, const Key& master) {
+  std::size_t good = 0, bad = 0;
+  for (const ListedSnapshot& one : list_snapshots(folder, master)) {
+    const auto refused =
+        one.manifest ? verify_chunks(folder, master, *one.manifest) : std::optional(one.refused);
+    ++(refused ? bad : good);
+    if (refused) {
+      std::printf("%s  %s: %s\n", one.file.id.hex().c_str(), std::string(name_of(refused->why)).c_str(),
+                  refused->message.c_str());
+    }
+  }
+  std::printf("%zu whole, %zu not\n", good, bad);
+  return bad == 0 ? 0 : 1;
+}
+
+int collect(const SnapshotFolder& folder, const SnapshotOptions& options) {
+  const auto collected = collect_snapshots(folder, options.disk_mb == 0 ? UINT64_MAX : options.disk_mb << 20,
+                                           static_cast<std::int64_t>(options.ttl));
+  if (!collected) {
+    std::fputs("reprise: a server writes there just now; try again\n", stderr);
+    return 1;
+  }
+  std::printf("%zu files removed, %.2f MiB left\n", collected->files,
+              static_cast<double>(collected->bytes_left) / (1 << 20));
+  return 0;
+}
+
+/// Snapshots of `from` that `wanted` chooses, into `to`.
+int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolder& to, const Key& to_master,
+         const std::optional<std::string>& of, const std::optional<std::string>& into) {
+  if (const auto trouble = to.prepare()) throw UsageError(trouble->message);
+  std::size_t copied = 0, failed = 0;
+  for (const ListedSnapshot& one : list_snapshots(from, from_master)) {
+    if (one.manifest && of && parts_of(one.manifest->name_space).owner != *of) continue;
+    const auto refused = one.manifest ? copy_snapshot(from, from_master, *one.manifest, to, to_master, into)
+                                      : std::optional(one.refused);
+    ++(refused ? failed : copied);
+    if (refused) {
+      std::fprintf(stderr, "reprise: m%s: %s: %s\n", one.file.id.hex().c_str(),
+                   std::string(name_of(refused->why)).c_str(), refused->message.c_str());
+    }
+  }
+  std::printf("%zu copied, %zu not\n", copied, failed);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+SnapshotCommand::SnapshotCommand(CLI::App& app)
+    : command_(app.add_subcommand("snapshot", "Look after a folder of snapshots: serve --cache-dir")) {
+  command_->require_subcommand(1);
+  const auto add = [this](const char* name, const char* help) {
+    CLI::App* sub = command_->add_subcommand(name, help);
+    sub->add_option("--cache-dir", options_.folder, "The folder")->required();
+    sub->add_option("--cache-secret-file", options_.secret_file,
+                    "What it is sealed with; ~/.local/state/reprise/cache.secret without it");
+    return sub;
+  };
+  list_ = add("ls", "A line for each snapshot");
+  list_->add_flag("--json", options_.json, "JSON lines");
+  verify_ = add("verify", "Open every record and compare it with its manifest");
+  collect_ = add("gc", "Remove what nothing refers to, or there is no room for");
+  collect_->add_option("--disk-mb", options_.disk_mb, "MiB to keep at most, 0: all");
+  collect_->add_option("--ttl", options_.ttl, "Seconds that a snapshot may be unused, 0: any")
+      ->check(CLI::Range(0.0, 1e10));
+  export_ = add("export", "Copy snapshots to another folder, sealed with another secret");
+  import_ = add("import", "Copy snapshots of another folder into one tenant's");
+  for (CLI::App* sub : {export_, import_}) {
+    sub->add_option(sub == export_ ? "--to" : "--from", options_.other_folder, "The other folder")
+        ->required();
+    sub->add_option("--with-secret-file", options_.other_secret_file, "What the other folder is sealed with")
+        ->required();
+    sub->add_option("--tenant", options_.tenant, "Whose; without keys nobody's in particular");
+    sub->add_option("--cache-salt", options_.cache_salt, "That requests send");
+  }
+}
+
+int SnapshotCommand::run() const {
+  const SnapshotFolder folder(options_.folder);
+  if (collect_->parsed()) return collect(folder, options_);
+  const Key master = key_in(options_.secret_file, "--cache-secret-file");
+  if (list_->parsed()) return list(folder, master, options_.json);
+  if (verify_->parsed()) return verify(folder, master);
+  const SnapshotFolder other(options_.other_folder);
+  const Key other_master = key_in(options_.other_secret_file, "--with-secret-file");
+  const std::string name_space = protocol::name_space_of(options_.tenant, options_.cache_salt);
+  if (export_->parsed()) {
+    const bool all = options_.tenant.empty() && options_.cache_salt.empty();
+    return copy(folder, master, other, other_master, all ? std::nullopt : std::optional(name_space),
+                std::nullopt);
+  }
+  return copy(other, other_master, folder, master, std::nullopt, name_space);
+}
+
+}  // namespace reprise::tools

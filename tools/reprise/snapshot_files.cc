@@ -1,0 +1,136 @@
+#include "tools/reprise/snapshot_files.h"
+
+#include <algorithm>
+#include <ctime>
+#include <tuple>
+
+#include "base/digest.h"
+
+namespace reprise::tools {
+
+using namespace protocol::snapshots;
+
+namespace {
+
+constexpr std::uint64_t kMostManifest = 128ULL << 20;
+
+RecordKind kind_of(const Manifest& manifest, std::size_t reference) {
+  if (manifest.has_slot() && reference + 1 == manifest.references.size()) return RecordKind::kSlot;
+  return reference < manifest.full_pages() ? RecordKind::kPage : RecordKind::kTail;
+}
+
+/// Opens a chunk; `contents` has what it holds.
+std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
+                                  const Manifest& manifest, std::size_t reference,
+                                  std::vector<std::byte>& contents) {
+  const RecordKind kind = kind_of(manifest, reference);
+  const RecordId& id = manifest.references[reference];
+  contents.resize(kind == RecordKind::kSlot ? manifest.kind.slot_bytes : manifest.kind.page_bytes);
+  const auto file = folder.read(keys.folder, FileKind::kChunk, id, record_bytes(0, contents.size()));
+  if (!file.ok()) return file.error();
+  const auto opened = open_record(keys, kind, id, *file, std::span<std::byte>(contents));
+  if (!opened.ok()) return opened.error();
+  if (digest_of(contents) == manifest.sums[reference]) return std::nullopt;
+  return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+}
+
+Refused io_refusal(const IoTrouble& trouble) {
+  return {Refusal::kIo, trouble.message};
+}
+
+}  // namespace
+
+NamespaceParts parts_of(const std::string& name_space) {
+  const std::size_t end = name_space.find('\n');
+  if (!name_space.starts_with("adapter ") || end == std::string::npos)
+    return {.adapter = {}, .owner = name_space};
+  return {.adapter = name_space.substr(0, end + 1), .owner = name_space.substr(end + 1)};
+}
+
+std::vector<ListedSnapshot> list_snapshots(const SnapshotFolder& folder, const Key& master) {
+  std::vector<ListedSnapshot> listed;
+  for (FolderFile& file : folder.scan()) {
+    if (file.kind != FileKind::kManifest) continue;
+    ListedSnapshot one{.file = std::move(file)};
+    const auto bytes = folder.read(one.file.folder, FileKind::kManifest, one.file.id, kMostManifest);
+    if (bytes.ok()) {
+      auto manifest = open_manifest(master, one.file.folder, one.file.id, *bytes);
+      if (manifest.ok()) {
+        one.manifest = std::move(*manifest);
+      } else {
+        one.refused = manifest.error();
+      }
+    } else {
+      one.refused = bytes.error();
+    }
+    listed.push_back(std::move(one));
+  }
+  std::sort(listed.begin(), listed.end(), [](const ListedSnapshot& a, const ListedSnapshot& b) {
+    if (a.manifest && b.manifest) {
+      return std::tie(a.file.folder, a.manifest->tokens, a.file.id) <
+             std::tie(b.file.folder, b.manifest->tokens, b.file.id);
+    }
+    return std::tuple(!a.manifest, a.file.folder, a.file.id) <
+           std::tuple(!b.manifest, b.file.folder, b.file.id);
+  });
+  return listed;
+}
+
+std::optional<Refused> verify_chunks(const SnapshotFolder& folder, const Key& master,
+                                     const Manifest& manifest) {
+  const NamespaceKeys keys = keys_of(master, manifest.kind.model, manifest.name_space);
+  std::vector<std::byte> contents;
+  for (std::size_t i = 0; i < manifest.references.size(); ++i) {
+    if (auto refused = read_chunk(folder, keys, manifest, i, contents)) return refused;
+  }
+  return std::nullopt;
+}
+
+std::optional<Collected> collect_snapshots(const SnapshotFolder& folder, std::uint64_t most_bytes,
+                                           std::int64_t ttl_seconds) {
+  const std::optional<FolderLock> alone = folder.lock_alone();
+  if (!alone) return std::nullopt;
+  const Collection plan = plan_collection(
+      folder.scan(),
+      {.most_bytes = most_bytes, .ttl = std::chrono::seconds(ttl_seconds), .now = std::time(nullptr)});
+  for (const FolderFile& file : plan.going) folder.remove(file);
+  return Collected{.files = plan.going.size(), .bytes_left = plan.bytes_left};
+}
+
+std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from_master,
+                                     const Manifest& manifest, const SnapshotFolder& to, const Key& to_master,
+                                     const std::optional<std::string>& owner) {
+  const NamespaceKeys from_keys = keys_of(from_master, manifest.kind.model, manifest.name_space);
+  Manifest copy = manifest;
+  if (owner) copy.name_space = parts_of(manifest.name_space).adapter + *owner;
+  const NamespaceKeys to_keys = keys_of(to_master, copy.kind.model, copy.name_space);
+  const PrefixNames names(to_keys, copy.kind, copy.tokens);
+  const std::optional<FolderLock> writing = to.lock_shared();
+  if (!writing) return Refused{Refusal::kIo, "somebody collects there just now"};
+  std::vector<std::byte> contents;
+  for (std::size_t i = 0; i < copy.references.size(); ++i) {
+    if (auto refused = read_chunk(from, from_keys, manifest, i, contents)) return refused;
+    const RecordKind kind = kind_of(manifest, i);
+    copy.references[i] = kind == RecordKind::kSlot   ? names.slot(copy.stored)
+                         : kind == RecordKind::kTail ? names.tail(copy.stored)
+                                                     : names.page(i);
+    if (to.exists(to_keys.folder, FileKind::kChunk, copy.references[i])) {
+      // The same tokens, model and arithmetic give the same bits: if not, one of the two is wrong.
+      Manifest there = copy;
+      std::vector<std::byte> other;
+      if (!read_chunk(to, to_keys, there, i, other)) continue;
+    }
+    const auto record = seal_record(to_keys, kind, copy.references[i], {}, contents);
+    if (auto trouble = to.write(to_keys.folder, FileKind::kChunk, copy.references[i], record)) {
+      return io_refusal(*trouble);
+    }
+  }
+  const RecordId id = names.manifest(copy.stored);
+  auto trouble = to.sync(to_keys.folder);
+  if (!trouble) trouble = to.write(to_keys.folder, FileKind::kManifest, id, seal_manifest(to_keys, id, copy));
+  if (!trouble) trouble = to.sync(to_keys.folder);
+  if (trouble) return io_refusal(*trouble);
+  return std::nullopt;
+}
+
+}  // namespace reprise::tools
