@@ -159,6 +159,7 @@ class FakeWorker : public runtime::Actor {
   JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot) { return JobError{}; }
   protocol::Dropped on(protocol::DropAdopted) { return {}; }
   void on(protocol::MoreToReclaim) {}
+  void on(protocol::MaskReady) {}
   bool on(protocol::AddCheckpoint) { return false; }
   protocol::Memory on(protocol::QueryMemory) { return {}; }
   protocol::Nothing on(protocol::InjectFault) { return {}; }
