@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,13 +21,20 @@
 
 namespace reprise::models::test {
 
+/// As the name of a test may have it.
+inline std::string test_name_of(gpu::Isa isa) {
+  std::string name(name_of(isa));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 struct FamilySetting {
   FamilySample row;
   ComputeOptions options;
 
   bool is_best_isa() const { return options.isa == gpu::best_isa(); }
   std::string name() const {
-    return row.sample + "_" + std::string(name_of(options.isa)) +
+    return row.sample + "_" + test_name_of(options.isa) +
            (options.compute == gpu::Compute::kF32 ? "_f32" : "_auto");
   }
   friend std::ostream& operator<<(std::ostream& out, const FamilySetting& setting) {

@@ -96,11 +96,7 @@ std::vector<gpu::Isa> tested_isas() {
 }
 
 INSTANTIATE_TEST_SUITE_P(, QuantExactness, testing::ValuesIn(tested_isas()),
-                         [](const testing::TestParamInfo<gpu::Isa>& isa) {
-                           std::string name(name_of(isa.param));
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         [](const testing::TestParamInfo<gpu::Isa>& isa) { return test_name_of(isa.param); });
 
 }  // namespace
 }  // namespace reprise::models::test
