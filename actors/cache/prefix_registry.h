@@ -156,7 +156,7 @@ class PrefixRegistry : public runtime::Actor {
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
   runtime::TimePoint tier_rests_until_{};
-  std::uint64_t brought_tokens_ = 0;                              // that lookups here had not found
+  std::uint64_t brought_tokens_ = 0;  // that lookups here had not found
   bool warned_ = false;
 };
 

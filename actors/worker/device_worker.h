@@ -67,14 +67,13 @@ class DeviceWorker : public runtime::Actor {
   struct StepDone {};
   struct LoadDone {};
   struct AdapterRead {};
-  using Accepts =
-      runtime::Messages<protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch,
-                        protocol::LoadAdapter, protocol::DropAdapter, protocol::OpenSequence,
-                        protocol::CloseSequence, protocol::Cancel, protocol::RestoreKv, protocol::LoadKv,
-                        protocol::ReadKv, protocol::SnapshotKv, protocol::AdoptKvSnapshot,
-                        protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
-                        protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
-                        protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
+  using Accepts = runtime::Messages<
+      protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch, protocol::LoadAdapter,
+      protocol::DropAdapter, protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
+      protocol::RestoreKv, protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv,
+      protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
+      protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
+      protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
   static constexpr const char* kName = "device";
 
   explicit DeviceWorker(WorkerOptions options);

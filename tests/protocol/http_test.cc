@@ -38,10 +38,11 @@ TEST(Http, AWholeChat) {
       R"({"token":"alternative1","logprob":-1.25,"bytes":[97,108,116,101,114,110,97,116,105,118,101,49]}]})");
   EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":9,"completion_tokens":4,"total_tokens":13,)"
                                         R"("prompt_tokens_details":{"cached_tokens":5}})");
-  EXPECT_EQ(json.find("reprise")->dump(),
-            R"({"restored_tokens":5,"prefilled_tokens":4,"miss_reason":"no_checkpoint","miss_position":7,)"
-            R"("restored_from":"history","restored_tier":"device","waited_for_other":false,"queued_ms":1.5,"prefill_ms":2.25,)"
-            R"("first_token_ms":4.0,"decode_ms":8.0})");
+  EXPECT_EQ(
+      json.find("reprise")->dump(),
+      R"({"restored_tokens":5,"prefilled_tokens":4,"miss_reason":"no_checkpoint","miss_position":7,)"
+      R"("restored_from":"history","restored_tier":"device","waited_for_other":false,"queued_ms":1.5,"prefill_ms":2.25,)"
+      R"("first_token_ms":4.0,"decode_ms":8.0})");
 }
 
 TEST(Http, AWholeCompletion) {
