@@ -57,6 +57,11 @@ void PrefixRegistry::on(BindRegistry bind) {
     flight.lease = 0;  // ended by clear()
     flight.cut_off = true;
     pass(flight, UINT32_MAX);
+    // One that came before it was known what is computed here, or that has yet to look: what is below may serve it.
+    if (flight.sequence == protocol::SequenceId{} && !flight.fetching) {
+      flight.fetched = {};
+      begin_fetch(number, flight, 0);
+    }
   }
   publish();
 }
