@@ -87,7 +87,7 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     trace().mark("looked_up", {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
     if (found->brought) {
-      const protocol::LookedUp looked_up = *found;
+      const protocol::LookedUp& looked_up = *found;
       Task<Failure> loading = load(computation, looked_up);
       if (Failure failure = co_await loading) co_return failure;
       if (report.restored_tokens > 0) break;

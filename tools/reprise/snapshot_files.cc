@@ -116,7 +116,7 @@ std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from
                                                      : names.page(i);
     if (to.exists(to_keys.folder, FileKind::kChunk, copy.references[i])) {
       // The same tokens, model and arithmetic give the same bits: if not, one of the two is wrong.
-      Manifest there = copy;
+      const Manifest& there = copy;
       std::vector<std::byte> other;
       if (!read_chunk(to, to_keys, there, i, other)) continue;
     }
