@@ -137,18 +137,22 @@ class CudaSamplingTest : public testing::Test {
 
   /// `logits` has one row for each of `params`; comes back adjusted.
   std::vector<SampledToken> run(std::vector<float>& logits, const std::vector<SamplingRow>& params,
-                                const std::vector<LogitAdjustment>& adjustments = {}) {
+                                const std::vector<LogitAdjustment>& adjustments = {},
+                                const std::vector<std::uint32_t>& masks = {}) {
     Stream stream;
     DeviceBytes on_device(logits.size() * sizeof(float));
     DeviceBytes rows(params.size() * sizeof(SamplingRow));
     DeviceBytes list(adjustments.size() * sizeof(LogitAdjustment));
+    DeviceBytes words(masks.size() * sizeof(std::uint32_t));
     DeviceBytes out(params.size() * sizeof(SampledToken));
+    copy_to_device(words.data(), masks.data(), words.size(), stream.handle());
     copy_to_device(on_device.data(), logits.data(), on_device.size(), stream.handle());
     copy_to_device(rows.data(), params.data(), rows.size(), stream.handle());
     copy_to_device(list.data(), adjustments.data(), list.size(), stream.handle());
     sample(on_device.as<float>(), static_cast<int>(params.size()),
            static_cast<int>(logits.size() / params.size()), static_cast<int>(logits.size() / params.size()),
-           rows.as<SamplingRow>(), list.as<LogitAdjustment>(), out.as<SampledToken>(), stream.handle());
+           rows.as<SamplingRow>(), list.as<LogitAdjustment>(),
+           masks.empty() ? nullptr : words.as<std::uint32_t>(), out.as<SampledToken>(), stream.handle());
     std::vector<SampledToken> sampled(params.size());
     copy_to_host(sampled.data(), out.data(), out.size(), stream.handle());
     copy_to_host(logits.data(), on_device.data(), on_device.size(), stream.handle());
@@ -186,6 +190,29 @@ class CudaSamplingTest : public testing::Test {
 
   std::uint64_t seed_ = 0;
 };
+
+// A masked row draws as one whose other tokens have no logit at all; the row beside it is as without masks.
+TEST_F(CudaSamplingTest, AMaskLeavesWhatItAllows) {
+  constexpr std::size_t kTokens = 3001;
+  const std::vector<float> logits = bell(kTokens, 3, 5);
+  std::vector<std::uint32_t> mask((kTokens + 31) / 32);
+  std::vector<float> allowed(kTokens, -std::numeric_limits<float>::infinity());
+  for (std::size_t token = 7; token < kTokens; token += 97) {
+    mask[token / 32] |= 1U << token % 32;
+    allowed[token] = logits[token];
+  }
+  for (SamplingParams params : parameter_sets()) {
+    params.seed = ++seed_;
+    std::vector<SamplingRow> rows(2, row_of(params));
+    rows[1].first_mask_word = 0;
+    std::vector<float> batch = logits;
+    batch.insert(batch.end(), logits.begin(), logits.end());
+    const std::vector<SampledToken> sampled = run(batch, rows, {}, mask);
+    EXPECT_EQ(sampled[0].token, run_one(logits, params).token);
+    ASSERT_TRUE(sampled[1].token >= 0 && allowed[static_cast<std::size_t>(sampled[1].token)] > -1e30F);
+    EXPECT_EQ(sampled[1].token, run_one(allowed, params).token);
+  }
+}
 
 TEST_F(CudaSamplingTest, GreedyTakesTheFirstOfTheBest) {
   SamplingParams greedy;
@@ -391,7 +418,7 @@ TEST_F(CudaSamplingTest, TimesALargeVocabulary) {
       copy_to_device(rows.data(), list.data(), rows.size(), stream.handle());
       const auto launch = [&] {
         sample(on_device.as<float>(), static_cast<int>(count), kVocab, kVocab, rows.as<SamplingRow>(),
-               nullptr, out.as<SampledToken>(), stream.handle());
+               nullptr, nullptr, out.as<SampledToken>(), stream.handle());
       };
       launch();
       constexpr int kTimes = 20;
