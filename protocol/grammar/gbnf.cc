@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "protocol/grammar/hex_digit.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -150,15 +151,9 @@ class GbnfReader {
   std::uint32_t hex(int digits) {
     std::uint32_t value = 0;
     for (int i = 0; i < digits; ++i, ++at_) {
-      const char c = peek();
-      const char low = static_cast<char>(c | 0x20);
-      if (c >= '0' && c <= '9') {
-        value = value * 16 + static_cast<std::uint32_t>(c - '0');
-      } else if (low >= 'a' && low <= 'f') {
-        value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
-      } else {
-        fail("an escape without its digits");
-      }
+      const std::optional<std::uint32_t> digit = hex_digit(peek());
+      if (!digit) fail("an escape without its digits");
+      value = value * 16 + *digit;
     }
     if (value > kMostCodePoint || (value >= 0xD800 && value <= 0xDFFF))
       fail("an escape that names no character");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/utf8.h"
+#include "protocol/grammar/hex_digit.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -175,15 +176,9 @@ class RegexParser {
   std::uint32_t hex(int count) {
     std::uint32_t value = 0;
     for (int i = 0; i < count; ++i) {
-      const char c = peek();
-      const char low = static_cast<char>(c | 0x20);
-      if (c >= '0' && c <= '9') {
-        value = value * 16 + static_cast<std::uint32_t>(c - '0');
-      } else if (low >= 'a' && low <= 'f') {
-        value = value * 16 + static_cast<std::uint32_t>(low - 'a' + 10);
-      } else {
-        fail("an escape without its digits");
-      }
+      const std::optional<std::uint32_t> digit = hex_digit(peek());
+      if (!digit) fail("an escape without its digits");
+      value = value * 16 + *digit;
       ++at_;
     }
     return value;
