@@ -47,8 +47,8 @@ struct AttentionPass {
 inline constexpr int kDecodeSplit = 256;
 
 bool attention_supports(const AttentionShape& shape);
-/// Enough for prefill and decode of so many rows, none longer than `longest` tokens.
-std::size_t attention_workspace(const AttentionShape& shape, int rows, int longest);
+/// Enough for prefill and decode of so many rows in so many tiles, none longer than `longest` tokens.
+std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest);
 
 /// Of a batch with tiles.
 void attention_prefill(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,

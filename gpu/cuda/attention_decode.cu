@@ -8,6 +8,7 @@
 
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 
 namespace reprise::gpu::cuda {
@@ -110,6 +111,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
   const int split = static_cast<int>(blockIdx.x);
   const int count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);  // positions of the split
+  wait_for_earlier();
+  let_next_begin();
   if (count <= 0) return;
   const int pages = (count + kGrid - 1) / kGrid;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -222,6 +225,8 @@ __global__ void __launch_bounds__(kCombineThreads)
                    float scale) {
   __shared__ float2 shares[kCombineThreads];  // of a split's output, and its weight times that
   __shared__ float highest_of_warp[2];
+  wait_for_earlier();
+  let_next_begin();
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
   const int thread = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
@@ -300,10 +305,14 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
     auto* weights =
         reinterpret_cast<float2*>(out + static_cast<std::size_t>(slices) * shape.heads * splits * kDim);
     const Partial partial{.out = out, .weights = weights, .splits = splits};
-    attend_splits<kDim><<<dim3(splits, shape.kv_heads, slices), kThreads, kBytes, stream>>>(
+    launch_after(
+        attend_splits<kDim>,
+        {.blocks = dim3(splits, shape.kv_heads, slices), .threads = kThreads, .shared_bytes = kBytes}, stream,
         shape, batch, q, first, partial, scale);
-    combine_splits<kDim><<<dim3((kDim + kCombineThreads - 1) / kCombineThreads, shape.heads, slices),
-                           kCombineThreads, 0, stream>>>(shape, batch, pass, first, partial, scale);
+    launch_after(combine_splits<kDim>,
+                 {.blocks = dim3((kDim + kCombineThreads - 1) / kCombineThreads, shape.heads, slices),
+                  .threads = kCombineThreads},
+                 stream, shape, batch, pass, first, partial, scale);
   }
 }
 
@@ -321,7 +330,6 @@ void attention_decode(const AttentionShape& shape, const Batch& batch, const Att
   attention_prepare(shape, batch, pass, stream);
   with_head_dim(shape.head_dim,
                 [&](auto dim) { launch_splits<decltype(dim)::value>(shape, batch, pass, stream); });
-  check_launch("attention of a decoded row");
 }
 
 }  // namespace reprise::gpu::cuda

@@ -11,7 +11,7 @@
 namespace reprise::gpu::cuda {
 
 /// A workspace begins with q of all rows, [rows, heads, head_dim] of bf16, normalised and turned. Behind it,
-/// at the next multiple of 256 bytes, stand the partial results of decoding.
+/// at the next multiple of 256 bytes, stand the partial results of decoding, or the scores of few prefilled tiles.
 inline std::size_t q_bytes(const AttentionShape& shape, int rows) {
   const std::size_t bytes =
       static_cast<std::size_t>(rows) * shape.heads * static_cast<std::size_t>(shape.head_dim) * sizeof(Bf16);
@@ -20,6 +20,13 @@ inline std::size_t q_bytes(const AttentionShape& shape, int rows) {
 
 /// Bytes for the partial results of decoding.
 std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest);
+
+/// Attention of a prefill with so few tiles that they would not keep the GPU busy (gpu/cuda/attention_few.cu): whether it
+/// is one, bytes behind q in the workspace, and the launch. q must be there.
+bool suits_few_tiles(const AttentionShape& shape, int tile_count, int longest);
+std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest);
+void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                      StreamHandle stream);
 
 /// q of all rows into the workspace, their keys and values into the pages.
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,

@@ -5,6 +5,7 @@
 
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 
 namespace reprise::gpu::cuda {
@@ -28,12 +29,15 @@ template <int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
     prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q) {
   __shared__ float heads[kWarps][kDim];
+  wait_for_earlier();
+  let_next_begin();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int per_row = shape.heads + 2 * shape.kv_heads;
   const int item = static_cast<int>(blockIdx.x) * kWarps + warp;
   if (item >= batch.rows * per_row) return;
   const int row = item / per_row;
+  if (batch.row_slice[row] == kNoSlice) return;
   const int head = item % per_row;  // of q; then of k; then of v
   const int kv_head = head - shape.heads;
   const bool is_q = kv_head < 0;
@@ -124,8 +128,9 @@ bool attention_supports(const AttentionShape& shape) {
          2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0;
 }
 
-std::size_t attention_workspace(const AttentionShape& shape, int rows, int longest) {
-  return q_bytes(shape, rows) + partial_bytes(shape, rows, longest);
+std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
+  return q_bytes(shape, rows) +
+         (tiles > 0 ? few_tiles_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
 }
 
 float score_scale(const AttentionShape& shape) {
@@ -142,10 +147,10 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
                 "the workspace of attention must be aligned to 256 bytes");
   const int items = batch.rows * (shape.heads + 2 * shape.kv_heads);
   with_head_dim(shape.head_dim, [&](auto dim) {
-    prepare_heads<decltype(dim)::value><<<(items + kWarps - 1) / kWarps, 32 * kWarps, 0, stream>>>(
-        shape, batch, pass, reinterpret_cast<Bf16*>(pass.workspace));
+    launch_after(prepare_heads<decltype(dim)::value>,
+                 {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
+                 batch, pass, reinterpret_cast<Bf16*>(pass.workspace));
   });
-  check_launch("norm and rope of attention");
 }
 
 void rope_table(const Batch& batch, const float* inv_freq, int pairs, float factor, float* cosine,

@@ -24,6 +24,9 @@ struct BatchSlice {
   std::byte* const* pages;  // [ceil((stored + rows) / 64)]
 };
 
+/// Whose a row is that only fills up a prefill: what is made of it goes nowhere.
+inline constexpr std::int32_t kNoSlice = -1;
+
 /// Up to 64 rows of one slice that stand in one page.
 struct BatchTile {
   std::int32_t slice;
@@ -33,7 +36,7 @@ struct BatchTile {
 struct Batch {
   const BatchSlice* slices;       // [slice_count]
   const BatchTile* tiles;         // [tile_count]: slice by slice, ascending; of prefills alone
-  const std::int32_t* row_slice;  // [rows]: whose row it is
+  const std::int32_t* row_slice;  // [rows]: whose row it is, or kNoSlice
   const std::int32_t* tokens;     // [rows]
   const std::int32_t* positions;  // [rows], for rope
   int slice_count;

@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kConvThreads)
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
   const int row = static_cast<int>(blockIdx.y);
+  if (batch.row_slice[row] == kNoSlice) return;
   const BatchSlice slice = batch.slices[batch.row_slice[row]];
   const auto* before = reinterpret_cast<const float*>(slice.slot + shape.state_offset);
   float sum = pass.bias == nullptr ? 0.0F : pass.bias[channel];

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "gpu/cuda/delta_net.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 
 namespace reprise::gpu::cuda {
@@ -58,7 +59,9 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
       s[i] = active ? state[i * dim / 4] : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
     }
   };
-  load_state();  // under way while q, k and v are made
+  load_state();  // under way while the projection before, then q, k and v are made
+  wait_for_earlier();
+  let_next_begin();
 
   auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
   const int convolved = 2 * kKeyDim + sizes.group * dim;
@@ -180,9 +183,9 @@ template <int kKeyDim>
 void launch_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
                    const DeltaNetPass& pass, StreamHandle stream) {
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(kKeyDim));
-  decode_token<kKeyDim><<<dim3(shape.key_heads, batch.slice_count), kDecodeThreads, 0, stream>>>(
-      DeltaNetSizes(shape), weights, batch, pass, q_scale);
-  check_launch("decode_token");
+  launch_after(decode_token<kKeyDim>,
+               {.blocks = dim3(shape.key_heads, batch.slice_count), .threads = kDecodeThreads}, stream,
+               DeltaNetSizes(shape), weights, batch, pass, q_scale);
 }
 
 }  // namespace

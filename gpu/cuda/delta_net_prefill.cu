@@ -17,6 +17,7 @@ constexpr int kConvRows = 16;  // of a warp
 constexpr int kFinishThreads = 256;
 constexpr int kFinishWarps = kFinishThreads / 32;
 constexpr int kFinishRows = 4;  // of a warp at once
+constexpr int kFewBlocks = 66;  // of the scan: half of a large GPU's multiprocessors
 
 /// Two inputs of the convolution at row t of a slice; t < 0 lies in the slot. Zeros where there is none.
 __device__ inline float2 conv_input(const DeltaNetSizes& sizes, const BatchSlice& slice,
@@ -251,7 +252,9 @@ void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const Prefill
   chunk_matrices<kKeyDim>
       <<<dim3(sizes.value_heads, batch.tile_count), kMatrixThreads, 0, stream>>>(sizes, space);
   check_launch("chunk_matrices");
-  if (sizes.value_dim % 32 == 0) {
+  // Columns do not know of each other: narrow strips have the same bits, and more blocks.
+  const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
+  if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
     launch_scan<kKeyDim, 32>(sizes, batch, space, stream);
   } else {
     launch_scan<kKeyDim, 16>(sizes, batch, space, stream);

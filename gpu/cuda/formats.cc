@@ -27,12 +27,16 @@ constexpr DeviceUpload kUploads[] = {
     {.stored = &kF32Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
 };
 
+constexpr FusedProducts kFusedBf16{
+    .normed = decode_bf16_normed, .gated = decode_bf16_gated, .normed_gated = decode_bf16_normed_gated};
+
 }  // namespace
 
 constinit const DeviceFormat kBf16OnDevice{.format = &kBF16Format,
                                            .columns_multiple = 8,  // rows begin on 16 bytes
                                            .is_rows_of_bf16 = true,
                                            .decode = decode_bf16,
+                                           .fused = &kFusedBf16,
                                            .embed = embed_bf16};
 
 const DeviceUpload* find_upload(const WeightFormat& stored) {

@@ -32,6 +32,18 @@ enum class GemmOutput {
   kAddF32,  // the same, added to what y holds
 };
 
+struct NormedRows;
+struct GatedRows;
+
+/// A format's products with what stands around them (gpu/cuda/gemm.h).
+struct FusedProducts {
+  void (*normed)(const NormedRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                 StreamHandle stream);
+  void (*gated)(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to, StreamHandle stream);
+  void (*normed_gated)(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                       StreamHandle stream);
+};
+
 struct DeviceFormat {
   const WeightFormat* format;
   int columns_multiple;  // what columns must be a multiple of
@@ -41,6 +53,7 @@ struct DeviceFormat {
   /// decode_gemm() for this format.
   void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
+  const FusedProducts* fused;  // null: it has none
   /// embed() for this format.
   void (*embed)(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream);

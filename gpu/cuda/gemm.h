@@ -15,6 +15,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/formats.h"
+#include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -25,6 +26,32 @@ void decode_gemm(const Bf16* x, int m, const DeviceWeight& weight, void* y, Gemm
 /// The same for weights of bf16.
 void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
+
+// What stands before and after such a product, within it: one launch instead of two or three. The bits are those of
+// norm_for_decode(), decode_gemm() and gate_rows(), one after another.
+
+/// Rows of f32 whose norm a product takes.
+struct NormedRows {
+  const float* x;  // [m, columns]
+  RowNorm norm;
+  float factor;
+};
+/// Every block takes the norms anew, so they are few.
+inline constexpr int kMostNormedRows = 8;
+
+/// What gate_rows() makes of the product's outputs, bf16 [m, outputs / 2].
+struct GatedRows {
+  Bf16* y;
+  GateFunction act;
+  float gate_factor;
+};
+
+void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                        StreamHandle stream);
+void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
+                       StreamHandle stream);
+void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                              StreamHandle stream);
 
 class PrefillGemm {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// Work that is put into a stream again and again, recorded once and launched as a whole: a decode step of a
-// small model is hundreds of launches of a few microseconds.
+// Work that is put into a stream again and again, recorded once and launched as a whole: a step of a small
+// model is hundreds of launches of a few microseconds.
 //
 // What `enqueue` puts into the stream for a key must be the same every time: the same kernels, launched
 // alike, with the same arguments. The data that they find in memory may change. A key's first run is not
@@ -21,7 +21,7 @@ namespace reprise::gpu::cuda {
 
 class GraphCache {
  public:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 192;
 
   GraphCache() = default;
   ~GraphCache() { clear(); }

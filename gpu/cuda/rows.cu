@@ -1,6 +1,8 @@
 #include "gpu/cuda/rows.h"
 
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/decode_product.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/tensor_core.cuh"
 
@@ -8,6 +10,7 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kNormWarps = 2;
 
 __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float* y) {
   const Bf16* from = table + (size_t)tokens[blockIdx.x] * size;
@@ -37,6 +40,27 @@ __global__ void __launch_bounds__(kThreads)
   Bf16* to = y + (size_t)blockIdx.x * size;
   for (int i = threadIdx.x; i < size; i += kThreads) {
     to[i] = narrow(from[i] * scale * (norm.offset + norm.weight[i]) * factor);
+  }
+}
+
+/// A warp has a row, four lanes a chain of it.
+__global__ void __launch_bounds__(kNormWarps * 32)
+    norm_rows_by_chains(const float* x, int rows, int size, RowNorm norm, float factor, Bf16* y) {
+  wait_for_earlier();
+  let_next_begin();
+  const int row = static_cast<int>(blockIdx.x * kNormWarps + threadIdx.x / 32);
+  if (row >= rows) return;
+  const int chain = static_cast<int>(threadIdx.x) % 32 / 4;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const float* from = x + (size_t)row * size;
+  const float own = product::squares_of_chain(from, chain, t, size);
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < product::kChains; ++i) total += __shfl_sync(~0U, own, 4 * i);
+  const float scale = product::norm_scale(total, size, norm.eps);
+  for (int i = 8 * (static_cast<int>(threadIdx.x) % 32); i < size; i += 8 * 32) {
+    *reinterpret_cast<uint4*>(y + (size_t)row * size + i) =
+        product::normed_eight(from, norm, scale, factor, i);
   }
 }
 
@@ -134,6 +158,12 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
               float factor, Bf16* y, StreamHandle stream) {
   rms_norm_rows<<<rows, kThreads, 0, stream>>>(x, picked, size, norm, factor, y);
   check_launch("rms_norm");
+}
+
+void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
+                     StreamHandle stream) {
+  const LaunchShape shape{.blocks = dim3((rows + kNormWarps - 1) / kNormWarps), .threads = kNormWarps * 32};
+  launch_after(norm_rows_by_chains, shape, stream, x, rows, size, norm, factor, y);
 }
 
 void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream) {

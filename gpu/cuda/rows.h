@@ -28,6 +28,11 @@ struct RowNorm {
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream);
 
+/// The same of all rows, added up in the order in which a decoded row's products take the norm on their way
+/// (gpu/cuda/decode_product.cuh). size is a multiple of 8.
+void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
+                     StreamHandle stream);
+
 /// y bf16 [rows, size] = factor * x.
 void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream);
 

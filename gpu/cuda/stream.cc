@@ -2,9 +2,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
+#include <thread>
+
 #include "gpu/cuda/error.h"
 
 namespace reprise::gpu::cuda {
+namespace {
+
+// Waking a sleeper takes tens of microseconds, which many a decode step is followed by.
+constexpr auto kLookFor = std::chrono::milliseconds(5);
+
+}  // namespace
 
 Stream::Stream(Priority priority) {
   int lowest = 0;
@@ -23,6 +32,13 @@ Stream::~Stream() {
 
 void Stream::wait() {
   check(cudaEventRecord(done_, handle_), "recording an event");
+  const auto until = std::chrono::steady_clock::now() + kLookFor;
+  do {
+    const cudaError_t state = cudaEventQuery(done_);
+    if (state != cudaErrorNotReady) return check(state, "waiting for the GPU");
+    cudaGetLastError();  // which remembers even that
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < until);
   check(cudaEventSynchronize(done_), "waiting for the GPU");
 }
 

@@ -24,7 +24,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   StreamHandle handle() const { return handle_; }
-  /// Sleeps until all that was put into it is done. Throws what went wrong there.
+  /// Until all that was put into it is done: looks for some milliseconds, then sleeps. Throws what went wrong there.
   void wait();
 
  private:

@@ -36,16 +36,17 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
 std::size_t Attention::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
   return size.padded() * width * sizeof(gc::Bf16) + 3 * Workspace::kAlignment +
-         gc::attention_workspace(shape_, size.rows, size.longest);
+         gc::attention_workspace(shape_, size.rows, size.tiles, size.longest);
 }
 
-void Attention::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
   auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
   auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
-  std::byte* inside = workspace.bytes(gc::attention_workspace(shape_, step.size.rows, step.size.longest));
+  std::byte* inside =
+      workspace.bytes(gc::attention_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   const gc::AttentionPass pass{.projected = projected,
                                .stride = in_.weight.rows,

@@ -70,6 +70,13 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
       picked.push_back(first + i);
   }
 
+  if (phase == Phase::kPrefill) {
+    const auto padded = static_cast<std::size_t>(gc::PrefillGemm::padded(static_cast<int>(tokens.size())));
+    row_slice.resize(padded, gc::kNoSlice);
+    tokens.resize(padded, 0);
+    positions.resize(padded, 0);
+  }
+
   Packer packer;
   const std::size_t slices_at = packer.place(placed);
   const std::size_t tiles_at = packer.place(tiles);
@@ -84,8 +91,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
     device_ = gc::DeviceBytes(size);
     ++moves_;
   }
-  if (phase == Phase::kDecode)
-    longest = std::max(kLeastLongest, static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
+  longest = std::max(kLeastLongest, static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
   std::byte* device = device_.data();
   for (std::size_t i = 0; i < placed.size(); ++i) {
     placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + first_page[i];

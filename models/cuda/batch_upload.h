@@ -23,8 +23,9 @@ class BatchUpload {
     int picked_rows = 0;
   };
 
-  /// For decoding, where everything but the pages lies depends on the number of slices alone, and `longest`
-  /// is rounded up to one of few values: so that one recording of the step serves many.
+  /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one
+  /// of few values. Where everything but the pages lies depends on the numbers of slices, tiles, rows and picked rows
+  /// alone: so one recording of a step serves many.
   Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream);
   /// Grows when the memory on the GPU has been replaced.
   std::uint64_t moves() const { return moves_; }

@@ -37,7 +37,7 @@ std::size_t GatedDeltaNet::workspace(const StepSize& size) const {
          gc::delta_net_workspace(shape_, size.rows, size.tiles);
 }
 
-void GatedDeltaNet::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void GatedDeltaNet::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();

@@ -34,8 +34,9 @@ class Part {
  public:
   virtual ~Part() = default;
   virtual std::size_t workspace(const StepSize& size) const = 0;
-  /// x bf16 [padded rows, hidden].
-  virtual void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const = 0;
+  virtual void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const = 0;
+  /// Whether the step's rows can be given to it before their norm is taken.
+  virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
   /// Tries its products, the last one with this output, for up to so many rows of prefill.
   virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
   /// Whose products go through CudaStep::multiply(), so that adapters can change them.
@@ -47,7 +48,8 @@ class Attention : public Part {
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
             RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
@@ -65,7 +67,8 @@ class GatedDeltaNet : public Part {
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
@@ -81,7 +84,7 @@ class SelectiveScan : public Part {
   SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   /// Not the one whose inputs are filled up.
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &x_, &out_}; }
@@ -104,7 +107,7 @@ class Mamba2 : public Part {
  public:
   Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
@@ -123,7 +126,7 @@ class Mlp : public Part {
  public:
   Mlp(const MlpSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
 
@@ -136,7 +139,8 @@ class SwiGlu : public Part {
  public:
   SwiGlu(const SwiGluSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 

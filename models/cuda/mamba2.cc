@@ -61,7 +61,7 @@ std::size_t Mamba2::workspace(const StepSize& size) const {
   return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 4 * Workspace::kAlignment;
 }
 
-void Mamba2::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();

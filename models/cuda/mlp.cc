@@ -9,7 +9,7 @@ std::size_t Mlp::workspace(const StepSize& size) const {
   return size.padded() * static_cast<std::size_t>(up_.weight.rows) * sizeof(gc::Bf16) + Workspace::kAlignment;
 }
 
-void Mlp::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void Mlp::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   const std::size_t mark = step.workspace.mark();
   auto* inner = step.workspace.take<gc::Bf16>(step.size.padded() * static_cast<std::size_t>(up_.weight.rows));
   step.multiply(x, up_, inner, gc::GemmOutput::kBf16);

@@ -17,7 +17,8 @@ namespace reprise::models::cuda {
 namespace {
 
 // Larger steps take longer than their launches; and there would be too many sizes to record.
-constexpr int kMostRecordedRows = 16;
+constexpr int kMostRecordedDecodes = 64;
+constexpr int kMostRecordedSlices = 8;  // of a prefill
 constexpr const char* kHeadInAdapters = "lm_head";
 
 }  // namespace
@@ -138,6 +139,21 @@ void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers
   }
 }
 
+// Everything that a step's launches depend on, or nothing: it is not recorded.
+std::optional<std::uint64_t> CudaModel::recording_key(const BatchUpload::Made& made, Phase phase) {
+  const auto number = [](int value) { return static_cast<std::uint64_t>(value); };
+  if (phase == Phase::kDecode) {
+    if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
+    return number(made.size.longest) << 16 | number(made.size.rows);
+  }
+  const int slices = made.batch.slice_count;
+  if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
+  constexpr std::uint64_t kPrefill = std::uint64_t{1} << 63;
+  return kPrefill | number(std::bit_width(static_cast<unsigned>(made.size.longest))) << 56 |
+         number(made.size.tiles) << 40 | number(made.size.rows / gc::kGrid) << 16 | number(slices) << 8 |
+         number(made.picked_rows);
+}
+
 CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
   traces::follow_gpu();
   for (const Slice& slice : slices) {
@@ -163,15 +179,13 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   }
   stopwatch_.start(stream_.handle());
   // What adapters add is launched for those that are there now: it is not recorded.
-  if (phase == Phase::kDecode && made.picked_rows == made.size.rows && made.size.rows <= kMostRecordedRows &&
-      chosen.rows.empty()) {
+  const std::optional<std::uint64_t> key = chosen.rows.empty() ? recording_key(made, phase) : std::nullopt;
+  if (key) {
     if (const std::uint64_t moves = upload_.moves() + workspace_.moves(); moves != recorded_at_) {
       recordings_.clear();
       recorded_at_ = moves;
     }
-    const auto key =
-        static_cast<std::uint64_t>(made.size.longest) << 32 | static_cast<std::uint64_t>(made.size.rows);
-    recordings_.run(key, stream_.handle(), [&] { launch(made, phase, buffers, chosen); });
+    recordings_.run(*key, stream_.handle(), [&] { launch(made, phase, buffers, chosen); });
   } else {
     launch(made, phase, buffers, chosen);
   }

@@ -90,6 +90,7 @@ class CudaModel : public Model {
   Chosen choose(std::span<const Slice> slices) const;
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
   void launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers, const Chosen& chosen);
+  static std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, Phase phase);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
@@ -103,7 +104,7 @@ class CudaModel : public Model {
   BatchUpload upload_;
   DeviceDraw draw_;
   Workspace workspace_;
-  gc::GraphCache recordings_;  // of decode steps, by their sizes
+  gc::GraphCache recordings_;  // of steps, by their sizes
   std::uint64_t recorded_at_ = 0;
   DeviceLinear embedding_;
   DeviceLinear head_;

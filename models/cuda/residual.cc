@@ -12,11 +12,14 @@ std::size_t ResidualStep::workspace(const StepSize& size, std::size_t hidden) co
          2 * Workspace::rounded(elements * sizeof(float));
 }
 
-/// What each part reads, bf16 [padded rows, hidden]; those that read the same share it.
-std::vector<const gc::Bf16*> ResidualStep::read(const CudaStep& step, const float* x,
-                                                std::size_t hidden) const {
+/// What each part reads; those that read the same share it.
+std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
   const auto size = static_cast<int>(hidden);
-  std::vector<const gc::Bf16*> inputs;
+  // The stream itself may be read by one part alone: what that one adds to it the next would read.
+  if (parts.size() == 1 && norm && parts.front()->takes_raw(step)) {
+    return {{.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}}};
+  }
+  std::vector<PartInput> inputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const float in = scales[i].in;
     const auto same = std::find_if(scales.begin(), scales.begin() + static_cast<std::ptrdiff_t>(i),
@@ -26,12 +29,14 @@ std::vector<const gc::Bf16*> ResidualStep::read(const CudaStep& step, const floa
       continue;
     }
     auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
-    if (norm) {
+    if (norm && step.phase == Phase::kDecode && size % 8 == 0) {
+      gc::norm_for_decode(x, step.size.rows, size, norm->rows(), in, to, step.stream);
+    } else if (norm) {
       gc::rms_norm(x, nullptr, step.size.rows, size, norm->rows(), in, to, step.stream);
     } else {
       gc::narrow_rows(x, step.size.rows, size, in, to, step.stream);
     }
-    inputs.push_back(to);
+    inputs.push_back({.x = to, .raw = {}});
   }
   return inputs;
 }
@@ -42,7 +47,7 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
   const std::size_t elements = step.size.padded() * hidden;
   const auto size = static_cast<int>(hidden);
   const int rows = step.size.rows;
-  const std::vector<const gc::Bf16*> inputs = read(step, x, hidden);  // before any part adds to x
+  const std::vector<PartInput> inputs = read(step, x, hidden);  // before any part adds to x
   float* sum = x;
   if (norm_after) {
     sum = workspace.take<float>(elements);

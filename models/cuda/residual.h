@@ -43,7 +43,7 @@ struct ResidualStep {
   gc::GemmOutput output_of(std::size_t part) const {
     return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
   }
-  std::vector<const gc::Bf16*> read(const CudaStep& step, const float* x, std::size_t hidden) const;
+  std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
 
 }  // namespace reprise::models::cuda

@@ -45,7 +45,7 @@ std::size_t SelectiveScan::workspace(const StepSize& size) const {
   return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 6 * Workspace::kAlignment;
 }
 
-void SelectiveScan::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();

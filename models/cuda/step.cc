@@ -4,12 +4,35 @@
 #include "gpu/cuda/rows.h"
 
 namespace reprise::models::cuda {
+namespace {
+
+// Every block of a product reads all rows when it takes their norm: more would be read longer than norms take.
+constexpr int kMostNormedElements = 8192;
+
+}  // namespace
 
 std::byte* Workspace::bytes(std::size_t count) {
   const std::size_t begin = next_;
   next_ += rounded(count);
   REPRISE_CHECK(next_ <= memory_.size(), "a step needs more memory than was made ready for it");
   return memory_.data() + begin;
+}
+
+void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
+                        gc::GemmOutput output) const {
+  if (x.x != nullptr) return multiply(x.x, linear, y, output);
+  linear.weight.format->fused->normed(x.raw, batch.rows, linear.weight, y, output, stream);
+}
+
+bool CudaStep::takes_raw(const DeviceLinear& linear) const {
+  return phase == Phase::kDecode && adapters.empty() && linear.bias == nullptr &&
+         linear.weight.format->fused != nullptr &&
+         batch.rows * linear.weight.columns <= kMostNormedElements && batch.rows <= gc::kMostNormedRows;
+}
+
+bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {
+  return phase == Phase::kDecode && adapters.empty() && linear.bias == nullptr &&
+         linear.weight.format->fused != nullptr && linear.weight.rows == 2 * outputs;
 }
 
 void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {

@@ -58,6 +58,13 @@ struct StepSize {
   std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }
 };
 
+/// What a part reads: bf16 [padded rows, hidden]; or, of few decoded rows, the stream itself, whose norm the part's first
+/// product takes on its way.
+struct PartInput {
+  const gc::Bf16* x = nullptr;  // null: `raw` is to be normed
+  gc::NormedRows raw{};
+};
+
 struct CudaStep {
   Phase phase;
   gc::Batch batch;
@@ -71,6 +78,12 @@ struct CudaStep {
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  /// The same of a part's input. Only a linear that takes_raw() is given one that is to be normed.
+  void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  /// Whether rows can be given to a product as they are in the stream.
+  bool takes_raw(const DeviceLinear& linear) const;
+  /// Whether a product and the gate behind it are one here.
+  bool gates(const DeviceLinear& linear, int outputs) const;
   /// What adapters change in such a product; multiply() does it.
   void add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };

@@ -13,14 +13,24 @@ std::size_t SwiGlu::workspace(const StepSize& size) const {
   return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
 }
 
-void SwiGlu::apply(const CudaStep& step, const gc::Bf16* x, const PartOutput& to) const {
+void SwiGlu::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
-  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
   auto* inner = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
-  gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
+  if (step.gates(in_, out_.weight.columns)) {
+    const gc::GatedRows gated{.y = inner, .act = act_, .gate_factor = gate_factor_};
+    const gc::FusedProducts& fused = *in_.weight.format->fused;
+    if (x.x == nullptr) {
+      fused.normed_gated(x.raw, step.batch.rows, in_.weight, gated, step.stream);
+    } else {
+      fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);
+    }
+  } else {
+    auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
+    step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+    gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
+  }
   step.multiply(inner, out_, to.y, to.how);
   workspace.reset(mark);
 }

@@ -241,14 +241,15 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
   float* sine = space<float>(angles);
   rope_table(batch, upload(inv_freq_), shape_.rope_pairs, 1.0F, cosine, sine, stream_.handle());
   std::vector<Bf16> out(static_cast<std::size_t>(rows) * width());
-  const AttentionPass pass{.projected = upload(projected),
-                           .stride = stride_,
-                           .q_norm = shape_.qk_norm ? upload(q_norm_) : nullptr,
-                           .k_norm = shape_.qk_norm ? upload(k_norm_) : nullptr,
-                           .rope_cos = cosine,
-                           .rope_sin = sine,
-                           .out = space<Bf16>(out.size()),
-                           .workspace = space<std::byte>(attention_workspace(shape_, rows, longest))};
+  const AttentionPass pass{
+      .projected = upload(projected),
+      .stride = stride_,
+      .q_norm = shape_.qk_norm ? upload(q_norm_) : nullptr,
+      .k_norm = shape_.qk_norm ? upload(k_norm_) : nullptr,
+      .rope_cos = cosine,
+      .rope_sin = sine,
+      .out = space<Bf16>(out.size()),
+      .workspace = space<std::byte>(attention_workspace(shape_, rows, batch.tile_count, longest))};
   const auto call = [&] {
     if (is_prefill) {
       attention_prefill(shape_, batch, pass, stream_.handle());

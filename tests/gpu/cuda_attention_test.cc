@@ -162,11 +162,28 @@ TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
   for (int i = 0; i < kSequences; ++i) sequences.push_back(rig.sequence(1));
   for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, 1});
   constexpr int kLongest = 262144;  // partial results of so many splits would take more than 300 MB
-  EXPECT_LT(attention_workspace(shape, kSequences, kLongest), std::size_t{128} << 20);
+  EXPECT_LT(attention_workspace(shape, kSequences, 0, kLongest), std::size_t{128} << 20);
   const std::vector<Bf16> out = rig.decode(pieces, kLongest);
   EXPECT_TRUE(same_bits(out, rig.decode(pieces)));
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     ASSERT_TRUE(close(out.data() + i * rig.width(), rig.reference(sequences[i], 0), rig.width()));
+  }
+}
+
+// Few tiles take another way through the pages than many, and in turns where their scores have no room.
+TEST_F(CudaAttention, FewTilesHaveTheBitsOfMany) {
+  constexpr int kLength = 6420;
+  for (const int head_dim : {16, 32, 256}) {
+    Rig rig(shape_of(8, 2, head_dim, head_dim / 4, true, true), kLength / kGrid + 1, 11);
+    const Sequence sequence = rig.sequence(kLength);
+    const std::vector<Bf16> whole = rig.prefill({{&sequence, 0, kLength}});
+    for (const int cut : {5696, 6336, 6400}) {
+      rig.forget();
+      rig.prefill({{&sequence, 0, cut}});
+      const std::vector<Bf16> rest = rig.prefill({{&sequence, cut, kLength}});
+      EXPECT_TRUE(same_bits(rest, rows_of(whole, static_cast<std::size_t>(cut), kLength, rig.width())))
+          << "from " << cut << ", heads of " << head_dim;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "gpu/cuda/decode_tiles.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
@@ -159,26 +160,80 @@ TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
 
 TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   Random random(2);
-  const int n = 1040;
   const int k = 1096;
   const int most = 200;
-  const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
-  const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
-  const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-  const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
-  decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
-  const std::vector<float> whole = download<float>(y);
-  for (const int m : {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128}) {
-    for (const int first : {0, 3, most - m}) {
-      const DeviceBytes part(static_cast<std::size_t>(m) * n * sizeof(float));
-      decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, m, weight, part.data(),
-                  GemmOutput::kF32, stream_->handle());
-      const std::vector<float> got = download<float>(part);
-      ASSERT_EQ(std::memcmp(got.data(), whole.data() + static_cast<std::size_t>(first) * n,
-                            got.size() * sizeof(float)),
-                0)
-          << m << " rows from " << first;
+  for (const int n : {1040, 6008}) {  // in clusters of blocks, and without
+    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
+    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
+    const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
+    decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
+    const std::vector<float> whole = download<float>(y);
+    for (const int m : {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128}) {
+      for (const int first : {0, 3, most - m}) {
+        const DeviceBytes part(static_cast<std::size_t>(m) * n * sizeof(float));
+        decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, m, weight, part.data(),
+                    GemmOutput::kF32, stream_->handle());
+        const std::vector<float> got = download<float>(part);
+        ASSERT_EQ(std::memcmp(got.data(), whole.data() + static_cast<std::size_t>(first) * n,
+                              got.size() * sizeof(float)),
+                  0)
+            << m << " rows from " << first << " of " << n << " outputs";
+      }
     }
+  }
+}
+
+TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
+  Random random(8);
+  for (const auto& [half, k] : {std::pair{24, 72}, {512, 1024}, {3584, 1024}, {520, 2056}}) {
+    const int n = 2 * half;
+    const int most = 40;
+    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
+    const DeviceBytes x = upload(random.floats(static_cast<std::size_t>(most) * k));
+    const DeviceBytes norm_weight = upload(random.floats(k));
+    const RowNorm norm{.weight = norm_weight.as<const float>(), .offset = 1.0F, .eps = 1e-6F};
+    const NormedRows rows{.x = x.as<const float>(), .norm = norm, .factor = 0.75F};
+    const DeviceBytes normed(static_cast<std::size_t>(most) * k * sizeof(Bf16));
+    const DeviceBytes apart(static_cast<std::size_t>(most) * n * sizeof(Bf16));
+    const DeviceBytes gated(static_cast<std::size_t>(most) * half * sizeof(Bf16));
+    const DeviceBytes together(apart.size());
+    const GatedRows to{.y = together.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
+    const auto expect_same = [&](const DeviceBytes& wanted, int m, int outputs, const char* what) {
+      const std::vector<Bf16> a = download<Bf16>(wanted);
+      const std::vector<Bf16> b = download<Bf16>(together);
+      ASSERT_EQ(std::memcmp(a.data(), b.data(), static_cast<std::size_t>(m) * outputs * sizeof(Bf16)), 0)
+          << what << ", " << m << " rows, " << n << " x " << k;
+    };
+    for (const int m : {1, 3, 8, 9, 16, 40}) {
+      norm_for_decode(x.as<const float>(), m, k, norm, rows.factor, normed.as<Bf16>(), stream_->handle());
+      decode_gemm(normed.as<const Bf16>(), m, weight, apart.data(), GemmOutput::kBf16, stream_->handle());
+      gate_rows(apart.as<const Bf16>(), m, half, to.act, to.gate_factor, gated.as<Bf16>(), stream_->handle());
+      decode_bf16_gated(normed.as<const Bf16>(), m, weight, to, stream_->handle());
+      expect_same(gated, m, half, "gated");
+      if (m > kMostNormedRows) continue;
+      decode_bf16_normed(rows, m, weight, together.data(), GemmOutput::kBf16, stream_->handle());
+      expect_same(apart, m, n, "normed");
+      decode_bf16_normed_gated(rows, m, weight, to, stream_->handle());
+      expect_same(gated, m, half, "normed and gated");
+    }
+  }
+}
+
+TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
+  Random random(9);
+  const int m = 8;
+  for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {6000, 1024}}) {
+    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(m) * k));
+    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
+    const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
+    const DeviceBytes tiled(few.size());
+    decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
+    if (!tiles_suit(weight)) continue;
+    decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
+    EXPECT_EQ(download<float>(few), download<float>(tiled)) << n << " x " << k;
   }
 }
 
@@ -254,7 +309,7 @@ TEST_F(CudaGemmTest, Timings) {
     const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(largest) * k));
     const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));
     Stopwatch watch;
-    for (const int m : {1, 8, 64, 2048}) {
+    for (const int m : {1, 8, 16, 64, 2048}) {
       if (m > largest) continue;
       const auto run = [&] {
         if (m == 2048) {

@@ -1,0 +1,266 @@
+// Attention of few prefilled tiles: attend_tiles() would leave most multiprocessors idle while each tile goes through all
+// pages of its sequence. Here the scores of all pages are computed at once; then a block takes one tile, one query head
+// and a strip of the values' columns through the pages, whose weights it makes of the scores.
+//
+// The same additions in the same order as attend_tiles(), so the same bits. The scores of some pages at a time are kept:
+// between such windows the rows in progress wait in memory.
+#include <algorithm>
+
+#include "gpu/cuda/attention_parts.h"
+#include "gpu/cuda/attention_rows.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/error.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kPagesAtOnce = 4;  // of a block that scores
+constexpr int kMostTilesTimesHeads = 96;
+constexpr int kLeastLongest = 2048;  // below that there are few pages anyway
+constexpr int kRing = 4;
+constexpr std::size_t kScoresOfPage = sizeof(float) * kGrid * kGrid;  // of one tile and head
+constexpr std::size_t kMostScores = std::size_t{128} << 20;
+
+template <int kDim>
+constexpr int kStrip = kDim < 32 ? kDim : 32;  // columns of values
+
+/// Which pages are computed, and where what lies between the kernels stands.
+struct Window {
+  float4* scores;   // [tile, head, page of the window, warp, block of 8 keys, lane]: C fragments
+  float* progress;  // [tile, head, strip, float of a thread, thread]
+  int first_page;
+  int pages;
+};
+
+/// What a thread keeps of its rows: kStrip / 8 C fragments, two highest scores, two weights.
+template <int kDim>
+constexpr int kProgressFloats = kStrip<kDim> / 2 + 4;
+
+struct TileOfRows {
+  BatchSlice slice;
+  int first;      // row in the slice
+  int count;      // rows
+  int last_page;  // that of the tile itself
+
+  __device__ TileOfRows(const Batch& batch, int index) : slice(batch.slices[batch.tiles[index].slice]) {
+    first = batch.tiles[index].first;
+    count = min(kGrid, slice.rows - first);
+    last_page = (slice.stored + first) / kGrid;
+  }
+  /// Rows of a page that exist: what lies behind the sequence's end may be anything, and zero times that too.
+  __device__ int present(int page) const { return page == last_page ? count : kGrid; }
+};
+
+/// Blocks are (kPagesAtOnce pages of the window, head, tile).
+template <int kDim>
+__global__ void __launch_bounds__(kThreads)
+    score_pages(AttentionShape shape, Batch batch, const Bf16* q, Window window) {
+  constexpr int kStride = tiles::kRowStride<kDim>;
+  extern __shared__ __align__(16) Bf16 shared[];  // q, K
+  wait_for_earlier();
+  let_next_begin();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int head = static_cast<int>(blockIdx.y);
+  const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
+  const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // in the window
+  if (window.first_page + first > tile.last_page) return;
+  const int row = tile.slice.first_row + tile.first;
+  const std::size_t row_stride = static_cast<std::size_t>(shape.heads) * kDim;
+  const std::uint32_t q_tile = shared_address(shared);
+  const std::uint32_t k_tile = q_tile + kGrid * kStride * sizeof(Bf16);
+  const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
+  const std::uint32_t k_lane =
+      k_tile + ((lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * sizeof(Bf16);
+  const int kv_head = head / (shape.heads / shape.kv_heads);
+  const std::size_t k_offset = shape.k_offset + kv_head * kGrid * kDim * sizeof(Bf16);
+
+  tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * row_stride + head * kDim, row_stride, tile.count);
+  for (int i = first; i < min(first + kPagesAtOnce, window.pages); ++i) {
+    const int page = window.first_page + i;
+    if (page > tile.last_page) break;
+    const auto* keys = reinterpret_cast<const Bf16*>(tile.slice.pages[page] + k_offset);
+    tiles::copy_rows<kDim, kGrid, kThreads>(k_tile, keys, kDim, tile.present(page));
+    end_copy_group();
+    wait_for_copies<0>();
+    __syncthreads();
+    float s[kKeyBlocks][4];
+    score_page<kDim>(s, q_lane, k_lane);
+    __syncthreads();  // all have read the keys
+    if (page == tile.last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
+    float4* to =
+        window.scores +
+        (((static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * window.pages + i) * kWarps + warp) *
+            kKeyBlocks * 32 +
+        lane;
+#pragma unroll
+    for (int block = 0; block < kKeyBlocks; ++block) {
+      to[block * 32] = make_float4(s[block][0], s[block][1], s[block][2], s[block][3]);
+    }
+  }
+}
+
+/// Every float of the rows in progress, in an order that both ways share.
+template <int kColumns, class Each>
+__device__ __forceinline__ void for_each_float(RowsInProgress<kColumns>& rows, const Each& each) {
+#pragma unroll
+  for (int block = 0; block < kColumns / 8; ++block) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) each(4 * block + i, rows.out[block][i]);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    each(kColumns / 2 + half, rows.highest[half]);
+    each(kColumns / 2 + 2 + half, rows.weight[half]);
+  }
+}
+
+/// Blocks are (strip, head, tile).
+template <int kDim>
+__global__ void __launch_bounds__(kThreads)
+    attend_strips(AttentionShape shape, Batch batch, AttentionPass pass, Window window, float scale) {
+  constexpr int kColumns = kStrip<kDim>;
+  constexpr int kStride = tiles::kRowStride<kColumns>;
+  __shared__ __align__(16) Bf16 ring[kRing][kGrid * kStride];
+  wait_for_earlier();
+  let_next_begin();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int strip = static_cast<int>(blockIdx.x);
+  const int head = static_cast<int>(blockIdx.y);
+  const std::size_t of_tile = static_cast<std::size_t>(blockIdx.z) * shape.heads + head;
+  const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
+  const int pages = min(window.pages, tile.last_page + 1 - window.first_page);
+  if (pages <= 0) return;
+  const int kv_head = head / (shape.heads / shape.kv_heads);
+  const std::size_t v_offset = shape.v_offset + (kv_head * kGrid * kDim + strip * kColumns) * sizeof(Bf16);
+
+  // Load i is of the values of page i; a group in any case.
+  const auto begin_load = [&](int i) {
+    if (i < pages) {
+      const int page = window.first_page + i;
+      tiles::copy_rows<kColumns, kGrid, kThreads>(
+          shared_address(ring[i % kRing]), reinterpret_cast<const Bf16*>(tile.slice.pages[page] + v_offset),
+          kDim, tile.present(page));
+    }
+    end_copy_group();
+  };
+  const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
+  const auto load_scores = [&](int i, float(&s)[kKeyBlocks][4]) {
+#pragma unroll
+    for (int block = 0; block < kKeyBlocks; ++block) {
+      const float4 four = scores[(static_cast<std::size_t>(i) * kWarps * kKeyBlocks + block) * 32];
+      s[block][0] = four.x;
+      s[block][1] = four.y;
+      s[block][2] = four.z;
+      s[block][3] = four.w;
+    }
+  };
+
+  float s[kKeyBlocks][4];
+  load_scores(0, s);
+#pragma unroll
+  for (int i = 0; i < kRing - 1; ++i) begin_load(i);
+
+  float* progress = window.progress +
+                    (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kDim> * kThreads + threadIdx.x;
+  RowsInProgress<kColumns> rows;
+  for_each_float(rows, [](int i, float& value) {
+    value = i == kColumns / 2 || i == kColumns / 2 + 1 ? tiles::kMinusInfinity : 0;
+  });
+  if (window.first_page > 0) {
+    for_each_float(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
+  }
+
+  for (int i = 0; i < pages; ++i) {
+    float next[kKeyBlocks][4];
+    if (i + 1 < pages) load_scores(i + 1, next);
+    weigh_page<kColumns>(rows, s, scale);
+    wait_for_copies<kRing - 2>();
+    __syncthreads();  // the values are there, and nobody reads those before any more
+    begin_load(i + kRing - 1);
+    const std::uint32_t v_lane =
+        shared_address(ring[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
+    add_values<kColumns>(rows, s, v_lane);
+#pragma unroll
+    for (int block = 0; block < kKeyBlocks; ++block) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s[block][j] = next[block][j];
+    }
+  }
+
+  if (window.first_page + pages <= tile.last_page) {
+    for_each_float(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
+    return;
+  }
+  wait_for_copies<0>();
+  __syncthreads();  // nobody reads the ring any more
+  const int warp_row = tile.slice.first_row + tile.first + warp * 16;
+  const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
+  const Bf16* gate = nullptr;
+  if (shape.output_gate) {
+    gate = pass.projected + static_cast<std::size_t>(warp_row) * pass.stride + (2 * head + 1) * kDim +
+           strip * kColumns;
+  }
+  finish_rows<kColumns>(rows, ring[0] + warp * 16 * kStride, tile.count - warp * 16, gate, pass.stride,
+                        pass.out + warp_row * out_stride + head * kDim + strip * kColumns, out_stride);
+}
+
+int pages_of(int longest) {
+  return (longest + kGrid - 1) / kGrid;
+}
+
+/// Pages whose scores are kept at once.
+int window_pages(const AttentionShape& shape, int tile_count, int longest) {
+  const std::size_t page = static_cast<std::size_t>(tile_count) * shape.heads * kScoresOfPage;
+  return std::min(pages_of(longest),
+                  static_cast<int>(std::max<std::size_t>(kMostScores / page, kPagesAtOnce)));
+}
+
+template <int kDim>
+void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass, StreamHandle stream) {
+  constexpr int kBytes = 2 * kGrid * tiles::kRowStride<kDim> * static_cast<int>(sizeof(Bf16));
+  check(cudaFuncSetAttribute(score_pages<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "shared memory of attention");
+  const int at_once = window_pages(shape, batch.tile_count, batch.longest);
+  std::byte* scores = pass.workspace + q_bytes(shape, batch.rows);
+  std::byte* progress =
+      scores + static_cast<std::size_t>(batch.tile_count) * shape.heads * at_once * kScoresOfPage;
+  for (int first = 0; first < pages_of(batch.longest); first += at_once) {
+    const Window window{.scores = reinterpret_cast<float4*>(scores),
+                        .progress = reinterpret_cast<float*>(progress),
+                        .first_page = first,
+                        .pages = at_once};
+    launch_after(score_pages<kDim>,
+                 {.blocks = dim3((at_once + kPagesAtOnce - 1) / kPagesAtOnce, shape.heads, batch.tile_count),
+                  .threads = kThreads,
+                  .shared_bytes = kBytes},
+                 stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
+    launch_after(attend_strips<kDim>,
+                 {.blocks = dim3(kDim / kStrip<kDim>, shape.heads, batch.tile_count), .threads = kThreads},
+                 stream, shape, batch, pass, window, score_scale(shape));
+  }
+}
+
+}  // namespace
+
+bool suits_few_tiles(const AttentionShape& shape, int tile_count, int longest) {
+  return tile_count > 0 && tile_count * shape.heads <= kMostTilesTimesHeads && longest >= kLeastLongest;
+}
+
+std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int longest) {
+  if (!suits_few_tiles(shape, tile_count, longest)) return 0;
+  const auto of_heads = static_cast<std::size_t>(tile_count) * shape.heads;
+  // At most: of a thread for each four elements of a row, eight floats.
+  const std::size_t progress = of_heads * kThreads * sizeof(float) * shape.head_dim;
+  return of_heads * window_pages(shape, tile_count, longest) * kScoresOfPage + progress;
+}
+
+void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                      StreamHandle stream) {
+  with_head_dim(shape.head_dim, [&](auto dim) { launch<decltype(dim)::value>(shape, batch, pass, stream); });
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,23 @@
+#pragma once
+// The products of decode_gemm() with weights of bf16 for more than a few rows of x, through shared memory: the same bits
+// as those of gpu/cuda/decode_gemm.cu.
+//
+// Threading: launches into `stream`; no other state.
+
+#include "gpu/cuda/formats.h"
+#include "gpu/cuda/gemm.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+/// Whether there are enough outputs for all multiprocessors, or else clusters of blocks that share a sum: compute
+/// capability 9.0 and later.
+bool tiles_suit(const DeviceWeight& weight);
+
+void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                     StreamHandle stream);
+/// With the gate behind it.
+void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
+                           StreamHandle stream);
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,70 @@
+#pragma once
+// Kernels that begin before the one in front of them has ended. Included by CUDA sources alone.
+//
+// A kernel launched by launch_after() may start as soon as every block of the kernel in front has called
+// let_next_begin(). It reads what other kernels of the stream have written, and writes anything at all, only after
+// wait_for_earlier(), which returns when the kernel in front has ended and what it wrote can be seen. Before that it may
+// read what does not change (weights) and what a kernel before the one in front has left (the state of a sequence).
+//
+// Every block calls wait_for_earlier() first and let_next_begin() after it: so a kernel's end means that all before it
+// have ended, and the line above holds. Loads behind the wait are plain ones: not __ldg, no `const __restrict__`.
+//
+// Below compute capability 9.0 a kernel begins when the one in front has ended, and both calls do nothing.
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+__device__ __forceinline__ void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// Whether this thread's GPU has such launches, and blocks in clusters.
+inline bool is_hopper_or_later() {
+  int device = 0;
+  int major = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  return major >= 9;
+}
+
+struct LaunchShape {
+  dim3 blocks;
+  int threads;
+  std::size_t shared_bytes = 0;
+  int cluster = 1;  // blocks, along x
+};
+
+template <class... Parameters, class... Arguments>
+void launch_after(void (*kernel)(Parameters...), const LaunchShape& shape, StreamHandle stream,
+                  Arguments&&... arguments) {
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+  attributes[1].val.clusterDim.y = 1;
+  attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.blocks;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = !is_hopper_or_later() ? 0U : shape.cluster > 1 ? 2U : 1U;
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "launching a kernel");
+}
+
+}  // namespace reprise::gpu::cuda
