@@ -19,7 +19,7 @@ constexpr int kRowWarps = kRowThreads / 32;
 constexpr int kBuckets = 2048;
 constexpr int kDigits = 256;
 constexpr int kSorted = 2048;     // candidates that are sorted at once
-constexpr int kInFlight = 8;      // loads that a thread has under way
+constexpr int kInFlight = 4;      // loads of four that a thread has under way
 constexpr float kUnit = 0x1p44f;  // of a weight of 1
 constexpr float kDeepest = -31;   // exponents below weigh less than 2^-44
 constexpr unsigned kAll = 0xffffffff;
@@ -59,19 +59,33 @@ struct RowShared {
 /// Calls use(logit, token) for every token, in ascending order within a thread. Need not be called together.
 template <class Use>
 __device__ void for_each_logit(const float* row, int vocab, Use use) {
-  for (int begin = static_cast<int>(threadIdx.x); begin < vocab; begin += kRowThreads * kInFlight) {
-    float logits[kInFlight];
+  // Before the first place that four can be read from, one thread each; then fours; then those that are left.
+  const int lead =
+      min(vocab, static_cast<int>((16 - reinterpret_cast<std::uintptr_t>(row) % 16) % 16 / sizeof(float)));
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < lead) use(row[thread], thread);
+  const auto* fours = reinterpret_cast<const float4*>(row + lead);
+  const int count = (vocab - lead) / 4;
+  for (int begin = thread; begin < count; begin += kRowThreads * kInFlight) {
+    float4 logits[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      const int token = begin + i * kRowThreads;
-      logits[i] = token < vocab ? row[token] : 0;
+      const int at = begin + i * kRowThreads;
+      logits[i] = at < count ? fours[at] : make_float4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      const int token = begin + i * kRowThreads;
-      if (token < vocab) use(logits[i], token);
+      const int at = begin + i * kRowThreads;
+      if (at >= count) break;
+      const int token = lead + 4 * at;
+      use(logits[i].x, token);
+      use(logits[i].y, token + 1);
+      use(logits[i].z, token + 2);
+      use(logits[i].w, token + 3);
     }
   }
+  const int rest = lead + 4 * count + thread;
+  if (rest < vocab) use(row[rest], rest);
 }
 
 __device__ inline bool beats(const BestLogit& a, const BestLogit& b) {
