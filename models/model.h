@@ -84,6 +84,14 @@ class Model {
     pass.drawn.assign(pass.slices.size(), std::nullopt);
   }
 
+  /// forward() of prefills and decode() of other sequences, of a model whose phases do not mix: at the same time where
+  /// the device can.
+  virtual std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
+    const std::span<const float> logits = forward(prefills);
+    decode(decodes);
+    return logits;
+  }
+
   /// Whether decode() looks at plans.
   virtual bool draws() const { return false; }
 

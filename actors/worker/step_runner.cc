@@ -23,13 +23,16 @@ void compute_together(Model& model, StepWork& work) {
 void compute_apart(Model& model, StepWork& work) {
   static constexpr traces::ZoneSite kPrefill{"prefill slices"};
   static constexpr traces::ZoneSite kDecode{"decode"};
-  if (!work.prefills.empty()) {
+  static constexpr traces::ZoneSite kBoth{"prefill slices beside decode"};
+  if (work.decodes.slices.empty()) {
     const traces::Zone zone(kPrefill);
     work.prefill_logits = model.forward(work.prefills);
-  }
-  if (!work.decodes.slices.empty()) {
+  } else if (work.prefills.empty()) {
     const traces::Zone zone(kDecode);
     model.decode(work.decodes);
+  } else {
+    const traces::Zone zone(kBoth);
+    work.prefill_logits = model.prefill_beside(work.prefills, work.decodes);
   }
 }
 

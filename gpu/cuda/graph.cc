@@ -25,15 +25,14 @@ void GraphCache::make_room() {
 }
 
 void GraphCache::run(std::uint64_t key, StreamHandle stream, const std::function<void()>& enqueue) {
-  const auto found = recordings_.find(key);
-  if (found == recordings_.end()) {
+  if (!recordings_.contains(key)) make_room();
+  Recording& recording = recordings_[key];
+  recording.used = ++uses_;
+  if (recording.graph == nullptr && recording.runs < kRunsBefore) {
     enqueue();
-    make_room();
-    recordings_[key].used = ++uses_;
+    ++recording.runs;
     return;
   }
-  Recording& recording = found->second;
-  recording.used = ++uses_;
   if (recording.graph == nullptr) {
     // Other threads go on with streams of their own meanwhile.
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning to record");

@@ -3,8 +3,9 @@
 // model is hundreds of launches of a few microseconds.
 //
 // What `enqueue` puts into the stream for a key must be the same every time: the same kernels, launched
-// alike, with the same arguments. The data that they find in memory may change. A key's first run is not
-// recorded, so that everything it needs has been loaded; the second is, and later ones are replayed.
+// alike, with the same arguments. The data that they find in memory may change. A key's first runs are not recorded: so
+// that everything it needs has been loaded, and because a recording costs as much as some runs. The next is, and later
+// ones are replayed.
 //
 // Bounds: at most kMost recordings; the one that was used longest ago gives way.
 // Threading: one thread.
@@ -22,6 +23,7 @@ namespace reprise::gpu::cuda {
 class GraphCache {
  public:
   static constexpr std::size_t kMost = 192;
+  static constexpr int kRunsBefore = 3;
 
   GraphCache() = default;
   ~GraphCache() { clear(); }
@@ -34,7 +36,8 @@ class GraphCache {
 
  private:
   struct Recording {
-    CUgraphExec_st* graph = nullptr;  // null: ran once
+    CUgraphExec_st* graph = nullptr;  // null: not recorded yet
+    int runs = 0;                     // until then
     std::uint64_t used = 0;
   };
   void make_room();

@@ -100,14 +100,14 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float));
 }
 
-void CudaModel::launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
+void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
                        const Chosen& chosen) {
   const auto hidden = static_cast<int>(config().hidden);
-  const gc::StreamHandle stream = stream_.handle();
+  const gc::StreamHandle stream = lane.stream.handle();
   const CudaStep step{.phase = phase,
                       .batch = made.batch,
                       .gemm = gemm_,
-                      .workspace = workspace_,
+                      .workspace = lane.workspace,
                       .stream = stream,
                       .size = made.size,
                       .ropes = buffers.ropes,
@@ -162,32 +162,30 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                     "a token outside the vocabulary");
     }
   }
-  const BatchUpload::Made made = upload_.make(slices, phase, stream_.handle());
-  workspace_.reset();
+  Lane& lane = lane_of(phase);
+  Workspace& memory = lane.workspace;
+  const BatchUpload::Made made = lane.upload.make(slices, phase, lane.stream.handle());
+  memory.reset();
   const Chosen chosen = choose(slices);
-  workspace_.reserve(workspace(made.size, made.picked_rows, chosen.largest_rank));
+  memory.reserve(workspace(made.size, made.picked_rows, chosen.largest_rank));
   const std::size_t elements = made.size.padded() * config().hidden;
   const auto picked = static_cast<std::size_t>(made.picked_rows);
-  Buffers buffers{.x = workspace_.take<float>(elements),
-                  .ropes = ropes_.take(workspace_, made.size.rows),
-                  .chosen = workspace_.take<gc::Bf16>(picked * config().hidden),
-                  .logits = workspace_.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
+  Buffers buffers{.x = memory.take<float>(elements),
+                  .ropes = ropes_.take(memory, made.size.rows),
+                  .chosen = memory.take<gc::Bf16>(picked * config().hidden),
+                  .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
                   .inner = nullptr};
   if (chosen.largest_rank > 0) {
-    buffers.inner =
-        workspace_.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
+    buffers.inner = memory.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
   }
-  stopwatch_.start(stream_.handle());
+  lane.stopwatch.start(lane.stream.handle());
   // What adapters add is launched for those that are there now: it is not recorded.
   const std::optional<std::uint64_t> key = chosen.rows.empty() ? recording_key(made, phase) : std::nullopt;
   if (key) {
-    if (const std::uint64_t moves = upload_.moves() + workspace_.moves(); moves != recorded_at_) {
-      recordings_.clear();
-      recorded_at_ = moves;
-    }
-    recordings_.run(*key, stream_.handle(), [&] { launch(made, phase, buffers, chosen); });
+    lane.forget_moved();
+    lane.recordings.run(*key, lane.stream.handle(), [&] { launch(lane, made, phase, buffers, chosen); });
   } else {
-    launch(made, phase, buffers, chosen);
+    launch(lane, made, phase, buffers, chosen);
   }
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
   return {.rows = buffers.logits, .count = made.picked_rows};
@@ -215,17 +213,18 @@ void CudaModel::bind_thread() {
 // Waits for the pass.
 std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const int> rows, Phase phase) {
   const std::size_t vocab = config().vocab;
-  gc::PinnedBytes& to = logits_[static_cast<std::size_t>(phase)];
+  Lane& lane = lane_of(phase);
+  gc::PinnedBytes& to = lane.logits;
   const std::size_t row_bytes = vocab * sizeof(float);
   if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const float* from =
         logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.weight.rows);
     gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
-                     stream_.handle());
+                     lane.stream.handle());
   }
-  stopwatch_.stop(stream_.handle());
-  stream_.wait();
+  lane.stopwatch.stop(lane.stream.handle());
+  lane.stream.wait();
   show_on_gpu(phase);
   return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
 }
@@ -236,19 +235,32 @@ void CudaModel::show_on_gpu(Phase phase) {
   static constexpr traces::ZoneSite kPrefill{"prefill pass"};
   static constexpr traces::ZoneSite kDecode{"decode pass"};
   const std::int64_t end = traces::now_ns();
-  const auto length = static_cast<std::int64_t>(stopwatch_.milliseconds() * 1e6);
+  const auto length = static_cast<std::int64_t>(lane_of(phase).stopwatch.milliseconds() * 1e6);
   traces::span(phase == Phase::kDecode ? kDecode : kPrefill, "GPU", end - length, end);
 }
 
-std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
-  const Logits logits = enqueue(slices, phase);
+std::span<const float> CudaModel::fetch_all(const Logits& logits, Phase phase) {
   std::vector<int> rows(static_cast<std::size_t>(logits.count));
   std::iota(rows.begin(), rows.end(), 0);
   return fetch(logits, rows, phase);
 }
 
+std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
+  return fetch_all(enqueue(slices, phase), phase);
+}
+
 void CudaModel::decode(DecodePass& pass) {
-  const Logits logits = enqueue(pass.slices, Phase::kDecode);
+  draw(enqueue(pass.slices, Phase::kDecode), pass);
+}
+
+std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
+  const Logits decoded = enqueue(decodes.slices, Phase::kDecode);
+  const Logits prefilled = enqueue(prefills, Phase::kPrefill);
+  draw(decoded, decodes);
+  return fetch_all(prefilled, Phase::kPrefill);
+}
+
+void CudaModel::draw(const Logits& logits, DecodePass& pass) {
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
                 "a decoded token without its plan");
   // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
@@ -264,7 +276,7 @@ void CudaModel::decode(DecodePass& pass) {
   }
   if (kept.size() < pass.plans.size()) {
     draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), pass.plans,
-                 stream_.handle());
+                 decode_.stream.handle());
   }
   pass.logits = fetch(logits, kept, Phase::kDecode);
   pass.drawn = kept.size() < pass.plans.size()

@@ -8,7 +8,6 @@
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
 // owns it.
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,11 +18,11 @@
 
 #include "gpu/cuda/arena.h"
 #include "gpu/cuda/gemm.h"
-#include "gpu/cuda/graph.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
+#include "models/cuda/lane.h"
 #include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
@@ -59,12 +58,11 @@ class CudaModel : public Model {
   std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
   void decode(DecodePass& pass) override;
+  /// At the same time, on lanes of their own.
+  std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;
   /// Vocabularies beyond the kernel's bound are drawn from on the host.
   bool draws() const override;
   void bind_thread() override;
-
-  /// Milliseconds that the GPU took for the last pass.
-  double last_pass_ms() { return stopwatch_.milliseconds(); }
 
  private:
   struct Logits {
@@ -89,23 +87,23 @@ class CudaModel : public Model {
 
   Chosen choose(std::span<const Slice> slices) const;
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
-  void launch(const BatchUpload::Made& made, Phase phase, const Buffers& buffers, const Chosen& chosen);
+  void launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
+              const Chosen& chosen);
   static std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, Phase phase);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
+  Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
+  std::span<const float> fetch_all(const Logits& logits, Phase phase);
+  void draw(const Logits& logits, DecodePass& pass);
   void show_on_gpu(Phase phase);
 
   const int device_;
-  gc::Stream stream_;
-  gc::Stopwatch stopwatch_;
   gc::PrefillGemm gemm_;
   WeightStore weights_;
-  BatchUpload upload_;
   DeviceDraw draw_;
-  Workspace workspace_;
-  gc::GraphCache recordings_;  // of steps, by their sizes
-  std::uint64_t recorded_at_ = 0;
+  Lane prefill_{gc::Stream::Priority::kNormal};
+  Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;
   DeviceLinear head_;
   DeviceNorm final_norm_;
@@ -114,7 +112,6 @@ class CudaModel : public Model {
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;
-  std::array<gc::PinnedBytes, 2> logits_;  // on the host, by phase
 };
 
 }  // namespace reprise::models::cuda
