@@ -23,8 +23,8 @@ using product::kUnits;
 
 constexpr int kThreads = kChains * 32;
 constexpr int kRows = 8;       // of a block
-constexpr int kWide = 4096;    // outputs from which blocks of 32 are enough for all multiprocessors
-constexpr int kNarrow = 1536;  // and blocks of 16
+constexpr int kWide = 6144;    // outputs from which blocks of 32 are enough for all multiprocessors
+constexpr int kNarrow = 3072;  // and blocks of 16
 
 /// Where x comes from: rows of bf16, or the norm of rows of f32.
 struct PlainRows {
