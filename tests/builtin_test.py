@@ -43,6 +43,13 @@ class Builtin(unittest.TestCase):
         self.assertEqual(run("tokenize", text='"<|im_end|>"\n').returncode, 0)
         self.assertEqual(run("logits", "--tokens", "1 2 3").returncode, 0)
 
+    def test_a_gpu_that_is_not_there_can_be_planned_for(self):
+        done = run("inspect", "--device", "cuda:0", "--limit-gb", "12")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"GPU memory +12\.00 GiB")
+        self.assertRegex(done.stdout, r"snapshot at 8192 .*; \d+ fit")
+        self.assertRegex(done.stdout, r"fits +yes: \d+ sequences")
+
     def test_the_environment_names_another(self):
         done = run("inspect", REPRISE_BUILTIN_MODEL="/nowhere/at/all")
         self.assertEqual(done.returncode, 1)

@@ -7,22 +7,15 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "models/cuda/model.h"
+#include "models/gpu_plan.h"
 
 namespace reprise::models::cuda {
 namespace {
 
-// Of what is free, for activations, logits and cuBLASLt, which do not come from the arena.
-constexpr std::uint64_t kLeftFree = 2ULL << 30;
-// Of the arena's state memory: what rounding and fragments may cost.
-constexpr std::uint64_t kSlackShare = 64;
-
 std::uint64_t arena_bytes(int index, const DeviceOptions& options) {
   if (options.arena_bytes != 0) return options.arena_bytes;
   for (const gpu::DeviceInfo& info : gpu::list_devices()) {
-    if (info.index != index) continue;
-    const std::uint64_t most = info.free_bytes / 10 * 9;
-    return info.free_bytes > 2 * kLeftFree ? std::min(most, info.free_bytes - kLeftFree)
-                                           : info.free_bytes / 2;
+    if (info.index == index) return gpu_arena_bytes(info.free_bytes);
   }
   return 0;
 }
@@ -45,8 +38,7 @@ class CudaDevice : public Device {
   gpu::BlockMemory& memory() override { return memory_; }
   std::uint64_t state_bytes(std::uint64_t wanted) override {
     const std::uint64_t weights = arena_.used() - memory_.used();
-    const std::uint64_t room = arena_.size() - std::min<std::uint64_t>(arena_.size(), weights);
-    const std::uint64_t usable = room - room / kSlackShare;
+    const std::uint64_t usable = gpu_state_bytes(arena_.size(), weights);
     return wanted == 0 ? usable : std::min(wanted, usable);
   }
   std::uint32_t prefill_rows() const override { return most_rows_; }

@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <set>
 
+#include "gpu/devices.h"
 #include "gpu/kernels.h"
 #include "models/adapters/adapter.h"
 #include "models/checkpoint.h"
+#include "models/gpu_plan.h"
 #include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
 
@@ -94,6 +96,37 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
 
 namespace {
 
+/// `fitting`: how many pieces of state of a size there is room for.
+template <class Fitting>
+void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
+  const auto print = [&](const std::string& label, std::uint64_t bytes) {
+    std::printf("%-22s %s; %llu fit beside the weights\n", label.c_str(), models::in_units(bytes).c_str(),
+                static_cast<unsigned long long>(fitting(bytes)));
+  };
+  for (const std::uint64_t tokens : {1024, 8192}) {
+    print("snapshot at " + std::to_string(tokens), plan.state(tokens));
+  }
+  print("one more of a prompt", plan.next_snapshot());
+}
+
+std::uint64_t free_on_gpu(const std::string& device) {
+  for (const gpu::DeviceInfo& info : gpu::list_devices()) {
+    if ("cuda:" + std::to_string(info.index) == device) return info.free_bytes;
+  }
+  return 0;
+}
+
+void print_gpu(const models::GpuPlan& plan) {
+  print_size("GPU memory", plan.memory);
+  print_size("of it for the model", plan.arena);
+  print_size("weights on the GPU", plan.weights);
+  print_size("left for states", plan.state);
+  print_bytes("state per token", plan.of_state.token_state);
+  print_bytes("state per sequence", plan.of_state.sequence_state);
+  print_snapshots(plan.of_state, [&](std::uint64_t bytes) { return plan.fitting(bytes); });
+  std::printf("%-22s %s\n", "fits", models::verdict(plan).c_str());
+}
+
 void print_adapter(const std::string& path, const models::ModelConfig& config) {
   const models::Adapter adapter = models::Adapter::open(path, config);
   std::printf("%-22s %zu matrices, rank %zu, %s\n", "adapter", adapter.parts().size(), adapter.largest_rank(),
@@ -102,8 +135,12 @@ void print_adapter(const std::string& path, const models::ModelConfig& config) {
 
 }  // namespace
 
-int inspect(const EngineFlags& flags) {
-  check_device(flags.device);  // the sizes do not depend on it; the memory is the host's
+int inspect(const InspectOptions& inspected) {
+  const EngineFlags& flags = inspected.engine;
+  const auto limit = static_cast<std::uint64_t>(inspected.limit_gb * 0x1p30);
+  const bool of_gpu = flags.device.starts_with("cuda");
+  if (!of_gpu || limit == 0)
+    check_device(flags.device);  // with a limit a GPU is planned for that need not be there
   const models::ComputeOptions options = compute_options(flags);
   const models::Checkpoint checkpoint = models::Checkpoint::open(flags.model);
   const models::ModelConfig& config = checkpoint.config();
@@ -128,22 +165,19 @@ int inspect(const EngineFlags& flags) {
   for (const models::MemoryPlan::Format& format : plan.formats) print_format(format, options);
 
   if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
+  if (of_gpu) {
+    print_gpu(models::plan_gpu(checkpoint, limit != 0 ? limit : free_on_gpu(flags.device)));
+    return 0;
+  }
   print_size("weights in place", plan.in_place);
   print_size("weights copied", plan.copied);
   print_size("weights packed", plan.packed);
   print_size("activations", plan.activations);
   print_bytes("state per token", plan.token_state);
   print_bytes("state per sequence", plan.sequence_state);
-  const std::uint64_t memory = models::available_memory();
+  const std::uint64_t memory = limit != 0 ? limit : models::available_memory();
   print_size("memory available", memory);
-  const auto print_snapshots = [&](const std::string& label, std::uint64_t bytes) {
-    std::printf("%-22s %s; %llu fit beside the weights\n", label.c_str(), models::in_units(bytes).c_str(),
-                static_cast<unsigned long long>(plan.fitting(memory, bytes)));
-  };
-  for (const std::uint64_t tokens : {1024, 8192}) {
-    print_snapshots("snapshot at " + std::to_string(tokens), plan.state(tokens));
-  }
-  print_snapshots("one more of a prompt", plan.next_snapshot());
+  print_snapshots(plan, [&](std::uint64_t bytes) { return plan.fitting(memory, bytes); });
   std::printf("%-22s %s\n", "fits", models::verdict(plan, memory, 0).c_str());
   std::printf("%-22s %s\n", "kernels", gpu::name_of(gpu::cpu_kernels(options.isa)).c_str());
   return 0;

@@ -5,7 +5,12 @@
 
 namespace reprise::tools {
 
+struct InspectOptions {
+  EngineFlags engine;
+  double limit_gb = 0;  // GiB of memory to plan for; 0: what the device has
+};
+
 /// Prints to stdout; returns the exit status. Throws UsageError, models::LoadError.
-int inspect(const EngineFlags& flags);
+int inspect(const InspectOptions& options);
 
 }  // namespace reprise::tools

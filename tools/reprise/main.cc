@@ -142,10 +142,14 @@ int run(int argc, char** argv) {
       ->required();
   render_command->add_option("--now", render_options.now,
                              "The time that templates see: 2026-11-14T12:00:00Z");
-  EngineFlags inspect_flags;
+  InspectOptions inspect_options;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
-  add_engine_flags(*inspect_command, inspect_flags);
-  add_adapter_flag(*inspect_command, inspect_flags);
+  add_engine_flags(*inspect_command, inspect_options.engine);
+  add_adapter_flag(*inspect_command, inspect_options.engine);
+  inspect_command
+      ->add_option("--limit-gb", inspect_options.limit_gb,
+                   "Plan for a device with so many GiB of memory; a GPU need not be there")
+      ->check(CLI::Range(0.001, 1e6));
   BenchCommand bench_command(app);
   ReplayOptions replay_options;
   const CLI::App& replay_command = add_replay(app, replay_options);
@@ -161,7 +165,7 @@ int run(int argc, char** argv) {
   if (snapshot_command.parsed()) return snapshot_command.run();
   if (replay_command.parsed()) return replay(replay_options);
   if (bench_command.parsed()) return bench_command.run();
-  if (inspect_command->parsed()) return inspect(inspect_flags);
+  if (inspect_command->parsed()) return inspect(inspect_options);
   if (chat_command.parsed()) return chat(chat_options);
   if (generate_command.parsed()) return generate(generate_options);
   if (logits_command.parsed()) return print_logits(logits_options);

@@ -1,0 +1,41 @@
+#pragma once
+// What a model will take of a GPU's memory, said from the headers of its files, whether there is a GPU or not.
+//
+// A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits
+// and cuBLASLt. Matrices are kept there as bf16, vectors as f32.
+//
+// Threading: plain values, pure functions.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "models/memory_plan.h"
+
+namespace reprise::models {
+
+/// Of so many free bytes, those that the arena takes.
+std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);
+/// Of an arena beside so many bytes of weights, those for states: some are lost to rounding.
+std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights);
+
+struct GpuPlan {
+  std::optional<std::string> refusal;  // why a GPU does not compute the model
+  std::uint64_t memory = 0;            // free on the GPU
+  std::uint64_t arena = 0;
+  std::uint64_t weights = 0;
+  std::uint64_t state = 0;  // what the weights leave of the arena
+  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values of bf16
+
+  bool fits() const { return !refusal && state >= of_state.state(1); }
+  /// How many pieces of state of this size fit.
+  std::uint64_t fitting(std::uint64_t bytes) const { return bytes == 0 ? 0 : state / bytes; }
+};
+
+/// For a GPU with so many free bytes.
+GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes);
+
+/// Whether it fits, and how large a GPU would do where it does not.
+std::string verdict(const GpuPlan& plan);
+
+}  // namespace reprise::models
