@@ -9,7 +9,7 @@
 // Every block calls wait_for_earlier() first and let_next_begin() after it: so a kernel's end means that all before it
 // have ended, and the line above holds. Loads behind the wait are plain ones: not __ldg, no `const __restrict__`.
 //
-// Below compute capability 9.0 a kernel begins when the one in front has ended, and both calls do nothing.
+// Below compute capability 9.0, or CUDA 12.3, a kernel begins when the one in front has ended, and both calls do nothing.
 
 #include <cuda_runtime.h>
 
@@ -31,13 +31,21 @@ __device__ __forceinline__ void let_next_begin() {
 #endif
 }
 
-/// Whether this thread's GPU has such launches, and blocks in clusters.
+/// Whether this thread's GPU has what such launches need, and blocks in clusters.
 inline bool is_hopper_or_later() {
   int device = 0;
   int major = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
   return major >= 9;
+}
+
+/// Whether kernels may begin early here: streams with such launches can be recorded from CUDA 12.3 on.
+inline bool can_begin_early() {
+  constexpr int kRecordable = 12030;
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  return CUDART_VERSION >= kRecordable && driver >= kRecordable && is_hopper_or_later();
 }
 
 struct LaunchShape {
@@ -51,19 +59,24 @@ template <class... Parameters, class... Arguments>
 void launch_after(void (*kernel)(Parameters...), const LaunchShape& shape, StreamHandle stream,
                   Arguments&&... arguments) {
   cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
-  attributes[1].val.clusterDim.y = 1;
-  attributes[1].val.clusterDim.z = 1;
+  unsigned count = 0;
+  if (can_begin_early()) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attributes[count].val.clusterDim.y = 1;
+    attributes[count++].val.clusterDim.z = 1;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.blocks;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  config.numAttrs = !is_hopper_or_later() ? 0U : shape.cluster > 1 ? 2U : 1U;
+  config.numAttrs = count;
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "launching a kernel");
 }
 
