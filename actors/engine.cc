@@ -80,7 +80,8 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
       const std::hash<std::string> number;
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
-      parts_->requests->add(parts_->system.spawn<RequestActor>(
+      auto meter = std::make_shared<RequestMeter>(++parts_->requests_begun, name);
+      auto actor = parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::move(choice.model),
                          .adapter = std::move(choice.adapter),
@@ -92,7 +93,9 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                          .group = group,
                          .slot = std::move(slot),
                          .idle_slot = parts_->idle->take(),
-                         .ends_trace = ends_trace}));
+                         .ends_trace = ends_trace,
+                         .meter = meter});
+      parts_->requests->add(std::move(actor), std::move(meter));
     } catch (const std::exception& error) {
       // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
     }
@@ -121,6 +124,7 @@ std::vector<protocol::ModelCard> Engine::models() const {
     for (const ServedAdapter& adapter : entry.adapters) {
       protocol::ModelCard card = entry.card;
       card.id += ":" + adapter.name;
+      for (std::string& alias : card.aliases) alias += ":" + adapter.name;
       card.parent = entry.card.id;
       if (!adapter.ready()) card.state = protocol::ModelCard::State::kFailed;
       cards.push_back(std::move(card));
@@ -156,6 +160,10 @@ protocol::Health Engine::health() const {
   }
   const bool ready = problems.empty();
   return {.ready = ready, .detail = std::move(problems)};
+}
+
+std::vector<protocol::RunningRequest> Engine::running() const {
+  return parts_->requests->running();
 }
 
 std::size_t Engine::running_requests() const {

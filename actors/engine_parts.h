@@ -3,6 +3,7 @@
 //
 // Threading: as actors/engine.h; each part says its own.
 
+#include <atomic>
 #include <memory>
 
 #include "actors/engine.h"
@@ -22,6 +23,7 @@ struct Engine::Parts {
   const std::shared_ptr<ModelDirectory> directory = std::make_shared<ModelDirectory>();
   const std::shared_ptr<DeviceBoard> board = std::make_shared<DeviceBoard>();
   const std::shared_ptr<RequestRoll> requests = std::make_shared<RequestRoll>();
+  std::atomic<std::uint64_t> requests_begun{0};  // hands out numbers
   const std::shared_ptr<BoundedCount> running;
   const std::shared_ptr<BoundedCount> idle;
   const std::shared_ptr<Restarts> restarts;

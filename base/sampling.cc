@@ -67,6 +67,23 @@ std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
   return errors.take();
 }
 
+void overlay(SamplingWishes& wishes, const SamplingWishes& over) {
+  const auto take = [&](auto SamplingWishes::*wish) {
+    if (over.*wish) wishes.*wish = over.*wish;
+  };
+  take(&SamplingWishes::temperature);
+  take(&SamplingWishes::top_k);
+  take(&SamplingWishes::top_p);
+  take(&SamplingWishes::min_p);
+  take(&SamplingWishes::repetition_penalty);
+  take(&SamplingWishes::repetition_last_n);
+  take(&SamplingWishes::presence_penalty);
+  take(&SamplingWishes::frequency_penalty);
+  take(&SamplingWishes::seed);
+  take(&SamplingWishes::logprobs);
+  if (!over.logit_bias.empty()) wishes.logit_bias = over.logit_bias;
+}
+
 SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model) {
   SamplingParams params;
   const auto take = [&](auto SamplingParams::*param, auto SamplingWishes::*wish) {

@@ -83,6 +83,9 @@ struct SamplingWishes {
   bool operator==(const SamplingWishes&) const = default;
 };
 
+/// What `over` wishes for counts in `wishes` from now on.
+void overlay(SamplingWishes& wishes, const SamplingWishes& over);
+
 /// The client's wishes; where they say nothing the model's; where those say nothing the defaults.
 SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model);
 

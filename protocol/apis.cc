@@ -3,21 +3,24 @@
 #include <iterator>
 
 #include "protocol/llama/llama_api.h"
+#include "protocol/ollama/ollama_api.h"
 #include "protocol/openai/openai_api.h"
 
 namespace reprise::protocol {
 
-ApiTable all_apis() {
+ApiTable all_apis(const ApiSettings& settings) {
   // One row for each.
   constexpr std::vector<ApiRoute> (*kApis[])() = {
       openai::routes,
-      llama::routes,
+      ollama::routes,
   };
   ApiTable table{.routes = {}, .elsewhere = openai::dialect()};
   for (const auto routes_of : kApis) {
     std::vector<ApiRoute> routes = routes_of();
     std::move(routes.begin(), routes.end(), std::back_inserter(table.routes));
   }
+  std::vector<ApiRoute> llama = llama::routes({.slots = settings.slots, .verbose = settings.verbose});
+  std::move(llama.begin(), llama.end(), std::back_inserter(table.routes));
   return table;
 }
 

@@ -57,6 +57,12 @@ struct ServiceError {
   std::string message;
   std::string field{};  // of the request, as the client spells it; may be empty
   std::optional<std::chrono::seconds> retry_after{};
+  /// kTooLong: the tokens of the prompt, and those that fit.
+  struct Lengths {
+    std::uint64_t prompt = 0;
+    std::uint64_t context = 0;
+  };
+  std::optional<Lengths> lengths{};
 };
 
 template <class T>
@@ -71,9 +77,38 @@ struct ChatPrompt {
   bool add_generation_prompt = true;
   /// Put behind the rendered prompt: the reply goes on from it, and its deltas do not repeat it.
   std::string reply_opening{};
+  /// The opening is the beginning of what the assistant says: behind its reasoning, also where the template has opened
+  /// that.
+  bool opening_is_content = false;
+  std::string opening_reasoning{};
 };
 
-using Prompt = std::variant<std::string, TokenList, ChatPrompt>;
+/// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.
+struct PromptParts {
+  std::vector<std::variant<std::string, TokenList>> parts;
+};
+
+/// What stands before and behind a gap that the reply is to fill. For models that were made for it: others have no marks
+/// for the places.
+struct InfillPrompt {
+  std::string prefix;
+  std::string suffix;
+  std::string opening{};  // of what fills the gap
+  struct File {
+    std::string name;
+    std::string text;
+  };
+  std::vector<File> files{};  // for the model to know
+  std::string field{};        // of the request, that a model without marks is told of
+};
+
+using Prompt = std::variant<std::string, TokenList, ChatPrompt, PromptParts, InfillPrompt>;
+
+/// A bias of every token that a text consists of.
+struct TextBias {
+  std::string text;
+  float bias = 0;
+};
 
 struct GenerateRequest {
   std::string id{};       // for logs; prompts of one client's request have it in common
@@ -81,11 +116,15 @@ struct GenerateRequest {
   std::string adapter{};  // of the model, by name; empty: none, or what `model` says
   Prompt prompt;
   std::uint32_t n = 1;
-  std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
+  std::optional<std::uint32_t> max_tokens{};  // none: what the server gives, or what the context leaves
+  bool unlimited = false;                     // none: what the context leaves, whatever the server gives
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
-  grammar::Constraint constraint{};  // what the reply must be; reasoning may stand before it
+  grammar::Constraint constraint{};   // what the reply must be; reasoning may stand before it
+  std::vector<TextBias> text_bias{};  // beside sampling.logit_bias
+  bool logprobs_of_draw = false;      // those that are told must be of what the token was drawn from
   bool ignore_eos = false;
+  bool ban_eos = false;  // what ends a reply is never chosen, but where a constraint leaves nothing else
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};
   bool cache_prompt = true;            // false: neither read nor write the cache
@@ -96,6 +135,8 @@ struct GenerateRequest {
   std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
   bool want_timeline = false;    // in Usage
+  bool want_settled = false;     // Started::settled
+  bool want_progress = false;    // Progress
 };
 
 // -- what comes back
@@ -133,13 +174,29 @@ struct Usage {
 struct Admitted {
   std::string model;
   std::uint32_t prompt_tokens;
+  std::uint32_t context = 0;  // tokens that prompt and reply may have together
+};
+/// How far the prompt has come, where it was asked for: once when its beginning is restored, then as it is computed.
+struct Progress {
+  std::uint32_t total = 0;
+  std::uint32_t restored = 0;
+  std::uint32_t processed = 0;  // restored ones with them
+  double ms = 0;                // since it was admitted
+  std::uint32_t prompt_index = 0;
+};
+/// What a request came to.
+struct Settled {
+  SamplingParams sampling;
+  std::uint32_t max_tokens = 0;
+  std::string prompt_text;  // of its tokens, special ones as they are written
 };
 struct Started {
   CacheReport cache;
   std::string
       prompt_tail;        // the last bytes of the prompt's text: a template may have opened a thinking block
   SharedTokens prompt{};  // rendered and tokenised
-  std::uint32_t prompt_index = 0;  // where the replies to several prompts come as one
+  std::uint32_t prompt_index = 0;            // where the replies to several prompts come as one
+  std::shared_ptr<const Settled> settled{};  // where it was asked for
 };
 struct Delta {
   std::uint32_t choice = 0;
@@ -158,7 +215,7 @@ struct Failed {
   ServiceError error;
 };
 
-using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed>;
+using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress>;
 
 /// Events that may wait for a reader.
 inline constexpr std::uint32_t kEventWindow = 32;
@@ -176,8 +233,29 @@ struct ModelCard {
   std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
   std::uint32_t loaded_permille = 0;  // while it is loading
+
+  std::vector<std::string> aliases{};         // further names that requests may use
+  std::vector<std::string> tags{};            // words for people
+  std::string file{};                         // the name of its file or folder, without the way there
+  SamplingParams sampling{};                  // of a request that says nothing
+  bool fixed_seed = false;                    // of such a request: sampling.seed; else another each time
+  std::optional<std::uint32_t> max_tokens{};  // of a request that says nothing; none: what the context leaves
+  bool chat_is_assumed = false;  // it came without a template, and `chat` is what most models understand
+  std::uint32_t sequences = 0;   // that may be computed at once
+
+  bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
+
+/// One that is being answered, or waits for it. Lengths alone: what it says is nobody else's.
+struct RunningRequest {
+  std::uint64_t number = 0;  // never used twice
+  std::string model{};
+  std::uint32_t prompt_tokens = 0;  // 0: not known yet
+  std::uint32_t reused_tokens = 0;  // of them, restored
+  std::uint32_t reply_tokens = 0;
+  std::uint32_t most_reply_tokens = 0;
+};
 
 struct Health {
   bool ready = false;
@@ -214,9 +292,11 @@ struct DetokenizeRequest {
 struct RenderRequest {
   std::string model{};
   ChatPrompt chat;
+  bool want_tokens = false;
 };
 struct Rendered {
   std::string prompt;
+  TokenList tokens{};  // as a request with this chat would have them, where asked for
 };
 
 class Service {
@@ -233,6 +313,7 @@ class Service {
   /// Null: adapters neither come nor go here.
   virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
+  virtual std::vector<RunningRequest> running() const { return {}; }
   virtual std::vector<Figure> figures() const = 0;
 };
 

@@ -1,10 +1,12 @@
 #include "actors/request/prompt_text.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <random>
 #include <stdexcept>
 
+#include "actors/request/infill_tokens.h"
 #include "models/text/regex.h"
 
 namespace reprise::actors {
@@ -19,6 +21,49 @@ constexpr std::size_t kTailBytes = 64;
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
+}
+
+TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Tokenizer& tokenizer) {
+  TokenList tokens;
+  for (const auto& part : mixed.parts) {
+    const auto* ids = std::get_if<TokenList>(&part);
+    const TokenList more = ids != nullptr ? *ids
+                           : &part == &mixed.parts.front()
+                               ? encode_prompt(tokenizer, std::get<std::string>(part))
+                               : tokenizer.encode(std::get<std::string>(part));
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  return tokens;
+}
+
+// What ends a reply of the model by itself.
+std::vector<TokenId> ends_of(const ServedModel& model) {
+  std::vector<TokenId> ends(model.special.eos.begin(), model.special.eos.end());
+  if (model.tokenizer && model.tokenizer->eos()) ends.push_back(*model.tokenizer->eos());
+  return ends;
+}
+
+// Biases that depend on the vocabulary.
+void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
+                SamplingParams& sampling) {
+  for (const protocol::TextBias& bias : request.text_bias) {
+    if (!model.tokenizer) break;
+    for (const TokenId id : model.tokenizer->encode(bias.text))
+      sampling.logit_bias.push_back({id, bias.bias});
+  }
+  if (!request.ban_eos || request.constraint) return;
+  std::vector<TokenId> ends = ends_of(model);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
+}
+
+bool draws_as_model_says(const SamplingParams& sampling, const protocol::GenerateRequest& request) {
+  SamplingParams plain;
+  plain.seed = sampling.seed;
+  plain.logprobs = sampling.logprobs;
+  plain.repetition_last_n = sampling.repetition_last_n;
+  return sampling == plain && !request.constraint;
 }
 
 // The prompt's tokens, and its text where it has one.
@@ -38,8 +83,17 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
     auto rendered = model.card.chat->render(*chat);
     if (!rendered.ok()) return rendered.error();
     text = std::move(*rendered);
-    // A template writes its own BOS.
-    return model.tokenizer->encode(text);
+    return model.card.chat->encode(text);
+  }
+  if (const auto* mixed = std::get_if<protocol::PromptParts>(&request.prompt)) {
+    return tokens_of_parts(*mixed, *model.tokenizer);
+  }
+  if (const auto* infill = std::get_if<protocol::InfillPrompt>(&request.prompt)) {
+    auto tokens = infill_tokens(*infill, *model.tokenizer);
+    if (tokens) return std::move(*tokens);
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "model '" + model.card.id + "' has no tokens that mark what is to be filled in",
+                        infill->field};
   }
   text = std::get<std::string>(request.prompt);
   return encode_prompt(*model.tokenizer, text);
@@ -82,6 +136,18 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
 
 std::size_t text_bytes(const protocol::Prompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  if (const auto* mixed = std::get_if<protocol::PromptParts>(&prompt)) {
+    std::size_t bytes = 0;
+    for (const auto& part : mixed->parts) {
+      if (const auto* text = std::get_if<std::string>(&part)) bytes += text->size();
+    }
+    return bytes;
+  }
+  if (const auto* infill = std::get_if<protocol::InfillPrompt>(&prompt)) {
+    std::size_t bytes = infill->prefix.size() + infill->suffix.size() + infill->opening.size();
+    for (const auto& file : infill->files) bytes += file.name.size() + file.text.size();
+    return bytes;
+  }
   const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
   return chat == nullptr ? 0 : string_bytes(chat->messages) + string_bytes(chat->tools);
 }
@@ -147,18 +213,29 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     return ServiceError{ServiceErrorCode::kTooLong,
                         "the prompt has " + std::to_string(tokens->size()) +
                             " tokens and the model's context " + std::to_string(context),
-                        prompt_field};
+                        prompt_field,
+                        {},
+                        ServiceError::Lengths{.prompt = tokens->size(), .context = context}};
   }
   std::uint64_t room = context - tokens->size();
   // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
   const std::uint64_t most = model.most_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
+  const std::uint64_t usual = request.unlimited ? room : model.limits.max_tokens.value_or(room);
   prepared.max_tokens =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   prepared.tokens = share_tokens(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);
-  if (!request.sampling.seed) prepared.sampling.seed = random_seed();
+  if (!request.sampling.seed && !model.sampling.seed) prepared.sampling.seed = random_seed();
+  add_biases(request, model, prepared.sampling);
+  if (request.logprobs_of_draw && !draws_as_model_says(prepared.sampling, request)) {
+    return ServiceError{
+        ServiceErrorCode::kUnsupported,
+        "post_sampling_probs: is there for what is drawn as the model says it: temperature 1, no "
+        "filter, penalty, bias or constraint",
+        "post_sampling_probs"};
+  }
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (request.constraint) {
@@ -167,8 +244,15 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     prepared.masks = std::move(*masks);
   }
   if (!request.ignore_eos || request.constraint) {  // what a constraint leaves to come at its end is the end
-    prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());
-    if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
+    prepared.stop_tokens = ends_of(model);
+  }
+  if (request.want_settled) {
+    auto settled = std::make_shared<protocol::Settled>();
+    settled->sampling = prepared.sampling;
+    settled->max_tokens = prepared.max_tokens;
+    if (model.tokenizer)
+      settled->prompt_text = model.tokenizer->decode(*prepared.tokens, {.continuation = true});
+    prepared.settled = std::move(settled);
   }
   return prepared;
 }

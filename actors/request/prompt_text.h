@@ -19,6 +19,7 @@ struct PreparedPrompt {
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
+  std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
 };
 
 /// Renders, tokenises, and checks all that can be checked without the device.

@@ -82,6 +82,7 @@ Task<void> RequestActor::run() {
   job_.out.close();
   if (job_.ends_trace) trace().end(served ? "answered" : client_gone_ ? "abandoned" : "failed");
   job_.slot.reset();
+  job_.meter->ended.store(true, std::memory_order_relaxed);
   const bool idles = served && job_.idle_slot && !lost_.cancelled();
   if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {
@@ -123,6 +124,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (Failure failure = co_await preparing) co_return failure;
   usage_.prompt_tokens = static_cast<std::uint32_t>(prompt_.tokens->size());
   trace().mark("tokenised", {{"tokens", usage_.prompt_tokens}});
+  job_.meter->prompt_tokens.store(usage_.prompt_tokens, std::memory_order_relaxed);
+  job_.meter->most_reply_tokens.store(prompt_.max_tokens, std::memory_order_relaxed);
 
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
@@ -137,11 +140,13 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> entering = enter(*main_, job_.request->priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
-  protocol::Event admitted = protocol::Admitted{job_.name, usage_.prompt_tokens};
+  protocol::Event admitted = protocol::Admitted{job_.name, usage_.prompt_tokens, job_.model->arch.context};
   static_cast<void>(job_.out.try_write(admitted));
 
   Task<Failure> restoring = restore(*main_);
   if (Failure failure = co_await restoring) co_return failure;
+  job_.meter->reused_tokens.store(main_->report.restored_tokens, std::memory_order_relaxed);
+  tell_progress(main_->report.restored_tokens);
   to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
                static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job_.model->limits.verify_share;
@@ -149,7 +154,9 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (Failure failure = co_await prefilling) co_return failure;
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
   usage_.cache = main_->report;
-  protocol::Event started = protocol::Started{main_->report, prompt_.tail, prompt_.tokens};
+  tell_progress(usage_.prompt_tokens);
+  protocol::Event started =
+      protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};
   static_cast<void>(job_.out.try_write(started));
 
   Task<Failure> decoding = decode();
@@ -171,6 +178,16 @@ Task<RequestActor::Failure> RequestActor::serve() {
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;
   co_return std::nullopt;
+}
+
+// Few, so that there is always room for them among the events that may wait.
+void RequestActor::tell_progress(std::uint32_t processed) {
+  if (!job_.request->want_progress) return;
+  protocol::Event event = protocol::Progress{.total = usage_.prompt_tokens,
+                                             .restored = main_->report.restored_tokens,
+                                             .processed = processed,
+                                             .ms = since_arrival_ms() - usage_.timing.queued_ms};
+  static_cast<void>(job_.out.try_write(event));
 }
 
 // -- failures

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "actors/request/prompt_text.h"
+#include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
 #include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
@@ -64,6 +65,7 @@ struct RequestJob {
   std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;  // may be null: then no idle work
   bool ends_trace = false;          // the request's trace was begun for this job
+  std::shared_ptr<RequestMeter> meter;
 };
 
 class RequestActor : public runtime::Actor {
@@ -90,6 +92,7 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
   runtime::Task<Failure> prepare();
+  void tell_progress(std::uint32_t processed);
 
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);

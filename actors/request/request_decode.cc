@@ -184,6 +184,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
       usage_.timing.first_token_ms = since_arrival_ms();
       trace().mark("first_token");
     }
+    job_.meter->reply_tokens.store(usage_.completion_tokens, std::memory_order_relaxed);
     choice.tokens.push_back(token.token);
     if (choice.constraint && !event->end) give_mask(choice);
     const auto bytes_of = [&](TokenId id) {

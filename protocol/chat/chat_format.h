@@ -38,7 +38,10 @@ class ChatFormat {
   };
 
   /// An error names what is wrong with the template.
-  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens);
+  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where it is
+  /// false, what the template opens all the same is closed at once.
+  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens,
+                                                                      std::optional<bool> thinking = {});
 
   /// The template as it came with the model.
   const std::string& source() const { return source_; }
@@ -46,6 +49,12 @@ class ChatFormat {
   /// The prompt's text, with the reply's opening behind it. Content that is an array of text parts becomes
   /// one text, and arguments of tool calls objects: what templates expect.
   Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
+
+  /// The tokens of a rendered prompt; the tokenizer must have been given.
+  TokenList encode(const std::string& prompt) const { return tokens_.encode(prompt); }
+  /// As text; empty where the model has none.
+  const std::string& bos() const { return tokens_.bos; }
+  const std::string& eos() const { return tokens_.eos; }
 
   /// Where messages begin in a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
@@ -67,13 +76,14 @@ class ChatFormat {
   TokenList history_after(const ChatPrompt& chat, const Json& reply_message) const;
 
  private:
-  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens);
+  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking);
   /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
   TokenList continued(ChatPrompt chat, const char* next) const;
 
   const std::string source_;
   const jinja::Template template_;
   const Tokens tokens_;
+  const std::optional<bool> thinking_;
   const ReplyFormat reply_;
   const PromptShape shape_;
 };

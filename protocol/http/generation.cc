@@ -68,6 +68,7 @@ std::optional<ApiError> Generation::enter() {
 
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
+  if (request_.any_model) generate.model = context_.nearest_model(generate.model);
   generate.id = exchange_.id();
   generate.trace = exchange_.trace();
   generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
@@ -124,6 +125,12 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
 
 Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
+  if (!chat.reply_opening.empty()) {
+    co_return ApiError{
+        .message = "tool_choice: a reply that goes on from a message cannot be made to be a tool call",
+        .code = "invalid_value",
+        .param = "tool_choice"};
+  }
   auto asking = context_.service.render({.model = request_.generate.model, .chat = chat});
   Result<Answer<Rendered>> answer = co_await asking;
   if (!answer.ok()) co_return to_api_error(answer.error());
@@ -279,6 +286,8 @@ bool Generation::take(Event& event) {
   REPRISE_CHECK(admitted_, "the engine answered a request before it admitted it");
   if (const auto* started = std::get_if<Started>(&event)) {
     reply_->started(*started, out_);
+  } else if (const auto* progress = std::get_if<Progress>(&event)) {
+    reply_->progress(*progress, out_);
   } else if (auto* delta = std::get_if<Delta>(&event)) {
     reply_->delta(std::move(*delta), out_);
   } else if (const auto* finished = std::get_if<Finished>(&event)) {

@@ -72,6 +72,8 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
     if (std::exchange(admitted_, true)) return std::nullopt;
   } else if (auto* started = std::get_if<Started>(&event)) {
     started->prompt_index = prompt;
+  } else if (auto* progress = std::get_if<Progress>(&event)) {
+    progress->prompt_index = prompt;
   } else if (auto* delta = std::get_if<Delta>(&event)) {
     delta->choice += prompt * n_;
   } else if (auto* finished = std::get_if<Finished>(&event)) {

@@ -47,7 +47,7 @@ std::string Route::path_end(std::string_view asked) const {
   return end;
 }
 
-RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
+RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
   REPRISE_CHECK(apis.elsewhere != nullptr, "no dialect for errors at paths that are nobody's");
   const auto add_page = [&](std::string path, Page page, bool is_public) {
     routes_.push_back({.path = std::move(path),
@@ -56,7 +56,7 @@ RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.
                        .is_public = is_public,
                        .for_operators = page == Page::kMetrics});
   };
-  add_page("/", Page::kFrontPage, true);
+  if (front_page) add_page("/", Page::kFrontPage, true);
   add_page("/health", Page::kHealth, true);
   add_page("/health/live", Page::kLive, true);
   add_page("/metrics", Page::kMetrics, false);

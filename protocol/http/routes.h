@@ -36,7 +36,7 @@ struct Route {
 
 class RouteTable {
  public:
-  explicit RouteTable(ApiTable apis);
+  explicit RouteTable(ApiTable apis, bool front_page = true);
 
   /// There is always one; it stays where it is as long as the table.
   const Route& find(std::string_view path) const;

@@ -25,6 +25,8 @@ struct ServerContext {
 
   /// How the named model (empty: the first) chats; null where it does not, or there is none.
   ChatFormatPtr chat_of(const std::string& model) const;
+  /// The name itself, or none where one model alone is served and has another.
+  std::string nearest_model(const std::string& name) const;
   /// 24 hex digits that no other request of this server has.
   std::string new_id();
 

@@ -1,7 +1,6 @@
 #include "protocol/openai/model_list.h"
 
 namespace reprise::protocol::openai {
-namespace {
 
 Json describe(const ModelCard& card) {
   Json out{{"id", card.id},
@@ -14,12 +13,11 @@ Json describe(const ModelCard& card) {
            {"vocab_size", card.vocab},
            {"takes_text", card.takes_text},
            {"takes_chat", card.takes_text && card.chat != nullptr},
+           {"chat_template_assumed", card.chat_is_assumed},
            {"state", name_of(card.state)}};
   if (card.state == ModelCard::State::kLoading) out["loaded"] = card.loaded_permille / 1000.0;
   return out;
 }
-
-}  // namespace
 
 runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
   Json data = Json::array();

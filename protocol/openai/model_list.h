@@ -5,9 +5,13 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "protocol/api/endpoint.h"
 
 namespace reprise::protocol::openai {
+
+/// {"id":…,"object":"model",…}
+Json describe(const ModelCard& card);
 
 /// {"object":"list","data":[…]}
 class ModelListQuestion final : public Question {

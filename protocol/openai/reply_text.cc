@@ -5,6 +5,7 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "protocol/api/lossy_text.h"
+#include "protocol/api/timings.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -151,6 +152,20 @@ void append_reprise(std::string& out, const Usage& usage) {
   out += ",\"decode_ms\":";
   append_ms(out, usage.timing.decode_ms);
   if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
+  out += '}';
+}
+
+void append_fingerprint(std::string& out) {
+  out += ",\"system_fingerprint\":\"b-reprise-0.1.0\"";
+}
+
+void append_llama_account(std::string& out, const Usage& usage, const ReplyOptions& options,
+                          const std::string& prompt_text) {
+  out += ",\"timings\":";
+  append_timings(out, timings_of(usage));
+  if (!options.verbose) return;
+  out += ",\"__verbose\":{\"prompt\":";
+  append_lossy_string(out, prompt_text);
   out += '}';
 }
 

@@ -33,6 +33,12 @@ void append_usage(std::string& out, const Usage& usage);
 /// {"restored_tokens":…}: what the cache did, and the times.
 void append_reprise(std::string& out, const Usage& usage);
 
+/// ,"system_fingerprint":…: as llama-server's, a letter and a version.
+void append_fingerprint(std::string& out);
+/// ,"timings":{…} and, where it was asked for, ,"__verbose":{"prompt":…}: llama-server's.
+void append_llama_account(std::string& out, const Usage& usage, const ReplyOptions& options,
+                          const std::string& prompt_text);
+
 /// {"content":[{"token":…,"logprob":…,"bytes":…,"top_logprobs":[…]}],"refusal":null}
 void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens);
 /// {"tokens":[…],"token_logprobs":[…],"top_logprobs":[…],"text_offset":[…]}; moves `offset` on by the

@@ -15,10 +15,15 @@
 #include "protocol/api/api_error.h"
 #include "protocol/api/api_request.h"
 #include "protocol/api/body_limits.h"
+#include "protocol/api/fields.h"
 
 namespace reprise::protocol::openai {
 
 enum class TextKind : std::uint8_t { kChat, kCompletion };
+
+/// Whose habits count where OpenAI's fields leave a choice. llama-server takes any model's name where it serves one,
+/// goes on from an assistant's message that stands last, draws a seed for -1, and adds figures of its own to replies.
+enum class Manners : std::uint8_t { kOpenAi, kLlamaServer };
 
 /// How the client wants to be answered.
 struct ReplyOptions {
@@ -28,6 +33,9 @@ struct ReplyOptions {
   bool logprobs = false;
   std::uint32_t n = 1;  // choices of each prompt
   std::uint32_t prompts = 1;
+  Manners manners = Manners::kOpenAi;
+  bool timings_per_token = false;  // llama-server's, in every chunk
+  bool verbose = false;            // llama-server's: the prompt's text
 };
 
 struct TextRequest {
@@ -35,9 +43,13 @@ struct TextRequest {
   ReplyOptions reply{};
 };
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits);
+Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
+                                             Manners manners = Manners::kOpenAi);
 /// The same from a value; throw BadRequest.
-TextRequest read_chat_request(const Json& body, const BodyLimits& limits);
-TextRequest read_completion_request(const Json& body, const BodyLimits& limits);
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners = Manners::kOpenAi);
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits,
+                                    Manners manners = Manners::kOpenAi);
+/// All but the prompt and what becomes of it: for APIs with the same fields. Throws BadRequest.
+TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners);
 
 }  // namespace reprise::protocol::openai

@@ -43,7 +43,6 @@ constexpr std::array kUnsupported = {
     Unsupported{"truncate_prompt_tokens", Harmless::kMinusOne},
     Unsupported{"prompt_logprobs", Harmless::kNullOnly},
     Unsupported{"prompt_embeds", Harmless::kEmpty},
-    Unsupported{"continue_final_message", Harmless::kFalse},
     Unsupported{"chat_template", Harmless::kNullOnly},
     Unsupported{"documents", Harmless::kEmpty},
     Unsupported{"mm_processor_kwargs", Harmless::kNullOnly},

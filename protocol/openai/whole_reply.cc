@@ -17,6 +17,7 @@ WholeReply::Choice& WholeReply::choice(std::uint32_t index) {
 }
 
 void WholeReply::started(const Started& event, std::string&) {
+  if (options_.verbose && event.settled) prompt_text_ = event.settled->prompt_text;
   if (options_.return_token_ids) {
     for (std::uint32_t i = 0; i < options_.n; ++i) {
       choice(event.prompt_index * options_.n + i).prompt = event.prompt;
@@ -50,6 +51,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   constexpr std::size_t kUsualBytes = 1024;  // of a short answer
   out.reserve(kUsualBytes);
   append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
+  if (options_.manners == Manners::kLlamaServer) append_fingerprint(out);
   out += ",\"choices\":[";
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (i > 0) out += ',';
@@ -61,6 +63,8 @@ void WholeReply::done(const Done& event, std::string& out) {
   append_usage(out, event.usage);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
+  if (options_.manners == Manners::kLlamaServer)
+    append_llama_account(out, event.usage, options_, prompt_text_);
   out += '}';
 }
 

@@ -43,6 +43,7 @@ class WholeReply final : public Reply {
   const ReplyContext context_;
   ReplyHead head_{};
   std::vector<Choice> choices_;
+  std::string prompt_text_;  // where it is to be told
 };
 
 }  // namespace reprise::protocol::openai

@@ -399,7 +399,7 @@ TEST(Http, Cors) {
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nOrigin: https://good.example\r\n"
       "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n");
   const ClientResponse preflight = client.read_response();
-  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.status, 200);
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Origin: https://good.example"));
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Methods: POST"));
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Headers: authorization"));

@@ -1,8 +1,13 @@
 #include "tools/reprise/make_service.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "actors/engine.h"
+#include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
 #include "protocol/snapshots/cache_secret.h"
 #include "tools/reprise/builtin_model.h"
@@ -30,6 +35,19 @@ actors::DiskTierSettings disk_settings(const CacheConfig& config) {
           .even_if_slower = config.even_if_slower};
 }
 
+/// Of chat.template: what a name stands for, what a file holds, or the text as it is.
+std::string template_text(const std::string& given) {
+  if (given.empty()) return {};
+  if (const auto named = protocol::named_template(given)) return *named;
+  if (std::ifstream file(given); file && std::filesystem::is_regular_file(given)) {
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  if (given.find_first_of(" \n{") != std::string::npos) return given;
+  throw UsageError("chat.template: '" + given + "' is no file, and none of " + protocol::template_names());
+}
+
 }  // namespace
 
 std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
@@ -44,6 +62,12 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
                               .kv_dtype = config.engine.kv_dtype,
                               .isa = config.engine.isa,
                               .adapters = {}});
+    actors::ModelSpec& spec = options.models.back();
+    spec.aliases = model.aliases;
+    spec.tags = model.tags;
+    spec.context = static_cast<std::uint32_t>(config.context / std::max(config.parallel, 1U));
+    spec.chat_template =
+        template_text(model.chat_template.empty() ? config.chat_template : model.chat_template);
     for (const AdapterTable& adapter : model.adapters) {
       options.models.back().adapters.push_back({.name = adapter.name, .path = adapter.path});
     }
@@ -51,6 +75,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.worker.device = config.engine.device;
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
+  if (config.parallel > 0) options.worker.max_sequences = config.parallel;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
   options.adapter_folder = config.adapter_folder;
   options.longest_step = config.longest_step;
@@ -66,6 +91,11 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.prefill_history = config.cache.idle_prefill;
   options.requests.most_choices = config.http.request.choices;
   options.requests.longest_wait = config.queue.wait;
+  options.requests.sampling.temperature = config.temperature;
+  options.requests.sampling.seed = config.seed;
+  options.requests.max_tokens = config.max_tokens;
+  options.requests.assume_chat = true;
+  if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
   options.most_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
   options.device_lost = [](const std::string& why) {
