@@ -96,7 +96,8 @@ void keep_by_zipf(Candidates& candidates, double mu, std::size_t vocab) {
 
 // For each place before the end: how many tokens up to it are the same as those up to the end, by the Z-function of the
 // history read backwards. The token behind such a place would go on with the repetition.
-std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> history, const DryRules& rules) {
+std::vector<std::pair<TokenId, float>> dry_penalties(std::span<const TokenId> history,
+                                                     const DryRules& rules) {
   const auto breaks = [&](TokenId token) {
     return std::binary_search(rules.breakers.begin(), rules.breakers.end(), token);
   };

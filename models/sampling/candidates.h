@@ -52,7 +52,7 @@ void keep_by_zipf(Candidates& candidates, double mu, std::size_t vocab);
 struct DryRules {
   double multiplier = 0;
   double base = 1.75;
-  std::uint32_t allowed_length = 2;  // of a repetition that costs nothing
+  std::uint32_t allowed_length = 2;     // of a repetition that costs nothing
   std::span<const TokenId> breakers{};  // sorted: no repetition goes across one
 };
 /// What is to be subtracted from the logits of tokens that would go on with a repetition in `history`.
