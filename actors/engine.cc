@@ -32,19 +32,46 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     card.id = spec.name;
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
-  if (options.cache && !options.disk.folder.empty()) {
-    DiskTierSettings settings = options.disk;
-    if (!settings.log) settings.log = options.log;
-    disk = system.spawn<DiskTier>(
-        {.on_failure = runtime::OnFailure::restart(DiskTier::kMostRestarts, DiskTier::kRestartWindow)},
-        std::move(settings), disk_figures);
-  }
+  if (options.cache) spawn_tiers();
   // It loads what stands in the directory.
-  supervisor = system.spawn<ModelSupervisor>(
-      {.placement = runtime::Placement::own_thread(),
-       .on_failure =
-           runtime::OnFailure::restart(ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
-      options, directory, board, requests, restarts, disk ? protocol::TierRef(disk) : protocol::TierRef());
+  supervisor =
+      system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
+                                     .on_failure = runtime::OnFailure::restart(
+                                         ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                    options, directory, board, requests, restarts,
+                                    all_tiers ? protocol::TierRef(all_tiers) : protocol::TierRef());
+}
+
+void Engine::Parts::spawn_tiers() {
+  using runtime::OnFailure;
+  const auto figures_of = [&](protocol::Tier tier) {
+    tiers.push_back({.tier = tier, .figures = std::make_shared<TierFigures>()});
+    return tiers.back().figures;
+  };
+  if (options.host.most_bytes > 0) {
+    HostTierSettings settings = options.host;
+    if (!settings.log) settings.log = options.log;
+    const auto figures = figures_of(protocol::Tier::kHost);
+    tiers.back().actor = system.spawn<HostTier>(
+        {.placement = runtime::Placement::own_thread(),
+         .on_failure = OnFailure::restart(HostTier::kMostRestarts, HostTier::kRestartWindow)},
+        std::move(settings), figures);
+  }
+  const auto add_store = [&](TierSettings settings) {
+    if (!settings.log) settings.log = options.log;
+    const auto figures = figures_of(settings.tier);
+    tiers.back().actor = system.spawn<StoreTier>(
+        {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)},
+        std::move(settings), figures);
+  };
+  if (!options.disk.folder.empty()) add_store(tier_settings(options.disk));
+  if (options.remote.redis) add_store(tier_settings(options.remote));
+  if (tiers.empty()) return;
+  std::vector<protocol::OneTierRef> refs;
+  for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
+  all_tiers = system.spawn<TierStack>(
+      {.on_failure = runtime::OnFailure::restart(TierStack::kMostRestarts, TierStack::kRestartWindow)},
+      std::move(refs));
 }
 
 Engine::Engine(runtime::System& system, EngineOptions options)
@@ -53,7 +80,8 @@ Engine::Engine(runtime::System& system, EngineOptions options)
 Engine::~Engine() {
   parts_->requests->tell_all({.why = "the engine is shutting down"});
   parts_->supervisor.stop();  // and with it the device and the registries
-  if (parts_->disk) parts_->disk.stop();
+  if (parts_->all_tiers) parts_->all_tiers.stop();
+  for (const Parts::LowerTier& lower : parts_->tiers) lower.actor.stop();
 }
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {

@@ -223,6 +223,12 @@ struct Cancel {
   SequenceId sequence{};
 };
 
+/// The prefill in progress, if it has a plan, ends at the next place of the grid as if that were its end, with a
+/// checkpoint there; else it ends as with Cancel.
+struct LeaveOff {
+  SequenceId sequence{};
+};
+
 // -- checkpoints: canonical snapshots for the registry
 
 using FlightNumber = std::uint64_t;  // of a prompt in flight (protocol/registry.h), never used twice; 0: none

@@ -45,6 +45,9 @@ struct LookedUp {
   std::optional<Brought> brought{};
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
+  std::uint32_t lost = 0;  // of these, that `restore` does not bring
+  std::uint32_t behind =
+      0;  // tokens of a kept earlier prompt, behind `known`, where this one takes another way
   std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
 };
 /// What it finds to restore is leased to the flight until EndLease, at the latest until EndFlight: nothing

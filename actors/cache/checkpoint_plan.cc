@@ -42,7 +42,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     add(branch, Origin::kBranch);
     for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
     for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
-    add(borders.last_opener, Origin::kHistory);
+    add(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
     add(borders.after_last_user, Origin::kHistory);
   }
   add(last, Origin::kPromptEnd);

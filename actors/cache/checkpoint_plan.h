@@ -5,6 +5,8 @@
 // A tool loop goes on from its user message for many requests, until the next one strips its thinking: the
 // place where the user message ends outlives the loop (NewEntry::keep).
 //
+// A loop of tool calls is forked and repeated at any of its steps: the end of a tool's result is kept for itself.
+//
 // Where states can be cut at any token one place says it all: the end of the prompt.
 
 #include <cstdint>

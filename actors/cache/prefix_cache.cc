@@ -246,6 +246,11 @@ Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
   Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
   const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
   if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
+  seen.diverges = PrefixTree::goes_on(place) && place.depth < prompt.size();
+  if (seen.diverges && place.node->count(PrefixTree::kEntry) > 0) {
+    const std::uint32_t depth = PrefixTree::find_below(place.node, PrefixTree::kEntry)->depth();
+    seen.behind = depth - std::min(depth, place.depth);
+  }
   return seen;
 }
 

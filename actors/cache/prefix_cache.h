@@ -80,6 +80,8 @@ struct Sighting {
   std::uint32_t known = 0;              // tokens of it that are on a path
   std::uint32_t restorable = 0;         // what a lookup would restore now
   std::optional<std::uint32_t> branch;  // as in Found
+  bool diverges = false;                // an earlier prompt goes on otherwise behind `known`
+  std::uint32_t behind = 0;             // tokens that an entry there has, behind `known`
 };
 
 /// A flight worth waiting for: `at` is the place, on the grid, up to which the two prompts are equal.

@@ -80,6 +80,8 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.known = seen.known;
+  flight.diverges = seen.diverges;
+  flight.behind = seen.behind;
   publish();
   // One that has passed the place where the two part is no use; another may be on its way to it.
   const FlightId self = flight.in_cache;
@@ -240,8 +242,6 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   answer.wanted = flight.wanted;
   const Found best =
       cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known, lookup.flight);
-  answer.reason = best.reason;
-  answer.known = best.known;
   if (best.restore) {
     end_lease(flight, MissReason::kNone);
     flight.lease = best.restore->entry;
@@ -255,11 +255,24 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   if (below.state && below.state->stored > flight.looked_up && below.state->stored >= lookup.min_tokens) {
     answer.brought =
         protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
-  } else if (!below.state && below.reason != MissReason::kNeverSeen) {
-    answer.reason = below.reason;
   }
+  answer.reason = !below.state && below.reason != MissReason::kNeverSeen ? below.reason : best.reason;
+  explain(flight, best, answer);
   publish();
   co_return answer;
+}
+
+void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::LookedUp& answer) {
+  if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
+  answer.known = best.known;
+  answer.behind = flight.diverges ? flight.behind : 0;
+  const auto last = static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1);
+  const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
+  answer.lost = possible - std::min(possible, flight.looked_up);
+  flight.lost = answer.lost;
+  flight.why_lost = answer.reason;
+  ++by_reason_[static_cast<std::size_t>(answer.reason)];
+  lost_tokens_[static_cast<std::size_t>(answer.reason)] += answer.lost;
 }
 
 void PrefixRegistry::on(protocol::EndLease end) {
@@ -269,7 +282,11 @@ void PrefixRegistry::on(protocol::EndLease end) {
       const auto tier = static_cast<std::size_t>(end.tier);
       options_.figures->brought[tier].fetch_add(1, std::memory_order_relaxed);
       options_.figures->brought_tokens[tier].fetch_add(end.brought_tokens, std::memory_order_relaxed);
-      brought_tokens_ += end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      const std::uint32_t more = end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      brought_tokens_ += more;
+      const std::uint32_t found_again = std::min(more, found->second.lost);
+      lost_tokens_[static_cast<std::size_t>(found->second.why_lost)] -= found_again;
+      found->second.lost -= found_again;
     }
     end_lease(found->second, end.failed);
   }
@@ -485,7 +502,10 @@ void PrefixRegistry::publish() {
   set(figures.lookups, stats.lookups);
   set(figures.prompt_tokens, stats.prompt_tokens);
   set(figures.restored_tokens, stats.restored_tokens + brought_tokens_);
-  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) set(figures.by_reason[i], stats.by_reason[i]);
+  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) {
+    set(figures.by_reason[i], by_reason_[i]);
+    set(figures.lost_tokens[i], lost_tokens_[i]);
+  }
   for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
     set(figures.hits_by_origin[i], stats.hits_by_origin[i]);
     set(figures.inserts_by_origin[i], stats.inserts_by_origin[i]);

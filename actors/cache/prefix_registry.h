@@ -31,6 +31,7 @@
 //
 // Threading: an actor on the pool. Re-entrant: the cache may change at every co_await.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -108,6 +109,10 @@ class PrefixRegistry : public runtime::Actor {
     std::string name_space;
     SharedTokens prompt;
     std::uint32_t known = 0;
+    bool diverges = false;     // from what was known
+    std::uint32_t behind = 0;  // tokens of an entry, behind that place
+    std::uint32_t lost = 0;    // tokens that the last lookup had to say were lost,
+    protocol::MissReason why_lost = protocol::MissReason::kNone;
     protocol::SequenceId sequence{};  // none: not computing yet
     std::vector<std::uint32_t> wanted;
     std::uint32_t passed = 0;     // the place of its last checkpoint, taken or missed
@@ -133,6 +138,8 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
   void offer_below(const protocol::CheckpointTaken& taken, Origin origin);
   void land(Flight& flight);
+  /// Why no more was restored, and how much that costs.
+  void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
   void drop_later(protocol::SnapshotId snapshot);
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
@@ -157,6 +164,8 @@ class PrefixRegistry : public runtime::Actor {
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
   runtime::TimePoint tier_rests_until_{};
   std::uint64_t brought_tokens_ = 0;  // that lookups here had not found
+  std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};
+  std::array<std::uint64_t, protocol::kMissReasons> lost_tokens_{};
   bool warned_ = false;
 };
 

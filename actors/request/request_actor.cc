@@ -16,6 +16,7 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::seconds kLastWord{10};
+constexpr std::chrono::seconds kLastCheckpoint{30};  // of a prompt that nobody waits for any more
 
 }  // namespace
 
@@ -41,6 +42,12 @@ Task<void> RequestActor::watch_client() {
   const Result<void> ended = co_await end;
   if (!ended.ok()) co_return;
   client_gone_ = true;
+  if (prefilling_) {  // what was computed is kept, and prefill() breaks off then
+    job_.model->worker.tell(protocol::LeaveOff{main_->sequence->id});
+    auto pause = runtime::sleep_for(kLastCheckpoint);
+    const Result<void> rested = co_await pause;
+    if (!rested.ok()) co_return;
+  }
   break_off();
 }
 

@@ -139,6 +139,7 @@ class RequestActor : public runtime::Actor {
   runtime::CancelSource lost_;          // the client has gone, or the device
   runtime::CancelSource end_of_watch_;  // for the client
   bool client_gone_ = false;
+  bool prefilling_ = false;  // the prompt, with checkpoints
   std::string lost_why_;
 
   PreparedPrompt prompt_;

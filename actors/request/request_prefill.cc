@@ -28,6 +28,18 @@ bool carries_on(Origin origin) {
          origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
 }
 
+/// Whether the model is to go on from what a tool has said.
+bool goes_on_from_tool(const protocol::GenerateRequest& request) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+  if (chat == nullptr || !chat->add_generation_prompt || !chat->messages.is_array() ||
+      chat->messages.size() == 0) {
+    return false;
+  }
+  const Json& last = chat->messages.as_array().back();
+  const std::string* role = last.is_object() ? last.find_string("role") : nullptr;
+  return role != nullptr && *role == "tool";
+}
+
 }  // namespace
 
 Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protocol::Priority priority) {
@@ -84,6 +96,8 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     if (!found.ok()) co_return failure_of(found.error());
     if (report.reason == MissReason::kNone) report.reason = found->reason;
     report.known_tokens = found->known;
+    report.lost_tokens = found->lost;
+    report.behind_tokens = found->behind;
     trace().mark("looked_up", {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
     if (found->brought) {
@@ -159,6 +173,7 @@ Task<RequestActor::Failure> RequestActor::load(Computation& computation, const p
   const auto possible =
       std::min(report.known_tokens, report.prompt_tokens - 1) / model.arch.grid * model.arch.grid;
   if (at >= possible) report.reason = MissReason::kNone;
+  report.lost_tokens = possible - std::min(possible, at);
   report.origin = brought.origin;
   report.tier = brought.tier;
   if (computation.conversation == 0) computation.conversation = new_conversation();
@@ -185,7 +200,8 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .want_digest = want_digest};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      const protocol::MessageBorders borders = model.borders(*computation.tokens);
+      protocol::MessageBorders borders = model.borders(*computation.tokens);
+      borders.behind_tool = &computation == main_.get() && goes_on_from_tool(*job_.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
       computation.plan =
           plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
@@ -195,8 +211,10 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
     plan.places = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
+  prefilling_ = &computation == main_.get() && computation.writes_cache;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
   const protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
+  prefilling_ = false;
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
   trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;
@@ -205,6 +223,12 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   if (computation.flight) {
     ++settling_;
     launch(settle(computation.number, computation.reported));
+  }
+  if (client_gone_) {  // in the middle of it: what there is so far is kept
+    Task<void> settling = all_settled();
+    co_await settling;
+    break_off();
+    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has gone"};
   }
   co_return std::nullopt;
 }

@@ -213,6 +213,13 @@ void DeviceWorker::on(protocol::Cancel job) {
   kick();
 }
 
+void DeviceWorker::on(protocol::LeaveOff job) {
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return;
+  if (!leave_off(*table, *run)) run->end_work({JobFault::kCancelled, "cancelled"});
+  kick();
+}
+
 void DeviceWorker::on(protocol::Prefill job,
                       runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply) {
   using Result = protocol::JobResult<protocol::Prefilled>;

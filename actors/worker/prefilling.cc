@@ -97,4 +97,15 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
   return true;
 }
 
+bool leave_off(const StateTable& table, SequenceRun& run) {
+  if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
+  const std::uint32_t grid = table.rules().grid;
+  const std::uint32_t end = (run.reached() / grid + 1) * grid;
+  if (end >= run.prompt_end) return true;  // it is about to
+  std::erase_if(run.checkpoints, [&](std::uint32_t at) { return at >= end; });
+  run.checkpoints.push_back(end);
+  run.prompt_end = end;
+  return true;
+}
+
 }  // namespace reprise::actors

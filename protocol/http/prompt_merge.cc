@@ -99,11 +99,13 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
     sum.cache.prompt_tokens += one.cache.prompt_tokens;
     sum.cache.restored_tokens += one.cache.restored_tokens;
     sum.cache.prefilled_tokens += one.cache.prefilled_tokens;
+    sum.cache.lost_tokens += one.cache.lost_tokens;
     sum.cache.waited_for_other = sum.cache.waited_for_other || one.cache.waited_for_other;
     if (one.cache.prefilled_tokens > most_prefilled) {
       most_prefilled = one.cache.prefilled_tokens;
       sum.cache.reason = one.cache.reason;
       sum.cache.known_tokens = one.cache.known_tokens;
+      sum.cache.behind_tokens = one.cache.behind_tokens;
       sum.cache.origin = one.cache.origin;
       sum.cache.tier = one.cache.tier;
     }

@@ -126,6 +126,10 @@ void append_reprise(std::string& out, const Usage& usage) {
   out += name_of(cache.reason);
   out += "\",\"miss_position\":";
   append_integer(out, cache.known_tokens);
+  out += ",\"lost_tokens\":";
+  append_integer(out, cache.lost_tokens);
+  out += ",\"behind_tokens\":";
+  append_integer(out, cache.behind_tokens);
   out += ",\"restored_from\":";
   if (cache.origin) {
     out += '"';

@@ -47,6 +47,18 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
       << "behind what was restored";
 }
 
+TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
+  const Tokens prompt(250, 5);
+  const MessageBorders borders{
+      .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .behind_tool = true};
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {}),
+            (std::vector<PlannedCheckpoint>{{100, Origin::kSystem},
+                                            {150, Origin::kLastUser},
+                                            {170, Origin::kHistory},
+                                            {240, Origin::kTool},
+                                            {249, Origin::kPromptEnd}}));
+}
+
 TEST(CheckpointPlan, KeepsToTheGrid) {
   const Tokens prompt(200, 5);
   MessageBorders borders;

@@ -104,6 +104,9 @@ class FakeWorker : public runtime::Actor {
     script_->closed_unsettled = script_->closed_unsettled || script_->settling;
   }
   void on(protocol::Cancel) {}
+  void on(protocol::LeaveOff) {  // a prefill comes to its end soon
+    if (script_->hold == At::kPrefill) on(LetGo{});
+  }
   void on(protocol::RestoreKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
     answer(At::kRestore, std::move(reply), protocol::Restored{.tokens = job.at});
   }

@@ -33,6 +33,8 @@ Usage usage_of(std::uint32_t completion_tokens) {
                     .prefilled_tokens = 4,
                     .reason = MissReason::kNoCheckpoint,
                     .known_tokens = 7,
+                    .lost_tokens = 2,
+                    .behind_tokens = 30,
                     .origin = Origin::kHistory,
                     .tier = Tier::kDevice},
           .timing = {.queued_ms = 1.5, .prefill_ms = 2.25, .first_token_ms = 4, .decode_ms = 8}};

@@ -41,6 +41,7 @@ TEST(Http, AWholeChat) {
   EXPECT_EQ(
       json.find("reprise")->dump(),
       R"({"restored_tokens":5,"prefilled_tokens":4,"miss_reason":"no_checkpoint","miss_position":7,)"
+      R"("lost_tokens":2,"behind_tokens":30,)"
       R"("restored_from":"history","restored_tier":"device","waited_for_other":false,"queued_ms":1.5,"prefill_ms":2.25,)"
       R"("first_token_ms":4.0,"decode_ms":8.0})");
 }

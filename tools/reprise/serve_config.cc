@@ -281,6 +281,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Compare before the answer ends; all hits, where no percentage is set");
   table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", config.cache.idle_prefill,
                "Do not prefill the next turn's history in idle time");
+  table.number("cache.host_mb", "--cache-host-mb", config.cache.host_mb, 0, kAny >> 20,
+               "MiB of this machine's memory for snapshots beside those in the device's own, 0: none");
   table.text("cache.dir", "--cache-dir", config.cache.folder,
              "Folder for snapshots that outlast the server; several servers may share it");
   table.number("cache.disk_mb", "--cache-disk-mb", config.cache.disk_mb, 1, kAny >> 20,
@@ -289,6 +291,14 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                 "For a snapshot there to live unused, 0: for ever");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", config.cache.even_if_slower,
                "Restore from below also what would be computed sooner");
+  table.text("cache.remote", "--cache-remote", config.cache.remote,
+             "Store that servers share their snapshots in: redis://[user@]host[:port][/database]");
+  table.seconds("cache.remote_ttl", "--cache-remote-ttl", config.cache.remote_ttl, 0, 3650 * kDay,
+                "For a snapshot there to live unused, 0: for ever");
+  table.hidden("cache.remote_password", "--cache-remote-password", config.cache.remote_password,
+               "For that store; better a file, or REPRISE_CACHE_REMOTE_PASSWORD");
+  table.text("cache.remote_password_file", "--cache-remote-password-file", config.cache.remote_password_file,
+             "File with the password for that store");
   table.hidden("cache.secret", "--cache-secret", config.cache.secret,
                "What snapshots are sealed with, the same for all servers that share them; better a file");
   table.text("cache.secret_file", "--cache-secret-file", config.cache.secret_file,

@@ -54,10 +54,15 @@ struct CacheConfig {
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
+  std::uint64_t host_mb = 0;              // of the host's memory; 0: none
   std::string folder{};                   // of snapshots that outlast the process; empty: none
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
+  std::string remote{};                                            // store that servers share; empty: none
+  std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
+  std::string remote_password{};                                   // never shown
+  std::string remote_password_file{};
   std::string secret{};       // that they are sealed with; never shown
   std::string secret_file{};  // where it is kept; empty: the usual place
 };
