@@ -2,9 +2,11 @@
 
 #include <iterator>
 
+#include "protocol/anthropic/anthropic_api.h"
 #include "protocol/llama/llama_api.h"
 #include "protocol/ollama/ollama_api.h"
 #include "protocol/openai/openai_api.h"
+#include "protocol/responses/responses_api.h"
 
 namespace reprise::protocol {
 
@@ -13,6 +15,8 @@ ApiTable all_apis(const ApiSettings& settings) {
   constexpr std::vector<ApiRoute> (*kApis[])() = {
       openai::routes,
       ollama::routes,
+      anthropic::routes,
+      responses::routes,
   };
   ApiTable table{.routes = {}, .elsewhere = openai::dialect()};
   for (const auto routes_of : kApis) {

@@ -14,16 +14,17 @@ namespace reprise::protocol {
 
 /// Why a checkpoint was taken where it stands.
 enum class Origin : std::uint8_t {
-  kSystem,     // after the system and tools block
-  kLastUser,   // at the start of the last user message
-  kHistory,    // just past the last message-opening token of the history
-  kPromptEnd,  // one token before the end of the prompt
-  kBranch,     // where an earlier prompt took another way
-  kTurnEnd,    // behind the last token of the reply
-  kSpaced,     // one of the geometrically spaced places of a long prompt
-  kTool,       // behind the result of a tool
+  kSystem,      // after the system and tools block
+  kLastUser,    // at the start of the last user message
+  kHistory,     // just past the last message-opening token of the history
+  kPromptEnd,   // one token before the end of the prompt
+  kBranch,      // where an earlier prompt took another way
+  kTurnEnd,     // behind the last token of the reply
+  kSpaced,      // one of the geometrically spaced places of a long prompt
+  kTool,        // behind the result of a tool
+  kBreakpoint,  // where the client wished for one (cache_control)
 };
-inline constexpr std::size_t kOrigins = 8;
+inline constexpr std::size_t kOrigins = 9;
 
 /// Where a state was kept.
 enum class Tier : std::uint8_t {
@@ -72,8 +73,10 @@ struct CacheReport {
   std::uint32_t known_tokens = 0;   // the prompt left the tree at this position
   std::uint32_t lost_tokens = 0;    // of these, on the grid, that were not restored
   std::uint32_t behind_tokens = 0;  // of a kept earlier prompt, behind the place where this one left it
-  std::optional<Origin> origin{};   // of the checkpoint that was restored
-  std::optional<Tier> tier{};       // where it was
+  /// Of the prompt, up to the deepest checkpoint of it that was kept; known at the end.
+  std::uint32_t kept_tokens = 0;
+  std::optional<Origin> origin{};  // of the checkpoint that was restored
+  std::optional<Tier> tier{};      // where it was
   bool waited_for_other = false;  // another request was computing the same prefix, and this one waited for it
 };
 

@@ -71,8 +71,12 @@ struct EndLease {
 /// its checkpoints as the worker has reported so far, `reported`, have been adopted or given up; until then its
 /// sequences must stay open. May be asked again after later checkpoints. An unknown flight is answered at once:
 /// nobody will adopt anything of it.
+struct FlightSettled {
+  std::uint32_t kept =
+      0;  // tokens of the prompt up to the deepest checkpoint of it that was adopted, or stood there
+};
 struct Settle {
-  using Reply = Nothing;
+  using Reply = FlightSettled;
   FlightNumber flight = 0;
   std::uint32_t reported = 0;
 };

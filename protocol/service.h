@@ -5,6 +5,7 @@
 // generate() gives a stream of events at once; whatever goes wrong comes in it. The order of events:
 //
 //   Admitted  Started  Delta...  Finished (one for each choice)  Done        or, at any place:  Failed
+//   Admitted  Started  Embedded                                  Done        where an embedding is wanted
 //
 // Admitted comes when the request has its memory, so a client that sees nothing is still in the queue.
 // Letting the reader go cancels the request: its sequence is freed within a step, also while it is queued or
@@ -70,6 +71,14 @@ using Answer = std::variant<T, ServiceError>;
 
 // -- what is asked for
 
+/// A place of a chat up to which the client wishes its prompt to be kept.
+struct ChatBreakpoint {
+  enum class In : std::uint8_t { kTool, kContent, kCall } in = In::kContent;
+  std::uint32_t index = 0;        // of the tool, or of the message
+  std::size_t at = 0;             // kContent: bytes of its text, which must be a string; kCall: which call
+  std::chrono::seconds ttl{300};  // it need not be kept for longer
+};
+
 struct ChatPrompt {
   Json messages;          // array of objects, as the client sent them
   Json tools{};           // array, or null
@@ -81,6 +90,7 @@ struct ChatPrompt {
   /// that.
   bool opening_is_content = false;
   std::string opening_reasoning{};
+  std::vector<ChatBreakpoint> breakpoints{};
 };
 
 /// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.
@@ -110,6 +120,17 @@ struct TextBias {
   float bias = 0;
 };
 
+/// How the hidden states of a prompt become one.
+enum class Pooling : std::uint8_t {
+  kLast,  // the last token's
+  kMean,  // the mean of all
+};
+
+struct EmbeddingWish {
+  Pooling pooling = Pooling::kLast;
+  std::uint32_t dimensions = 0;  // that will be used of it; 0: all
+};
+
 struct GenerateRequest {
   std::string id{};       // for logs; prompts of one client's request have it in common
   std::string model{};    // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
@@ -137,6 +158,8 @@ struct GenerateRequest {
   bool want_timeline = false;    // in Usage
   bool want_settled = false;     // Started::settled
   bool want_progress = false;    // Progress
+  /// Set: no text is wanted, but the prompt's last hidden state. max_tokens and sampling say nothing then.
+  std::optional<EmbeddingWish> embedding{};
 };
 
 // -- what comes back
@@ -169,6 +192,7 @@ struct Usage {
   CacheReport cache{};
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
+  std::uint32_t reattached = 0;          // replies of the history that got their reasoning back
 };
 
 struct Admitted {
@@ -208,6 +232,11 @@ struct Finished {
   FinishReason reason = FinishReason::kStop;
   std::string stop{};  // the stop string that ended it, if one did
 };
+/// In the place of deltas and Finished, where an embedding was asked for.
+struct Embedded {
+  std::vector<float> values;  // as the model computed them: not normalised
+  std::uint32_t prompt_index = 0;
+};
 struct Done {
   Usage usage;
 };
@@ -215,7 +244,7 @@ struct Failed {
   ServiceError error;
 };
 
-using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress>;
+using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;
 
 /// Events that may wait for a reader.
 inline constexpr std::uint32_t kEventWindow = 32;

@@ -9,6 +9,7 @@
 //
 // Where states can be cut at any token one place says it all: the end of the prompt.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,13 +29,20 @@ struct PlanRules {
 
 using protocol::PlannedCheckpoint;
 
+/// Where the client wishes for a checkpoint, and for how long at most.
+struct PlacedBreakpoint {
+  std::uint32_t at = 0;
+  std::chrono::seconds ttl{0};
+};
+
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
-/// took another way; `wanted`: where others wait for one.
+/// took another way; `wanted`: where others wait for one. A place that is kept for
+/// another reason than a breakpoint is kept without a time of its own.
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 const protocol::MessageBorders& borders,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
-                                                std::span<const std::uint32_t> wanted,
-                                                const PlanRules& rules);
+                                                std::span<const std::uint32_t> wanted, const PlanRules& rules,
+                                                std::span<const PlacedBreakpoint> breakpoints = {});
 
 /// The spaced places below `end`: 256, and then each 4/3 of the one before; every n-th of them, the last ones
 /// kept, if there are more than `most`.

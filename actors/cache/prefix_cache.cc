@@ -326,6 +326,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.origin = made.origin;
     entry.conversation = made.conversation;
     entry.request = made.request;
+    entry.ttl = made.ttl;
     entry.home = &space;
     entry.node = node;
     impl_->tree.set_entry(node, entry.id);
@@ -334,6 +335,9 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     impl_->supersede(entry, made.keep, inserted.superseded);
   }
   impl_->queue.remove(entry);
+  // Of two wishes the longer life counts.
+  if (made.ttl == CacheTime::zero() || (entry.ttl > CacheTime::zero() && made.ttl > entry.ttl))
+    entry.ttl = made.ttl;
   if (made.pinned) impl_->pin(entry);
   impl_->refresh(entry, now);
   impl_->settle(space);

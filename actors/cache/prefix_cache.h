@@ -98,6 +98,7 @@ struct NewEntry {
   std::uint64_t request = 0;  // whose; entries of one request do not supersede each other
   bool pinned = false;
   std::uint32_t keep = 0;  // an entry of this length is not superseded: where the last user message ends
+  CacheTime ttl{0};        // its own time to live since the last use, beside the cache's; 0: none
 };
 
 struct Inserted {

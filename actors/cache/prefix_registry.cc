@@ -198,16 +198,17 @@ void PrefixRegistry::land(Flight& flight) {
   publish();
 }
 
-Task<protocol::Nothing> PrefixRegistry::on(protocol::Settle settle) {
+Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
   for (;;) {
     const auto found = flights_.find(settle.flight);
-    if (found == flights_.end()) co_return protocol::Nothing{};
+    if (found == flights_.end()) co_return protocol::FlightSettled{};
     Flight& flight = found->second;
+    const protocol::FlightSettled settled{.kept = flight.kept};
     if (flight.reports >= settle.reported || flight.cut_off) land(flight);
-    if (flight.settled >= settle.reported || flight.cut_off) co_return protocol::Nothing{};
+    if (flight.settled >= settle.reported || flight.cut_off) co_return settled;
     auto waiting = flight.changed.wait();
     const Result<void> woken = co_await waiting;
-    if (!woken.ok()) co_return protocol::Nothing{};
+    if (!woken.ok()) co_return settled;
   }
 }
 
@@ -313,22 +314,25 @@ Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
     ++flight->second.reports;
     flight->second.changed.signal();
   }
+  bool stands = false;
   if (taken.sequence.generation == generation_) {
     if (taken.snapshot) {
-      Task<void> inserting = insert(std::move(taken));
-      co_await inserting;
+      Task<bool> inserting = insert(std::move(taken));
+      stands = co_await inserting;
     } else if (!taken.healthy) {
       cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
     }
   }
   if (const auto flight = flights_.find(number); flight != flights_.end()) {
     ++flight->second.settled;
+    if (stands && at <= flight->second.prompt->size())
+      flight->second.kept = std::max(flight->second.kept, at);
     pass(flight->second, at);
   }
   publish();
 }
 
-Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
+Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   expire();
   const protocol::CheckpointPlan& plan = *taken.plan;
   const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
@@ -341,7 +345,8 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
                                            .origin = origin,
                                            .conversation = plan.conversation,
                                            .request = plan.request,
-                                           .keep = plan.keep},
+                                           .keep = plan.keep,
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
                                           now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
@@ -353,10 +358,12 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   if (inserted.already_there) {
     const std::optional<EntryInfo> there = cache_.find(inserted.entry);
     if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
-  } else {
-    Task<bool> adopting = adopt(snapshot, inserted.entry);
-    if (co_await adopting) offer_below(taken, origin);  // else its place says why it is not there
+    co_return there.has_value();
   }
+  Task<bool> adopting = adopt(snapshot, inserted.entry);
+  const bool adopted = co_await adopting;
+  if (adopted) offer_below(taken, origin);  // else its place says why it is not there
+  co_return adopted;
 }
 
 Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {

@@ -93,7 +93,7 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<protocol::LookedUp> on(protocol::Lookup lookup);
   void on(protocol::EndLease lease);
   runtime::Task<void> on(protocol::CheckpointTaken taken);
-  runtime::Task<protocol::Nothing> on(protocol::Settle settle);
+  runtime::Task<protocol::FlightSettled> on(protocol::Settle settle);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   protocol::Nothing on(protocol::DropNamespaces drop);
@@ -118,6 +118,7 @@ class PrefixRegistry : public runtime::Actor {
     std::uint32_t passed = 0;     // the place of its last checkpoint, taken or missed
     std::uint32_t reports = 0;    // of its checkpoints, that have come
     std::uint32_t settled = 0;    // of these, adopted or given up
+    std::uint32_t kept = 0;       // tokens of the prompt up to the deepest that was adopted
     bool cut_off = false;         // its worker has gone: no report will come
     bool fetching = false;        // the tier below was asked
     protocol::Fetched fetched{};  // what it brought, until a lookup takes it
@@ -133,7 +134,8 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<bool> follow(Leader leader);
   /// Whether the flight has passed that place, or ended, by the deadline.
   runtime::Task<bool> passes(protocol::FlightNumber flight, std::uint32_t at, runtime::TimePoint deadline);
-  runtime::Task<void> insert(protocol::CheckpointTaken taken);
+  /// Whether an entry stands there now.
+  runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
   runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
   void offer_below(const protocol::CheckpointTaken& taken, Origin origin);

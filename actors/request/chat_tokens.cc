@@ -18,7 +18,8 @@ protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer
               [tokenizer, bos](const std::string& text) {
                 return bos == BosBy::kTokenizer ? encode_prompt(*tokenizer, text) : tokenizer->encode(text);
               },
-          .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); }};
+          .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); },
+          .bytes = [tokenizer](TokenId id) { return tokenizer->token_bytes(id).size(); }};
 }
 
 }  // namespace reprise::actors

@@ -132,6 +132,33 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
 
+std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
+  if (model.arch.hidden == 0) {
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "model '" + model.card.id +
+                            "' gives no embeddings on the device that it is served by: its " +
+                            "hidden states stay there; serve it with device = \"cpu\"",
+                        "model"};
+  }
+  if (wish.dimensions > model.arch.hidden) {
+    return ServiceError{ServiceErrorCode::kInvalid,
+                        "dimensions: " + std::to_string(wish.dimensions) + " is more than the " +
+                            std::to_string(model.arch.hidden) + " that model '" + model.card.id + "' has",
+                        "dimensions"};
+  }
+  return std::nullopt;
+}
+
+// Models that are made for it are trained with the token that ends a text behind it: the last hidden state is that
+// token's.
+void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel& model, TokenList& tokens) {
+  if (!std::holds_alternative<std::string>(request.prompt) || !model.tokenizer ||
+      !model.tokenizer->adds_eos())
+    return;
+  const std::optional<TokenId> eos = model.tokenizer->eos();
+  if (eos && (tokens.empty() || tokens.back() != *eos)) tokens.push_back(*eos);
+}
+
 }  // namespace
 
 std::size_t text_bytes(const protocol::Prompt& prompt) {
@@ -178,7 +205,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
   };
   const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
-  const std::string prompt_field = chat ? "messages" : "prompt";
+  const std::string prompt_field = chat ? "messages" : request.embedding ? "input" : "prompt";
   if (request.n == 0 || request.n > model.limits.most_choices) {
     return invalid("n: must be 1 to " + std::to_string(model.limits.most_choices), "n");
   }
@@ -199,6 +226,10 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   };
   auto tokens = tokens_or_error();
   if (!tokens.ok()) return tokens.error();
+  if (request.embedding) {
+    if (auto refused = refuse_embedding(*request.embedding, model)) return std::move(*refused);
+    end_as_embedded(request, model, *tokens);
+  }
   if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
   const auto vocab = static_cast<TokenId>(model.arch.vocab);
   for (const TokenId token : *tokens) {
@@ -225,6 +256,13 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   prepared.max_tokens =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
+  if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+      of_chat != nullptr && !of_chat->breakpoints.empty() && request.cache_prompt) {
+    const std::vector<std::uint32_t> places = model.card.chat->breakpoints(*of_chat, text, *tokens);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      prepared.breakpoints.push_back({places[i], of_chat->breakpoints[i].ttl});
+    }
+  }
   prepared.tokens = share_tokens(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);
   if (!request.sampling.seed && !model.sampling.seed) prepared.sampling.seed = random_seed();

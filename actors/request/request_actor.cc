@@ -144,6 +144,14 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->report.reason = !job_.model->registry         ? protocol::MissReason::kDisabled
                          : !job_.request->cache_prompt ? protocol::MissReason::kRefused
                                                        : protocol::MissReason::kNone;
+  if (job_.request->embedding) {
+    const bool mean = job_.request->embedding->pooling == protocol::Pooling::kMean;
+    main_->wants_hidden = mean ? protocol::Prefill::Hidden::kSum : protocol::Prefill::Hidden::kLast;
+    if (mean && main_->reads_cache) {  // snapshots have no hidden states: every token has to be computed
+      main_->reads_cache = false;
+      main_->report.reason = protocol::MissReason::kUncacheable;
+    }
+  }
   Task<Failure> entering = enter(*main_, job_.request->priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
@@ -160,13 +168,14 @@ Task<RequestActor::Failure> RequestActor::serve() {
   Task<Failure> prefilling = prefill(*main_, to_verify_);
   if (Failure failure = co_await prefilling) co_return failure;
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
+  main_->report.kept_tokens = usage_.cache.kept_tokens;
   usage_.cache = main_->report;
   tell_progress(usage_.prompt_tokens);
   protocol::Event started =
       protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};
   static_cast<void>(job_.out.try_write(started));
 
-  Task<Failure> decoding = decode();
+  Task<Failure> decoding = job_.request->embedding ? give_embedding() : decode();
   if (Failure failure = co_await decoding) co_return failure;
   main_->sequence.reset();
   if (to_verify_ && job_.model->limits.verify_inline) {

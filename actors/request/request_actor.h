@@ -100,6 +100,8 @@ class RequestActor : public runtime::Actor {
   /// What a tier below has brought. The report has its tokens, or why it has not.
   runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
+  /// In the place of decoding, where the prompt's hidden state is all that is wanted.
+  runtime::Task<Failure> give_embedding();
   protocol::CheckpointPlan plan_of(const Computation& computation) const;
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();

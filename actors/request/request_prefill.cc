@@ -197,15 +197,17 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .tokens = computation.tokens,
                             .end = end,
                             .plan = {},
-                            .want_digest = want_digest};
+                            .want_digest = want_digest,
+                            .hidden = computation.wants_hidden};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
       protocol::MessageBorders borders = model.borders(*computation.tokens);
       borders.behind_tool = &computation == main_.get() && goes_on_from_tool(*job_.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-      computation.plan =
-          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
-                           computation.announced->branch, computation.wanted, model.plan_rules());
+      computation.plan = plan_checkpoints(
+          *computation.tokens, borders, computation.report.restored_tokens, computation.announced->branch,
+          computation.wanted, model.plan_rules(),
+          &computation == main_.get() ? prompt_.breakpoints : std::vector<PlacedBreakpoint>());
     }
     protocol::CheckpointPlan plan = plan_of(computation);
     plan.places = computation.plan;
@@ -213,12 +215,13 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   }
   prefilling_ = &computation == main_.get() && computation.writes_cache;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
-  const protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
+  protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
   prefilling_ = false;
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
   trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;
   computation.digest = prefilled->digest;
+  computation.hidden = std::move(prefilled->hidden);
   computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;
@@ -230,6 +233,19 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
     break_off();
     co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has gone"};
   }
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::give_embedding() {
+  std::vector<float> values = std::move(main_->hidden);
+  if (job_.request->embedding->pooling == protocol::Pooling::kMean) {
+    for (float& value : values) value /= static_cast<float>(usage_.prompt_tokens);
+  }
+  Task<bool> sending = send(protocol::Embedded{.values = std::move(values)});
+  const bool sent = co_await sending;
+  client_gone_ = client_gone_ || !sent;
+  Task<void> settling = all_settled();
+  co_await settling;
   co_return std::nullopt;
 }
 
@@ -245,8 +261,10 @@ protocol::CheckpointPlan RequestActor::plan_of(const Computation& computation) c
 Task<void> RequestActor::settle(protocol::FlightNumber flight, std::uint32_t reported) {
   auto asked = job_.model->registry.ask(protocol::Settle{.flight = flight, .reported = reported}, kPatience,
                                         lost_.token());
-  const Result<protocol::Nothing> settled = co_await asked;
-  static_cast<void>(settled);  // else nothing will be adopted any more
+  const Result<protocol::FlightSettled> settled = co_await asked;  // else nothing will be adopted any more
+  if (settled.ok() && main_ && flight == main_->number) {
+    usage_.cache.kept_tokens = std::max(usage_.cache.kept_tokens, settled->kept);
+  }
   --settling_;
   settled_.signal();
 }

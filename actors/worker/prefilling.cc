@@ -31,6 +31,12 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.stored()) {
     return bad("a prefill must go beyond what the sequence holds and not beyond its tokens");
   }
+  if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
+    return bad("this device gives no hidden states");
+  }
+  if (job.hidden == protocol::Prefill::Hidden::kSum && run.stored() > 0) {
+    return bad("the sum of hidden states is of all tokens");
+  }
   const auto vocab = static_cast<TokenId>(table.facts().vocab);
   for (std::uint32_t i = 0; i < job.end; ++i) {
     const TokenId token = (*job.tokens)[i];
@@ -71,6 +77,9 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.decoded.clear();
   run.logits.clear();
   run.want_digest = job.want_digest;
+  run.hidden_wish = job.hidden;
+  run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
+  run.hidden_until = 0;
   run.plan = std::move(job.plan);
   run.reported = 0;
   run.prefilled = std::move(reply);

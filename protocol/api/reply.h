@@ -38,6 +38,8 @@ class Reply {
   virtual void delta(Delta event, std::string& out) = 0;
   virtual void finished(const Finished& event, std::string& out) = 0;
   virtual void done(const Done& event, std::string& out) = 0;
+  /// Of a request for embeddings, in the place of delta() and finished().
+  virtual void embedded(Embedded, std::string&) {}
 };
 
 class StreamedReply : public Reply {

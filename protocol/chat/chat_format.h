@@ -35,6 +35,7 @@ class ChatFormat {
     std::string eos{};
     std::function<TokenList(const std::string& text)> encode{};  // recognises special tokens
     std::function<bool(TokenId id)> is_special{};
+    std::function<std::size_t(TokenId id)> bytes{};  // that it stands for in a text; may be missing
   };
 
   /// An error names what is wrong with the template.
@@ -59,6 +60,10 @@ class ChatFormat {
   /// Where messages begin in a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
+  /// For each of the chat's breakpoints, the last stable cut of its prompt at or before that place, in tokens; 0
+  /// where there is none. `text` and `prompt` are what the chat was rendered and tokenised to.
+  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::string& text,
+                                         std::span<const TokenId> prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
   ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }

@@ -78,6 +78,8 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
     delta->choice += prompt * n_;
   } else if (auto* finished = std::get_if<Finished>(&event)) {
     finished->choice += prompt * n_;
+  } else if (auto* embedded = std::get_if<Embedded>(&event)) {
+    embedded->prompt_index = prompt;
   } else if (auto* failed = std::get_if<Failed>(&event)) {
     if (failed->error.field == "prompt") failed->error.field = item_of("prompt", prompt);
   } else if (const auto* done = std::get_if<Done>(&event)) {

@@ -20,11 +20,13 @@ bool leads_to(const Route& route, std::string_view path) {
 }  // namespace
 
 std::string_view Route::allowed_methods() const {
+  if (method == HttpMethod::kGetDelete) return "GET, HEAD, DELETE, OPTIONS";
   return method == HttpMethod::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }
 
 bool Route::allows(std::string_view method_name) const {
   if (method == HttpMethod::kPost) return method_name == "POST";
+  if (method == HttpMethod::kGetDelete && method_name == "DELETE") return true;
   return method_name == "GET" || method_name == "HEAD";
 }
 

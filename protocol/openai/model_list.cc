@@ -1,5 +1,7 @@
 #include "protocol/openai/model_list.h"
 
+#include "protocol/openai/codex_models.h"
+
 namespace reprise::protocol::openai {
 
 Json describe(const ModelCard& card) {
@@ -21,8 +23,12 @@ Json describe(const ModelCard& card) {
 
 runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
   Json data = Json::array();
-  for (const ModelCard& card : service.models()) data.push_back(describe(card));
-  co_return Json{{"object", "list"}, {"data", std::move(data)}}.dump();
+  Json for_codex = Json::array();
+  for (const ModelCard& card : service.models()) {
+    data.push_back(describe(card));
+    for_codex.push_back(describe_for_codex(card));
+  }
+  co_return Json{{"object", "list"}, {"data", std::move(data)}, {"models", std::move(for_codex)}}.dump();
 }
 
 runtime::Task<Question::Answered> ModelQuestion::answer(Service& service) {

@@ -13,7 +13,7 @@ namespace reprise::protocol::openai {
 /// {"id":…,"object":"model",…}
 Json describe(const ModelCard& card);
 
-/// {"object":"list","data":[…]}
+/// {"object":"list","data":[…],"models":[…]}: the same twice, the second time as Codex reads it.
 class ModelListQuestion final : public Question {
  public:
   runtime::Task<Answered> answer(Service& service) override;

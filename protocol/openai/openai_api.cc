@@ -1,5 +1,7 @@
 #include "protocol/openai/openai_api.h"
 
+#include "protocol/api/body.h"
+#include "protocol/openai/embeddings.h"
 #include "protocol/openai/error_body.h"
 #include "protocol/openai/model_list.h"
 #include "protocol/openai/request.h"
@@ -52,6 +54,14 @@ class TextEndpoint final : public Endpoint {
   const TextKind kind_;
 };
 
+class EmbeddingsEndpoint final : public Endpoint {
+ public:
+  const Dialect& dialect() const override { return the_dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    return embedding_call(parse_body(input.body, limits, BodyHolds::kTokenIds), limits);
+  }
+};
+
 /// GET: all models, or the one that the path names.
 class ModelsEndpoint final : public Endpoint {
  public:
@@ -76,6 +86,7 @@ std::vector<ApiRoute> routes() {
           {.path = "/v1/completions",
            .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion),
            .generates = true},
+          {.path = "/v1/embeddings", .endpoint = std::make_shared<EmbeddingsEndpoint>(), .generates = true},
           {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
           {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
 }

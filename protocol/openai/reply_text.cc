@@ -104,7 +104,7 @@ void append_timeline(std::string& out, const std::vector<traces::Mark>& marks) {
   });
 }
 
-void append_usage(std::string& out, const Usage& usage) {
+void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_tokens) {
   out += "{\"prompt_tokens\":";
   append_integer(out, usage.prompt_tokens);
   out += ",\"completion_tokens\":";
@@ -113,6 +113,8 @@ void append_usage(std::string& out, const Usage& usage) {
   append_integer(out, std::int64_t{usage.prompt_tokens} + usage.completion_tokens);
   out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
   append_integer(out, usage.cache.restored_tokens);
+  out += "},\"completion_tokens_details\":{\"reasoning_tokens\":";
+  append_integer(out, reasoning_tokens);
   out += "}}";
 }
 
@@ -155,6 +157,10 @@ void append_reprise(std::string& out, const Usage& usage) {
   append_ms(out, usage.timing.first_token_ms);
   out += ",\"decode_ms\":";
   append_ms(out, usage.timing.decode_ms);
+  if (usage.reattached > 0) {
+    out += ",\"reattached\":";
+    append_integer(out, usage.reattached);
+  }
   if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
   out += '}';
 }

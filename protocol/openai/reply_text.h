@@ -28,8 +28,8 @@ ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admit
 /// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object);
 
-/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens.
-void append_usage(std::string& out, const Usage& usage);
+/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens, and those of reasoning.
+void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_tokens);
 /// {"restored_tokens":…}: what the cache did, and the times.
 void append_reprise(std::string& out, const Usage& usage);
 

@@ -18,8 +18,10 @@ constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
 
-std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limits) {
-  const Json* stop = fields.find("stop");
+}  // namespace
+
+std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits) {
+  const Json* stop = fields.find(name);
   if (stop == nullptr) return {};
   std::vector<std::string> strings;
   const auto add = [&](const Json& item, const std::string& path) {
@@ -31,19 +33,21 @@ std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limit
     strings.push_back(item.as_string());
   };
   if (stop->is_string()) {
-    add(*stop, "stop");
+    add(*stop, name);
   } else if (stop->is_array()) {
     if (stop->size() > limits.stop_strings) {
       refuse_field(
-          "stop", "too_many",
+          name, "too_many",
           std::to_string(stop->size()) + " strings, more than " + std::to_string(limits.stop_strings));
     }
-    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of("stop", i));
+    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of(name, i));
   } else {
-    refuse_kind("stop", "a string or an array of strings", *stop);
+    refuse_kind(name, "a string or an array of strings", *stop);
   }
   return strings;
 }
+
+namespace {
 
 SamplingWishes read_sampling(const Fields& fields) {
   SamplingWishes sampling;
@@ -93,7 +97,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
   if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
-  generate.stop = read_stop(fields, limits);
+  generate.stop = read_stop(fields, "stop", limits);
   generate.sampling = read_sampling(fields);
   read_logit_bias(fields, limits, manners, generate);
   generate.constraint = read_constraint(fields);
@@ -183,26 +187,25 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits
   return read_token_list(prompt.as_array(), path, limits);
 }
 
-/// One prompt, or an array of them.
-std::vector<Prompt> read_prompts(const Json& given, const BodyLimits& limits) {
+}  // namespace
+
+std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits) {
   std::vector<Prompt> prompts;
   const bool several = given.is_array() && given.size() > 0 &&
                        (given.as_array()[0].is_string() || given.as_array()[0].is_array());
   if (!several) {
-    prompts.push_back(read_prompt(given, "prompt", limits));
+    prompts.push_back(read_prompt(given, field, limits));
     return prompts;
   }
   if (given.size() > limits.prompts) {
-    refuse_field("prompt", "too_many",
+    refuse_field(field, "too_many",
                  std::to_string(given.size()) + " prompts, more than " + std::to_string(limits.prompts));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    prompts.push_back(read_prompt(given.as_array()[i], item_of("prompt", i), limits));
+    prompts.push_back(read_prompt(given.as_array()[i], item_of(field, i), limits));
   }
   return prompts;
 }
-
-}  // namespace
 
 TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners) {
   refuse_unsupported_fields(body);
@@ -249,7 +252,7 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
   }
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
-  std::vector<Prompt> prompts = read_prompts(*prompt, limits);
+  std::vector<Prompt> prompts = read_prompts(*prompt, "prompt", limits);
   request.reply.prompts = static_cast<std::uint32_t>(prompts.size());
   request.asked.generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());

@@ -8,7 +8,9 @@
 // Threading: pure functions.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/outcome.h"
@@ -45,6 +47,10 @@ struct TextRequest {
 
 Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
                                              Manners manners = Manners::kOpenAi);
+/// Strings that end a reply, in the field of that name: one or several; throws BadRequest.
+std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);
+/// One prompt or several, texts or lists of token ids, in the field of that name; throws BadRequest.
+std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits);
 /// The same from a value; throw BadRequest.
 TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners = Manners::kOpenAi);
 TextRequest read_completion_request(const Json& body, const BodyLimits& limits,

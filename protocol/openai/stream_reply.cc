@@ -26,6 +26,8 @@ void append_delta(std::string& out, const ReplyPiece& piece) {
   } else if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
     out += "{\"reasoning_content\":";
     append_json_string(out, reasoning->text);
+    out += ",\"reasoning\":";  // as other clients read it
+    append_json_string(out, reasoning->text);
     out += '}';
   } else if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
     out += "{\"tool_calls\":[{\"index\":";
@@ -108,10 +110,16 @@ void StreamReply::started(const Started& event, std::string& out) {
 void StreamReply::delta(Delta event, std::string& out) {
   Choice& now = choice(event.choice);
   timings_.add(event.tokens.size());
+  const auto tokens = static_cast<std::uint32_t>(event.tokens.size());
   if (options_.logprobs || options_.return_token_ids) {
     for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
   }
-  if (now.parser) return write_pieces(event.choice, now.parser->push(event.text), out);
+  if (now.parser) {
+    const bool before = now.parser->in_reasoning();
+    const ReplyPieces pieces = now.parser->push(event.text);
+    if (before || now.parser->in_reasoning()) reasoning_tokens_ += tokens;
+    return write_pieces(event.choice, pieces, out);
+  }
   // Without text there is still a token to tell, to who asked for tokens.
   if (event.text.empty() && !(options_.return_token_ids && !now.tokens.empty())) return;
   open_chunk(event.choice, out);
@@ -136,7 +144,7 @@ void StreamReply::done(const Done& event, std::string& out) {
   if (options_.include_usage) {
     out += prefix_;
     out += "],\"usage\":";
-    append_usage(out, event.usage);
+    append_usage(out, event.usage, reasoning_tokens_);
     out += ",\"reprise\":";
     append_reprise(out, event.usage);
     if (options_.manners == Manners::kLlamaServer)

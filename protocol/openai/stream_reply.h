@@ -60,6 +60,7 @@ class StreamReply final : public StreamedReply {
   std::string prefix_;  // of every chunk
   std::vector<Choice> choices_;
   std::uint32_t unfinished_;
+  std::uint32_t reasoning_tokens_ = 0;  // of all choices
   std::optional<std::uint32_t> held_finish_;
   LiveTimings timings_;
   bool role_told_ = false;

@@ -31,11 +31,14 @@ void WholeReply::started(const Started& event, std::string&) {
 
 void WholeReply::delta(Delta event, std::string&) {
   Choice& now = choice(event.choice);
+  const auto tokens = static_cast<std::uint32_t>(event.tokens.size());
   if (options_.logprobs || options_.return_token_ids) {
     for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
   }
   if (now.parser) {
+    const bool before = now.parser->in_reasoning();
     now.message.add(now.parser->push(event.text));
+    if (before || now.parser->in_reasoning()) reasoning_tokens_ += tokens;
   } else {
     now.text += event.text;
   }
@@ -60,7 +63,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   out += ']';
   if (options_.kind == TextKind::kChat) append_prompt_ids(out, choices_.front().prompt);
   out += ",\"usage\":";
-  append_usage(out, event.usage);
+  append_usage(out, event.usage, reasoning_tokens_);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
   if (options_.manners == Manners::kLlamaServer)
@@ -76,6 +79,8 @@ void WholeReply::append_choice(std::uint32_t index, std::string& out) const {
   if (options_.kind == TextKind::kChat) {
     if (now.message.has_calls() && now.finish == FinishReason::kStop) reason = "tool_calls";
     Json message = now.message.message();
+    if (!now.message.reasoning().empty())
+      message["reasoning"] = now.message.reasoning();  // as other clients read it
     message["refusal"] = nullptr;
     out += ",\"message\":";
     message.dump_to(out);

@@ -43,7 +43,8 @@ class WholeReply final : public Reply {
   const ReplyContext context_;
   ReplyHead head_{};
   std::vector<Choice> choices_;
-  std::string prompt_text_;  // where it is to be told
+  std::string prompt_text_;             // where it is to be told
+  std::uint32_t reasoning_tokens_ = 0;  // of all choices
 };
 
 }  // namespace reprise::protocol::openai

@@ -230,13 +230,15 @@ class FakeRegistry : public runtime::Actor {
     script_->ended_leases.push_back(end.failed);
     script_->brought.push_back(end.brought_tokens);
   }
-  void on(protocol::Settle settle, runtime::ReplyTo<protocol::Nothing> reply) {
+  void on(protocol::Settle settle, runtime::ReplyTo<protocol::FlightSettled> reply) {
     {
       const std::lock_guard lock(script_->mutex);
       script_->settled.push_back(settle.reported);
       script_->settling = script_->hold == At::kSettle;
     }
-    if (!holds(*script_, At::kSettle, later_, reply, protocol::Nothing{})) reply.answer(protocol::Nothing{});
+    if (!holds(*script_, At::kSettle, later_, reply, protocol::FlightSettled{})) {
+      reply.answer(protocol::FlightSettled{});
+    }
   }
   void on(protocol::EndFlight end) {
     const std::lock_guard lock(script_->mutex);

@@ -37,7 +37,8 @@ TEST(Http, AWholeChat) {
       R"({"token":"Hel","logprob":-0.25,"bytes":[72,101,108]},)"
       R"({"token":"alternative1","logprob":-1.25,"bytes":[97,108,116,101,114,110,97,116,105,118,101,49]}]})");
   EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":9,"completion_tokens":4,"total_tokens":13,)"
-                                        R"("prompt_tokens_details":{"cached_tokens":5}})");
+                                        R"("prompt_tokens_details":{"cached_tokens":5},)"
+                                        R"("completion_tokens_details":{"reasoning_tokens":0}})");
   EXPECT_EQ(
       json.find("reprise")->dump(),
       R"({"restored_tokens":5,"prefilled_tokens":4,"miss_reason":"no_checkpoint","miss_position":7,)"
@@ -84,7 +85,8 @@ TEST(Http, ACompletionOfSeveralPrompts) {
     EXPECT_EQ(choices[i].find("prompt_token_ids")->size(), i < 4 ? 9u : 2u);
   }
   EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":27,"completion_tokens":12,"total_tokens":39,)"
-                                        R"("prompt_tokens_details":{"cached_tokens":15}})");
+                                        R"("prompt_tokens_details":{"cached_tokens":15},)"
+                                        R"("completion_tokens_details":{"reasoning_tokens":0}})");
   ASSERT_EQ(served.service.requests().size(), 3u);
   for (const GenerateRequest& request : served.service.requests()) {
     EXPECT_EQ(request.n, 2u);

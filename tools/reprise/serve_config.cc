@@ -212,6 +212,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.seconds("http.shutdown", "--shutdown-timeout", config.shutdown, 0, kDay,
                 "For answers to go on after a signal");
 
+  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
+               "Replies that come back without their reasoning get it back");
+
   table.text("auth.key_file", "--api-key-file", config.key_file, "File with one API key a line");
   table.hidden("auth.api_keys", "--api-key", config.api_keys,
                "API keys, between commas; a file or REPRISE_API_KEYS is safer");
