@@ -88,7 +88,7 @@ class Endpoint {
 
 enum class HttpMethod : std::uint8_t { kGet, kPost, kGetDelete };  // where GET is taken, HEAD is as well
 
-/// Where an endpoint is found, and how it is looked after.
+/// Where an endpoint is found, and how it is looked after. A path may have one for each method.
 struct ApiRoute {
   HttpMethod method = HttpMethod::kPost;
   std::string path;  // "/v1/models/{id}": {…} stands for one or more characters, at the end alone

@@ -19,11 +19,6 @@ bool leads_to(const Route& route, std::string_view path) {
 
 }  // namespace
 
-std::string_view Route::allowed_methods() const {
-  if (method == HttpMethod::kGetDelete) return "GET, HEAD, DELETE, OPTIONS";
-  return method == HttpMethod::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
-}
-
 bool Route::allows(std::string_view method_name) const {
   if (method == HttpMethod::kPost) return method_name == "POST";
   if (method == HttpMethod::kGetDelete && method_name == "DELETE") return true;
@@ -72,13 +67,26 @@ RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .
                        .is_public = api.is_public,
                        .for_operators = api.for_operators});
   }
+  for (Route& route : routes_) {
+    for (const Route& other : routes_) {
+      if (other.path != route.path) continue;
+      route.methods += other.method == HttpMethod::kPost        ? "POST, "
+                       : other.method == HttpMethod::kGetDelete ? "GET, HEAD, DELETE, "
+                                                                : "GET, HEAD, ";
+    }
+    route.methods += "OPTIONS";
+  }
+  nothing_.methods = "OPTIONS";
 }
 
-const Route& RouteTable::find(std::string_view path) const {
+const Route& RouteTable::find(std::string_view path, std::string_view method) const {
+  const Route* found = nullptr;
   for (const Route& route : routes_) {
-    if (leads_to(route, path)) return route;
+    if (!leads_to(route, path)) continue;
+    if (route.allows(method)) return route;
+    if (found == nullptr) found = &route;
   }
-  return nothing_;
+  return found == nullptr ? nothing_ : *found;
 }
 
 }  // namespace reprise::protocol
