@@ -166,7 +166,8 @@ class ShelfEndpoint final : public Endpoint {
       : wish_(wish), shelf_(std::move(shelf)) {}
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
-    return std::make_unique<ShelfQuestion>(wish_, shelf_, std::string(input.tenant),
+    const ShelfWish wish = input.deletes ? ShelfWish::kDrop : wish_;
+    return std::make_unique<ShelfQuestion>(wish, shelf_, std::string(input.tenant),
                                            std::string(input.path_end));
   }
 
@@ -228,8 +229,7 @@ std::vector<ApiRoute> snapshot_routes(const std::shared_ptr<SnapshotShelf>& shel
   return {
       {.method = HttpMethod::kGet, .path = "/v1/snapshots", .endpoint = asks(ShelfWish::kAll)},
       {.path = "/v1/snapshots", .endpoint = std::make_shared<NameEndpoint>(shelf), .generates = true},
-      {.method = HttpMethod::kGet, .path = "/v1/snapshots/{name}", .endpoint = asks(ShelfWish::kOne)},
-      {.method = HttpMethod::kDelete, .path = "/v1/snapshots/{name}", .endpoint = asks(ShelfWish::kDrop)}};
+      {.method = HttpMethod::kGetDelete, .path = "/v1/snapshots/{name}", .endpoint = asks(ShelfWish::kOne)}};
 }
 
 }  // namespace reprise::protocol::openai
