@@ -141,6 +141,38 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
 
 namespace {
 
+/// Messages behind which a snapshot is to be kept.
+std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::Array& messages) {
+  constexpr std::size_t kMostCheckpoints = 16;  // the chat is rendered once more for each
+  std::vector<ChatBreakpoint> places;
+  const Json::Array* given = fields.array("checkpoints");
+  if (given == nullptr) return places;
+  if (given->size() > kMostCheckpoints) {
+    refuse_field("checkpoints", "too_many", "has more than " + std::to_string(kMostCheckpoints));
+  }
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    const Json& one = (*given)[i];
+    const std::string path = item_of("checkpoints", i);
+    if (!one.is_int()) refuse_kind(path, "the index of a message", one);
+    if (one.as_int() < 0 || static_cast<std::uint64_t>(one.as_int()) >= messages.size()) {
+      refuse_field(path, "out_of_range",
+                   show_number(static_cast<double>(one.as_int())) + " is the index of no message");
+    }
+    ChatBreakpoint place{.index = static_cast<std::uint32_t>(one.as_int()), .ttl = std::chrono::seconds(0)};
+    const Json& message = messages[place.index];
+    const std::string* content = message.find_string("content");
+    const Json::Array* calls = message.find_array("tool_calls");
+    if (calls != nullptr && !calls->empty()) {
+      place.in = ChatBreakpoint::In::kCall;
+      place.at = calls->size() - 1;
+    } else if (content != nullptr) {
+      place.at = content->size();
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
 ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
   const bool have_tools = tools != nullptr && !tools->empty();
   ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
@@ -229,6 +261,7 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
   ChatPrompt chat{.messages = Json(*messages)};
+  chat.breakpoints = read_checkpoints(fields, *messages);
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
@@ -249,6 +282,9 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
   GenerateRequest& generate = request.asked.generate;
   if (!generate.max_tokens && !generate.unlimited && manners == Manners::kOpenAi) {
     generate.max_tokens = kDefaultCompletionTokens;
+  }
+  if (fields.find("checkpoints") != nullptr) {
+    refuse_field("checkpoints", "invalid_value", "only goes with messages");
   }
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");

@@ -401,5 +401,25 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
             "context_length_exceeded");
 }
 
+TEST(ChatRequest, CheckpointsNameMessagesBehindWhichToKeepASnapshot) {
+  const std::string messages =
+      R"("messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}])";
+  const auto request = parse_request(TextKind::kChat, "{" + messages + R"(,"checkpoints":[1,0]})", {});
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const auto& places = std::get<ChatPrompt>(request->asked.generate.prompt).breakpoints;
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].index, 1U);
+  EXPECT_EQ(places[0].at, 2U);
+  EXPECT_EQ(places[1].at, 5U);
+  EXPECT_EQ(places[1].ttl.count(), 0) << "as long as the cache likes";
+  for (const char* wrong : {"[2]", "[-1]", "[\"0\"]", "[0.5]", "0", "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"}) {
+    const auto refused =
+        parse_request(TextKind::kChat, "{" + messages + ",\"checkpoints\":" + wrong + "}", {});
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_TRUE(refused.error().param.starts_with("checkpoints")) << refused.error().param;
+  }
+  EXPECT_FALSE(parse_request(TextKind::kCompletion, R"({"prompt":"x","checkpoints":[0]})", {}).ok());
+}
+
 }  // namespace
 }  // namespace reprise::protocol::openai
