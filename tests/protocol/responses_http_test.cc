@@ -185,6 +185,23 @@ TEST(ResponsesHttp, InPrefillItSaysThatItIsInProgress) {
   EXPECT_EQ(events.back().name, "response.completed");
 }
 
+TEST(ResponsesHttp, ModelsAreListedAsCodexReadsThem) {
+  ServedResponses served;
+  HttpClient client(served.port());
+  const auto list = Json::parse(client.get("/v1/models?client_version=1.0.0").body);
+  ASSERT_TRUE(list.ok());
+  ASSERT_EQ(list->find_array("models")->size(), list->find_array("data")->size());
+  const Json& model = list->find_array("models")->front();
+  EXPECT_EQ(*model.find_string("slug"), "fake");
+  EXPECT_EQ(model.find("context_window")->as_int(), 4096);
+  for (const char* name : {"display_name", "description", "supported_reasoning_levels", "shell_type",
+                           "visibility", "supported_in_api", "priority", "base_instructions",
+                           "supports_reasoning_summaries", "support_verbosity", "truncation_policy",
+                           "supports_parallel_tool_calls", "experimental_supported_tools"}) {
+    EXPECT_NE(model.find(name), nullptr) << name << ": Codex reads no list without it";
+  }
+}
+
 TEST(ResponsesHttp, OtherMethodsAreRefused) {
   ServedResponses served;
   HttpClient client(served.port());
