@@ -141,9 +141,15 @@ struct GenerateRequest {
   bool unlimited = false;                     // none: what the context leaves, whatever the server gives
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
-  grammar::Constraint constraint{};   // what the reply must be; reasoning may stand before it
-  std::vector<TextBias> text_bias{};  // beside sampling.logit_bias
-  bool logprobs_of_draw = false;      // those that are told must be of what the token was drawn from
+  grammar::Constraint constraint{};    // what the reply must be; reasoning may stand before it
+  std::vector<TextBias> text_bias{};   // beside sampling.logit_bias
+  std::vector<TokenId> stop_tokens{};  // further ones that end the reply
+  std::uint32_t min_tokens = 0;        // before anything that ends the reply by itself may be chosen
+  bool keep_stop = false;              // the stop string that ends a reply is part of it
+  std::optional<std::uint32_t>
+      prompt_tail_tokens{};  // no more of the prompt than its last ones; 0: what the context has
+  std::vector<std::string> dry_breakers{};  // texts that no repetition goes across, for sampling.dry_…
+  bool logprobs_of_draw = false;            // those that are told must be of what the token was drawn from
   bool ignore_eos = false;
   bool ban_eos = false;  // what ends a reply is never chosen, but where a constraint leaves nothing else
   /// Who may share snapshots: nothing is ever restored across different values.

@@ -43,6 +43,20 @@ std::vector<TokenId> ends_of(const ServedModel& model) {
   return ends;
 }
 
+// Those whose text has one of the given ones in it, in order of their ids.
+std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::vector<std::string>& texts) {
+  std::vector<TokenId> found;
+  const auto count = static_cast<TokenId>(tokenizer.vocab_size());
+  for (TokenId id = 0; id < count; ++id) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    const bool has_one = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return bytes.find(text) != std::string_view::npos;
+    });
+    if (has_one || tokenizer.is_special(id)) found.push_back(id);
+  }
+  return found;
+}
+
 // Biases that depend on the vocabulary.
 void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
                 SamplingParams& sampling) {
@@ -56,14 +70,6 @@ void add_biases(const protocol::GenerateRequest& request, const ServedModel& mod
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
-}
-
-bool draws_as_model_says(const SamplingParams& sampling, const protocol::GenerateRequest& request) {
-  SamplingParams plain;
-  plain.seed = sampling.seed;
-  plain.logprobs = sampling.logprobs;
-  plain.repetition_last_n = sampling.repetition_last_n;
-  return sampling == plain && !request.constraint;
 }
 
 // The prompt's tokens, and its text where it has one.
@@ -230,6 +236,12 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     if (auto refused = refuse_embedding(*request.embedding, model)) return std::move(*refused);
     end_as_embedded(request, model, *tokens);
   }
+  if (request.prompt_tail_tokens) {
+    const std::uint64_t room = model.arch.context > 1 ? model.arch.context - 1 : 1;
+    const std::uint64_t most = *request.prompt_tail_tokens == 0 ? room : *request.prompt_tail_tokens;
+    if (tokens->size() > most)
+      tokens->erase(tokens->begin(), tokens->end() - static_cast<std::ptrdiff_t>(most));
+  }
   if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
   const auto vocab = static_cast<TokenId>(model.arch.vocab);
   for (const TokenId token : *tokens) {
@@ -267,13 +279,21 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   prepared.sampling = resolve(request.sampling, model.sampling);
   if (!request.sampling.seed && !model.sampling.seed) prepared.sampling.seed = random_seed();
   add_biases(request, model, prepared.sampling);
-  if (request.logprobs_of_draw && !draws_as_model_says(prepared.sampling, request)) {
-    return ServiceError{
-        ServiceErrorCode::kUnsupported,
-        "post_sampling_probs: is there for what is drawn as the model says it: temperature 1, no "
-        "filter, penalty, bias or constraint",
-        "post_sampling_probs"};
+  if (request.min_tokens > 0) {
+    if (request.constraint) {
+      return invalid("min_tokens: does not go together with " + request.constraint.field, "min_tokens");
+    }
+    prepared.sampling.min_tokens = request.min_tokens;
+    prepared.sampling.ends = ends_of(model);
+    prepared.sampling.ends.insert(prepared.sampling.ends.end(), request.stop_tokens.begin(),
+                                  request.stop_tokens.end());
   }
+  if (prepared.sampling.dry_multiplier > 0) {
+    if (!model.tokenizer)
+      return invalid("dry_multiplier: model '" + model.card.id + "' has no tokenizer", "dry_multiplier");
+    prepared.sampling.dry_breakers = tokens_with(*model.tokenizer, request.dry_breakers);
+  }
+  prepared.sampling.logprobs_of_draw = request.logprobs_of_draw;
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (request.constraint) {
@@ -283,6 +303,14 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   }
   if (!request.ignore_eos || request.constraint) {  // what a constraint leaves to come at its end is the end
     prepared.stop_tokens = ends_of(model);
+  }
+  for (const TokenId id : request.stop_tokens) {
+    if (id < 0 || id >= vocab) {
+      return invalid("stop_token_ids: token " + std::to_string(id) + " is not in the vocabulary of " +
+                         std::to_string(vocab),
+                     "stop_token_ids");
+    }
+    prepared.stop_tokens.push_back(id);
   }
   if (request.want_settled) {
     auto settled = std::make_shared<protocol::Settled>();

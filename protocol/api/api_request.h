@@ -28,6 +28,7 @@ struct ApiRequest {
   bool stream = false;
   bool any_model = false;  // where one alone is served, it is meant by every name
   ToolChoice tool_choice{};
+  bool one_call = false;  // of a tool in a reply; what comes behind it is left out
   std::string cache_salt{};
   std::optional<Priority> priority{};
 };

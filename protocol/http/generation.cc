@@ -115,6 +115,7 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   context.chat = context_.chat_of(request_.generate.model);
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
+  context.parser.one_call = request_.one_call;
   std::optional<ApiError> impossible;
   if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
     auto forcing = force_call(context);

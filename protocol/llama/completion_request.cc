@@ -5,6 +5,7 @@
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"
+#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/unsupported.h"
 
@@ -105,6 +106,7 @@ CompletionRequest read_all_but_prompt(const Json& body, const BodyLimits& limits
   openai::refuse_unsupported_fields(body);
   const Fields fields(body);
   openai::TextRequest common = openai::read_common(fields, limits, openai::Manners::kLlamaServer);
+  openai::refuse_completion_wishes(fields);
   CompletionRequest request{.asked = std::move(common.asked)};
   GenerateRequest& generate = request.asked.generate;
   if (const auto n = fields.integer("n_cmpl", 1, limits.choices)) generate.n = static_cast<std::uint32_t>(*n);

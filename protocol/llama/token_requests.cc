@@ -88,6 +88,7 @@ RenderRequest read_apply_template(std::string_view body, const BodyLimits& limit
   if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
   request.chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   openai::read_continuation(fields, openai::Manners::kLlamaServer, request.chat);
+  openai::tell_date(openai::Manners::kLlamaServer, request.chat);
   return request;
 }
 

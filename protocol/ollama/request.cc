@@ -4,6 +4,7 @@
 #include "protocol/api/fields.h"
 #include "protocol/ollama/facts.h"
 #include "protocol/openai/chat_messages.h"
+#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/unsupported.h"
 
@@ -47,6 +48,7 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   const Json& options = given == nullptr ? kNoOptions : *given;
   openai::refuse_unsupported_fields(options);
   const Fields option_fields(options, "options");
+  openai::refuse_completion_wishes(option_fields);
   OllamaRequest request{
       .asked = openai::read_common(option_fields, limits, openai::Manners::kLlamaServer).asked, .kind = kind};
   ApiRequest& asked = request.asked;
@@ -56,7 +58,13 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
   asked.generate.model = without_tag(*model);
   asked.stream = fields.boolean_or("stream", true);
   read_limit(option_fields, limits, asked.generate);
-  asked.generate.constraint = read_format(fields);
+  if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: a reply is one");
+  if (grammar::Constraint format = read_format(fields)) {
+    if (asked.generate.constraint) {
+      refuse_field("format", "invalid_value", "does not go together with " + asked.generate.constraint.field);
+    }
+    asked.generate.constraint = std::move(format);
+  }
   for (const char* name : {"images", "template", "context", "logprobs"}) refuse_given(fields, name);
   return request;
 }

@@ -1,5 +1,8 @@
 #include "protocol/openai/continuation.h"
 
+#include <array>
+#include <ctime>
+
 #include "protocol/api/api_error.h"
 
 namespace reprise::protocol::openai {
@@ -58,6 +61,21 @@ void read_continuation(const Fields& fields, Manners manners, ChatPrompt& chat) 
   }
   chat.add_generation_prompt = true;
   messages.pop_back();
+}
+
+void tell_date(Manners manners, ChatPrompt& chat) {
+  if (manners != Manners::kLlamaServer) return;
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  const auto tell = [&](const char* name, const char* format) {
+    if (chat.template_extra.is_object() && chat.template_extra.find(name) != nullptr) return;
+    std::array<char, 64> text{};
+    const std::size_t length = std::strftime(text.data(), text.size(), format, &parts);
+    chat.template_extra[name] = std::string(text.data(), length);
+  };
+  tell("date_string", "%d %b %Y");
+  tell("datetime", "%b %d %Y");
 }
 
 }  // namespace reprise::protocol::openai

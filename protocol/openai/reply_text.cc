@@ -165,6 +165,11 @@ void append_reprise(std::string& out, const Usage& usage) {
   out += '}';
 }
 
+std::string echo_of(const ReplyOptions& options, const Started& started) {
+  const std::string& sent = options.prompt_texts.at(started.prompt_index);
+  return sent.empty() && started.settled ? started.settled->prompt_text : sent;
+}
+
 void append_fingerprint(std::string& out) {
   out += ",\"system_fingerprint\":\"b-reprise-0.1.0\"";
 }

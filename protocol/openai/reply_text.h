@@ -33,6 +33,8 @@ void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_
 /// {"restored_tokens":…}: what the cache did, and the times.
 void append_reprise(std::string& out, const Usage& usage);
 
+/// The text of a prompt that is to be repeated.
+std::string echo_of(const ReplyOptions& options, const Started& started);
 /// ,"system_fingerprint":…: as llama-server's, a letter and a version.
 void append_fingerprint(std::string& out);
 /// ,"timings":{…} and, where it was asked for, ,"__verbose":{"prompt":…}: llama-server's.

@@ -8,6 +8,7 @@
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/constraint_fields.h"
 #include "protocol/openai/continuation.h"
+#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/logit_bias.h"
 #include "protocol/openai/unsupported.h"
 
@@ -115,6 +116,9 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
   read_limit(fields, "n_predict", limits, generate);
   read_limit(fields, "max_tokens", limits, generate);
+
+  read_ends(fields, limits, generate);
+  read_samplers(fields, limits, generate);
 
   if (const Json* own = fields.object("reprise")) {
     generate.want_timeline = Fields(*own, "reprise").boolean_or("timeline", false);
@@ -244,6 +248,8 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   const Fields fields(body);
   TextRequest request = read_common(fields, limits, manners);
   read_limit(fields, "max_completion_tokens", limits, request.asked.generate);
+  refuse_completion_wishes(fields);
+  request.asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
@@ -270,6 +276,7 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   read_continuation(fields, manners, chat);
+  tell_date(manners, chat);
   request.asked.generate.prompt = std::move(chat);
   return request;
 }
@@ -297,6 +304,7 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
     request.reply.logprobs = true;
     request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
+  read_completion_wishes(fields, limits, request);
   return request;
 }
 

@@ -36,8 +36,11 @@ struct ReplyOptions {
   std::uint32_t n = 1;  // choices of each prompt
   std::uint32_t prompts = 1;
   Manners manners = Manners::kOpenAi;
-  bool timings_per_token = false;  // llama-server's, in every chunk
-  bool verbose = false;            // llama-server's: the prompt's text
+  bool timings_per_token = false;           // llama-server's, in every chunk
+  bool verbose = false;                     // llama-server's: the prompt's text
+  bool echo = false;                        // a completion's text begins with the prompt's,
+  std::vector<std::string> prompt_texts{};  // as it was sent; empty: as its tokens read
+  std::uint32_t shown = 0;                  // of each prompt's n choices the likeliest alone; 0: all
 };
 
 struct TextRequest {

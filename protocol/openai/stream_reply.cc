@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 #include "protocol/api/event_text.h"
+#include "protocol/api/lossy_text.h"
 #include "protocol/openai/error_body.h"
 
 namespace reprise::protocol::openai {
@@ -99,6 +100,14 @@ void StreamReply::started(const Started& event, std::string& out) {
     const std::uint32_t tellers = options_.kind == TextKind::kChat ? 1 : options_.n;
     for (std::uint32_t i = 0; i < tellers; ++i) {
       choice(event.prompt_index * options_.n + i).prompt = event.prompt;
+    }
+  }
+  if (options_.echo) {
+    for (std::uint32_t i = 0; i < options_.n; ++i) {
+      const std::uint32_t index = event.prompt_index * options_.n + i;
+      open_chunk(index, out);
+      append_lossy_string(out, echo_of(options_, event));
+      close_chunk(index, {}, nullptr, out);
     }
   }
   if (options_.kind != TextKind::kChat) return;

@@ -34,10 +34,13 @@ class WholeReply final : public Reply {
     std::vector<ReplyToken> tokens{};
     SharedTokens prompt{};  // where token ids were asked for
     FinishReason finish = FinishReason::kLength;
+    double logprob = 0;  // of all its tokens, where they have one
+    std::size_t length = 0;
   };
 
   Choice& choice(std::uint32_t index);
-  void append_choice(std::uint32_t index, std::string& out) const;
+  std::vector<std::uint32_t> order_shown() const;
+  void append_choice(std::uint32_t which, std::uint32_t index, std::string& out) const;
 
   const ReplyOptions options_;
   const ReplyContext context_;

@@ -304,19 +304,32 @@ class ReplyParser::Machine : public CallSink {
 };
 
 ReplyParser::ReplyParser(ReplyFormat format, ReplyParserOptions options)
-    : machine_(std::make_unique<Machine>(std::move(format), std::move(options))) {}
+    : one_call_(options.one_call),
+      machine_(std::make_unique<Machine>(std::move(format), std::move(options))) {}
 ReplyParser::~ReplyParser() = default;
 ReplyParser::ReplyParser(ReplyParser&&) noexcept = default;
 ReplyParser& ReplyParser::operator=(ReplyParser&&) noexcept = default;
 
 ReplyPieces ReplyParser::push(std::string_view text) {
   machine_->feed(text);
-  return machine_->take();
+  return up_to_first_call(machine_->take());
 }
 
 ReplyPieces ReplyParser::finish() {
   machine_->finish();
-  return machine_->take();
+  return up_to_first_call(machine_->take());
+}
+
+ReplyPieces ReplyParser::up_to_first_call(ReplyPieces pieces) {
+  if (!one_call_) return pieces;
+  if (has_call_) return {};
+  const auto end = std::find_if(pieces.begin(), pieces.end(), [](const ReplyPiece& piece) {
+    return std::holds_alternative<ToolCallEnd>(piece);
+  });
+  if (end == pieces.end()) return pieces;
+  has_call_ = true;
+  pieces.erase(end + 1, pieces.end());
+  return pieces;
 }
 
 std::uint32_t ReplyParser::calls() const {

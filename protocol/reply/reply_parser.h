@@ -68,6 +68,7 @@ struct ReplyParserOptions {
   /// pieces come with the first push. prompt_tail may end with it or not.
   std::string reply_opening{};
   bool parse_tools = true;
+  bool one_call = false;        // what comes behind the first is left out
   bool parse_reasoning = true;  // false: reasoning stays in the content, marks and all
   /// Ids of calls are "call_" + id_seed + "_" + index, unless the family has rules of its own: give different
   /// seeds to different replies.
@@ -97,6 +98,10 @@ class ReplyParser {
 
  private:
   class Machine;
+  ReplyPieces up_to_first_call(ReplyPieces pieces);
+
+  bool one_call_;
+  bool has_call_ = false;  // a whole one
   std::unique_ptr<Machine> machine_;
 };
 

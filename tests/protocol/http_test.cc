@@ -94,6 +94,54 @@ TEST(Http, ACompletionOfSeveralPrompts) {
   }
 }
 
+TEST(Http, EchoAndBestOf) {
+  Served served;
+  HttpClient client(served.port());
+  const Json echoed = parsed(client.post("/v1/completions", R"({"prompt":["a: ","b: "],"echo":true})").body);
+  EXPECT_EQ(*echoed.find_array("choices")->at(0).find_string("text"), "a: Hello, world!");
+  EXPECT_EQ(*echoed.find_array("choices")->at(1).find_string("text"), "b: Hello, world!");
+  const std::string stream =
+      client.post("/v1/completions", R"({"prompt":"a: ","echo":true,"stream":true})").body;
+  EXPECT_LT(stream.find(R"("text":"a: ")"), stream.find(R"("text":"Hel")"));
+  served.service.set_script([](const GenerateRequest& request) {
+    Script script = reply_with(request, {"x"});
+    double logprob = -3;  // of each choice more than of the one before
+    for (ScriptStep& step : script) {
+      if (auto* event = std::get_if<Event>(&step)) {
+        if (auto* delta = std::get_if<Delta>(event)) {
+          delta->text = std::to_string(delta->choice);
+          delta->tokens.at(0).logprob = logprob++;
+        }
+      }
+    }
+    return script;
+  });
+  const Json best = parsed(client.post("/v1/completions", R"({"prompt":"a","n":2,"best_of":3})").body);
+  ASSERT_EQ(best.find_array("choices")->size(), 2u);
+  EXPECT_EQ(best.find_array("choices")->at(0).dump(),
+            R"({"index":0,"text":"2","logprobs":null,"finish_reason":"stop"})");
+  EXPECT_EQ(*best.find_array("choices")->at(1).find_string("text"), "1");
+}
+
+TEST(Http, OneCallAlone) {
+  Served served;
+  served.service.set_chat_template("<tool_call>{{ tool_call | tojson }}</tool_call>");
+  served.service.set_script([](const GenerateRequest& request) {
+    const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+    return reply_with(request, {"Well. ", call + "\n" + call, " And more."});
+  });
+  HttpClient client(served.port());
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
+  const auto calls = [&](const std::string& more) {
+    const Json reply = parsed(client.post("/v1/chat/completions", "{" + tools + more + kChat.substr(1)).body);
+    return *reply.find_array("choices")->front().find_object("message");
+  };
+  EXPECT_EQ(calls("").find_array("tool_calls")->size(), 2u);
+  const Json one = calls(R"("parallel_tool_calls":false,)");
+  EXPECT_EQ(one.find_array("tool_calls")->size(), 1u);
+  EXPECT_EQ(one.find_string("content")->find("more"), std::string::npos);
+}
+
 TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
   Served served;
   served.service.set_script([](const GenerateRequest& request) {

@@ -128,7 +128,7 @@ TEST(OllamaApi, WhatCannotBeDoneIsRefusedByName) {
   OllamaServed served;
   HttpClient client(served.port());
   for (const char* more :
-       {R"(,"images":["x"])", R"(,"options":{"mirostat":2})", R"(,"options":{"temperature":"hot"})",
+       {R"(,"images":["x"])", R"(,"options":{"dynatemp_range":1})", R"(,"options":{"temperature":"hot"})",
         R"(,"options":5)", R"(,"format":5)", R"(,"think":5)", R"(,"options":{"num_predict":0})"}) {
     const ClientResponse response = client.post("/api/chat", chat("hi", more));
     EXPECT_EQ(response.status, 400) << more;
