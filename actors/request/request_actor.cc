@@ -20,7 +20,9 @@ constexpr std::chrono::seconds kLastCheckpoint{30};  // of a prompt that nobody 
 
 }  // namespace
 
-RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {}
+RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {
+  if (!job_.meter) job_.meter = std::make_shared<RequestMeter>(0, job_.name);
+}
 RequestActor::~RequestActor() = default;
 
 void RequestActor::on_start() {
@@ -112,7 +114,8 @@ Task<void> RequestActor::run() {
 
 Task<RequestActor::Failure> RequestActor::prepare() {
   PrepareJob::Reply prepared = ServiceError{};
-  if (text_bytes(job_.request->prompt) <= kShortText && !job_.request->constraint) {
+  const bool needs_vocabulary = job_.request->constraint || !job_.request->dry_breakers.empty();
+  if (text_bytes(job_.request->prompt) <= kShortText && !needs_vocabulary) {
     prepared = prepare_prompt(*job_.request, *job_.model);
   } else {
     auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},

@@ -62,10 +62,10 @@ struct RequestJob {
   std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
   std::uint64_t tenant = 0;               // as in protocol::OpenSequence
   std::uint64_t group = 0;
-  std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
-  std::shared_ptr<void> idle_slot;  // may be null: then no idle work
-  bool ends_trace = false;          // the request's trace was begun for this job
-  std::shared_ptr<RequestMeter> meter;
+  std::shared_ptr<void> slot;             // held until the last event: the engine counts requests by it
+  std::shared_ptr<void> idle_slot;        // may be null: then no idle work
+  bool ends_trace = false;                // the request's trace was begun for this job
+  std::shared_ptr<RequestMeter> meter{};  // null: nobody looks
 };
 
 class RequestActor : public runtime::Actor {

@@ -32,15 +32,8 @@ ToolChoice read_tool_choice(const Fields& fields, const Json& tools) {
   const Fields wish(*given, "tool_choice");
   const std::string* type = wish.string("type", kWordBytes);
   if (type == nullptr) refuse_field(wish.path_of("type"), "missing", "is required");
-  const bool one_at_a_time = wish.boolean_or("disable_parallel_tool_use", false);
   if (*type == "none") return {};
-  if (*type == "auto") {
-    if (one_at_a_time && have_tools) {
-      refuse_unsupported(wish.path_of("disable_parallel_tool_use"),
-                         "is kept with 'any' and 'tool', and not supported with 'auto'");
-    }
-    return choice;
-  }
+  if (*type == "auto") return choice;
   if (*type == "any") {
     if (!have_tools) refuse_field("tool_choice", "invalid_value", "'any' needs tools");
     return {.mode = ToolChoice::Mode::kRequired};
@@ -127,6 +120,9 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   generate.stop = openai::read_stop(fields, "stop_sequences", limits);
   ChatPrompt chat = read_prompt(fields, limits, asked.tool_choice);
+  if (const Json* wish = fields.object("tool_choice")) {
+    asked.one_call = Fields(*wish, "tool_choice").boolean_or("disable_parallel_tool_use", false);
+  }
   if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);
   generate.prompt = std::move(chat);
   return asked;

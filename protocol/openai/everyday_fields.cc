@@ -9,7 +9,7 @@ namespace reprise::protocol::openai {
 namespace {
 
 constexpr std::size_t kMostStopTokens = 64;
-constexpr std::size_t kMostBreakers = 64;
+constexpr std::size_t kMostBreakers = 16;
 constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();
 
 std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& limits) {

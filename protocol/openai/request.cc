@@ -117,6 +117,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   read_limit(fields, "n_predict", limits, generate);
   read_limit(fields, "max_tokens", limits, generate);
 
+  asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   read_ends(fields, limits, generate);
   read_samplers(fields, limits, generate);
 
@@ -249,7 +250,6 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   TextRequest request = read_common(fields, limits, manners);
   read_limit(fields, "max_completion_tokens", limits, request.asked.generate);
   refuse_completion_wishes(fields);
-  request.asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");

@@ -49,6 +49,8 @@ const std::vector<Api>& apis() {
       {"/v1/completions", R"({"prompt":"hi")"},
       {"/completion", R"({"prompt":"hi")"},
       {"/api/chat", R"({"model":"fake","stream":false,"messages":[{"role":"user","content":"hi"}])"},
+      {"/v1/messages", R"({"messages":[{"role":"user","content":"hi"}])"},
+      {"/v1/responses", R"({"input":"hi")"},
   };
   return kApis;
 }
@@ -67,8 +69,9 @@ TEST(FieldTable, EveryCellIsTrue) {
       const bool ollama = std::string_view(api.path).starts_with("/api/");
       const bool own = name == "images" || name == "logprobs";  // beside the options
       const bool in_options = ollama && (cell == "options" || (cell == "no" && !own));
-      const std::string body =
-          api.base + (in_options ? ",\"options\":{" + row.field + "}}" : "," + row.field + "}");
+      const bool needs_limit = std::string_view(api.path) == "/v1/messages" && name != "max_tokens";
+      const std::string body = api.base + (needs_limit ? ",\"max_tokens\":8" : "") +
+                               (in_options ? ",\"options\":{" + row.field + "}}" : "," + row.field + "}");
       const ClientResponse response = client.post(api.path, body);
       const std::string what = std::string(api.path) + " " + row.field + ": " + response.body;
       if (cell == "no") {
