@@ -32,19 +32,46 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     card.id = spec.name;
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
-  if (options.cache && !options.disk.folder.empty()) {
-    DiskTierSettings settings = options.disk;
-    if (!settings.log) settings.log = options.log;
-    disk = system.spawn<DiskTier>(
-        {.on_failure = runtime::OnFailure::restart(DiskTier::kMostRestarts, DiskTier::kRestartWindow)},
-        std::move(settings), disk_figures);
-  }
+  if (options.cache) spawn_tiers();
   // It loads what stands in the directory.
-  supervisor = system.spawn<ModelSupervisor>(
-      {.placement = runtime::Placement::own_thread(),
-       .on_failure =
-           runtime::OnFailure::restart(ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
-      options, directory, board, requests, restarts, disk ? protocol::TierRef(disk) : protocol::TierRef());
+  supervisor =
+      system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
+                                     .on_failure = runtime::OnFailure::restart(
+                                         ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
+                                    options, directory, board, requests, restarts,
+                                    all_tiers ? protocol::TierRef(all_tiers) : protocol::TierRef());
+}
+
+void Engine::Parts::spawn_tiers() {
+  using runtime::OnFailure;
+  const auto figures_of = [&](protocol::Tier tier) {
+    tiers.push_back({.tier = tier, .figures = std::make_shared<TierFigures>()});
+    return tiers.back().figures;
+  };
+  if (options.host.most_bytes > 0) {
+    HostTierSettings settings = options.host;
+    if (!settings.log) settings.log = options.log;
+    const auto figures = figures_of(protocol::Tier::kHost);
+    tiers.back().actor = system.spawn<HostTier>(
+        {.placement = runtime::Placement::own_thread(),
+         .on_failure = OnFailure::restart(HostTier::kMostRestarts, HostTier::kRestartWindow)},
+        std::move(settings), figures);
+  }
+  const auto add_store = [&](TierSettings settings) {
+    if (!settings.log) settings.log = options.log;
+    const auto figures = figures_of(settings.tier);
+    tiers.back().actor = system.spawn<StoreTier>(
+        {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)},
+        std::move(settings), figures);
+  };
+  if (!options.disk.folder.empty()) add_store(tier_settings(options.disk));
+  if (options.remote.redis) add_store(tier_settings(options.remote));
+  if (tiers.empty()) return;
+  std::vector<protocol::OneTierRef> refs;
+  for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
+  all_tiers = system.spawn<TierStack>(
+      {.on_failure = runtime::OnFailure::restart(TierStack::kMostRestarts, TierStack::kRestartWindow)},
+      std::move(refs));
 }
 
 Engine::Engine(runtime::System& system, EngineOptions options)
@@ -53,7 +80,8 @@ Engine::Engine(runtime::System& system, EngineOptions options)
 Engine::~Engine() {
   parts_->requests->tell_all({.why = "the engine is shutting down"});
   parts_->supervisor.stop();  // and with it the device and the registries
-  if (parts_->disk) parts_->disk.stop();
+  if (parts_->all_tiers) parts_->all_tiers.stop();
+  for (const Parts::LowerTier& lower : parts_->tiers) lower.actor.stop();
 }
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
@@ -80,7 +108,8 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
       const std::hash<std::string> number;
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
-      parts_->requests->add(parts_->system.spawn<RequestActor>(
+      auto meter = std::make_shared<RequestMeter>(++parts_->requests_begun, name);
+      auto actor = parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::move(choice.model),
                          .adapter = std::move(choice.adapter),
@@ -92,7 +121,9 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                          .group = group,
                          .slot = std::move(slot),
                          .idle_slot = parts_->idle->take(),
-                         .ends_trace = ends_trace}));
+                         .ends_trace = ends_trace,
+                         .meter = meter});
+      parts_->requests->add(std::move(actor), std::move(meter));
     } catch (const std::exception& error) {
       // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
     }
@@ -121,6 +152,7 @@ std::vector<protocol::ModelCard> Engine::models() const {
     for (const ServedAdapter& adapter : entry.adapters) {
       protocol::ModelCard card = entry.card;
       card.id += ":" + adapter.name;
+      for (std::string& alias : card.aliases) alias += ":" + adapter.name;
       card.parent = entry.card.id;
       if (!adapter.ready()) card.state = protocol::ModelCard::State::kFailed;
       cards.push_back(std::move(card));
@@ -156,6 +188,10 @@ protocol::Health Engine::health() const {
   }
   const bool ready = problems.empty();
   return {.ready = ready, .detail = std::move(problems)};
+}
+
+std::vector<protocol::RunningRequest> Engine::running() const {
+  return parts_->requests->running();
 }
 
 std::size_t Engine::running_requests() const {

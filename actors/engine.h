@@ -56,6 +56,7 @@ class Engine : public protocol::Service, private protocol::AdapterDesk {
   std::vector<protocol::ModelCard> models() const override;
   protocol::AdapterDesk* adapter_desk() override { return this; }
   protocol::Health health() const override;
+  std::vector<protocol::RunningRequest> running() const override;
   std::vector<protocol::Figure> figures() const override;
 
   using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;

@@ -124,6 +124,11 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
     list.counter("cache_lookup_results_total", "Lookups by what kept them from restoring more.",
                  read(registry.by_reason[i]), with("reason", name_of(static_cast<protocol::MissReason>(i))));
   }
+  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) {
+    list.counter("cache_lost_tokens_total", "Tokens that were known and not restored, by reason.",
+                 read(registry.lost_tokens[i]),
+                 with("reason", name_of(static_cast<protocol::MissReason>(i))));
+  }
   for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
     const auto origin = with("origin", name_of(static_cast<protocol::Origin>(i)));
     list.counter("cache_hits_total", "Restores by the origin of their checkpoint.",
@@ -172,7 +177,7 @@ std::vector<Figure> Engine::figures() const {
     list.counter("actor_restarts_total", "Times that an actor failed and began anew.", log->total(),
                  {{"actor", actor}});
   }
-  if (parts_->disk) list_tier(protocol::Tier::kDisk, *parts_->disk_figures, list);
+  for (const Parts::LowerTier& lower : parts_->tiers) list_tier(lower.tier, *lower.figures, list);
   for (const ModelDirectory::Entry& entry : parts_->directory->all()) {
     list.gauge("model_ready", "Whether the model can be used.", entry.model ? 1 : 0,
                {{"model", entry.card.id}});

@@ -23,7 +23,9 @@ struct EngineOptions {
       adapter_folder{};  // where those lie that clients of the server may have loaded by path; empty: none
   bool cache = true;
   RegistrySettings registry{};
+  HostTierSettings host{};  // snapshots beside those in the devices' own memory; its `log`, too
   DiskTierSettings disk{};  // snapshots that outlast the process; its `log` is the engine's where it has none
+  RemoteTierSettings remote{};  // snapshots that servers share; its `log`, too
   RequestRules requests{};
   std::uint32_t most_requests = 1024;
   std::uint32_t most_idle = 4;                      // requests that do idle work

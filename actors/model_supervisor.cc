@@ -2,12 +2,16 @@
 
 #include "actors/model_supervisor.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "actors/request/chat_tokens.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
+#include "protocol/chat/named_templates.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {
@@ -23,6 +27,12 @@ namespace {
 constexpr std::chrono::hours kLoadDeadline{1};
 constexpr std::chrono::milliseconds kDeviceChange{500};  // for a device that ended to be replaced
 constexpr int kMostDevices = 3;                          // tried by one load
+
+std::string file_name_of(const std::string& path) {
+  std::filesystem::path file(path);
+  if (!file.has_filename()) file = file.parent_path();  // "folder/"
+  return file.filename().string();
+}
 
 }  // namespace
 
@@ -128,10 +138,10 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
     log("model '" + managed.spec.name + "' cannot be used: " + error->message);
     publish_state(managed, ModelCard::State::kFailed, error->message);
   }
+  if (managed.waiting.empty()) return;
   const auto entry = directory_->find(managed.spec.name);
-  for (auto& reply : std::exchange(managed.waiting, {})) {
-    reply.answer(error ? LoadModel::Reply(*error) : LoadModel::Reply(entry->card));
-  }
+  const LoadModel::Reply loaded = error ? LoadModel::Reply(*error) : LoadModel::Reply(entry->card);
+  for (auto& reply : std::exchange(managed.waiting, {})) reply.answer(loaded);
 }
 
 // A device that ends in the middle of it is replaced, and the next one tried.
@@ -198,6 +208,7 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   const models::Checkpoint checkpoint = models::Checkpoint::open(managed.spec.path);
   served->special = checkpoint.config().tokens;
   served->sampling = checkpoint.config().sampling;
+  overlay(served->sampling, options_.requests.sampling);
   try {
     served->tokenizer = std::make_shared<const models::Tokenizer>(models::load_tokenizer(managed.spec.path));
   } catch (const models::LoadError& error) {
@@ -205,6 +216,7 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   }
   if (served->tokenizer && !served->tokenizer->covers_all_text()) served->tokenizer.reset();
   served->arch = loaded;
+  if (managed.spec.context > 0) served->arch.context = std::min(loaded.context, managed.spec.context);
   if (served->tokenizer) {
     std::vector<TokenId> stops(served->special.eos.begin(), served->special.eos.end());
     if (served->tokenizer->eos()) stops.push_back(*served->tokenizer->eos());
@@ -219,9 +231,16 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   card.architecture = loaded.architecture;
-  card.context = loaded.context;
+  card.context = served->arch.context;
   card.vocab = loaded.vocab;
   card.takes_text = served->tokenizer != nullptr;
+  card.aliases = managed.spec.aliases;
+  card.tags = managed.spec.tags;
+  card.file = file_name_of(managed.spec.path);
+  card.sampling = resolve({}, served->sampling);
+  card.fixed_seed = served->sampling.seed.has_value();
+  card.max_tokens = options_.requests.max_tokens;
+  card.sequences = options_.worker.max_sequences;
   card.state = ModelCard::State::kReady;
   give_chat(managed, *served);
   if (options_.cache) give_registry(managed, *served);
@@ -230,9 +249,22 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
 }
 
 void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
-  std::optional<std::string> source = models::load_chat_template(managed.spec.path);
-  if (!served.tokenizer || !source || source->empty()) return;
-  auto chat = protocol::ChatFormat::make(std::move(*source), chat_tokens(served.tokenizer));
+  if (!served.tokenizer) return;
+  const std::string& given = managed.spec.chat_template;
+  std::optional<std::string> source =
+      given.empty() ? models::load_chat_template(managed.spec.path) : std::optional(given);
+  bool is_own = given.empty();
+  if (!source || source->empty()) {
+    if (!options_.requests.assume_chat) return;
+    source = *protocol::named_template("chatml");
+    is_own = false;
+    served.card.chat_is_assumed = true;
+    log("model '" + managed.spec.name +
+        "' has no chat template: it is chatted with as ChatML has it; --chat-template says otherwise");
+  }
+  auto chat = protocol::ChatFormat::make(
+      std::move(*source), chat_tokens(served.tokenizer, is_own ? BosBy::kTemplate : BosBy::kTokenizer),
+      options_.requests.thinking);
   if (!chat.ok()) return log("model '" + managed.spec.name + "' has no chat: " + chat.error());
   served.card.chat = std::move(*chat);
 }

@@ -59,12 +59,56 @@ std::vector<ParamError> SamplingParams::validate(std::size_t vocab) const {
   }
   errors.between("presence_penalty", presence_penalty, -kStrongestPenalty, kStrongestPenalty);
   errors.between("frequency_penalty", frequency_penalty, -kStrongestPenalty, kStrongestPenalty);
+  errors.between("top_n_sigma", top_n_sigma, 0, 100);
+  errors.between("typical_p", typical_p, 0, 1);
+  errors.between("xtc_probability", xtc_probability, 0, 1);
+  errors.between("xtc_threshold", xtc_threshold, 0, 1);
+  errors.between("mirostat", mirostat, 0, 2);
+  errors.between("mirostat_tau", mirostat_tau, 0, 100);
+  errors.between("mirostat_eta", mirostat_eta, 0, 1);
+  errors.between("dry_multiplier", dry_multiplier, 0, 100);
+  errors.between("dry_base", dry_base, 1, 100);
+  errors.between("dry_allowed_length", static_cast<double>(dry_allowed_length), 1, 1e6);
+  errors.between("dry_penalty_last_n", static_cast<double>(dry_penalty_last_n), -1, 1e9);
+  for (const TokenId id : ends) {
+    if (id >= 0 && static_cast<std::size_t>(id) < vocab) continue;
+    errors.add("stop_token_ids",
+               "token " + std::to_string(id) + " is not in the vocabulary of " + std::to_string(vocab));
+  }
   for (const LogitBias& entry : logit_bias) check_bias(entry, vocab, errors);
   if (logprobs && (*logprobs < 0 || *logprobs > kMostLogprobs)) {
     errors.add("logprobs", "must lie between 0 and " + std::to_string(kMostLogprobs) + ", is " +
                                std::to_string(*logprobs));
   }
   return errors.take();
+}
+
+void overlay(SamplingWishes& wishes, const SamplingWishes& over) {
+  const auto take = [&](auto SamplingWishes::*wish) {
+    if (over.*wish) wishes.*wish = over.*wish;
+  };
+  take(&SamplingWishes::temperature);
+  take(&SamplingWishes::top_k);
+  take(&SamplingWishes::top_p);
+  take(&SamplingWishes::min_p);
+  take(&SamplingWishes::repetition_penalty);
+  take(&SamplingWishes::repetition_last_n);
+  take(&SamplingWishes::presence_penalty);
+  take(&SamplingWishes::frequency_penalty);
+  take(&SamplingWishes::top_n_sigma);
+  take(&SamplingWishes::typical_p);
+  take(&SamplingWishes::xtc_probability);
+  take(&SamplingWishes::xtc_threshold);
+  take(&SamplingWishes::mirostat);
+  take(&SamplingWishes::mirostat_tau);
+  take(&SamplingWishes::mirostat_eta);
+  take(&SamplingWishes::dry_multiplier);
+  take(&SamplingWishes::dry_base);
+  take(&SamplingWishes::dry_allowed_length);
+  take(&SamplingWishes::dry_penalty_last_n);
+  take(&SamplingWishes::seed);
+  take(&SamplingWishes::logprobs);
+  if (!over.logit_bias.empty()) wishes.logit_bias = over.logit_bias;
 }
 
 SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model) {
@@ -84,6 +128,17 @@ SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model
   take(&SamplingParams::repetition_last_n, &SamplingWishes::repetition_last_n);
   take(&SamplingParams::presence_penalty, &SamplingWishes::presence_penalty);
   take(&SamplingParams::frequency_penalty, &SamplingWishes::frequency_penalty);
+  take(&SamplingParams::top_n_sigma, &SamplingWishes::top_n_sigma);
+  take(&SamplingParams::typical_p, &SamplingWishes::typical_p);
+  take(&SamplingParams::xtc_probability, &SamplingWishes::xtc_probability);
+  take(&SamplingParams::xtc_threshold, &SamplingWishes::xtc_threshold);
+  take(&SamplingParams::mirostat, &SamplingWishes::mirostat);
+  take(&SamplingParams::mirostat_tau, &SamplingWishes::mirostat_tau);
+  take(&SamplingParams::mirostat_eta, &SamplingWishes::mirostat_eta);
+  take(&SamplingParams::dry_multiplier, &SamplingWishes::dry_multiplier);
+  take(&SamplingParams::dry_base, &SamplingWishes::dry_base);
+  take(&SamplingParams::dry_allowed_length, &SamplingWishes::dry_allowed_length);
+  take(&SamplingParams::dry_penalty_last_n, &SamplingWishes::dry_penalty_last_n);
   take(&SamplingParams::seed, &SamplingWishes::seed);
   params.logit_bias = client.logit_bias.empty() ? model.logit_bias : client.logit_bias;
   params.logprobs = client.logprobs ? client.logprobs : model.logprobs;

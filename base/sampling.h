@@ -51,6 +51,24 @@ struct SamplingParams {
   double presence_penalty = 0;   // -2 to 2; subtracted once from a token that is in the output
   double frequency_penalty = 0;  // -2 to 2; subtracted for each time a token is in the output
 
+  /// models/sampling/candidates.h says what these do, in the order in which they are applied behind min_p.
+  double top_n_sigma = 0;      // 0: off; before top_k
+  double typical_p = 1;        // 1: off
+  double xtc_probability = 0;  // 0: off
+  double xtc_threshold = 0.1;
+  int mirostat = 0;  // 1 or 2, in place of all filters; 0: off
+  double mirostat_tau = 5;
+  double mirostat_eta = 0.1;
+  double dry_multiplier = 0;  // 0: off; a penalty, like those above
+  double dry_base = 1.75;
+  std::int64_t dry_allowed_length = 2;
+  std::int64_t dry_penalty_last_n = -1;  // tokens of prompt and output that it looks at; -1: all, 0: none
+  std::vector<TokenId> dry_breakers{};   // sorted
+
+  /// While the output is shorter, none of `ends` is chosen.
+  std::uint32_t min_tokens = 0;
+  std::vector<TokenId> ends{};
+
   std::vector<LogitBias> logit_bias{};  // a token that is there twice gets both
 
   std::uint64_t seed = 0;  // a caller whose request has none must find one itself
@@ -58,6 +76,7 @@ struct SamplingParams {
   /// How many alternatives to report at each position, 0 to kMostLogprobs, beside the chosen token's logprob;
   /// nothing: no logprobs at all.
   std::optional<int> logprobs{};
+  bool logprobs_of_draw = false;  // of what is left to choose from, in place of the model's own distribution
 
   bool operator==(const SamplingParams&) const = default;
 
@@ -76,12 +95,26 @@ struct SamplingWishes {
   std::optional<std::int64_t> repetition_last_n{};
   std::optional<double> presence_penalty{};
   std::optional<double> frequency_penalty{};
+  std::optional<double> top_n_sigma{};
+  std::optional<double> typical_p{};
+  std::optional<double> xtc_probability{};
+  std::optional<double> xtc_threshold{};
+  std::optional<int> mirostat{};
+  std::optional<double> mirostat_tau{};
+  std::optional<double> mirostat_eta{};
+  std::optional<double> dry_multiplier{};
+  std::optional<double> dry_base{};
+  std::optional<std::int64_t> dry_allowed_length{};
+  std::optional<std::int64_t> dry_penalty_last_n{};
   std::vector<LogitBias> logit_bias{};
   std::optional<std::uint64_t> seed{};
   std::optional<int> logprobs{};
 
   bool operator==(const SamplingWishes&) const = default;
 };
+
+/// What `over` wishes for counts in `wishes` from now on.
+void overlay(SamplingWishes& wishes, const SamplingWishes& over);
 
 /// The client's wishes; where they say nothing the model's; where those say nothing the defaults.
 SamplingParams resolve(const SamplingWishes& client, const SamplingWishes& model);

@@ -39,6 +39,11 @@ struct Slice {
   std::span<const TokenId> tokens;  // at least one, each within the vocabulary; one alone in decoding
   Logits logits = Logits::kLast;
   AdapterKey adapter = 0;  // one that was added; the same for all slices of a sequence
+
+  /// [hidden], where it is not null and the rules say so: gets the last token's hidden state behind the final norm, or
+  /// has those of all tokens added, one after the other.
+  float* hidden = nullptr;
+  bool adds_hidden = false;
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };

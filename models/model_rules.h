@@ -13,6 +13,7 @@ struct ModelRules {
   bool phases_mix = true;           // prefill slices and decoded tokens may share a pass: the same bits
   bool decode_is_canonical = true;  // a decoded state has the bits of a prefilled one, and may be shared
   bool replays_decoding = true;  // what was decoded can be prefilled again in the same bits; else it is saved
+  bool gives_hidden = false;     // Slice::hidden is filled in
   bool computes_aside = false;   // a pass is waited for on another thread, while the model's owner goes on
 };
 

@@ -2,22 +2,29 @@
 
 #include <iterator>
 
+#include "protocol/anthropic/anthropic_api.h"
 #include "protocol/llama/llama_api.h"
+#include "protocol/ollama/ollama_api.h"
 #include "protocol/openai/openai_api.h"
+#include "protocol/responses/responses_api.h"
 
 namespace reprise::protocol {
 
-ApiTable all_apis() {
+ApiTable all_apis(const ApiSettings& settings) {
   // One row for each.
   constexpr std::vector<ApiRoute> (*kApis[])() = {
       openai::routes,
-      llama::routes,
+      ollama::routes,
+      anthropic::routes,
+      responses::routes,
   };
   ApiTable table{.routes = {}, .elsewhere = openai::dialect()};
   for (const auto routes_of : kApis) {
     std::vector<ApiRoute> routes = routes_of();
     std::move(routes.begin(), routes.end(), std::back_inserter(table.routes));
   }
+  std::vector<ApiRoute> llama = llama::routes({.slots = settings.slots, .verbose = settings.verbose});
+  std::move(llama.begin(), llama.end(), std::back_inserter(table.routes));
   return table;
 }
 

@@ -7,6 +7,11 @@
 
 namespace reprise::protocol {
 
-ApiTable all_apis();
+struct ApiSettings {
+  bool slots = true;     // GET /slots tells how long the requests are that run
+  bool verbose = false;  // llama-server's chats are answered with their prompt beside them
+};
+
+ApiTable all_apis(const ApiSettings& settings = {});
 
 }  // namespace reprise::protocol

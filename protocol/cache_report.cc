@@ -3,8 +3,8 @@
 namespace reprise::protocol {
 
 std::string_view name_of(Origin origin) {
-  constexpr std::array<std::string_view, kOrigins> kNames = {"system", "last_user", "history", "prompt_end",
-                                                             "branch", "turn_end",  "spaced"};
+  constexpr std::array<std::string_view, kOrigins> kNames = {
+      "system", "last_user", "history", "prompt_end", "branch", "turn_end", "spaced", "tool", "breakpoint"};
   return kNames[static_cast<std::size_t>(origin)];
 }
 
@@ -35,7 +35,8 @@ std::string_view name_of(MissReason reason) {
                                                                  "disabled",
                                                                  "uncacheable",
                                                                  "slower_than_computing",
-                                                                 "other_arithmetic"};
+                                                                 "other_arithmetic",
+                                                                 "diverged"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

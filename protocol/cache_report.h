@@ -14,15 +14,17 @@ namespace reprise::protocol {
 
 /// Why a checkpoint was taken where it stands.
 enum class Origin : std::uint8_t {
-  kSystem,     // after the system and tools block
-  kLastUser,   // at the start of the last user message
-  kHistory,    // just past the last message-opening token of the history
-  kPromptEnd,  // one token before the end of the prompt
-  kBranch,     // where an earlier prompt took another way
-  kTurnEnd,    // behind the last token of the reply
-  kSpaced,     // one of the geometrically spaced places of a long prompt
+  kSystem,      // after the system and tools block
+  kLastUser,    // at the start of the last user message
+  kHistory,     // just past the last message-opening token of the history
+  kPromptEnd,   // one token before the end of the prompt
+  kBranch,      // where an earlier prompt took another way
+  kTurnEnd,     // behind the last token of the reply
+  kSpaced,      // one of the geometrically spaced places of a long prompt
+  kTool,        // behind the result of a tool
+  kBreakpoint,  // where the client wished for one (cache_control)
 };
-inline constexpr std::size_t kOrigins = 7;
+inline constexpr std::size_t kOrigins = 9;
 
 /// Where a state was kept.
 enum class Tier : std::uint8_t {
@@ -37,7 +39,7 @@ inline constexpr std::size_t kTiers = 4;
 enum class MissReason : std::uint8_t {
   kNone,                 // all that is known of this prompt was restored
   kNeverSeen,            // nothing in the cache begins like this prompt
-  kNoCheckpoint,         // the prompt is known further, but no checkpoint was ever taken there
+  kNoCheckpoint,         // the prompt goes on from earlier ones, but no checkpoint was ever taken there
   kEvicted,              // a checkpoint was there and had to give way
   kExpired,              // a checkpoint was there and outlived its time
   kUnhealthy,            // the state there was not finite and was not stored
@@ -50,8 +52,9 @@ enum class MissReason : std::uint8_t {
   kUncacheable,          // this model or request cannot be cached
   kSlowerThanComputing,  // a tier below has it, and would take longer to bring it than the device to compute it
   kOtherArithmetic,      // a tier below has it of another build or device, whose bits are others
+  kDiverged,             // the prompt takes another way than earlier ones, and no checkpoint was taken there
 };
-inline constexpr std::size_t kMissReasons = 15;
+inline constexpr std::size_t kMissReasons = 16;
 
 /// "system", "last_user", ...
 std::string_view name_of(Origin origin);
@@ -67,7 +70,11 @@ struct CacheReport {
   std::uint32_t restored_tokens = 0;
   std::uint32_t prefilled_tokens = 0;  // of the prompt, by this request
   MissReason reason = MissReason::kNone;
-  std::uint32_t known_tokens = 0;  // the prompt left the tree at this position
+  std::uint32_t known_tokens = 0;   // the prompt left the tree at this position
+  std::uint32_t lost_tokens = 0;    // of these, on the grid, that were not restored
+  std::uint32_t behind_tokens = 0;  // of a kept earlier prompt, behind the place where this one left it
+  /// Of the prompt, up to the deepest checkpoint of it that was kept; known at the end.
+  std::uint32_t kept_tokens = 0;
   std::optional<Origin> origin{};  // of the checkpoint that was restored
   std::optional<Tier> tier{};      // where it was
   bool waited_for_other = false;  // another request was computing the same prefix, and this one waited for it

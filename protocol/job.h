@@ -26,6 +26,7 @@
 // place, with what sampling needs to go on; for one request's own use.
 
 #include <atomic>
+#include <chrono>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -113,9 +114,10 @@ struct ArchLoaded {
   std::uint32_t grid = 1;            // canonical snapshots stand at its multiples
   bool any_token = false;            // snapshots can be cut at any place of the grid
   bool decode_is_canonical = false;  // decoded states may enter the registry
-  std::uint64_t fingerprint = 0;     // of weights, settings and arithmetic: snapshots of another never fit
-  std::uint64_t arithmetic = 0;      // its part that is this build on this device
-  std::uint64_t identity = 0;        // its part that is weights and settings, wherever they are computed with
+  std::uint32_t hidden = 0;       // values of a hidden state that a prefill can give; 0: it gives none here
+  std::uint64_t fingerprint = 0;  // of weights, settings and arithmetic: snapshots of another never fit
+  std::uint64_t arithmetic = 0;   // its part that is this build on this device
+  std::uint64_t identity = 0;     // its part that is weights and settings, wherever they are computed with
 };
 
 struct Reclaim;
@@ -223,6 +225,12 @@ struct Cancel {
   SequenceId sequence{};
 };
 
+/// The prefill in progress, if it has a plan, ends at the next place of the grid as if that were its end, with a
+/// checkpoint there; else it ends as with Cancel.
+struct LeaveOff {
+  SequenceId sequence{};
+};
+
 // -- checkpoints: canonical snapshots for the registry
 
 using FlightNumber = std::uint64_t;  // of a prompt in flight (protocol/registry.h), never used twice; 0: none
@@ -230,6 +238,8 @@ using FlightNumber = std::uint64_t;  // of a prompt in flight (protocol/registry
 struct PlannedCheckpoint {
   std::uint32_t at = 0;  // tokens, on the grid
   Origin origin = Origin::kSpaced;
+  std::chrono::seconds ttl{
+      0};  // since its last use, where that is less than the cache's own; 0: the cache's own
 
   bool operator==(const PlannedCheckpoint&) const = default;
 };
@@ -372,6 +382,8 @@ struct Prefilled {
   std::uint32_t computed = 0;  // tokens
   std::uint64_t digest = 0;    // of logits and state, where it was wanted
   std::uint32_t reported = 0;  // checkpoints, to the registry: taken or missed
+  std::vector<float>
+      hidden{};  // where it was wanted: of the last token, or the sum of all that were computed
 };
 /// Computes tokens[stored, end). The checkpoints of the plan are taken on the way, and the registry is told of
 /// each in order. The logits after the last token stay with the sequence, for Decode.
@@ -382,6 +394,7 @@ struct Prefill {
   std::uint32_t end = 0;
   SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
+  enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
 };
 
 /// One more checkpoint for a prefill under way that has a plan, which is hurried if it was an idle one. False:

@@ -45,6 +45,9 @@ struct LookedUp {
   std::optional<Brought> brought{};
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
+  std::uint32_t lost = 0;  // of these, that `restore` does not bring
+  std::uint32_t behind =
+      0;  // tokens of a kept earlier prompt, behind `known`, where this one takes another way
   std::vector<std::uint32_t> wanted{};  // places where others wait for a checkpoint of this prompt
 };
 /// What it finds to restore is leased to the flight until EndLease, at the latest until EndFlight: nothing
@@ -68,8 +71,12 @@ struct EndLease {
 /// its checkpoints as the worker has reported so far, `reported`, have been adopted or given up; until then its
 /// sequences must stay open. May be asked again after later checkpoints. An unknown flight is answered at once:
 /// nobody will adopt anything of it.
+struct FlightSettled {
+  std::uint32_t kept =
+      0;  // tokens of the prompt up to the deepest checkpoint of it that was adopted, or stood there
+};
 struct Settle {
-  using Reply = Nothing;
+  using Reply = FlightSettled;
   FlightNumber flight = 0;
   std::uint32_t reported = 0;
 };

@@ -1,5 +1,7 @@
 #include "protocol/service.h"
 
+#include <algorithm>
+
 namespace reprise::protocol {
 
 std::string_view name_of(ServiceErrorCode code) {
@@ -38,6 +40,10 @@ std::string_view name_of(ModelCard::State state) {
       return "failed";
   }
   return "?";
+}
+
+bool ModelCard::answers_to(std::string_view name) const {
+  return id == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
 }
 
 }  // namespace reprise::protocol

@@ -5,6 +5,7 @@
 // generate() gives a stream of events at once; whatever goes wrong comes in it. The order of events:
 //
 //   Admitted  Started  Delta...  Finished (one for each choice)  Done        or, at any place:  Failed
+//   Admitted  Started  Embedded                                  Done        where an embedding is wanted
 //
 // Admitted comes when the request has its memory, so a client that sees nothing is still in the queue.
 // Letting the reader go cancels the request: its sequence is freed within a step, also while it is queued or
@@ -57,12 +58,26 @@ struct ServiceError {
   std::string message;
   std::string field{};  // of the request, as the client spells it; may be empty
   std::optional<std::chrono::seconds> retry_after{};
+  /// kTooLong: the tokens of the prompt, and those that fit.
+  struct Lengths {
+    std::uint64_t prompt = 0;
+    std::uint64_t context = 0;
+  };
+  std::optional<Lengths> lengths{};
 };
 
 template <class T>
 using Answer = std::variant<T, ServiceError>;
 
 // -- what is asked for
+
+/// A place of a chat up to which the client wishes its prompt to be kept.
+struct ChatBreakpoint {
+  enum class In : std::uint8_t { kTool, kContent, kCall } in = In::kContent;
+  std::uint32_t index = 0;        // of the tool, or of the message
+  std::size_t at = 0;             // kContent: bytes of its text, which must be a string; kCall: which call
+  std::chrono::seconds ttl{300};  // it need not be kept for longer
+};
 
 struct ChatPrompt {
   Json messages;          // array of objects, as the client sent them
@@ -71,9 +86,50 @@ struct ChatPrompt {
   bool add_generation_prompt = true;
   /// Put behind the rendered prompt: the reply goes on from it, and its deltas do not repeat it.
   std::string reply_opening{};
+  /// The opening is the beginning of what the assistant says: behind its reasoning, also where the template has opened
+  /// that.
+  bool opening_is_content = false;
+  std::string opening_reasoning{};
+  std::vector<ChatBreakpoint> breakpoints{};
 };
 
-using Prompt = std::variant<std::string, TokenList, ChatPrompt>;
+/// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.
+struct PromptParts {
+  std::vector<std::variant<std::string, TokenList>> parts;
+};
+
+/// What stands before and behind a gap that the reply is to fill. For models that were made for it: others have no marks
+/// for the places.
+struct InfillPrompt {
+  std::string prefix;
+  std::string suffix;
+  std::string opening{};  // of what fills the gap
+  struct File {
+    std::string name;
+    std::string text;
+  };
+  std::vector<File> files{};  // for the model to know
+  std::string field{};        // of the request, that a model without marks is told of
+};
+
+using Prompt = std::variant<std::string, TokenList, ChatPrompt, PromptParts, InfillPrompt>;
+
+/// A bias of every token that a text consists of.
+struct TextBias {
+  std::string text;
+  float bias = 0;
+};
+
+/// How the hidden states of a prompt become one.
+enum class Pooling : std::uint8_t {
+  kLast,  // the last token's
+  kMean,  // the mean of all
+};
+
+struct EmbeddingWish {
+  Pooling pooling = Pooling::kLast;
+  std::uint32_t dimensions = 0;  // that will be used of it; 0: all
+};
 
 struct GenerateRequest {
   std::string id{};       // for logs; prompts of one client's request have it in common
@@ -81,11 +137,21 @@ struct GenerateRequest {
   std::string adapter{};  // of the model, by name; empty: none, or what `model` says
   Prompt prompt;
   std::uint32_t n = 1;
-  std::optional<std::uint32_t> max_tokens{};  // none: what the context leaves
+  std::optional<std::uint32_t> max_tokens{};  // none: what the server gives, or what the context leaves
+  bool unlimited = false;                     // none: what the context leaves, whatever the server gives
   std::vector<std::string> stop{};
   SamplingWishes sampling{};
-  grammar::Constraint constraint{};  // what the reply must be; reasoning may stand before it
+  grammar::Constraint constraint{};    // what the reply must be; reasoning may stand before it
+  std::vector<TextBias> text_bias{};   // beside sampling.logit_bias
+  std::vector<TokenId> stop_tokens{};  // further ones that end the reply
+  std::uint32_t min_tokens = 0;        // before anything that ends the reply by itself may be chosen
+  bool keep_stop = false;              // the stop string that ends a reply is part of it
+  std::optional<std::uint32_t>
+      prompt_tail_tokens{};  // no more of the prompt than its last ones; 0: what the context has
+  std::vector<std::string> dry_breakers{};  // texts that no repetition goes across, for sampling.dry_…
+  bool logprobs_of_draw = false;            // those that are told must be of what the token was drawn from
   bool ignore_eos = false;
+  bool ban_eos = false;  // what ends a reply is never chosen, but where a constraint leaves nothing else
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};
   bool cache_prompt = true;            // false: neither read nor write the cache
@@ -96,6 +162,10 @@ struct GenerateRequest {
   std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
   bool want_timeline = false;    // in Usage
+  bool want_settled = false;     // Started::settled
+  bool want_progress = false;    // Progress
+  /// Set: no text is wanted, but the prompt's last hidden state. max_tokens and sampling say nothing then.
+  std::optional<EmbeddingWish> embedding{};
 };
 
 // -- what comes back
@@ -128,18 +198,35 @@ struct Usage {
   CacheReport cache{};
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
+  std::uint32_t reattached = 0;          // replies of the history that got their reasoning back
 };
 
 struct Admitted {
   std::string model;
   std::uint32_t prompt_tokens;
+  std::uint32_t context = 0;  // tokens that prompt and reply may have together
+};
+/// How far the prompt has come, where it was asked for: once when its beginning is restored, then as it is computed.
+struct Progress {
+  std::uint32_t total = 0;
+  std::uint32_t restored = 0;
+  std::uint32_t processed = 0;  // restored ones with them
+  double ms = 0;                // since it was admitted
+  std::uint32_t prompt_index = 0;
+};
+/// What a request came to.
+struct Settled {
+  SamplingParams sampling;
+  std::uint32_t max_tokens = 0;
+  std::string prompt_text;  // of its tokens, special ones as they are written
 };
 struct Started {
   CacheReport cache;
   std::string
       prompt_tail;        // the last bytes of the prompt's text: a template may have opened a thinking block
   SharedTokens prompt{};  // rendered and tokenised
-  std::uint32_t prompt_index = 0;  // where the replies to several prompts come as one
+  std::uint32_t prompt_index = 0;            // where the replies to several prompts come as one
+  std::shared_ptr<const Settled> settled{};  // where it was asked for
 };
 struct Delta {
   std::uint32_t choice = 0;
@@ -151,6 +238,11 @@ struct Finished {
   FinishReason reason = FinishReason::kStop;
   std::string stop{};  // the stop string that ended it, if one did
 };
+/// In the place of deltas and Finished, where an embedding was asked for.
+struct Embedded {
+  std::vector<float> values;  // as the model computed them: not normalised
+  std::uint32_t prompt_index = 0;
+};
 struct Done {
   Usage usage;
 };
@@ -158,7 +250,7 @@ struct Failed {
   ServiceError error;
 };
 
-using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed>;
+using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;
 
 /// Events that may wait for a reader.
 inline constexpr std::uint32_t kEventWindow = 32;
@@ -176,8 +268,29 @@ struct ModelCard {
   std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
   std::uint32_t loaded_permille = 0;  // while it is loading
+
+  std::vector<std::string> aliases{};         // further names that requests may use
+  std::vector<std::string> tags{};            // words for people
+  std::string file{};                         // the name of its file or folder, without the way there
+  SamplingParams sampling{};                  // of a request that says nothing
+  bool fixed_seed = false;                    // of such a request: sampling.seed; else another each time
+  std::optional<std::uint32_t> max_tokens{};  // of a request that says nothing; none: what the context leaves
+  bool chat_is_assumed = false;  // it came without a template, and `chat` is what most models understand
+  std::uint32_t sequences = 0;   // that may be computed at once
+
+  bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
+
+/// One that is being answered, or waits for it. Lengths alone: what it says is nobody else's.
+struct RunningRequest {
+  std::uint64_t number = 0;  // never used twice
+  std::string model{};
+  std::uint32_t prompt_tokens = 0;  // 0: not known yet
+  std::uint32_t reused_tokens = 0;  // of them, restored
+  std::uint32_t reply_tokens = 0;
+  std::uint32_t most_reply_tokens = 0;
+};
 
 struct Health {
   bool ready = false;
@@ -214,9 +327,11 @@ struct DetokenizeRequest {
 struct RenderRequest {
   std::string model{};
   ChatPrompt chat;
+  bool want_tokens = false;
 };
 struct Rendered {
   std::string prompt;
+  TokenList tokens{};  // as a request with this chat would have them, where asked for
 };
 
 class Service {
@@ -233,6 +348,7 @@ class Service {
   /// Null: adapters neither come nor go here.
   virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
+  virtual std::vector<RunningRequest> running() const { return {}; }
   virtual std::vector<Figure> figures() const = 0;
 };
 

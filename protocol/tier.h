@@ -35,6 +35,16 @@ struct FetchState {
   double seconds_per_token = 0;  // that the device computes in; 0: not known yet
 };
 
+struct FoundState {
+  std::uint32_t at = 0;  // tokens; 0: there is none, or
+  MissReason reason = MissReason::kNeverSeen;
+};
+/// How far FetchState would bring it, as far as it is known without reading the state.
+struct FindState {
+  using Reply = FoundState;
+  FetchState wish{};
+};
+
 /// Keep a snapshot of the device, when there is time for it. It may be gone by then: nobody waits for a tier.
 struct StoreState {
   StateKind kind{};
@@ -55,6 +65,8 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
+/// One tier, and all of them together.
+using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;
 using TierRef = runtime::Ref<FetchState, StoreState, ForgetStates>;
 
 }  // namespace reprise::protocol

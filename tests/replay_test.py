@@ -42,6 +42,18 @@ class Replay(unittest.TestCase):
         self.assertEqual(result("--origins", "branch")[0]["restored_tokens"], 0 + 0 + 0 + 0 + 4)
         self.assertEqual(result("--origins", "prompt_end")[0]["restored_tokens"], 0 + 8 + 8 + 0 + 0)
 
+    def test_lower_tiers(self):
+        # A device that holds next to nothing, and a tier below it that holds all: together what one without limit has.
+        told, _ = result("--budget-mb", "0.00003", "--lower-mb", "0")
+        self.assertEqual(told["restored_tokens"], 0 + 8 + 8 + 0 + 4)
+        self.assertEqual(sum(told["restored_by_tier"]), told["restored_tokens"])
+        self.assertEqual(len(told["restored_by_tier"]), 2)
+        self.assertGreater(told["restored_by_tier"][1], 0)
+        # Tiers as small as the device bring nothing that it has not.
+        small, _ = result("--budget-mb", "0.00003", "--lower-mb", "0.00003,0.00003")
+        self.assertEqual(len(small["restored_by_tier"]), 3)
+        self.assertLessEqual(small["restored_tokens"], told["restored_tokens"])
+
     def test_budget(self):
         # 30 bytes hold two entries that share their tokens, or one: 8, then 12 drives 8 out, and so on.
         told, err = result("--budget-mb", "0.00003")

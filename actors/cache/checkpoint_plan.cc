@@ -25,16 +25,20 @@ std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rul
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 const protocol::MessageBorders& borders,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
-                                                std::span<const std::uint32_t> wanted,
-                                                const PlanRules& rules) {
+                                                std::span<const std::uint32_t> wanted, const PlanRules& rules,
+                                                std::span<const PlacedBreakpoint> breakpoints) {
   if (prompt.size() < 2) return {};
   const auto last = static_cast<std::uint32_t>(prompt.size() - 1);
-  std::map<std::uint32_t, Origin> places;
+  struct Reason {
+    Origin origin;
+    std::chrono::seconds ttl;
+  };
+  std::map<std::uint32_t, Reason> places;
   // Of two reasons for one place the first counts, so those that stay longest come first.
-  const auto add = [&](std::optional<std::uint32_t> place, Origin origin) {
+  const auto add = [&](std::optional<std::uint32_t> place, Origin origin, std::chrono::seconds ttl = {}) {
     if (!place) return;
     const std::uint32_t at = std::min(*place, last) / rules.grid * rules.grid;
-    if (at > restored) places.emplace(at, origin);
+    if (at > restored) places.emplace(at, Reason{origin, ttl});
   };
   if (!rules.any_token) {
     add(borders.first_user, Origin::kSystem);
@@ -42,12 +46,18 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     add(branch, Origin::kBranch);
     for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
     for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
-    add(borders.last_opener, Origin::kHistory);
+    add(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
     add(borders.after_last_user, Origin::kHistory);
   }
   add(last, Origin::kPromptEnd);
+  if (!rules.any_token) {
+    std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
+    std::stable_sort(by_life.begin(), by_life.end(),
+                     [](const auto& a, const auto& b) { return a.ttl > b.ttl; });
+    for (const PlacedBreakpoint& one : by_life) add(one.at, Origin::kBreakpoint, one.ttl);
+  }
   std::vector<PlannedCheckpoint> plan;
-  for (const auto& [at, origin] : places) plan.push_back({at, origin});
+  for (const auto& [at, why] : places) plan.push_back({at, why.origin, why.ttl});
   return plan;
 }
 

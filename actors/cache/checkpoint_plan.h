@@ -5,8 +5,11 @@
 // A tool loop goes on from its user message for many requests, until the next one strips its thinking: the
 // place where the user message ends outlives the loop (NewEntry::keep).
 //
+// A loop of tool calls is forked and repeated at any of its steps: the end of a tool's result is kept for itself.
+//
 // Where states can be cut at any token one place says it all: the end of the prompt.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,13 +29,20 @@ struct PlanRules {
 
 using protocol::PlannedCheckpoint;
 
+/// Where the client wishes for a checkpoint, and for how long at most.
+struct PlacedBreakpoint {
+  std::uint32_t at = 0;
+  std::chrono::seconds ttl{0};
+};
+
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt
-/// took another way; `wanted`: where others wait for one.
+/// took another way; `wanted`: where others wait for one. A place that is kept for
+/// another reason than a breakpoint is kept without a time of its own.
 std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 const protocol::MessageBorders& borders,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
-                                                std::span<const std::uint32_t> wanted,
-                                                const PlanRules& rules);
+                                                std::span<const std::uint32_t> wanted, const PlanRules& rules,
+                                                std::span<const PlacedBreakpoint> breakpoints = {});
 
 /// The spaced places below `end`: 256, and then each 4/3 of the one before; every n-th of them, the last ones
 /// kept, if there are more than `most`.

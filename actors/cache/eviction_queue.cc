@@ -11,10 +11,16 @@ bool EvictionQueue::LessRecent::operator()(const CacheEntry* a, const CacheEntry
   return std::tie(a->last_use, a->use_order) < std::tie(b->last_use, b->use_order);
 }
 
+bool EvictionQueue::EndsBefore::operator()(const CacheEntry* a, const CacheEntry* b) const {
+  const auto end_of = [](const CacheEntry* entry) { return entry->last_use + entry->ttl; };
+  return std::make_tuple(end_of(a), a->use_order) < std::make_tuple(end_of(b), b->use_order);
+}
+
 void EvictionQueue::add(CacheEntry& entry) {
   REPRISE_CHECK(!entry.queued, "an entry is queued twice");
   const bool first = queues_[entry.pinned][entry.patience].insert(&entry).second;
   REPRISE_CHECK(first, "two uses have one place in the order");
+  if (entry.ttl > Time::zero()) short_lived_[entry.pinned].insert(&entry);
   entry.queued = true;
 }
 
@@ -24,6 +30,7 @@ void EvictionQueue::remove(CacheEntry& entry) {
   const auto queue = queues.find(entry.patience);
   REPRISE_CHECK(queue != queues.end() && queue->second.erase(&entry) == 1, "a queued entry is in its queue");
   if (queue->second.empty()) queues.erase(queue);
+  if (entry.ttl > Time::zero()) short_lived_[entry.pinned].erase(&entry);
   entry.queued = false;
 }
 
@@ -50,12 +57,16 @@ CacheEntry* EvictionQueue::least_valuable(const ByPatience& queues, Time now) {
 }
 
 CacheEntry* EvictionQueue::expired(Time now, bool allow_pinned) const {
-  if (ttl_ == Time::zero()) return nullptr;
   CacheEntry* first = nullptr;
   for (const bool pinned : {false, true}) {
-    CacheEntry* entry = pinned && !allow_pinned ? nullptr : oldest(queues_[pinned]);
-    if (entry == nullptr || now - entry->last_use <= ttl_) continue;
-    if (first == nullptr || LessRecent{}(entry, first)) first = entry;
+    if (pinned && !allow_pinned) break;
+    CacheEntry* entry = ttl_ == Time::zero() ? nullptr : oldest(queues_[pinned]);
+    if (entry != nullptr && now - entry->last_use <= ttl_) entry = nullptr;
+    if (entry == nullptr && !short_lived_[pinned].empty()) {
+      entry = *short_lived_[pinned].begin();
+      if (now - entry->last_use <= entry->ttl) entry = nullptr;
+    }
+    if (entry != nullptr && (first == nullptr || LessRecent{}(entry, first))) first = entry;
   }
   return first;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The entries that may be evicted, in the order in which they should go. Leased ones are not in it.
 //
-// Order: expired ones; then by the time since the last use over the entry's patience, longest first; pinned
+// Order: expired ones, by the cache's time to live or by their own; then by the time since the last use over the entry's patience, longest first; pinned
 // ones behind all others.
 // Costs: log of the number of entries, for each patience there is.
 // Threading: one owner.
@@ -21,17 +21,20 @@ class EvictionQueue {
   /// `ttl`: time to live since the last use; 0: for ever.
   explicit EvictionQueue(Time ttl) : ttl_(ttl) {}
 
-  /// Its last use, patience and pin must not change while it is in the queue.
+  /// Its last use, patience, time to live and pin must not change while it is in the queue.
   void add(CacheEntry& entry);
   void remove(CacheEntry& entry);  // does nothing if it is not in the queue
 
   /// Null: there is none.
   CacheEntry* first(Time now, bool allow_pinned) const;
-  /// The one that has been expired for longest; null: none has.
+  /// One that has, of those that the cache's own time has ended the first; null: none has.
   CacheEntry* expired(Time now, bool allow_pinned) const;
 
  private:
   struct LessRecent {
+    bool operator()(const CacheEntry* a, const CacheEntry* b) const;
+  };
+  struct EndsBefore {
     bool operator()(const CacheEntry* a, const CacheEntry* b) const;
   };
   using ByAge = std::set<CacheEntry*, LessRecent>;
@@ -41,7 +44,8 @@ class EvictionQueue {
   static CacheEntry* least_valuable(const ByPatience& queues, Time now);
 
   Time ttl_;
-  ByPatience queues_[2];  // [pinned]
+  ByPatience queues_[2];                              // [pinned]
+  std::set<CacheEntry*, EndsBefore> short_lived_[2];  // those with a time to live of their own
 };
 
 }  // namespace reprise::actors

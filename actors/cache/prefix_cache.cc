@@ -246,6 +246,11 @@ Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
   Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
   const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
   if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
+  seen.diverges = PrefixTree::goes_on(place) && place.depth < prompt.size();
+  if (seen.diverges && place.node->count(PrefixTree::kEntry) > 0) {
+    const std::uint32_t depth = PrefixTree::find_below(place.node, PrefixTree::kEntry)->depth();
+    seen.behind = depth - std::min(depth, place.depth);
+  }
   return seen;
 }
 
@@ -321,6 +326,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.origin = made.origin;
     entry.conversation = made.conversation;
     entry.request = made.request;
+    entry.ttl = made.ttl;
     entry.home = &space;
     entry.node = node;
     impl_->tree.set_entry(node, entry.id);
@@ -329,6 +335,9 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     impl_->supersede(entry, made.keep, inserted.superseded);
   }
   impl_->queue.remove(entry);
+  // Of two wishes the longer life counts.
+  if (made.ttl == CacheTime::zero() || (entry.ttl > CacheTime::zero() && made.ttl > entry.ttl))
+    entry.ttl = made.ttl;
   if (made.pinned) impl_->pin(entry);
   impl_->refresh(entry, now);
   impl_->settle(space);

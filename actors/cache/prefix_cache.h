@@ -80,6 +80,8 @@ struct Sighting {
   std::uint32_t known = 0;              // tokens of it that are on a path
   std::uint32_t restorable = 0;         // what a lookup would restore now
   std::optional<std::uint32_t> branch;  // as in Found
+  bool diverges = false;                // an earlier prompt goes on otherwise behind `known`
+  std::uint32_t behind = 0;             // tokens that an entry there has, behind `known`
 };
 
 /// A flight worth waiting for: `at` is the place, on the grid, up to which the two prompts are equal.
@@ -96,6 +98,7 @@ struct NewEntry {
   std::uint64_t request = 0;  // whose; entries of one request do not supersede each other
   bool pinned = false;
   std::uint32_t keep = 0;  // an entry of this length is not superseded: where the last user message ends
+  CacheTime ttl{0};        // its own time to live since the last use, beside the cache's; 0: none
 };
 
 struct Inserted {

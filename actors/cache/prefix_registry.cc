@@ -80,6 +80,8 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.known = seen.known;
+  flight.diverges = seen.diverges;
+  flight.behind = seen.behind;
   publish();
   // One that has passed the place where the two part is no use; another may be on its way to it.
   const FlightId self = flight.in_cache;
@@ -196,16 +198,17 @@ void PrefixRegistry::land(Flight& flight) {
   publish();
 }
 
-Task<protocol::Nothing> PrefixRegistry::on(protocol::Settle settle) {
+Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
   for (;;) {
     const auto found = flights_.find(settle.flight);
-    if (found == flights_.end()) co_return protocol::Nothing{};
+    if (found == flights_.end()) co_return protocol::FlightSettled{};
     Flight& flight = found->second;
+    const protocol::FlightSettled settled{.kept = flight.kept};
     if (flight.reports >= settle.reported || flight.cut_off) land(flight);
-    if (flight.settled >= settle.reported || flight.cut_off) co_return protocol::Nothing{};
+    if (flight.settled >= settle.reported || flight.cut_off) co_return settled;
     auto waiting = flight.changed.wait();
     const Result<void> woken = co_await waiting;
-    if (!woken.ok()) co_return protocol::Nothing{};
+    if (!woken.ok()) co_return settled;
   }
 }
 
@@ -240,8 +243,6 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   answer.wanted = flight.wanted;
   const Found best =
       cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known, lookup.flight);
-  answer.reason = best.reason;
-  answer.known = best.known;
   if (best.restore) {
     end_lease(flight, MissReason::kNone);
     flight.lease = best.restore->entry;
@@ -255,11 +256,24 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   if (below.state && below.state->stored > flight.looked_up && below.state->stored >= lookup.min_tokens) {
     answer.brought =
         protocol::LookedUp::Brought{.state = below.state, .origin = below.origin, .tier = below.tier};
-  } else if (!below.state && below.reason != MissReason::kNeverSeen) {
-    answer.reason = below.reason;
   }
+  answer.reason = !below.state && below.reason != MissReason::kNeverSeen ? below.reason : best.reason;
+  explain(flight, best, answer);
   publish();
   co_return answer;
+}
+
+void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::LookedUp& answer) {
+  if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
+  answer.known = best.known;
+  answer.behind = flight.diverges ? flight.behind : 0;
+  const auto last = static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1);
+  const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
+  answer.lost = possible - std::min(possible, flight.looked_up);
+  flight.lost = answer.lost;
+  flight.why_lost = answer.reason;
+  ++by_reason_[static_cast<std::size_t>(answer.reason)];
+  lost_tokens_[static_cast<std::size_t>(answer.reason)] += answer.lost;
 }
 
 void PrefixRegistry::on(protocol::EndLease end) {
@@ -269,7 +283,11 @@ void PrefixRegistry::on(protocol::EndLease end) {
       const auto tier = static_cast<std::size_t>(end.tier);
       options_.figures->brought[tier].fetch_add(1, std::memory_order_relaxed);
       options_.figures->brought_tokens[tier].fetch_add(end.brought_tokens, std::memory_order_relaxed);
-      brought_tokens_ += end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      const std::uint32_t more = end.brought_tokens - std::min(end.brought_tokens, found->second.looked_up);
+      brought_tokens_ += more;
+      const std::uint32_t found_again = std::min(more, found->second.lost);
+      lost_tokens_[static_cast<std::size_t>(found->second.why_lost)] -= found_again;
+      found->second.lost -= found_again;
     }
     end_lease(found->second, end.failed);
   }
@@ -296,22 +314,25 @@ Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
     ++flight->second.reports;
     flight->second.changed.signal();
   }
+  bool stands = false;
   if (taken.sequence.generation == generation_) {
     if (taken.snapshot) {
-      Task<void> inserting = insert(std::move(taken));
-      co_await inserting;
+      Task<bool> inserting = insert(std::move(taken));
+      stands = co_await inserting;
     } else if (!taken.healthy) {
       cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
     }
   }
   if (const auto flight = flights_.find(number); flight != flights_.end()) {
     ++flight->second.settled;
+    if (stands && at <= flight->second.prompt->size())
+      flight->second.kept = std::max(flight->second.kept, at);
     pass(flight->second, at);
   }
   publish();
 }
 
-Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
+Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   expire();
   const protocol::CheckpointPlan& plan = *taken.plan;
   const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
@@ -324,7 +345,8 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
                                            .origin = origin,
                                            .conversation = plan.conversation,
                                            .request = plan.request,
-                                           .keep = plan.keep},
+                                           .keep = plan.keep,
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
                                           now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
@@ -336,10 +358,12 @@ Task<void> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   if (inserted.already_there) {
     const std::optional<EntryInfo> there = cache_.find(inserted.entry);
     if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
-  } else {
-    Task<bool> adopting = adopt(snapshot, inserted.entry);
-    if (co_await adopting) offer_below(taken, origin);  // else its place says why it is not there
+    co_return there.has_value();
   }
+  Task<bool> adopting = adopt(snapshot, inserted.entry);
+  const bool adopted = co_await adopting;
+  if (adopted) offer_below(taken, origin);  // else its place says why it is not there
+  co_return adopted;
 }
 
 Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
@@ -485,7 +509,10 @@ void PrefixRegistry::publish() {
   set(figures.lookups, stats.lookups);
   set(figures.prompt_tokens, stats.prompt_tokens);
   set(figures.restored_tokens, stats.restored_tokens + brought_tokens_);
-  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) set(figures.by_reason[i], stats.by_reason[i]);
+  for (std::size_t i = 0; i < protocol::kMissReasons; ++i) {
+    set(figures.by_reason[i], by_reason_[i]);
+    set(figures.lost_tokens[i], lost_tokens_[i]);
+  }
   for (std::size_t i = 0; i < protocol::kOrigins; ++i) {
     set(figures.hits_by_origin[i], stats.hits_by_origin[i]);
     set(figures.inserts_by_origin[i], stats.inserts_by_origin[i]);

@@ -31,6 +31,7 @@
 //
 // Threading: an actor on the pool. Re-entrant: the cache may change at every co_await.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -92,7 +93,7 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<protocol::LookedUp> on(protocol::Lookup lookup);
   void on(protocol::EndLease lease);
   runtime::Task<void> on(protocol::CheckpointTaken taken);
-  runtime::Task<protocol::Nothing> on(protocol::Settle settle);
+  runtime::Task<protocol::FlightSettled> on(protocol::Settle settle);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   protocol::Nothing on(protocol::DropNamespaces drop);
@@ -108,11 +109,16 @@ class PrefixRegistry : public runtime::Actor {
     std::string name_space;
     SharedTokens prompt;
     std::uint32_t known = 0;
+    bool diverges = false;     // from what was known
+    std::uint32_t behind = 0;  // tokens of an entry, behind that place
+    std::uint32_t lost = 0;    // tokens that the last lookup had to say were lost,
+    protocol::MissReason why_lost = protocol::MissReason::kNone;
     protocol::SequenceId sequence{};  // none: not computing yet
     std::vector<std::uint32_t> wanted;
     std::uint32_t passed = 0;     // the place of its last checkpoint, taken or missed
     std::uint32_t reports = 0;    // of its checkpoints, that have come
     std::uint32_t settled = 0;    // of these, adopted or given up
+    std::uint32_t kept = 0;       // tokens of the prompt up to the deepest that was adopted
     bool cut_off = false;         // its worker has gone: no report will come
     bool fetching = false;        // the tier below was asked
     protocol::Fetched fetched{};  // what it brought, until a lookup takes it
@@ -128,11 +134,14 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<bool> follow(Leader leader);
   /// Whether the flight has passed that place, or ended, by the deadline.
   runtime::Task<bool> passes(protocol::FlightNumber flight, std::uint32_t at, runtime::TimePoint deadline);
-  runtime::Task<void> insert(protocol::CheckpointTaken taken);
+  /// Whether an entry stands there now.
+  runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
   runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
   void offer_below(const protocol::CheckpointTaken& taken, Origin origin);
   void land(Flight& flight);
+  /// Why no more was restored, and how much that costs.
+  void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
   void drop_later(protocol::SnapshotId snapshot);
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
@@ -157,6 +166,8 @@ class PrefixRegistry : public runtime::Actor {
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache
   runtime::TimePoint tier_rests_until_{};
   std::uint64_t brought_tokens_ = 0;  // that lookups here had not found
+  std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};
+  std::array<std::uint64_t, protocol::kMissReasons> lost_tokens_{};
   bool warned_ = false;
 };
 

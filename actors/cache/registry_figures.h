@@ -16,6 +16,7 @@ struct RegistryFigures {
 
   Figure lookups{0}, prompt_tokens{0}, restored_tokens{0};
   std::array<Figure, protocol::kMissReasons> by_reason{};
+  std::array<Figure, protocol::kMissReasons> lost_tokens{};  // known, and not restored
   std::array<Figure, protocol::kOrigins> hits_by_origin{};
   std::array<Figure, protocol::kOrigins> inserts_by_origin{};
   std::array<Figure, protocol::kTiers> brought{};         // states that a tier below brought,

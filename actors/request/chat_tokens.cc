@@ -1,5 +1,7 @@
 #include "actors/request/chat_tokens.h"
 
+#include "actors/request/prompt_text.h"
+
 namespace reprise::actors {
 namespace {
 
@@ -9,11 +11,15 @@ std::string text_of(const models::Tokenizer& tokenizer, std::optional<TokenId> i
 
 }  // namespace
 
-protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer> tokenizer) {
+protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer> tokenizer, BosBy bos) {
   return {.bos = text_of(*tokenizer, tokenizer->bos()),
           .eos = text_of(*tokenizer, tokenizer->eos()),
-          .encode = [tokenizer](const std::string& text) { return tokenizer->encode(text); },
-          .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); }};
+          .encode =
+              [tokenizer, bos](const std::string& text) {
+                return bos == BosBy::kTokenizer ? encode_prompt(*tokenizer, text) : tokenizer->encode(text);
+              },
+          .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); },
+          .bytes = [tokenizer](TokenId id) { return tokenizer->token_bytes(id).size(); }};
 }
 
 }  // namespace reprise::actors

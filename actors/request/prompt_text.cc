@@ -1,10 +1,12 @@
 #include "actors/request/prompt_text.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <random>
 #include <stdexcept>
 
+#include "actors/request/infill_tokens.h"
 #include "models/text/regex.h"
 
 namespace reprise::actors {
@@ -19,6 +21,55 @@ constexpr std::size_t kTailBytes = 64;
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
+}
+
+TokenList tokens_of_parts(const protocol::PromptParts& mixed, const models::Tokenizer& tokenizer) {
+  TokenList tokens;
+  for (const auto& part : mixed.parts) {
+    const auto* ids = std::get_if<TokenList>(&part);
+    const TokenList more = ids != nullptr ? *ids
+                           : &part == &mixed.parts.front()
+                               ? encode_prompt(tokenizer, std::get<std::string>(part))
+                               : tokenizer.encode(std::get<std::string>(part));
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  return tokens;
+}
+
+// What ends a reply of the model by itself.
+std::vector<TokenId> ends_of(const ServedModel& model) {
+  std::vector<TokenId> ends(model.special.eos.begin(), model.special.eos.end());
+  if (model.tokenizer && model.tokenizer->eos()) ends.push_back(*model.tokenizer->eos());
+  return ends;
+}
+
+// Those whose text has one of the given ones in it, in order of their ids.
+std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::vector<std::string>& texts) {
+  std::vector<TokenId> found;
+  const auto count = static_cast<TokenId>(tokenizer.vocab_size());
+  for (TokenId id = 0; id < count; ++id) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    const bool has_one = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return bytes.find(text) != std::string_view::npos;
+    });
+    if (has_one || tokenizer.is_special(id)) found.push_back(id);
+  }
+  return found;
+}
+
+// Biases that depend on the vocabulary.
+void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
+                SamplingParams& sampling) {
+  for (const protocol::TextBias& bias : request.text_bias) {
+    if (!model.tokenizer) break;
+    for (const TokenId id : model.tokenizer->encode(bias.text))
+      sampling.logit_bias.push_back({id, bias.bias});
+  }
+  if (!request.ban_eos || request.constraint) return;
+  std::vector<TokenId> ends = ends_of(model);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
 }
 
 // The prompt's tokens, and its text where it has one.
@@ -38,8 +89,17 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
     auto rendered = model.card.chat->render(*chat);
     if (!rendered.ok()) return rendered.error();
     text = std::move(*rendered);
-    // A template writes its own BOS.
-    return model.tokenizer->encode(text);
+    return model.card.chat->encode(text);
+  }
+  if (const auto* mixed = std::get_if<protocol::PromptParts>(&request.prompt)) {
+    return tokens_of_parts(*mixed, *model.tokenizer);
+  }
+  if (const auto* infill = std::get_if<protocol::InfillPrompt>(&request.prompt)) {
+    auto tokens = infill_tokens(*infill, *model.tokenizer);
+    if (tokens) return std::move(*tokens);
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "model '" + model.card.id + "' has no tokens that mark what is to be filled in",
+                        infill->field};
   }
   text = std::get<std::string>(request.prompt);
   return encode_prompt(*model.tokenizer, text);
@@ -78,10 +138,49 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
 
+std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
+  if (model.arch.hidden == 0) {
+    return ServiceError{ServiceErrorCode::kUnsupported,
+                        "model '" + model.card.id +
+                            "' gives no embeddings on the device that it is served by: its " +
+                            "hidden states stay there; serve it with device = \"cpu\"",
+                        "model"};
+  }
+  if (wish.dimensions > model.arch.hidden) {
+    return ServiceError{ServiceErrorCode::kInvalid,
+                        "dimensions: " + std::to_string(wish.dimensions) + " is more than the " +
+                            std::to_string(model.arch.hidden) + " that model '" + model.card.id + "' has",
+                        "dimensions"};
+  }
+  return std::nullopt;
+}
+
+// Models that are made for it are trained with the token that ends a text behind it: the last hidden state is that
+// token's.
+void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel& model, TokenList& tokens) {
+  if (!std::holds_alternative<std::string>(request.prompt) || !model.tokenizer ||
+      !model.tokenizer->adds_eos())
+    return;
+  const std::optional<TokenId> eos = model.tokenizer->eos();
+  if (eos && (tokens.empty() || tokens.back() != *eos)) tokens.push_back(*eos);
+}
+
 }  // namespace
 
 std::size_t text_bytes(const protocol::Prompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  if (const auto* mixed = std::get_if<protocol::PromptParts>(&prompt)) {
+    std::size_t bytes = 0;
+    for (const auto& part : mixed->parts) {
+      if (const auto* text = std::get_if<std::string>(&part)) bytes += text->size();
+    }
+    return bytes;
+  }
+  if (const auto* infill = std::get_if<protocol::InfillPrompt>(&prompt)) {
+    std::size_t bytes = infill->prefix.size() + infill->suffix.size() + infill->opening.size();
+    for (const auto& file : infill->files) bytes += file.name.size() + file.text.size();
+    return bytes;
+  }
   const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
   return chat == nullptr ? 0 : string_bytes(chat->messages) + string_bytes(chat->tools);
 }
@@ -112,7 +211,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
   };
   const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
-  const std::string prompt_field = chat ? "messages" : "prompt";
+  const std::string prompt_field = chat ? "messages" : request.embedding ? "input" : "prompt";
   if (request.n == 0 || request.n > model.limits.most_choices) {
     return invalid("n: must be 1 to " + std::to_string(model.limits.most_choices), "n");
   }
@@ -133,6 +232,16 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   };
   auto tokens = tokens_or_error();
   if (!tokens.ok()) return tokens.error();
+  if (request.embedding) {
+    if (auto refused = refuse_embedding(*request.embedding, model)) return std::move(*refused);
+    end_as_embedded(request, model, *tokens);
+  }
+  if (request.prompt_tail_tokens) {
+    const std::uint64_t room = model.arch.context > 1 ? model.arch.context - 1 : 1;
+    const std::uint64_t most = *request.prompt_tail_tokens == 0 ? room : *request.prompt_tail_tokens;
+    if (tokens->size() > most)
+      tokens->erase(tokens->begin(), tokens->end() - static_cast<std::ptrdiff_t>(most));
+  }
   if (tokens->empty()) return invalid(prompt_field + ": is empty", prompt_field);
   const auto vocab = static_cast<TokenId>(model.arch.vocab);
   for (const TokenId token : *tokens) {
@@ -147,18 +256,44 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     return ServiceError{ServiceErrorCode::kTooLong,
                         "the prompt has " + std::to_string(tokens->size()) +
                             " tokens and the model's context " + std::to_string(context),
-                        prompt_field};
+                        prompt_field,
+                        {},
+                        ServiceError::Lengths{.prompt = tokens->size(), .context = context}};
   }
   std::uint64_t room = context - tokens->size();
   // Without a wish, what the memory has room for; a wish that does not fit is refused with its price.
   const std::uint64_t most = model.most_tokens(request.n > 1);
   if (!request.max_tokens) room = most > tokens->size() ? std::min(room, most - tokens->size()) : 1;
+  const std::uint64_t usual = request.unlimited ? room : model.limits.max_tokens.value_or(room);
   prepared.max_tokens =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(room)));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
+  if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+      of_chat != nullptr && !of_chat->breakpoints.empty() && request.cache_prompt) {
+    const std::vector<std::uint32_t> places = model.card.chat->breakpoints(*of_chat, text, *tokens);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      prepared.breakpoints.push_back({places[i], of_chat->breakpoints[i].ttl});
+    }
+  }
   prepared.tokens = share_tokens(std::move(*tokens));
   prepared.sampling = resolve(request.sampling, model.sampling);
-  if (!request.sampling.seed) prepared.sampling.seed = random_seed();
+  if (!request.sampling.seed && !model.sampling.seed) prepared.sampling.seed = random_seed();
+  add_biases(request, model, prepared.sampling);
+  if (request.min_tokens > 0) {
+    if (request.constraint) {
+      return invalid("min_tokens: does not go together with " + request.constraint.field, "min_tokens");
+    }
+    prepared.sampling.min_tokens = request.min_tokens;
+    prepared.sampling.ends = ends_of(model);
+    prepared.sampling.ends.insert(prepared.sampling.ends.end(), request.stop_tokens.begin(),
+                                  request.stop_tokens.end());
+  }
+  if (prepared.sampling.dry_multiplier > 0) {
+    if (!model.tokenizer)
+      return invalid("dry_multiplier: model '" + model.card.id + "' has no tokenizer", "dry_multiplier");
+    prepared.sampling.dry_breakers = tokens_with(*model.tokenizer, request.dry_breakers);
+  }
+  prepared.sampling.logprobs_of_draw = request.logprobs_of_draw;
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (request.constraint) {
@@ -167,8 +302,23 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     prepared.masks = std::move(*masks);
   }
   if (!request.ignore_eos || request.constraint) {  // what a constraint leaves to come at its end is the end
-    prepared.stop_tokens.assign(model.special.eos.begin(), model.special.eos.end());
-    if (model.tokenizer && model.tokenizer->eos()) prepared.stop_tokens.push_back(*model.tokenizer->eos());
+    prepared.stop_tokens = ends_of(model);
+  }
+  for (const TokenId id : request.stop_tokens) {
+    if (id < 0 || id >= vocab) {
+      return invalid("stop_token_ids: token " + std::to_string(id) + " is not in the vocabulary of " +
+                         std::to_string(vocab),
+                     "stop_token_ids");
+    }
+    prepared.stop_tokens.push_back(id);
+  }
+  if (request.want_settled) {
+    auto settled = std::make_shared<protocol::Settled>();
+    settled->sampling = prepared.sampling;
+    settled->max_tokens = prepared.max_tokens;
+    if (model.tokenizer)
+      settled->prompt_text = model.tokenizer->decode(*prepared.tokens, {.continuation = true});
+    prepared.settled = std::move(settled);
   }
   return prepared;
 }

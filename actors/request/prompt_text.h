@@ -18,7 +18,9 @@ struct PreparedPrompt {
   std::uint32_t max_tokens = 0;  // that may be decoded
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
+  std::vector<PlacedBreakpoint> breakpoints;
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
+  std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
 };
 
 /// Renders, tokenises, and checks all that can be checked without the device.

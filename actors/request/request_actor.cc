@@ -16,10 +16,13 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::seconds kLastWord{10};
+constexpr std::chrono::seconds kLastCheckpoint{30};  // of a prompt that nobody waits for any more
 
 }  // namespace
 
-RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {}
+RequestActor::RequestActor(RequestJob job) : job_(std::move(job)), arrival_(runtime::Clock::now()) {
+  if (!job_.meter) job_.meter = std::make_shared<RequestMeter>(0, job_.name);
+}
 RequestActor::~RequestActor() = default;
 
 void RequestActor::on_start() {
@@ -41,6 +44,12 @@ Task<void> RequestActor::watch_client() {
   const Result<void> ended = co_await end;
   if (!ended.ok()) co_return;
   client_gone_ = true;
+  if (prefilling_) {  // what was computed is kept, and prefill() breaks off then
+    job_.model->worker.tell(protocol::LeaveOff{main_->sequence->id});
+    auto pause = runtime::sleep_for(kLastCheckpoint);
+    const Result<void> rested = co_await pause;
+    if (!rested.ok()) co_return;
+  }
   break_off();
 }
 
@@ -82,6 +91,7 @@ Task<void> RequestActor::run() {
   job_.out.close();
   if (job_.ends_trace) trace().end(served ? "answered" : client_gone_ ? "abandoned" : "failed");
   job_.slot.reset();
+  job_.meter->ended.store(true, std::memory_order_relaxed);
   const bool idles = served && job_.idle_slot && !lost_.cancelled();
   if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {
@@ -104,7 +114,8 @@ Task<void> RequestActor::run() {
 
 Task<RequestActor::Failure> RequestActor::prepare() {
   PrepareJob::Reply prepared = ServiceError{};
-  if (text_bytes(job_.request->prompt) <= kShortText && !job_.request->constraint) {
+  const bool needs_vocabulary = job_.request->constraint || !job_.request->dry_breakers.empty();
+  if (text_bytes(job_.request->prompt) <= kShortText && !needs_vocabulary) {
     prepared = prepare_prompt(*job_.request, *job_.model);
   } else {
     auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},
@@ -123,6 +134,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (Failure failure = co_await preparing) co_return failure;
   usage_.prompt_tokens = static_cast<std::uint32_t>(prompt_.tokens->size());
   trace().mark("tokenised", {{"tokens", usage_.prompt_tokens}});
+  job_.meter->prompt_tokens.store(usage_.prompt_tokens, std::memory_order_relaxed);
+  job_.meter->most_reply_tokens.store(prompt_.max_tokens, std::memory_order_relaxed);
 
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
@@ -134,25 +147,38 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_->report.reason = !job_.model->registry         ? protocol::MissReason::kDisabled
                          : !job_.request->cache_prompt ? protocol::MissReason::kRefused
                                                        : protocol::MissReason::kNone;
+  if (job_.request->embedding) {
+    const bool mean = job_.request->embedding->pooling == protocol::Pooling::kMean;
+    main_->wants_hidden = mean ? protocol::Prefill::Hidden::kSum : protocol::Prefill::Hidden::kLast;
+    if (mean && main_->reads_cache) {  // snapshots have no hidden states: every token has to be computed
+      main_->reads_cache = false;
+      main_->report.reason = protocol::MissReason::kUncacheable;
+    }
+  }
   Task<Failure> entering = enter(*main_, job_.request->priority);
   if (Failure failure = co_await entering) co_return failure;
   usage_.timing.queued_ms = since_arrival_ms();
-  protocol::Event admitted = protocol::Admitted{job_.name, usage_.prompt_tokens};
+  protocol::Event admitted = protocol::Admitted{job_.name, usage_.prompt_tokens, job_.model->arch.context};
   static_cast<void>(job_.out.try_write(admitted));
 
   Task<Failure> restoring = restore(*main_);
   if (Failure failure = co_await restoring) co_return failure;
+  job_.meter->reused_tokens.store(main_->report.restored_tokens, std::memory_order_relaxed);
+  tell_progress(main_->report.restored_tokens);
   to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
                static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job_.model->limits.verify_share;
   Task<Failure> prefilling = prefill(*main_, to_verify_);
   if (Failure failure = co_await prefilling) co_return failure;
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
+  main_->report.kept_tokens = usage_.cache.kept_tokens;
   usage_.cache = main_->report;
-  protocol::Event started = protocol::Started{main_->report, prompt_.tail, prompt_.tokens};
+  tell_progress(usage_.prompt_tokens);
+  protocol::Event started =
+      protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};
   static_cast<void>(job_.out.try_write(started));
 
-  Task<Failure> decoding = decode();
+  Task<Failure> decoding = job_.request->embedding ? give_embedding() : decode();
   if (Failure failure = co_await decoding) co_return failure;
   main_->sequence.reset();
   if (to_verify_ && job_.model->limits.verify_inline) {
@@ -171,6 +197,16 @@ Task<RequestActor::Failure> RequestActor::serve() {
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;
   co_return std::nullopt;
+}
+
+// Few, so that there is always room for them among the events that may wait.
+void RequestActor::tell_progress(std::uint32_t processed) {
+  if (!job_.request->want_progress) return;
+  protocol::Event event = protocol::Progress{.total = usage_.prompt_tokens,
+                                             .restored = main_->report.restored_tokens,
+                                             .processed = processed,
+                                             .ms = since_arrival_ms() - usage_.timing.queued_ms};
+  static_cast<void>(job_.out.try_write(event));
 }
 
 // -- failures

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "actors/request/prompt_text.h"
+#include "actors/request/request_meter.h"
 #include "actors/request/text_pool.h"
 #include "actors/served/served_adapter.h"
 #include "actors/served/served_model.h"
@@ -61,9 +62,10 @@ struct RequestJob {
   std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
   std::uint64_t tenant = 0;               // as in protocol::OpenSequence
   std::uint64_t group = 0;
-  std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
-  std::shared_ptr<void> idle_slot;  // may be null: then no idle work
-  bool ends_trace = false;          // the request's trace was begun for this job
+  std::shared_ptr<void> slot;             // held until the last event: the engine counts requests by it
+  std::shared_ptr<void> idle_slot;        // may be null: then no idle work
+  bool ends_trace = false;                // the request's trace was begun for this job
+  std::shared_ptr<RequestMeter> meter{};  // null: nobody looks
 };
 
 class RequestActor : public runtime::Actor {
@@ -90,6 +92,7 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
   runtime::Task<Failure> prepare();
+  void tell_progress(std::uint32_t processed);
 
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
@@ -97,6 +100,8 @@ class RequestActor : public runtime::Actor {
   /// What a tier below has brought. The report has its tokens, or why it has not.
   runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
+  /// In the place of decoding, where the prompt's hidden state is all that is wanted.
+  runtime::Task<Failure> give_embedding();
   protocol::CheckpointPlan plan_of(const Computation& computation) const;
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();
@@ -136,6 +141,7 @@ class RequestActor : public runtime::Actor {
   runtime::CancelSource lost_;          // the client has gone, or the device
   runtime::CancelSource end_of_watch_;  // for the client
   bool client_gone_ = false;
+  bool prefilling_ = false;  // the prompt, with checkpoints
   std::string lost_why_;
 
   PreparedPrompt prompt_;

@@ -184,6 +184,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
       usage_.timing.first_token_ms = since_arrival_ms();
       trace().mark("first_token");
     }
+    job_.meter->reply_tokens.store(usage_.completion_tokens, std::memory_order_relaxed);
     choice.tokens.push_back(token.token);
     if (choice.constraint && !event->end) give_mask(choice);
     const auto bytes_of = [&](TokenId id) {
@@ -198,6 +199,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   }
   const bool stopped = choice.text && choice.text->stop().has_value();
   if (event->end && choice.text && !stopped) delta.text += choice.text->flush();
+  if (stopped && job_.request->keep_stop) delta.text += job_.request->stop[choice.text->stop()->index];
   choice.reply += delta.text;
   Task<bool> sending = send(std::move(delta));
   if (!co_await sending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});

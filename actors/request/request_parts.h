@@ -80,6 +80,8 @@ struct RequestActor::Computation {
   std::vector<PlannedCheckpoint> plan{};
   protocol::CacheReport report{};
   std::uint64_t digest = 0;
+  protocol::Prefill::Hidden wants_hidden = protocol::Prefill::Hidden::kNone;
+  std::vector<float> hidden{};
 };
 
 /// One of the request's n answers.

@@ -28,6 +28,18 @@ bool carries_on(Origin origin) {
          origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
 }
 
+/// Whether the model is to go on from what a tool has said.
+bool goes_on_from_tool(const protocol::GenerateRequest& request) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+  if (chat == nullptr || !chat->add_generation_prompt || !chat->messages.is_array() ||
+      chat->messages.size() == 0) {
+    return false;
+  }
+  const Json& last = chat->messages.as_array().back();
+  const std::string* role = last.is_object() ? last.find_string("role") : nullptr;
+  return role != nullptr && *role == "tool";
+}
+
 }  // namespace
 
 Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protocol::Priority priority) {
@@ -84,6 +96,8 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
     if (!found.ok()) co_return failure_of(found.error());
     if (report.reason == MissReason::kNone) report.reason = found->reason;
     report.known_tokens = found->known;
+    report.lost_tokens = found->lost;
+    report.behind_tokens = found->behind;
     trace().mark("looked_up", {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
     if (found->brought) {
@@ -159,6 +173,7 @@ Task<RequestActor::Failure> RequestActor::load(Computation& computation, const p
   const auto possible =
       std::min(report.known_tokens, report.prompt_tokens - 1) / model.arch.grid * model.arch.grid;
   if (at >= possible) report.reason = MissReason::kNone;
+  report.lost_tokens = possible - std::min(possible, at);
   report.origin = brought.origin;
   report.tier = brought.tier;
   if (computation.conversation == 0) computation.conversation = new_conversation();
@@ -182,30 +197,55 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .tokens = computation.tokens,
                             .end = end,
                             .plan = {},
-                            .want_digest = want_digest};
+                            .want_digest = want_digest,
+                            .hidden = computation.wants_hidden};
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
-      const protocol::MessageBorders borders = model.borders(*computation.tokens);
+      protocol::MessageBorders borders = model.borders(*computation.tokens);
+      borders.behind_tool = &computation == main_.get() && goes_on_from_tool(*job_.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
-      computation.plan =
-          plan_checkpoints(*computation.tokens, borders, computation.report.restored_tokens,
-                           computation.announced->branch, computation.wanted, model.plan_rules());
+      computation.plan = plan_checkpoints(
+          *computation.tokens, borders, computation.report.restored_tokens, computation.announced->branch,
+          computation.wanted, model.plan_rules(),
+          &computation == main_.get() ? prompt_.breakpoints : std::vector<PlacedBreakpoint>());
     }
     protocol::CheckpointPlan plan = plan_of(computation);
     plan.places = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
+  prefilling_ = &computation == main_.get() && computation.writes_cache;
   auto asked = model.worker.ask(std::move(prefill), kPatience, lost_.token());
-  const protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
+  protocol::JobResult<protocol::Prefilled> prefilled = protocol::answer_of(co_await asked);
+  prefilling_ = false;
   if (!prefilled.ok()) co_return failure_of(prefilled.error());
   trace().mark("prefilled", {{"tokens", prefilled->computed}, {"checkpoints", prefilled->reported}});
   computation.report.prefilled_tokens = prefilled->computed;
   computation.digest = prefilled->digest;
+  computation.hidden = std::move(prefilled->hidden);
   computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;
     launch(settle(computation.number, computation.reported));
   }
+  if (client_gone_) {  // in the middle of it: what there is so far is kept
+    Task<void> settling = all_settled();
+    co_await settling;
+    break_off();
+    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCancelled, "the client has gone"};
+  }
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::give_embedding() {
+  std::vector<float> values = std::move(main_->hidden);
+  if (job_.request->embedding->pooling == protocol::Pooling::kMean) {
+    for (float& value : values) value /= static_cast<float>(usage_.prompt_tokens);
+  }
+  Task<bool> sending = send(protocol::Embedded{.values = std::move(values)});
+  const bool sent = co_await sending;
+  client_gone_ = client_gone_ || !sent;
+  Task<void> settling = all_settled();
+  co_await settling;
   co_return std::nullopt;
 }
 
@@ -221,8 +261,10 @@ protocol::CheckpointPlan RequestActor::plan_of(const Computation& computation) c
 Task<void> RequestActor::settle(protocol::FlightNumber flight, std::uint32_t reported) {
   auto asked = job_.model->registry.ask(protocol::Settle{.flight = flight, .reported = reported}, kPatience,
                                         lost_.token());
-  const Result<protocol::Nothing> settled = co_await asked;
-  static_cast<void>(settled);  // else nothing will be adopted any more
+  const Result<protocol::FlightSettled> settled = co_await asked;  // else nothing will be adopted any more
+  if (settled.ok() && main_ && flight == main_->number) {
+    usage_.cache.kept_tokens = std::max(usage_.cache.kept_tokens, settled->kept);
+  }
   --settling_;
   settled_.signal();
 }

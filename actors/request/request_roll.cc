@@ -4,26 +4,42 @@
 
 namespace reprise::actors {
 
-void RequestRoll::add(runtime::RefOf<RequestActor> request) {
+void RequestRoll::add(runtime::RefOf<RequestActor> request, std::shared_ptr<const RequestMeter> meter) {
   const std::lock_guard lock(mutex_);
   if (requests_.size() >= prune_at_) {
-    std::erase_if(requests_, [](const auto& one) { return one.stopped(); });
+    std::erase_if(requests_, [](const auto& one) { return one.request.stopped(); });
     prune_at_ = std::max<std::size_t>(64, requests_.size() * 2);
   }
-  requests_.push_back(std::move(request));
+  requests_.push_back({std::move(request), std::move(meter)});
 }
 
 void RequestRoll::tell_all(const ModelLost& lost) {
   const std::lock_guard lock(mutex_);
-  for (const auto& request : requests_) {
-    if (!request.stopped()) request.tell(lost);
+  for (const Entry& one : requests_) {
+    if (!one.request.stopped()) one.request.tell(lost);
   }
 }
 
 std::size_t RequestRoll::size() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(requests_, [](const auto& one) { return one.stopped(); });
+  std::erase_if(requests_, [](const auto& one) { return one.request.stopped(); });
   return requests_.size();
+}
+
+std::vector<protocol::RunningRequest> RequestRoll::running() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<protocol::RunningRequest> running;
+  for (const Entry& one : requests_) {
+    const RequestMeter& meter = *one.meter;
+    if (meter.ended.load(std::memory_order_relaxed) || one.request.stopped()) continue;
+    running.push_back({.number = meter.number,
+                       .model = meter.model,
+                       .prompt_tokens = meter.prompt_tokens.load(std::memory_order_relaxed),
+                       .reused_tokens = meter.reused_tokens.load(std::memory_order_relaxed),
+                       .reply_tokens = meter.reply_tokens.load(std::memory_order_relaxed),
+                       .most_reply_tokens = meter.most_reply_tokens.load(std::memory_order_relaxed)});
+  }
+  return running;
 }
 
 }  // namespace reprise::actors

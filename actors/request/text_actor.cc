@@ -75,7 +75,9 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
   return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
     auto rendered = model.card.chat->render(job.request.chat);
     if (!rendered.ok()) return rendered.error();
-    return protocol::Rendered{std::move(*rendered)};
+    protocol::Rendered answer{std::move(*rendered)};
+    if (job.request.want_tokens) answer.tokens = model.card.chat->encode(answer.prompt);
+    return answer;
   });
 }
 

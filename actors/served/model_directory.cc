@@ -7,7 +7,7 @@ namespace reprise::actors {
 std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {
-    if (name.empty() || entry.card.id == name) return entry;
+    if (name.empty() || entry.card.answers_to(name)) return entry;
   }
   return std::nullopt;
 }

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "base/sampling.h"
 
 namespace reprise::actors {
 
@@ -24,6 +27,11 @@ struct ModelSpec {
   std::string kv_dtype = "auto";
   std::string isa{};
   std::vector<AdapterSpec> adapters{};  // to be loaded with it
+
+  std::vector<std::string> aliases{};  // further names of it
+  std::vector<std::string> tags{};
+  std::uint32_t context = 0;    // tokens of prompt and reply, where the model has more; 0: all it has
+  std::string chat_template{};  // in place of its own; empty: its own
 };
 
 struct RequestRules {
@@ -32,6 +40,11 @@ struct RequestRules {
   double verify_share = 0;      // of hits, recomputed cold and compared
   bool verify_inline = false;   // before the answer ends; else in idle time, if there is any
   bool prefill_history = true;  // of the next turn, in idle time
+
+  SamplingWishes sampling{};  // of requests that say nothing, before what the model's authors say
+  std::optional<std::uint32_t> max_tokens{};  // of requests that say nothing; none: what the context leaves
+  bool assume_chat = false;                   // a model without a template chats as ChatML does
+  std::optional<bool> thinking{};             // of chats that say nothing; none: as the template has it
 };
 
 }  // namespace reprise::actors

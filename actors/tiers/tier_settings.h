@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
-#include "protocol/snapshots/seal.h"
+#include "protocol/cache_report.h"
+#include "protocol/snapshots/record_store.h"
+#include "protocol/snapshots/redis_store.h"
 
 namespace reprise::actors {
 
@@ -21,5 +24,39 @@ struct DiskTierSettings {
   std::uint64_t loading_bytes = 2ULL << 30;  // of states on their way to a device, at once
   std::function<void(const std::string&)> log{};  // may be empty
 };
+
+struct HostTierSettings {
+  std::uint64_t most_bytes = 0;                   // 0: there is no such tier
+  std::uint64_t loading_bytes = 2ULL << 30;       // of states on their way to a device, at once
+  std::function<void(const std::string&)> log{};  // may be empty
+};
+
+/// A store that servers share.
+struct RemoteTierSettings {
+  std::optional<protocol::snapshots::RedisSettings> redis{};  // nothing: there is no such tier
+  protocol::snapshots::Key master_key{};                      // the same for all who share it
+  bool even_if_slower = false;
+  std::uint64_t loading_bytes = 512ULL << 20;     // of states on their way to a device, at once
+  std::chrono::milliseconds retry{2'000};         // before a store that was gone is tried again
+  std::function<void(const std::string&)> log{};  // may be empty
+};
+
+/// What a StoreTier is told of the place that it looks after.
+struct TierSettings {
+  protocol::Tier tier = protocol::Tier::kDisk;
+  /// A store for one thread; all of them share the breaker.
+  std::function<std::unique_ptr<protocol::snapshots::RecordStore>()> open_store{};
+  std::shared_ptr<protocol::snapshots::StoreBreaker> breaker{};
+  protocol::snapshots::Key master_key{};
+  std::uint64_t most_bytes = 0;  // there; 0: its own business
+  std::chrono::seconds ttl{0};
+  bool even_if_slower = false;
+  std::uint64_t loading_bytes = 0;
+  std::chrono::milliseconds retry{30'000};
+  std::function<void(const std::string&)> log{};
+};
+TierSettings tier_settings(const DiskTierSettings& disk);
+/// `remote` names a store.
+TierSettings tier_settings(const RemoteTierSettings& remote);
 
 }  // namespace reprise::actors

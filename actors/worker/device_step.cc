@@ -112,10 +112,27 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    wish_hidden(run, at, end, part);
     run.trace.mark("prefill_slice", {{"at", at}, {"tokens", slice.tokens}, {"step", run.last_step}});
     work_.prefills.push_back(part);
     prefills_.push_back(slice.key);
   }
+}
+
+// A sequence that was preempted computes its tokens again, and its sum begins anew with them. One that goes on from
+// elsewhere has none.
+void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part) {
+  using Hidden = protocol::Prefill::Hidden;
+  if (run.phase != Phase::kPrefill || run.hidden_wish == Hidden::kNone) return;
+  part.adds_hidden = run.hidden_wish == Hidden::kSum;
+  if (!part.adds_hidden && end < run.prompt_end) return;
+  if (part.adds_hidden && at == 0) {
+    std::fill(run.hidden.begin(), run.hidden.end(), 0.0f);
+    run.hidden_until = 0;
+  }
+  if (part.adds_hidden && at != run.hidden_until) run.hidden.clear();
+  run.hidden_until = end;
+  part.hidden = run.hidden.empty() ? nullptr : run.hidden.data();
 }
 
 std::size_t DeviceStep::prefilled_tokens() const {
@@ -182,13 +199,18 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
     return reply.answer(protocol::JobResult<protocol::Prefilled>(
         JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
   }
+  if (run.hidden_wish != protocol::Prefill::Hidden::kNone && run.hidden.empty()) {
+    return reply.answer(protocol::JobResult<protocol::Prefilled>(
+        JobError{JobFault::kNoMemory, "the prompt gave way to others, and its hidden states were not kept"}));
+  }
   run.logits.assign(logits.begin(), logits.end());
   protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {
     done.digest =
         digest_of(std::as_bytes(std::span(run.logits))) ^ table_->store().look_at_slot(*run.state).checksum;
   }
-  reply.answer(protocol::JobResult<protocol::Prefilled>(done));
+  done.hidden = std::move(run.hidden);
+  reply.answer(protocol::JobResult<protocol::Prefilled>(std::move(done)));
 }
 
 bool DeviceStep::clear() {

@@ -48,6 +48,7 @@ class DeviceStep {
  private:
   std::vector<Runnable> runnable(StateTable& table);
   void add_slice(StateTable& table, const BatchSlice& slice);
+  static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
   void finish_prefill(SequenceRun& run, std::span<const float> logits);
 
   gpu::ByteBudget& budget_;

@@ -85,13 +85,18 @@ std::uint32_t DeviceWorker::next_generation() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // relaxed: hands out numbers
 }
 
+// A request that comes waits for the step under way. One of idle work has so few tokens that it takes about as long as
+// one of a single token: on the CPU what it reads of weights, not what it computes, is its time. On a GPU it is a step
+// of the grid.
+constexpr std::uint32_t kIdleShare = 64;
+
 // At the first model: a setting that makes no sense is that model's answer.
 void DeviceWorker::open_device() {
   if (device_) return;
   device_ = models::Device::open(options_.device, options_.device_options);
   limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
                                                 .tokens_beside = device_->prefill_rows() / 4,
-                                                .idle_tokens = device_->prefill_rows() / 4});
+                                                .idle_tokens = device_->prefill_rows() / kIdleShare});
 }
 
 void DeviceWorker::on(protocol::LoadArch job,
@@ -210,6 +215,13 @@ void DeviceWorker::close(StateTable& table, SequenceRun& run) {
 
 void DeviceWorker::on(protocol::Cancel job) {
   if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCancelled, "cancelled"});
+  kick();
+}
+
+void DeviceWorker::on(protocol::LeaveOff job) {
+  const auto [table, run] = state_.find(job.sequence);
+  if (run == nullptr) return;
+  if (!leave_off(*table, *run)) run->end_work({JobFault::kCancelled, "cancelled"});
   kick();
 }
 

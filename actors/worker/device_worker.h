@@ -70,7 +70,7 @@ class DeviceWorker : public runtime::Actor {
   using Accepts = runtime::Messages<
       protocol::LoadArch, protocol::AttachRegistry, protocol::DropArch, protocol::LoadAdapter,
       protocol::DropAdapter, protocol::OpenSequence, protocol::CloseSequence, protocol::Cancel,
-      protocol::RestoreKv, protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv,
+      protocol::LeaveOff, protocol::RestoreKv, protocol::LoadKv, protocol::ReadKv, protocol::SnapshotKv,
       protocol::AdoptKvSnapshot, protocol::DropKvSnapshot, protocol::DropAdopted, protocol::MoreToReclaim,
       protocol::Prefill, protocol::AddCheckpoint, protocol::Decode, protocol::MaskReady,
       protocol::QueryMemory, protocol::InjectFault, RunStep, StepDone, LoadDone, AdapterRead>;
@@ -87,6 +87,7 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::OpenSequence job, runtime::ReplyTo<protocol::JobResult<protocol::Opened>> reply);
   void on(protocol::CloseSequence job);
   void on(protocol::Cancel job);
+  void on(protocol::LeaveOff job);
   void on(protocol::RestoreKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
   void on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
   protocol::JobResult<protocol::KvBytes> on(protocol::ReadKv job);

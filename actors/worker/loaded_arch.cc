@@ -11,6 +11,7 @@ ModelFacts facts_of(const StepRunner& runner) {
   return {.sizes = model.state().sizes(),
           .rules = runner.model().rules(),
           .vocab = static_cast<std::uint32_t>(model.config().vocab),
+          .hidden = static_cast<std::uint32_t>(model.config().hidden),
           .draws = model.draws()};
 }
 
@@ -40,6 +41,7 @@ protocol::ArchLoaded LoadedArch::describe() const {
           .grid = rules().grid,
           .any_token = model().state().attention_only(),
           .decode_is_canonical = rules().decode_is_canonical,
+          .hidden = rules().gives_hidden ? facts().hidden : 0,
           .fingerprint = fingerprint_.all(),
           .arithmetic = fingerprint_.arithmetic,
           .identity = fingerprint_.identity()};

@@ -31,6 +31,12 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.stored()) {
     return bad("a prefill must go beyond what the sequence holds and not beyond its tokens");
   }
+  if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
+    return bad("this device gives no hidden states");
+  }
+  if (job.hidden == protocol::Prefill::Hidden::kSum && run.stored() > 0) {
+    return bad("the sum of hidden states is of all tokens");
+  }
   const auto vocab = static_cast<TokenId>(table.facts().vocab);
   for (std::uint32_t i = 0; i < job.end; ++i) {
     const TokenId token = (*job.tokens)[i];
@@ -71,6 +77,9 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.decoded.clear();
   run.logits.clear();
   run.want_digest = job.want_digest;
+  run.hidden_wish = job.hidden;
+  run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
+  run.hidden_until = 0;
   run.plan = std::move(job.plan);
   run.reported = 0;
   run.prefilled = std::move(reply);
@@ -94,6 +103,17 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
     run.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
   }
   run.priority = std::max(run.priority, protocol::Priority::kNormal);
+  return true;
+}
+
+bool leave_off(const StateTable& table, SequenceRun& run) {
+  if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
+  const std::uint32_t grid = table.rules().grid;
+  const std::uint32_t end = (run.reached() / grid + 1) * grid;
+  if (end >= run.prompt_end) return true;  // it is about to
+  std::erase_if(run.checkpoints, [&](std::uint32_t at) { return at >= end; });
+  run.checkpoints.push_back(end);
+  run.prompt_end = end;
   return true;
 }
 

@@ -19,4 +19,7 @@ std::optional<protocol::JobError> begin_prefill(
 /// False: that place has been passed, or there is no such prefill. A prefill that was idle work is hurried.
 bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at);
 
+/// The prefill ends at the next place of the grid, where a checkpoint is taken. False: it cannot.
+bool leave_off(const StateTable& table, SequenceRun& run);
+
 }  // namespace reprise::actors

@@ -65,6 +65,9 @@ struct SequenceRun {
   std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
   std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
   bool want_digest = false;
+  protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
+  std::vector<float> hidden;       // filled by steps; stays where it is while it is in one
+  std::uint32_t hidden_until = 0;  // tokens whose states are in the sum
   std::uint32_t computed = 0;
   protocol::SharedPlan plan;   // whose checkpoints they are
   std::uint32_t reported = 0;  // of them

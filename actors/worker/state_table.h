@@ -32,7 +32,8 @@ struct ModelFacts {
   gpu::StateSizes sizes{};
   models::ModelRules rules{};
   std::uint32_t vocab = 0;
-  bool draws = false;  // its device may choose tokens itself
+  std::uint32_t hidden = 0;  // values of a hidden state
+  bool draws = false;        // its device may choose tokens itself
 };
 
 struct SnapshotRecord {

@@ -35,6 +35,7 @@ class GridModel : public Model {
             .phases_mix = false,
             .decode_is_canonical = false,
             .replays_decoding = false,
+            .gives_hidden = true,
             .computes_aside = true};
   }
   std::string arithmetic() const override {

@@ -82,6 +82,24 @@ void HostModel::make_ropes(Step& step, std::span<const Slice> slices) const {
   ropes_.make(step, positions);
 }
 
+void HostModel::give_hidden(Step& step, std::span<const Slice> slices, const float* x) {
+  const std::size_t hidden = config().hidden;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Slice& slice = slices[i];
+    if (slice.hidden == nullptr) continue;
+    const StepSlice& placed = step.slices[i];
+    const std::size_t first = slice.adds_hidden ? 0 : placed.rows - 1;
+    const std::size_t rows = placed.rows - first;
+    float* chosen = scratch_.floats(rows * hidden);
+    std::memcpy(chosen, x + (placed.first_row + first) * hidden, rows * hidden * sizeof(float));
+    final_norm_.apply(step, chosen, rows, chosen);
+    if (!slice.adds_hidden) std::fill_n(slice.hidden, hidden, 0.0f);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t k = 0; k < hidden; ++k) slice.hidden[k] += chosen[row * hidden + k];
+    }
+  }
+}
+
 std::span<const float> HostModel::make_logits(Step& step, std::span<const Slice> slices, const float* x) {
   const std::size_t hidden = config().hidden;
   std::vector<std::size_t> wanted;  // rows
@@ -133,6 +151,7 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);
   for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
+  give_hidden(step, slices, x);
   return make_logits(step, slices, x);
 }
 

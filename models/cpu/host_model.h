@@ -30,12 +30,13 @@ class HostModel : public Model {
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
   void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
-  ModelRules rules() const override { return {}; }
+  ModelRules rules() const override { return {.gives_hidden = true}; }
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
  private:
   void place_slices(Step& step, std::span<const Slice> slices) const;
   void make_ropes(Step& step, std::span<const Slice> slices) const;
+  void give_hidden(Step& step, std::span<const Slice> slices, const float* x);
   std::span<const float> make_logits(Step& step, std::span<const Slice> slices, const float* x);
 
   gpu::Threads& threads_;

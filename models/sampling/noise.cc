@@ -31,4 +31,10 @@ double uniform(std::uint64_t seed, std::uint32_t choice, std::uint64_t step) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
+double second_uniform(std::uint64_t seed, std::uint32_t choice, std::uint64_t step) {
+  const auto words = philox({low(step), high(step), choice, 0}, {low(seed), high(seed)});
+  const std::uint64_t bits = words[2] | std::uint64_t{words[3]} << 32;
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
 }  // namespace reprise::models

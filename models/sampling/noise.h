@@ -17,5 +17,7 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 /// Uniform in [0, 1), a multiple of 2^-53. The key is the seed, low word first; the counter is (step low,
 /// step high, choice, 0); the number is made of the first two words of the result, the first being the lower.
 double uniform(std::uint64_t seed, std::uint32_t choice, std::uint64_t step);
+/// Another of the same step, of the last two words.
+double second_uniform(std::uint64_t seed, std::uint32_t choice, std::uint64_t step);
 
 }  // namespace reprise::models

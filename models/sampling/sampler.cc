@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "models/sampling/candidates.h"
 #include "models/sampling/noise.h"
 #include "models/sampling/softmax.h"
 
@@ -21,6 +22,19 @@ bool has_repetition(const SamplingParams& params) {
 
 bool has_output_penalty(const SamplingParams& params) {
   return params.presence_penalty != 0 || params.frequency_penalty != 0;
+}
+
+bool has_dry(const SamplingParams& params) {
+  return params.dry_multiplier > 0 && params.dry_penalty_last_n != 0;
+}
+
+bool tells_of_draw(const SamplingParams& params) {
+  return params.logprobs && params.logprobs_of_draw;
+}
+
+bool needs_all_candidates(const SamplingParams& params) {
+  if (tells_of_draw(params)) return true;
+  return params.top_n_sigma > 0 || params.typical_p < 1 || params.xtc_probability > 0 || params.mirostat > 0;
 }
 
 void ban_others(const TokenMask& mask, std::vector<float>& logits) {
@@ -55,11 +69,16 @@ Sampler::Sampler(SamplingParams params, std::size_t vocab, std::uint32_t choice)
   REPRISE_CHECK(params_.validate(vocab).empty(), "sampling parameters that nobody validated");
 }
 
-void Sampler::accept(TokenId token, TokenOrigin origin) {
+void Sampler::accept(TokenId token, TokenOrigin origin, std::optional<double> surprise) {
   REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < vocab_, "a token outside the vocabulary");
   const bool output = origin == TokenOrigin::kOutput;
   ++state_.accepted;
   if (output) ++state_.step;
+  if (has_dry(params_)) state_.history.push_back(token);
+  if (surprise) {
+    state_.mu = state_.mu.value_or(2 * params_.mirostat_tau) -
+                params_.mirostat_eta * (*surprise - params_.mirostat_tau);
+  }
   if (!has_repetition(params_) && !(output && has_output_penalty(params_))) return;
   SamplerState::Seen& seen = state_.seen[token];
   seen.last = state_.accepted;
@@ -67,7 +86,8 @@ void Sampler::accept(TokenId token, TokenOrigin origin) {
 }
 
 std::span<const float> Sampler::adjusted(std::span<const float> logits, std::vector<float>& copy) const {
-  if (params_.logit_bias.empty() && state_.seen.empty()) return logits;
+  const bool has_history = has_dry(params_) && !state_.history.empty();
+  if (params_.logit_bias.empty() && state_.seen.empty() && !has_history && !ends_are_banned()) return logits;
   copy.assign(logits.begin(), logits.end());
   for (const LogitBias& entry : params_.logit_bias) copy[static_cast<std::size_t>(entry.token)] += entry.bias;
 
@@ -76,6 +96,20 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits, std::vec
     const Penalty penalty = penalty_of(seen);
     if (penalty.repeats) logit = logit > 0 ? logit / penalty.repetition : logit * penalty.repetition;
     logit -= penalty.subtracted;
+  }
+  if (has_history) {
+    std::span<const TokenId> window = state_.history;
+    const auto most = static_cast<std::size_t>(params_.dry_penalty_last_n);
+    if (params_.dry_penalty_last_n > 0 && window.size() > most) window = window.last(most);
+    const DryRules rules{.multiplier = params_.dry_multiplier,
+                         .base = params_.dry_base,
+                         .allowed_length = static_cast<std::uint32_t>(params_.dry_allowed_length),
+                         .breakers = params_.dry_breakers};
+    for (const auto& [token, penalty] : dry_penalties(window, rules))
+      copy[static_cast<std::size_t>(token)] -= penalty;
+  }
+  if (ends_are_banned()) {
+    for (const TokenId token : params_.ends) copy[static_cast<std::size_t>(token)] = -kInfinity;
   }
   return copy;
 }
@@ -96,7 +130,9 @@ Sampler::Penalty Sampler::penalty_of(const SamplerState::Seen& seen) const {
 }
 
 std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
-  if (params_.logprobs || state_.seen.size() + params_.logit_bias.size() > most_adjustments)
+  const std::size_t banned = ends_are_banned() ? params_.ends.size() : 0;
+  if (params_.logprobs || needs_all_candidates(params_) || has_dry(params_) ||
+      state_.seen.size() + params_.logit_bias.size() + banned > most_adjustments)
     return std::nullopt;
   DrawPlan plan{.temperature = params_.temperature,
                 .top_k = std::max<std::int64_t>(params_.top_k, 0),
@@ -110,6 +146,9 @@ std::optional<DrawPlan> Sampler::plan(std::size_t most_adjustments) const {
     DrawPlan::Adjustment& change = changes[token];
     if (penalty.repeats) change.penalty = penalty.repetition;
     change.subtracted = penalty.subtracted;
+  }
+  if (banned > 0) {
+    for (const TokenId token : params_.ends) changes[token].bias = -kInfinity;
   }
   for (auto& [token, change] : changes) {
     change.token = token;
@@ -135,10 +174,17 @@ SampleResult Sampler::sample(std::span<const float> logits, SamplerScratch& scra
   Sampled sampled;
   if (params_.temperature == 0) {
     sampled.token = static_cast<TokenId>(std::find(wanted.begin(), wanted.end(), best) - wanted.begin());
+    if (tells_of_draw(params_)) {  // there is one to choose from
+      sampled.logprob = 0;
+      if (*params_.logprobs > 0) sampled.top.push_back({sampled.token, 0});
+    }
+  } else if (needs_all_candidates(params_)) {
+    draw_of_all(wanted, best, scratch.ranked, sampled);
   } else {
     sampled.token = draw(wanted, best, scratch.ranked);
   }
-  if (params_.logprobs) add_logprobs(sampled, logits, *params_.logprobs, scratch);
+  if (params_.logprobs && !params_.logprobs_of_draw)
+    add_logprobs(sampled, logits, *params_.logprobs, scratch);
   return sampled;
 }
 
@@ -181,6 +227,63 @@ TokenId Sampler::draw(std::span<const float> logits, float best, std::vector<Ran
     if (sum > target) break;
   }
   return token;  // rounding may leave the sum a hair short of the target: the last token then
+}
+
+void Sampler::draw_of_all(std::span<const float> logits, float best, std::vector<RankedToken>& storage,
+                          Sampled& sampled) const {
+  const Softmax softmax(best, params_.temperature);
+  const bool filters = params_.mirostat == 0;
+  const float lowest =
+      filters && params_.top_n_sigma > 0 ? sigma_cut(logits, best, params_.top_n_sigma) : -kInfinity;
+  const std::size_t most =
+      filters && params_.top_k > 0 ? static_cast<std::size_t>(params_.top_k) : logits.size();
+  Ranking ranking(logits, storage);
+  Candidates candidates;
+  for (std::size_t i = 0; i < most && ranking.at(i); ++i) {
+    const RankedToken one = *ranking.at(i);
+    const double weight = softmax.weight(one.logit);
+    if (weight == 0 || one.logit < lowest) break;
+    candidates.push_back({one.token, weight});
+  }
+  if (filters) {
+    const double enough = params_.top_p * mass_of(candidates);
+    std::size_t kept = 0;
+    for (double held = 0; kept < candidates.size() && (kept == 0 || params_.top_p >= 1 || held < enough);
+         ++kept) {
+      if (candidates[kept].weight < params_.min_p) break;
+      held += candidates[kept].weight;
+    }
+    candidates.resize(std::max<std::size_t>(kept, 1));
+    if (params_.typical_p < 1) keep_typical(candidates, params_.typical_p);
+    if (params_.xtc_probability > 0 &&
+        second_uniform(params_.seed, choice_, state_.step) < params_.xtc_probability) {
+      exclude_top_choices(candidates, params_.xtc_threshold);
+    }
+  } else {
+    const double mu = state_.mu.value_or(2 * params_.mirostat_tau);
+    if (params_.mirostat == 1) {
+      keep_by_zipf(candidates, mu, vocab_);
+    } else {
+      keep_unsurprising(candidates, mu);
+    }
+  }
+  const double mass = mass_of(candidates);
+  const double target = uniform(params_.seed, choice_, state_.step) * mass;
+  const Candidate* chosen = &candidates.front();
+  double sum = 0;
+  for (const Candidate& one : candidates) {
+    chosen = &one;
+    sum += one.weight;
+    if (sum > target) break;
+  }
+  sampled.token = chosen->token;
+  if (params_.mirostat > 0) sampled.surprise = surprise_of(chosen->weight, mass);
+  if (!tells_of_draw(params_)) return;
+  sampled.logprob = std::log(chosen->weight / mass);
+  for (const Candidate& one : candidates) {
+    if (sampled.top.size() == static_cast<std::size_t>(*params_.logprobs)) break;
+    sampled.top.push_back({one.token, std::log(one.weight / mass)});
+  }
 }
 
 void add_logprobs(Sampled& sampled, std::span<const float> logits, int count, SamplerScratch& scratch) {

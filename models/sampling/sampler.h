@@ -6,9 +6,12 @@
 //   1. bias                 logit += bias
 //   2. repetition penalty   logit > 0 ? logit / p : logit * p, for tokens in prompt or output, in the window
 //   3. presence, frequency  logit -= presence + frequency * times, for tokens in the output alone
+//      DRY                  logit -= multiplier * base^(length - allowed), for tokens that go on with a repetition
+//      min_tokens           what ends a reply is not chosen while it is too short
 //   4. temperature 0        the best token, the lowest id among equals, and done
 //   5. temperature          logit /= temperature
-//   6. top_k  7. top_p  8. min_p    each on what the one before it left
+//   6. top_n_sigma, top_k  7. top_p  8. min_p, typical_p, XTC    each on what the one before it left; mirostat in place
+//                           of all of them (models/sampling/candidates.h)
 //   9. the draw             the first token, in rank order, at which the running sum of the mass passes u
 //                           times the whole; u is one uniform number (models/sampling/noise.h)
 // Rank order is by logit, higher first, and by token id among equals, lower first.
@@ -16,8 +19,8 @@
 // NaN and -infinity are never chosen. A logit of +infinity beats every finite one, and several are equally
 // likely. Where nothing is left to choose, the answer is a SampleError.
 //
-// Logprobs are of the model's own distribution: the log-softmax of the logits as they came, before any of
-// the steps above. The chosen token's may therefore be low: even -infinity, where the model gave another
+// Logprobs are of the model's own distribution, unless those of the draw are wanted: the log-softmax of the logits as
+// they came, before any of the steps above. The chosen token's may therefore be low: even -infinity, where the model gave another
 // token +infinity and a bias banned that.
 //
 // The choice is a function of parameters, choice index, tokens accepted and logits: no clock, no other
@@ -51,8 +54,9 @@ struct TokenLogprob {
 
 struct Sampled {
   TokenId token = 0;
-  std::optional<double> logprob{};  // of `token`; there if the request asked for logprobs
-  std::vector<TokenLogprob> top{};  // the model's best, in rank order; NaN and -infinity are left out
+  std::optional<double> logprob{};   // of `token`; there if the request asked for logprobs
+  std::vector<TokenLogprob> top{};   // the model's best, in rank order; NaN and -infinity are left out
+  std::optional<double> surprise{};  // of `token` in what it was drawn from, in bits; for mirostat
 
   bool operator==(const Sampled&) const = default;
 };
@@ -83,6 +87,8 @@ struct SamplerState {
   std::uint64_t step = 0;      // output tokens accepted
   std::uint64_t accepted = 0;  // prompt and output tokens accepted
   std::unordered_map<TokenId, Seen> seen{};
+  std::vector<TokenId> history{};  // all tokens, where DRY looks at them
+  std::optional<double> mu{};      // mirostat's, from the first chosen token on
 
   bool operator==(const SamplerState&) const = default;
 };
@@ -119,8 +125,9 @@ class Sampler {
   /// `params` must be valid for this vocabulary. `choice` tells the n completions of a request apart.
   Sampler(SamplingParams params, std::size_t vocab, std::uint32_t choice = 0);
 
-  /// Takes note of a token: every prompt token once, in order, then each output token.
-  void accept(TokenId token, TokenOrigin origin);
+  /// Takes note of a token: every prompt token once, in order, then each output token, with its surprise where
+  /// sample() told one.
+  void accept(TokenId token, TokenOrigin origin, std::optional<double> surprise = {});
 
   /// The token of the current step. `logits` has one for each token of the vocabulary.
   /// `mask`: what may be chosen; null: all.
@@ -128,7 +135,8 @@ class Sampler {
                       const TokenMask* mask = nullptr) const;
 
   /// The same choice as sample()'s, up to rounding of the masses, to be made elsewhere. Nothing if logprobs
-  /// are wanted, or if more tokens than `most_adjustments` have their logits changed.
+  /// are wanted, if more tokens than `most_adjustments` have their logits changed, or for what needs all
+  /// candidates: top_n_sigma, typical_p, XTC, mirostat and DRY.
   std::optional<DrawPlan> plan(std::size_t most_adjustments) const;
 
   const SamplingParams& params() const { return params_; }
@@ -147,6 +155,10 @@ class Sampler {
   };
   Penalty penalty_of(const SamplerState::Seen& seen) const;
   TokenId draw(std::span<const float> logits, float best, std::vector<RankedToken>& storage) const;
+  /// The same with filters that need all candidates.
+  void draw_of_all(std::span<const float> logits, float best, std::vector<RankedToken>& storage,
+                   Sampled& sampled) const;
+  bool ends_are_banned() const { return state_.step < params_.min_tokens && !params_.ends.empty(); }
 
   SamplingParams params_;
   std::size_t vocab_;

@@ -10,7 +10,11 @@ constexpr std::chrono::seconds kRetryWhenUnavailable{5};
 }  // namespace
 
 ApiError to_api_error(const ServiceError& error) {
-  ApiError out{.message = error.message, .code = {}, .param = error.field, .retry_after = error.retry_after};
+  ApiError out{.message = error.message,
+               .code = {},
+               .param = error.field,
+               .retry_after = error.retry_after,
+               .lengths = error.lengths};
   switch (error.code) {
     case ServiceErrorCode::kInvalid:
       out.code = "invalid_value";

@@ -21,6 +21,7 @@ struct ApiError {
   std::string code;     // "invalid_type", "model_not_found", ...
   std::string param{};  // the field of the request, as the client spells it: "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};
+  std::optional<ServiceError::Lengths> lengths{};  // of a prompt that is too long
 };
 
 ApiError to_api_error(const ServiceError& error);

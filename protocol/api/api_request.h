@@ -26,7 +26,9 @@ struct ApiRequest {
   GenerateRequest generate;
   std::vector<Prompt> further_prompts{};  // each is to be answered as generate.prompt is
   bool stream = false;
+  bool any_model = false;  // where one alone is served, it is meant by every name
   ToolChoice tool_choice{};
+  bool one_call = false;  // of a tool in a reply; what comes behind it is left out
   std::string cache_salt{};
   std::optional<Priority> priority{};
 };

@@ -74,6 +74,7 @@ struct ApiInput {
   std::string_view body;
   std::string_view path_end{};  // what stands in the place of a path's {…}, with %xx decoded
   std::string_view tenant{};    // empty: the server has no keys
+  bool deletes = false;         // the method was DELETE, at a path of kGetDelete
 };
 
 class Endpoint {
@@ -85,9 +86,9 @@ class Endpoint {
   virtual ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const = 0;
 };
 
-enum class HttpMethod : std::uint8_t { kGet, kPost };  // kGet takes HEAD as well
+enum class HttpMethod : std::uint8_t { kGet, kPost, kGetDelete };  // where GET is taken, HEAD is as well
 
-/// Where an endpoint is found, and how it is looked after.
+/// Where an endpoint is found, and how it is looked after. A path may have one for each method.
 struct ApiRoute {
   HttpMethod method = HttpMethod::kPost;
   std::string path;  // "/v1/models/{id}": {…} stands for one or more characters, at the end alone

@@ -32,10 +32,14 @@ class Reply {
 
   /// `now` in seconds since 1970.
   virtual void admitted(const Admitted& event, std::int64_t now, std::string& out) = 0;
+  /// Of a request with want_progress, before started().
+  virtual void progress(const Progress&, std::string&) {}
   virtual void started(const Started& event, std::string& out) = 0;
   virtual void delta(Delta event, std::string& out) = 0;
   virtual void finished(const Finished& event, std::string& out) = 0;
   virtual void done(const Done& event, std::string& out) = 0;
+  /// Of a request for embeddings, in the place of delta() and finished().
+  virtual void embedded(Embedded, std::string&) {}
 };
 
 class StreamedReply : public Reply {

@@ -7,6 +7,15 @@
 namespace reprise::protocol {
 namespace {
 
+/// Whatever reasoning is open, or was given, ends here.
+void close_reasoning(const ReplyFormat& format, const std::string& reasoning, std::string& prompt) {
+  const bool open = format.has_reasoning() && opens_thinking(format, prompt);
+  if (!open && (reasoning.empty() || !format.has_reasoning())) return;
+  if (!open) prompt += format.think_open + "\n";
+  if (!reasoning.empty()) prompt += reasoning + "\n";
+  prompt += format.think_close + "\n\n";
+}
+
 PromptShape shape_of(const ChatFormat& format, const ChatFormat::Tokens& tokens) {
   if (!tokens.encode || !tokens.is_special) return {};
   const auto probe = [&](const std::vector<const char*>& texts) -> std::optional<TokenList> {
@@ -23,18 +32,21 @@ PromptShape shape_of(const ChatFormat& format, const ChatFormat::Tokens& tokens)
 
 }  // namespace
 
-Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::string source, Tokens tokens) {
+Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::string source, Tokens tokens,
+                                                                         std::optional<bool> thinking) {
   auto compiled = jinja::Template::compile(source);
   if (!compiled.ok()) return "chat template: " + compiled.error().describe();
   return std::shared_ptr<const ChatFormat>(
-      new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens)));
+      new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens), thinking));
 }
 
 // The shape is learnt last: that renders with all that stands before it.
-ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens)
+ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens,
+                       std::optional<bool> thinking)
     : source_(std::move(source)),
       template_(std::move(compiled)),
       tokens_(std::move(tokens)),
+      thinking_(thinking),
       reply_(detect_reply_format(source_)),
       shape_(shape_of(*this, tokens_)) {}
 
@@ -46,8 +58,17 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
   context["add_generation_prompt"] = chat.add_generation_prompt;
   context["bos_token"] = tokens_.bos;
   context["eos_token"] = tokens_.eos;
+  if (thinking_ && context.find("enable_thinking") == nullptr) context["enable_thinking"] = *thinking_;
+  const Json* thinks = thinking_ ? context.find("enable_thinking") : nullptr;
   auto rendered = template_.render(context);
-  if (rendered.ok()) return std::move(*rendered) + chat.reply_opening;
+  if (rendered.ok()) {
+    if (thinks != nullptr && thinks->is_bool() && !thinks->as_bool() && chat.add_generation_prompt &&
+        opens_thinking(reply_, *rendered)) {
+      *rendered += reply_.think_close;
+    }
+    if (chat.opening_is_content) close_reasoning(reply_, chat.opening_reasoning, *rendered);
+    return std::move(*rendered) + chat.reply_opening;
+  }
   return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
                       "messages"};
 }

@@ -35,10 +35,14 @@ class ChatFormat {
     std::string eos{};
     std::function<TokenList(const std::string& text)> encode{};  // recognises special tokens
     std::function<bool(TokenId id)> is_special{};
+    std::function<std::size_t(TokenId id)> bytes{};  // that it stands for in a text; may be missing
   };
 
   /// An error names what is wrong with the template.
-  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens);
+  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where it is
+  /// false, what the template opens all the same is closed at once.
+  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens,
+                                                                      std::optional<bool> thinking = {});
 
   /// The template as it came with the model.
   const std::string& source() const { return source_; }
@@ -47,9 +51,19 @@ class ChatFormat {
   /// one text, and arguments of tool calls objects: what templates expect.
   Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
 
+  /// The tokens of a rendered prompt; the tokenizer must have been given.
+  TokenList encode(const std::string& prompt) const { return tokens_.encode(prompt); }
+  /// As text; empty where the model has none.
+  const std::string& bos() const { return tokens_.bos; }
+  const std::string& eos() const { return tokens_.eos; }
+
   /// Where messages begin in a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
+  /// For each of the chat's breakpoints, the last stable cut of its prompt at or before that place, in tokens; 0
+  /// where there is none. `text` and `prompt` are what the chat was rendered and tokenised to.
+  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::string& text,
+                                         std::span<const TokenId> prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
   ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }
@@ -67,13 +81,14 @@ class ChatFormat {
   TokenList history_after(const ChatPrompt& chat, const Json& reply_message) const;
 
  private:
-  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens);
+  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking);
   /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
   TokenList continued(ChatPrompt chat, const char* next) const;
 
   const std::string source_;
   const jinja::Template template_;
   const Tokens tokens_;
+  const std::optional<bool> thinking_;
   const ReplyFormat reply_;
   const PromptShape shape_;
 };

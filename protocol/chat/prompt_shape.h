@@ -35,6 +35,7 @@ struct MessageBorders {
   std::optional<std::uint32_t> last_user;        // of the last
   std::optional<std::uint32_t> after_last_user;  // just past the opener that follows it
   std::optional<std::uint32_t> last_opener;      // just past the last opener of all
+  bool behind_tool = false;                      // a result of a tool stands before that; not seen in tokens
 };
 
 MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> prompt);

@@ -35,23 +35,6 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets) {
   return classes;
 }
 
-// Every character that stands in a JSON string as it is leads from `at` to `at`; but for the two line ends that '.' of
-// a pattern leaves out.
-bool leads_back(const CharDfa& dfa, std::uint32_t at) {
-  constexpr CharRange kPlain[] = {
-      {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x2027}, {0x202A, 0xD7FF}, {0xE000, kMostCodePoint}};
-  const CharDfa::State& state = dfa.states[at];
-  std::uint32_t e = state.edges;
-  for (const CharRange& range : kPlain) {
-    for (std::uint32_t next = range.low; next <= range.high;) {
-      while (e < state.edges_end && dfa.edges[e].high < next) ++e;
-      if (e == state.edges_end || dfa.edges[e].low > next || dfa.edges[e].target != at) return false;
-      next = dfa.edges[e].high + 1;
-    }
-  }
-  return true;
-}
-
 // The automaton as it is explored: states may turn out to lead nowhere.
 struct Explored {
   std::vector<std::vector<std::uint32_t>> targets{};  // [state][class]; kDead: nowhere
@@ -117,7 +100,8 @@ CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes)
     state.edges_end = static_cast<std::uint32_t>(dfa.edges.size());
     dfa.states.push_back(state);
   }
-  for (std::uint32_t s = 0; s < dfa.states.size(); ++s) dfa.states[s].free = leads_back(dfa, s);
+  dfa.find_free([](std::uint32_t) { return true; });
+  dfa.find_alike();
   return dfa;
 }
 

@@ -22,6 +22,7 @@ namespace reprise::protocol::grammar {
 
 struct CharDfa {
   static constexpr std::uint32_t kDead = UINT32_MAX;
+  static constexpr std::uint32_t kFarthest = 160;
 
   struct Edge {
     std::uint32_t low = 0;
@@ -32,13 +33,18 @@ struct CharDfa {
     std::uint32_t edges = 0;      // the first of its edges
     std::uint32_t edges_end = 0;  // ascending, and without overlap
     std::uint32_t label = 0;      // 0: a text may not end here
-    bool free = false;            // every character of plain tokens (vocabulary.h) leads back here
+    std::uint32_t alike = 0;  // a state from which texts of up to kFarthest characters have the same labels
+    bool free = false;        // texts of plain tokens (vocabulary.h) lead to no other than free states
   };
 
   std::vector<State> states{};  // begins with 0; empty: no text is accepted
   std::vector<Edge> edges{};
 
   bool empty() const { return states.empty(); }
+  /// Fills in State::alike; states that count far from a bound are one. Too large automata are left as they are.
+  void find_alike();
+  /// Fills in State::free, for states that are `usable` alone.
+  void find_free(const std::function<bool(std::uint32_t)>& usable);
   std::uint32_t step(std::uint32_t state, std::uint32_t code_point) const;
   /// Whether one of the characters low to high leads on.
   bool leads_on(std::uint32_t state, std::uint32_t low, std::uint32_t high) const;

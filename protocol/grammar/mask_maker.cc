@@ -8,7 +8,7 @@ namespace reprise::protocol::grammar {
 MaskMaker::MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary)
     : program_(std::move(program)),
       vocabulary_(std::move(vocabulary)),
-      known_(std::make_unique<Known>(program_)) {}
+      known_(std::make_unique<Known>(program_, *vocabulary_)) {}
 
 Matcher::State MaskMaker::step(Known& known, Matcher::State state, TokenId token) const {
   const auto stops = vocabulary_->stops();
@@ -22,12 +22,39 @@ Matcher::State MaskMaker::step(Known& known, Matcher::State state, TokenId token
 
 SharedMask MaskMaker::mask_at(Known& known, Matcher::State state) const {
   if (const auto found = known.masks.find(state); found != known.masks.end()) return found->second;
+  const Matcher::State typical = known.matcher.typical(state);
+  const auto found = known.masks.find(typical);
+  SharedMask mask = found != known.masks.end() ? found->second : made(known, typical);
+  known.mask_bytes += 64;
+  if (state == typical) mask = with_long_tokens(known, state, mask);
+  known.masks.emplace(typical, mask);
+  if (state == typical) return mask;
+  mask = with_long_tokens(known, state, mask);
+  known.masks.emplace(state, mask);
+  return mask;
+}
+
+// Long tokens tell states apart that are alike to others.
+SharedMask MaskMaker::with_long_tokens(Known& known, Matcher::State state, const SharedMask& mask) const {
+  std::shared_ptr<TokenMask> other;
+  for (const TokenId id : vocabulary_->long_tokens()) {
+    const bool allowed = known.matcher.step(state, vocabulary_->token(id).bytes) != Matcher::kDead;
+    if (allowed == mask->allows(id)) continue;
+    if (other == nullptr) other = std::make_shared<TokenMask>(*mask);
+    const auto t = static_cast<std::uint32_t>(id);
+    other->bits[t / 32] ^= std::uint32_t{1} << (t % 32);
+    other->count += allowed ? 1 : -1U;
+  }
+  return other == nullptr ? mask : kept(known, std::move(other));
+}
+
+SharedMask MaskMaker::made(Known& known, Matcher::State state) const {
   Matcher& matcher = known.matcher;
-  const std::uint32_t free_chars = matcher.free_chars(state);
-  const bool plain_done = free_chars == Matcher::kManyChars || (free_chars > 0 && matcher.only_free(state));
-  auto mask = std::make_shared<TokenMask>(plain_done ? vocabulary_->plain_up_to(free_chars)
-                                                     : TokenMask(vocabulary_->size()));
-  if (!vocabulary_->nodes().empty()) walk(matcher, 0, state, plain_done, *mask);
+  auto mask = std::make_shared<TokenMask>(vocabulary_->size());
+  if (!vocabulary_->nodes().empty()) {
+    const Matcher::State rest = add_contents(known, state, *mask);
+    if (rest != Matcher::kDead) walk(matcher, 0, rest, false, *mask);
+  }
   if (matcher.takes_special(state)) {
     for (const TokenId id : vocabulary_->specials()) {
       if (matcher.step_special(state, vocabulary_->token(id).bytes) != Matcher::kDead) mask->allow(id);
@@ -36,52 +63,81 @@ SharedMask MaskMaker::mask_at(Known& known, Matcher::State state) const {
   if (matcher.accepts(state)) {
     for (const TokenId id : vocabulary_->stops()) mask->allow(id);
   }
+  for (const std::uint32_t word : mask->bits) mask->count += static_cast<std::uint32_t>(std::popcount(word));
+  mask->ends = mask->count == 0 && matcher.accepts(state);
+  return kept(known, std::move(mask));
+}
+
+// One of those that were made before, where it is the same.
+SharedMask MaskMaker::kept(Known& known, std::shared_ptr<TokenMask> mask) const {
   std::uint64_t hash = 0;
   for (const std::uint32_t word : mask->bits) {
-    mask->count += static_cast<std::uint32_t>(std::popcount(word));
     hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
     hash ^= hash >> 29;
   }
-  mask->ends = mask->count == 0 && matcher.accepts(state);
-  SharedMask kept = std::move(mask);
   const auto [begin, end] = known.by_content.equal_range(hash);
   const auto same = std::find_if(begin, end, [&](const auto& entry) {
-    return entry.second->bits == kept->bits && entry.second->ends == kept->ends;
+    return entry.second->bits == mask->bits && entry.second->ends == mask->ends;
   });
-  if (same != end) {
-    kept = same->second;
-  } else {
-    known.by_content.emplace(hash, kept);
-    known.mask_bytes += kept->bits.size() * 4 + 128;
-  }
-  known.mask_bytes += 64;
-  known.masks.emplace(state, kept);
-  return kept;
+  if (same != end) return same->second;
+  known.by_content.emplace(hash, mask);
+  known.mask_bytes += mask->bits.size() * 4 + 128;
+  return mask;
 }
 
-// All tokens below a node of the trie, from the state that it led to. `plain_done`: plain ones are in the mask as
-// far as they may be.
-void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool plain_done,
+// The tokens from places within strings. Returns the state of the other places.
+Matcher::State MaskMaker::add_contents(Known& known, Matcher::State state, TokenMask& mask) const {
+  Matcher& matcher = known.matcher;
+  const std::vector<Matcher::Within> strings = matcher.within(state);
+  if (strings.empty()) return state;
+  const auto nodes = vocabulary_->nodes();
+  for (const Matcher::Within& one : strings) {
+    const ContentMask& content = known.contents.of(one.rule, one.place.a, one.place.b);
+    for (std::size_t i = 0; i < mask.bits.size(); ++i) mask.bits[i] |= content.tokens.bits[i];
+    std::uint32_t label = 0;
+    Matcher::State behind = Matcher::kDead;
+    for (const ContentMask::Leave& leave : content.leaves) {
+      if (leave.label != label) behind = matcher.left(one.place, label = leave.label);
+      if (behind != Matcher::kDead) add_below(matcher, leave.node, behind, mask);
+    }
+    for (const ContentMask::Branch& branch : content.branches) {
+      const Matcher::State before = matcher.moved(one.place, branch.a, branch.b);
+      const Matcher::State at = matcher.step(before, nodes[branch.node].byte);
+      if (at != Matcher::kDead) add_below(matcher, branch.node, at, mask);
+    }
+  }
+  return matcher.without(state, strings);
+}
+
+// The tokens at a node and below it, from the state that it led to.
+void MaskMaker::add_below(Matcher& matcher, std::uint32_t node, Matcher::State state, TokenMask& mask) const {
+  const Vocabulary::TrieNode& at = vocabulary_->nodes()[node];
+  for (TokenId id = at.token; id >= 0; id = vocabulary_->same_as(id)) mask.allow(id);
+  if (at.end > node + 1) walk(matcher, node, state, false, mask);
+}
+
+// All tokens below a node of the trie, from the state that it led to. `has_plain`: plain ones are in the mask.
+void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
                      TokenMask& mask) const {
   const auto nodes = vocabulary_->nodes();
-  if (!plain_done && matcher.free_chars(state) == Matcher::kManyChars) {
+  if (!has_plain && matcher.is_free(state)) {
     const auto plain = vocabulary_->plain_tokens();
     for (std::uint32_t i = nodes[parent].plain; i < nodes[parent].plain_end; ++i) mask.allow(plain[i]);
-    plain_done = true;
+    has_plain = true;
   }
   for (std::uint32_t child = parent + 1; child < nodes[parent].end; child = nodes[child].end) {
     const Vocabulary::TrieNode& node = nodes[child];
-    if (plain_done && node.only_plain) return;  // and so are all behind it
+    if (has_plain && node.only_plain) return;  // and so are all behind it
     const Matcher::State next = matcher.step(state, node.byte);
     if (next == Matcher::kDead) continue;
     for (TokenId id = node.token; id >= 0; id = vocabulary_->same_as(id)) mask.allow(id);
-    if (node.end > child + 1) walk(matcher, child, next, plain_done, mask);
+    if (node.end > child + 1) walk(matcher, child, next, has_plain, mask);
   }
 }
 
 void MaskMaker::let_go_if_full() {
-  if (known_->matcher.bytes() + known_->mask_bytes <= program_->limits.matcher_bytes) return;
-  known_ = std::make_unique<Known>(program_);
+  if (known_->bytes() <= program_->limits.matcher_bytes) return;
+  known_ = std::make_unique<Known>(program_, *vocabulary_);
   ++epoch_;
 }
 

@@ -2,7 +2,8 @@
 // MaskMaker: the masks of one grammar over one vocabulary; ReplyConstraint: where one reply stands in it.
 //
 // A mask is made by walking the vocabulary's trie along with the matcher, and kept by the matcher's state: whoever
-// comes to the same place again, in this reply or in another with the same grammar, finds it.
+// comes to the same place again, in this reply or in another with the same grammar, finds it. Within strings most of
+// it does not depend on the state, and is kept apart (content_masks.h): what is walked then are tokens that end the string.
 //
 // Memory is bounded (Limits::matcher_bytes): when states and masks are more, all are let go, and each reply finds
 // its place again from the tokens that it has.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/token_mask.h"
+#include "protocol/grammar/content_masks.h"
 #include "protocol/grammar/matcher.h"
 #include "protocol/grammar/vocabulary.h"
 
@@ -32,16 +34,25 @@ class MaskMaker {
 
   // What is known until memory is let go.
   struct Known {
-    explicit Known(std::shared_ptr<const Program> program) : matcher(std::move(program)) {}
+    Known(const std::shared_ptr<const Program>& program, const Vocabulary& vocabulary)
+        : matcher(program), contents(*program, vocabulary) {}
     Matcher matcher;
+    ContentMasks contents;
     std::unordered_map<Matcher::State, SharedMask> masks{};
     std::unordered_multimap<std::uint64_t, SharedMask> by_content{};
     std::size_t mask_bytes = 0;
+
+    std::size_t bytes() const { return matcher.bytes() + contents.bytes() + mask_bytes; }
   };
 
   Matcher::State step(Known& known, Matcher::State state, TokenId token) const;
   SharedMask mask_at(Known& known, Matcher::State state) const;
-  void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool plain_done,
+  SharedMask made(Known& known, Matcher::State state) const;
+  SharedMask with_long_tokens(Known& known, Matcher::State state, const SharedMask& mask) const;
+  SharedMask kept(Known& known, std::shared_ptr<TokenMask> mask) const;
+  Matcher::State add_contents(Known& known, Matcher::State state, TokenMask& mask) const;
+  void add_below(Matcher& matcher, std::uint32_t node, Matcher::State state, TokenMask& mask) const;
+  void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
             TokenMask& mask) const;
   void let_go_if_full();
 

@@ -42,14 +42,23 @@ Matcher::State Matcher::find_step(State state, std::uint8_t byte) {
     advance(place, byte, open);
   }
   const State next = open.empty() ? kDead : intern(std::move(open));
-  auto& known = states_[state].next;
-  if (known == nullptr) {
-    known = std::make_unique<Transitions>();
-    known->fill(kUnknown);
+  keep_step(states_[state], byte, next);
+  return next;
+}
+
+void Matcher::keep_step(StateData& data, std::uint8_t byte, State next) {
+  if (data.next == nullptr && data.few_count < kFew) {
+    data.few_bytes[data.few_count] = byte;
+    data.few[data.few_count++] = next;
+    return;
+  }
+  if (data.next == nullptr) {
+    data.next = std::make_unique<Transitions>();
+    data.next->fill(kUnknown);
+    for (std::size_t i = 0; i < kFew; ++i) (*data.next)[data.few_bytes[i]] = data.few[i];
     bytes_ += sizeof(Transitions);
   }
-  (*known)[byte] = next;
-  return next;
+  (*data.next)[byte] = next;
 }
 
 Matcher::State Matcher::step_special(State state, std::string_view text) {
@@ -74,8 +83,9 @@ Matcher::State Matcher::step_special(State state, std::string_view text) {
 
 // -- states
 
-Matcher::State Matcher::intern(std::vector<Place> open) {
+Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
   StateData data;
+  data.accepts = accepts;
   close(open, data.places, data.accepts);
   if (data.places.empty() && !data.accepts) return kDead;
   std::sort(data.places.begin(), data.places.end());
@@ -93,30 +103,13 @@ Matcher::State Matcher::intern(std::vector<Place> open) {
   for (const Place& place : data.places) {
     const Node& node = program_->nodes[place.node];
     data.takes_special = data.takes_special || node.op == Op::kText || (node.op == Op::kMark && place.a == 0);
-    data.free_chars = std::max(data.free_chars, free_chars_of(place));
+    data.free = data.free || leads_to_free(place);
   }
   bytes_ += sizeof(StateData) + data.places.size() * sizeof(Place) + 64;
   states_.push_back(std::move(data));
   const auto state = static_cast<State>(states_.size() - 1);
   state_index_.emplace(hash, state);
   return state;
-}
-
-std::uint32_t Matcher::free_chars_of(const Place& place) const {
-  const Node& node = program_->nodes[place.node];
-  if (place.b != 0) return 0;
-  if (node.op == Op::kString && place.phase == 1) {
-    const JsonStringSpec& spec = program_->strings[node.arg];
-    if (spec.dfa != kNowhere) return program_->dfas[spec.dfa].states[place.a].free ? kManyChars : 0;
-    return spec.most == kUnbounded ? kManyChars : std::min(spec.most - place.a, kManyChars);
-  }
-  if (node.op == Op::kObject && phase_of(place.phase) == Phase::kKey) {
-    const ObjectSpec& spec = program_->objects[node.arg];
-    const bool goes_on = program_->dfas[spec.keys].states[place.a].free && spec.reach[place.a].others &&
-                         can_add_other(spec, members_[frames_[place.stack].value]);
-    return goes_on ? kManyChars : 0;
-  }
-  return 0;
 }
 
 // From places that have just been reached to those that wait for a byte.

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "protocol/grammar/content_rule.h"
 #include "protocol/grammar/json_char.h"
 #include "protocol/grammar/program.h"
 
@@ -26,35 +27,6 @@ class Matcher {
  public:
   using State = std::uint32_t;
   static constexpr State kDead = 0;
-
-  explicit Matcher(std::shared_ptr<const Program> program);
-
-  State start() const { return start_; }
-  /// Throws GrammarError where a state would have too many places.
-  State step(State state, std::uint8_t byte) {
-    Transitions* known = states_[state].next.get();
-    if (known != nullptr && (*known)[byte] != kUnknown) return (*known)[byte];
-    return find_step(state, byte);
-  }
-  State step(State state, std::string_view bytes);
-  /// By a special token: stands for a mark of the same text, or is part of free text.
-  State step_special(State state, std::string_view text);
-
-  /// The reply may end here.
-  bool accepts(State state) const { return states_[state].accepts; }
-  /// So many characters of a JSON string may follow as they are, whatever they are; capped at kManyChars.
-  std::uint32_t free_chars(State state) const { return states_[state].free_chars; }
-  /// And nothing else could follow but by bytes that are none of these characters.
-  bool only_free(State state) const { return states_[state].places.size() == 1; }
-  /// A special token may follow: there is a mark or free text.
-  bool takes_special(State state) const { return states_[state].takes_special; }
-  std::size_t bytes() const { return bytes_; }
-
-  static constexpr std::uint32_t kManyChars = 24;
-
- private:
-  static constexpr State kUnknown = UINT32_MAX;
-  using Transitions = std::array<State, 256>;
 
   // A place in the program. What the numbers are depends on the node:
   //   kLiteral, kMark, kText   a: bytes of the text that have been read
@@ -70,6 +42,56 @@ class Matcher {
 
     auto operator<=>(const Place&) const = default;
   };
+
+  explicit Matcher(std::shared_ptr<const Program> program);
+
+  State start() const { return start_; }
+  /// Throws GrammarError where a state would have too many places.
+  State step(State state, std::uint8_t byte) {
+    const StateData& data = states_[state];
+    if (data.next != nullptr) {
+      if ((*data.next)[byte] != kUnknown) return (*data.next)[byte];
+    } else {
+      for (std::size_t i = 0; i < data.few_count; ++i) {
+        if (data.few_bytes[i] == byte) return data.few[i];
+      }
+    }
+    return find_step(state, byte);
+  }
+  State step(State state, std::string_view bytes);
+  /// By a special token: stands for a mark of the same text, or is part of free text.
+  State step_special(State state, std::string_view text);
+
+  /// The reply may end here.
+  bool accepts(State state) const { return states_[state].accepts; }
+  /// All plain tokens (vocabulary.h) may follow, whatever else may.
+  bool is_free(State state) const { return states_[state].free; }
+  /// A special token may follow: there is a mark or free text.
+  bool takes_special(State state) const { return states_[state].takes_special; }
+  std::size_t bytes() const { return bytes_; }
+
+  /// A state with the same tokens of up to kManyChars characters: counts that are far from their bounds are as one.
+  State typical(State state);
+  static constexpr std::uint32_t kManyChars = CharDfa::kFarthest;
+
+  /// A place within a string or key; what may stand there until it is left is the same in every state.
+  struct Within {
+    ContentRule rule{};
+    Place place{};
+  };
+  /// All places of the state that are within strings, as far as that can be said for each alone.
+  std::vector<Within> within(State state) const;
+  /// The state without these.
+  State without(State state, const std::vector<Within>& these);
+  /// From there by the closing quote, where the automaton has that label; and to another place of the same string.
+  State left(const Place& place, std::uint32_t label);
+  State moved(Place place, std::uint32_t a, std::uint32_t b);
+
+ private:
+  static constexpr State kUnknown = UINT32_MAX;
+  using Transitions = std::array<State, 256>;
+  static constexpr std::size_t kFew = 6;
+
   struct Frame {
     NodeId node = 0;
     std::uint32_t value = 0;  // kRepeat, kArray: done so far; kObject: its members so far
@@ -86,21 +108,26 @@ class Matcher {
   };
   struct StateData {
     std::vector<Place> places{};
-    std::unique_ptr<Transitions> next{};
+    std::unique_ptr<Transitions> next{};  // null: they are few
+    std::array<State, kFew> few{};
+    std::array<std::uint8_t, kFew> few_bytes{};
+    std::uint8_t few_count = 0;
     bool accepts = false;
     bool takes_special = false;
-    std::uint32_t free_chars = 0;
+    bool free = false;
   };
 
   State find_step(State state, std::uint8_t byte);
-  State intern(std::vector<Place> open);
+  void keep_step(StateData& data, std::uint8_t byte, State next);
+  State intern(std::vector<Place> open, bool accepts = false);
   void close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts);
   void enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) const;
   void leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts);
   void advance(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_string(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_dfa(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  std::uint32_t free_chars_of(const Place& place) const;
+  void leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open);
+  bool leads_to_free(const Place& place) const;
 
   // -- matcher_json.cc
   void advance_object(const Place& place, std::uint8_t byte, std::vector<Place>& open);

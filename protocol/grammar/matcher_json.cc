@@ -151,26 +151,30 @@ void Matcher::advance_key(const Place& place, std::uint8_t byte, std::vector<Pla
       next.b = step.progress;
       break;
     }
-    case CharStep::Kind::kQuote: {
-      const std::uint32_t label = keys.states[place.a].label;
-      if (label == 0) return;
-      std::uint32_t members = top.value;
-      if (label <= spec.properties.size()) {
-        if (!can_add(spec, members_[top.value], label - 1)) return;
-        members = with_property(spec, top.value, label - 1);
-      } else {
-        if (spec.others[label - 1 - spec.properties.size()] == kNowhere) return;
-        if (!can_add_other(spec, members_[top.value])) return;
-        members = with_other(spec, top.value);
-      }
-      open.push_back({.node = place.node,
-                      .a = label,
-                      .phase = in_phase(Phase::kColon),
-                      .stack = frame(place.node, members, top.below)});
-      return;
-    }
+    case CharStep::Kind::kQuote:
+      return leave_key(place, keys.states[place.a].label, open);
   }
   open.push_back(next);
+}
+
+// By the quote behind a key, where the automaton has that label.
+void Matcher::leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open) {
+  if (label == 0) return;
+  const ObjectSpec& spec = program_->objects[program_->nodes[place.node].arg];
+  const Frame top = frames_[place.stack];
+  std::uint32_t members = top.value;
+  if (label <= spec.properties.size()) {
+    if (!can_add(spec, members_[top.value], label - 1)) return;
+    members = with_property(spec, top.value, label - 1);
+  } else {
+    if (spec.others[label - 1 - spec.properties.size()] == kNowhere) return;
+    if (!can_add_other(spec, members_[top.value])) return;
+    members = with_other(spec, top.value);
+  }
+  open.push_back({.node = place.node,
+                  .a = label,
+                  .phase = in_phase(Phase::kColon),
+                  .stack = frame(place.node, members, top.below)});
 }
 
 void Matcher::advance_array(const Place& place, std::uint8_t byte, std::vector<Place>& open) {

@@ -134,7 +134,7 @@ NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
   for (const CharRange& range : set.ranges()) one.edges.push_back({range.low, range.high, 1});
   const auto count = static_cast<std::uint32_t>(one.edges.size());
   one.states = {{.edges = 0, .edges_end = count, .label = 0},
-                {.edges = count, .edges_end = count, .label = 1}};
+                {.edges = count, .edges_end = count, .label = 1, .alike = 1}};
   return dfa(std::move(one), next);
 }
 
@@ -256,6 +256,10 @@ Program ProgramBuilder::finish(NodeId start) {
   program_.start = start;
   spread_required();
   while (prune()) {
+  }
+  for (const ObjectSpec& spec : program_.objects) {
+    if (spec.keys == kNowhere) continue;
+    program_.dfas[spec.keys].find_free([&](std::uint32_t state) { return spec.reach[state].others; });
   }
   return std::move(program_);
 }

@@ -105,8 +105,8 @@ bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, s
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     SchemaSet set = of_property(a, name);
     const SchemaSet other = of_property(b, name);
-    const std::vector<Alternative> of_a = alternatives(set);
-    const std::vector<Alternative> of_b = alternatives(other);
+    const std::vector<Alternative> of_a = loose_alternatives(set);
+    const std::vector<Alternative> of_b = loose_alternatives(other);
     return of_a.empty() || of_b.empty() || disjoint(of_a, of_b, depth + 1);
   });
 }
@@ -116,7 +116,7 @@ bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, st
   const std::uint32_t least = least_of(together, "minItems");
   if (least > most_of(together, "maxItems")) return true;
   if (least == 0 || depth >= kDeepest) return false;
-  return disjoint(alternatives(of_item(a, 0)), alternatives(of_item(b, 0)), depth + 1);
+  return disjoint(loose_alternatives(of_item(a, 0)), loose_alternatives(of_item(b, 0)), depth + 1);
 }
 
 }  // namespace reprise::protocol::grammar

@@ -55,10 +55,20 @@ struct SchemaParts::Open {
   std::vector<std::vector<SchemaSet>> choices{};  // each: of the sets, one
   std::vector<const Json*> exclusive{};           // oneOf, to be looked at when all else is known
   bool impossible = false;
+  bool loose =
+      false;  // alternatives may have values that do not fit: good enough to show that two have none in common
 };
 
 std::vector<Alternative> SchemaParts::alternatives(const SchemaSet& set) {
-  Open open;
+  return taken_apart(set, false);
+}
+
+std::vector<Alternative> SchemaParts::loose_alternatives(const SchemaSet& set) {
+  return taken_apart(set, true);
+}
+
+std::vector<Alternative> SchemaParts::taken_apart(const SchemaSet& set, bool loose) {
+  Open open{.loose = loose};
   for (const Schema schema : set) expand(schema, open);
   std::vector<Alternative> found;
   divide(std::move(open), found);
@@ -95,8 +105,14 @@ void SchemaParts::expand_choices(Schema schema, Open& open) {
   }
   if (const Json* one = schema->find("oneOf")) {
     if (!one->is_array()) fail_at("oneOf", "must be a list");
-    open.exclusive.push_back(one);
+    if (open.loose) {
+      auto& choice = open.choices.emplace_back();
+      for (const Json& option : one->as_array()) choice.push_back({&option});
+    } else {
+      open.exclusive.push_back(one);
+    }
   }
+  if (open.loose) return;
   if (const Json* no = schema->find("not")) {
     auto& choice = open.choices.emplace_back();
     for (const Schema other : negated(no)) choice.push_back({other});
@@ -167,6 +183,7 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
   for (std::size_t i = 0; i < count; ++i) {
     Open one = open;
     one.exclusive.clear();
+    one.loose = true;
     expand(&options.as_array()[i], one);
     divide(std::move(one), parts[i]);
   }

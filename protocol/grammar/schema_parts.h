@@ -38,6 +38,8 @@ class SchemaParts {
   explicit SchemaParts(SchemaSource& source) : source_(source) {}
 
   std::vector<Alternative> alternatives(const SchemaSet& set);
+  /// They may have more values than fit: `oneOf` is taken for `anyOf`, and `not` and conditions say nothing.
+  std::vector<Alternative> loose_alternatives(const SchemaSet& set);
 
   /// A bound over all schemas of an alternative; `found` where there is none.
   std::uint32_t most_of(const Alternative& part, const char* keyword) const;   // the smallest
@@ -56,6 +58,7 @@ class SchemaParts {
 
  private:
   struct Open;
+  std::vector<Alternative> taken_apart(const SchemaSet& set, bool loose);
   void expand(Schema schema, Open& open);
   void expand_choices(Schema schema, Open& open);
   void divide(Open open, std::vector<Alternative>& found);

@@ -21,7 +21,13 @@ std::uint32_t plain_chars(std::string_view bytes) {
     if (step.code_point == 0x2028 || step.code_point == 0x2029) return 0;
   }
   if (progress != 0) ++count;
-  return count <= Vocabulary::kMostPlain ? count : 0;
+  return count;
+}
+
+bool is_long(std::string_view bytes) {
+  return std::count_if(bytes.begin(), bytes.end(), [](char c) {
+           return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+         }) >= static_cast<std::ptrdiff_t>(Vocabulary::kMostChars);
 }
 
 // Before it is laid out in one row: children in order of bytes.
@@ -44,6 +50,10 @@ Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, st
     if (tokens_[id].bytes.empty() || stops_reply) continue;
     if (tokens_[id].special) {
       specials_.push_back(static_cast<TokenId>(id));
+      continue;
+    }
+    if (is_long(tokens_[id].bytes)) {
+      long_tokens_.push_back(static_cast<TokenId>(id));
       continue;
     }
     order.push_back(static_cast<TokenId>(id));
@@ -99,11 +109,15 @@ Vocabulary::Vocabulary(std::vector<Token> tokens, std::vector<TokenId> stops, st
   };
   lay_out(lay_out, 0, 0);
 
-  plain_masks_.assign(kMostPlain + 1, TokenMask(size_));
-  for (const TokenId id : plain_tokens_) {
-    for (std::uint32_t chars = plain[static_cast<std::size_t>(id)]; chars <= kMostPlain; ++chars) {
-      plain_masks_[chars].allow(id);
-    }
+  std::vector<TokenId> by_chars = plain_tokens_;
+  const auto chars_of = [&](TokenId id) { return plain[static_cast<std::size_t>(id)]; };
+  std::stable_sort(by_chars.begin(), by_chars.end(),
+                   [&](TokenId a, TokenId b) { return chars_of(a) < chars_of(b); });
+  TokenMask so_far(size_);
+  std::size_t next = 0;
+  for (std::uint32_t chars = 0; chars <= kMostChars; ++chars) {
+    for (; next < by_chars.size() && chars_of(by_chars[next]) <= chars; ++next) so_far.allow(by_chars[next]);
+    plain_masks_.push_back(so_far);
   }
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 // Vocabulary: the tokens of a model as a trie of their bytes, whatever tokenizer they are of.
 //
-// A token is *plain* if it is characters that may stand in a JSON string as they are, at most kMostPlain of them, the
-// last perhaps not whole, and none of the line ends U+2028 and U+2029. Most tokens are. Where any such character may follow, plain tokens need not be looked at one by one: the
+// A token is *plain* if it is characters that may stand in a JSON string as they are, the last perhaps not whole, and
+// none of the line ends U+2028 and U+2029. Most tokens are. Where any such character may follow, plain tokens need not be looked at one by one: the
 // children of a node whose tokens are all plain come last, and masks of plain tokens up to each length are ready.
+//
+// Tokens of more than kMostChars characters, of which there are hardly any, stand beside the trie: what is in it cannot
+// tell two counts apart that are both higher.
 //
 // Threading: immutable and shared.
 
@@ -47,7 +50,10 @@ class Vocabulary {
   std::size_t token_count() const { return tokens_.size(); }
   std::size_t size() const { return size_; }
 
-  static constexpr std::uint32_t kMostPlain = Matcher::kManyChars;
+  /// Tokens that are not in the trie.
+  std::span<const TokenId> long_tokens() const { return long_tokens_; }
+
+  static constexpr std::uint32_t kMostChars = Matcher::kManyChars;
 
  private:
   const std::vector<Token> tokens_;
@@ -58,6 +64,7 @@ class Vocabulary {
   std::vector<TokenMask> plain_masks_;
   std::vector<TokenId> same_;
   std::vector<TokenId> specials_;
+  std::vector<TokenId> long_tokens_;
 };
 
 }  // namespace reprise::protocol::grammar

@@ -30,7 +30,8 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
     auto parsing = context.bodies.parse({.endpoint = route.endpoint,
                                          .body = std::move(exchange.request().body),
                                          .path_end = route.path_end(exchange.request().path),
-                                         .tenant = tenant.name},
+                                         .tenant = tenant.name,
+                                         .deletes = exchange.request().method == "DELETE"},
                                         exchange.wire().gone());
     parsed = co_await parsing;
   }

@@ -25,6 +25,7 @@ struct ParseCall {
   std::string body;
   std::string path_end{};  // as ApiInput has them
   std::string tenant{};
+  bool deletes = false;
 };
 
 /// A pure function: what a body asks for at its endpoint, or why it is refused.

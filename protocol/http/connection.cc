@@ -188,7 +188,7 @@ Task<bool> Connection::answer(Exchange& exchange) {
   if (request.method == "OPTIONS") {
     const std::string methods(exchange.route().allowed_methods());
     HttpResponse response = is_preflight(request) ? preflight_response(request, methods)
-                                                  : HttpResponse{.status = 204, .content_type = {}};
+                                                  : HttpResponse{.status = 200, .content_type = {}};
     response.headers.emplace_back("Allow", methods);
     auto responding = exchange.respond(std::move(response));
     goes_on = co_await responding;

@@ -37,7 +37,7 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, Body
     : context_(context),
       wire_(wire),
       request_(std::move(request)),
-      route_(context.routes.find(request_.path)),
+      route_(context.routes.find(request_.path, request_.method)),
       lease_(std::move(lease)),
       begin_(runtime::Clock::now()),
       written_before_(wire.bytes_written()),

@@ -31,7 +31,7 @@ const Tenant* tenant_of(const HttpRequest& request, const HttpOptions& options) 
 }
 
 std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const ServerContext& context) {
-  const Route& route = context.routes.find(request.path);
+  const Route& route = context.routes.find(request.path, request.method);
   if (seat == Seat::kReserve && !route.is_public && route.page != Page::kMetrics) {
     return server_busy("the server has as many connections as it may");
   }

@@ -68,6 +68,7 @@ std::optional<ApiError> Generation::enter() {
 
 void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
+  if (request_.any_model) generate.model = context_.nearest_model(generate.model);
   generate.id = exchange_.id();
   generate.trace = exchange_.trace();
   generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
@@ -91,6 +92,7 @@ Task<bool> Generation::run() {
     const bool sent = co_await refusing;
     co_return sent;
   }
+  if (listens_) listens_ = context;
   if (request_.stream) {
     std::unique_ptr<StreamedReply> reply = call_->stream(std::move(context));
     streamed_ = reply.get();
@@ -106,12 +108,14 @@ Task<bool> Generation::run() {
 }
 
 Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
-  const auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
+  auto* chat = std::get_if<ChatPrompt>(&request_.generate.prompt);
   if (chat == nullptr) co_return std::nullopt;
+  if (context_.options.reattach_reasoning) reattach_reasoning(*chat);
   const ToolChoice::Mode mode = request_.tool_choice.mode;
   context.chat = context_.chat_of(request_.generate.model);
   context.parser.tools = chat->tools;
   context.parser.parse_tools = mode != ToolChoice::Mode::kNone;
+  context.parser.one_call = request_.one_call;
   std::optional<ApiError> impossible;
   if (mode == ToolChoice::Mode::kRequired || mode == ToolChoice::Mode::kNamed) {
     auto forcing = force_call(context);
@@ -122,8 +126,33 @@ Task<std::optional<ApiError>> Generation::prepare_chat(ReplyContext& context) {
   co_return impossible;
 }
 
+void Generation::reattach_reasoning(ChatPrompt& chat) {
+  const std::string owner =
+      tenant_.name + '\n' + request_.generate.name_space + '\n' + request_.generate.model;
+  reattached_ = context_.reasoning.reattach(owner, chat.messages, history_);
+  if (request_.generate.n == 1) listens_.emplace();
+}
+
+void Generation::listen(const Event& event) {
+  if (const auto* started = std::get_if<Started>(&event)) {
+    heard_parser_.emplace(listens_->parser_of(0, *started));
+  } else if (const auto* delta = std::get_if<Delta>(&event)) {
+    heard_.add(heard_parser_->push(delta->text));
+  } else if (std::holds_alternative<Finished>(event)) {
+    heard_.add(heard_parser_->finish());
+  } else if (std::holds_alternative<Done>(event)) {
+    context_.reasoning.keep(history_, heard_.message());
+  }
+}
+
 Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
+  if (!chat.reply_opening.empty()) {
+    co_return ApiError{
+        .message = "tool_choice: a reply that goes on from a message cannot be made to be a tool call",
+        .code = "invalid_value",
+        .param = "tool_choice"};
+  }
   auto asking = context_.service.render({.model = request_.generate.model, .chat = chat});
   Result<Answer<Rendered>> answer = co_await asking;
   if (!answer.ok()) co_return to_api_error(answer.error());
@@ -277,13 +306,19 @@ bool Generation::take(Event& event) {
     return true;
   }
   REPRISE_CHECK(admitted_, "the engine answered a request before it admitted it");
+  if (listens_) listen(event);
   if (const auto* started = std::get_if<Started>(&event)) {
     reply_->started(*started, out_);
+  } else if (const auto* progress = std::get_if<Progress>(&event)) {
+    reply_->progress(*progress, out_);
   } else if (auto* delta = std::get_if<Delta>(&event)) {
     reply_->delta(std::move(*delta), out_);
+  } else if (auto* embedded = std::get_if<Embedded>(&event)) {
+    reply_->embedded(std::move(*embedded), out_);
   } else if (const auto* finished = std::get_if<Finished>(&event)) {
     reply_->finished(*finished, out_);
-  } else if (const auto* done = std::get_if<Done>(&event)) {
+  } else if (auto* done = std::get_if<Done>(&event)) {
+    done->usage.reattached = reattached_;
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;
     context_.metrics.reply_done(done->usage);

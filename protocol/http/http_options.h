@@ -37,9 +37,12 @@ struct HttpOptions {
   std::chrono::milliseconds sse_keep_alive{10'000};       // without a byte written to a stream
   std::size_t sse_batch_bytes = 32u << 10;  // of events that wait already, in one write; 0: each by itself
 
-  std::vector<std::string> cors_origins{};  // "*" allows all
-  KeyRing keys{};                           // empty: everybody is let in
+  std::vector<std::string> cors_origins{"localhost"};  // "*" allows all, "localhost" those of this machine
+  bool front_page = true;                              // at /
+  KeyRing keys{};                                      // empty: everybody is let in
   BodyLimits request{};
+  /// Replies that a client sends back without their reasoning get it back (protocol/chat/reasoning_book.h).
+  bool reattach_reasoning = false;
 };
 
 }  // namespace reprise::protocol

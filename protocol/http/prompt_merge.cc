@@ -72,10 +72,14 @@ std::optional<Event> PromptMerge::translate(std::uint32_t prompt, Event event) {
     if (std::exchange(admitted_, true)) return std::nullopt;
   } else if (auto* started = std::get_if<Started>(&event)) {
     started->prompt_index = prompt;
+  } else if (auto* progress = std::get_if<Progress>(&event)) {
+    progress->prompt_index = prompt;
   } else if (auto* delta = std::get_if<Delta>(&event)) {
     delta->choice += prompt * n_;
   } else if (auto* finished = std::get_if<Finished>(&event)) {
     finished->choice += prompt * n_;
+  } else if (auto* embedded = std::get_if<Embedded>(&event)) {
+    embedded->prompt_index = prompt;
   } else if (auto* failed = std::get_if<Failed>(&event)) {
     if (failed->error.field == "prompt") failed->error.field = item_of("prompt", prompt);
   } else if (const auto* done = std::get_if<Done>(&event)) {
@@ -97,11 +101,13 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
     sum.cache.prompt_tokens += one.cache.prompt_tokens;
     sum.cache.restored_tokens += one.cache.restored_tokens;
     sum.cache.prefilled_tokens += one.cache.prefilled_tokens;
+    sum.cache.lost_tokens += one.cache.lost_tokens;
     sum.cache.waited_for_other = sum.cache.waited_for_other || one.cache.waited_for_other;
     if (one.cache.prefilled_tokens > most_prefilled) {
       most_prefilled = one.cache.prefilled_tokens;
       sum.cache.reason = one.cache.reason;
       sum.cache.known_tokens = one.cache.known_tokens;
+      sum.cache.behind_tokens = one.cache.behind_tokens;
       sum.cache.origin = one.cache.origin;
       sum.cache.tier = one.cache.tier;
     }

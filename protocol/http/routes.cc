@@ -19,12 +19,9 @@ bool leads_to(const Route& route, std::string_view path) {
 
 }  // namespace
 
-std::string_view Route::allowed_methods() const {
-  return method == HttpMethod::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
-}
-
 bool Route::allows(std::string_view method_name) const {
   if (method == HttpMethod::kPost) return method_name == "POST";
+  if (method == HttpMethod::kGetDelete && method_name == "DELETE") return true;
   return method_name == "GET" || method_name == "HEAD";
 }
 
@@ -47,7 +44,7 @@ std::string Route::path_end(std::string_view asked) const {
   return end;
 }
 
-RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
+RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {
   REPRISE_CHECK(apis.elsewhere != nullptr, "no dialect for errors at paths that are nobody's");
   const auto add_page = [&](std::string path, Page page, bool is_public) {
     routes_.push_back({.path = std::move(path),
@@ -56,7 +53,7 @@ RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.
                        .is_public = is_public,
                        .for_operators = page == Page::kMetrics});
   };
-  add_page("/", Page::kFrontPage, true);
+  if (front_page) add_page("/", Page::kFrontPage, true);
   add_page("/health", Page::kHealth, true);
   add_page("/health/live", Page::kLive, true);
   add_page("/metrics", Page::kMetrics, false);
@@ -70,13 +67,26 @@ RouteTable::RouteTable(ApiTable apis) : nothing_{.path = "?", .elsewhere = apis.
                        .is_public = api.is_public,
                        .for_operators = api.for_operators});
   }
+  for (Route& route : routes_) {
+    for (const Route& other : routes_) {
+      if (other.path != route.path) continue;
+      route.methods += other.method == HttpMethod::kPost        ? "POST, "
+                       : other.method == HttpMethod::kGetDelete ? "GET, HEAD, DELETE, "
+                                                                : "GET, HEAD, ";
+    }
+    route.methods += "OPTIONS";
+  }
+  nothing_.methods = "OPTIONS";
 }
 
-const Route& RouteTable::find(std::string_view path) const {
+const Route& RouteTable::find(std::string_view path, std::string_view method) const {
+  const Route* found = nullptr;
   for (const Route& route : routes_) {
-    if (leads_to(route, path)) return route;
+    if (!leads_to(route, path)) continue;
+    if (route.allows(method)) return route;
+    if (found == nullptr) found = &route;
   }
-  return nothing_;
+  return found == nullptr ? nothing_ : *found;
 }
 
 }  // namespace reprise::protocol

@@ -27,8 +27,9 @@ struct Route {
 
   bool exists() const { return page != Page::kNone || endpoint != nullptr; }
   const Dialect& dialect() const { return endpoint == nullptr ? *elsewhere : endpoint->dialect(); }
+  std::string methods{};  // of all routes at its path
   /// "GET, HEAD, OPTIONS"
-  std::string_view allowed_methods() const;
+  std::string_view allowed_methods() const { return methods; }
   bool allows(std::string_view method_name) const;
   /// What stands in the place of {…}, with %xx decoded. `asked` must be a path that has led here.
   std::string path_end(std::string_view asked) const;
@@ -36,10 +37,11 @@ struct Route {
 
 class RouteTable {
  public:
-  explicit RouteTable(ApiTable apis);
+  explicit RouteTable(ApiTable apis, bool front_page = true);
 
-  /// There is always one; it stays where it is as long as the table.
-  const Route& find(std::string_view path) const;
+  /// There is always one; it stays where it is as long as the table. Of several at a path the one that takes the
+  /// method, if there is one.
+  const Route& find(std::string_view path, std::string_view method) const;
 
  private:
   std::vector<Route> routes_;

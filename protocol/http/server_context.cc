@@ -9,7 +9,7 @@ namespace reprise::protocol {
 ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, runtime::System& actors,
                              runtime::HomePtr loop)
     : options(std::move(given)),
-      routes(std::move(apis)),
+      routes(std::move(apis), options.front_page),
       service(engine),
       system(actors),
       home(std::move(loop)),
@@ -21,9 +21,17 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
 
 ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
   for (const ModelCard& card : service.models()) {
-    if (model.empty() || card.id == model) return card.chat;
+    if (model.empty() || card.answers_to(model)) return card.chat;
   }
   return nullptr;
+}
+
+std::string ServerContext::nearest_model(const std::string& name) const {
+  const std::vector<ModelCard> cards = service.models();
+  const auto is_model = [](const ModelCard& card) { return card.parent.empty(); };
+  const auto is_named = [&](const ModelCard& card) { return card.answers_to(name); };
+  if (std::count_if(cards.begin(), cards.end(), is_model) != 1) return name;
+  return std::any_of(cards.begin(), cards.end(), is_named) ? name : std::string();
 }
 
 std::string ServerContext::new_id() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "protocol/chat/chat_format.h"
+#include "protocol/chat/reasoning_book.h"
 #include "protocol/http/body_budget.h"
 #include "protocol/http/body_parser.h"
 #include "protocol/http/http_options.h"
@@ -25,6 +26,8 @@ struct ServerContext {
 
   /// How the named model (empty: the first) chats; null where it does not, or there is none.
   ChatFormatPtr chat_of(const std::string& model) const;
+  /// The name itself, or none where one model alone is served and has another.
+  std::string nearest_model(const std::string& name) const;
   /// 24 hex digits that no other request of this server has.
   std::string new_id();
 
@@ -39,6 +42,7 @@ struct ServerContext {
   WaitingList waiting;             // connections without a request
   WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
   TenantMeter meter;
+  ReasoningBook reasoning;        // empty unless the options say so
   std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
   bool draining = false;          // no further requests on open connections
 

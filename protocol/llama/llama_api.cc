@@ -1,7 +1,13 @@
 #include "protocol/llama/llama_api.h"
 
+#include "protocol/api/body.h"
+#include "protocol/llama/completion_reply.h"
+#include "protocol/llama/completion_request.h"
+#include "protocol/llama/llama_dialect.h"
+#include "protocol/llama/server_facts.h"
 #include "protocol/llama/token_requests.h"
-#include "protocol/openai/openai_api.h"
+#include "protocol/openai/stream_reply.h"
+#include "protocol/openai/whole_reply.h"
 
 namespace reprise::protocol::llama {
 
@@ -63,25 +69,134 @@ class ApplyTemplateQuestion final : public Question {
   RenderRequest request_;
 };
 
-template <class Asked>
-class QuestionEndpoint final : public Endpoint {
+class CountQuestion final : public Question {
  public:
-  const Dialect& dialect() const override { return *dialect_; }
-  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    return std::make_unique<Asked>(input.body, limits);
+  CountQuestion(std::string_view body, const BodyLimits& limits)
+      : request_(read_apply_template(body, limits)) {}
+
+  Task<Answered> answer(Service& service) override {
+    request_.want_tokens = true;
+    auto asking = service.render(std::move(request_));
+    const Result<Answer<Rendered>> answer = co_await asking;
+    co_return body_of(answer, input_tokens_body);
   }
 
  private:
-  const std::shared_ptr<const Dialect> dialect_ = openai::dialect();
+  RenderRequest request_;
+};
+
+template <class Asked>
+class QuestionEndpoint final : public Endpoint {
+ public:
+  const Dialect& dialect() const override { return llama::dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    return std::make_unique<Asked>(input.body, limits);
+  }
+};
+
+/// GET, of which nothing but the path is looked at.
+template <class Make>
+class FactsEndpoint final : public Endpoint {
+ public:
+  explicit FactsEndpoint(Make make) : make_(std::move(make)) {}
+  const Dialect& dialect() const override { return llama::dialect(); }
+  ParsedCall parse(const ApiInput&, const BodyLimits&) const override { return make_(); }
+
+ private:
+  const Make make_;
+};
+
+template <class Make>
+std::shared_ptr<const Endpoint> facts(Make make) {
+  return std::make_shared<FactsEndpoint<Make>>(std::move(make));
+}
+
+class CompletionCall final : public GenerationCall {
+ public:
+  explicit CompletionCall(CompletionRequest request)
+      : GenerationCall(std::move(request.asked)), options_(std::move(request.reply)) {}
+  std::unique_ptr<StreamedReply> stream(ReplyContext) override {
+    return std::make_unique<StreamedCompletion>(options_);
+  }
+  std::unique_ptr<Reply> whole(ReplyContext) override { return std::make_unique<WholeCompletion>(options_); }
+
+ private:
+  const CompletionOptions options_;
+};
+
+class CompletionEndpoint final : public Endpoint {
+ public:
+  using Read = CompletionRequest (*)(const Json&, const BodyLimits&);
+  explicit CompletionEndpoint(Read read) : read_(read) {}
+  const Dialect& dialect() const override { return llama::dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    return std::make_unique<CompletionCall>(
+        read_(parse_body(input.body, limits, BodyHolds::kTokenIds), limits));
+  }
+
+ private:
+  const Read read_;
+};
+
+class ChatCall final : public GenerationCall {
+ public:
+  explicit ChatCall(openai::TextRequest request)
+      : GenerationCall(std::move(request.asked)), options_(request.reply) {}
+  std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
+    return std::make_unique<openai::StreamReply>(options_, std::move(context));
+  }
+  std::unique_ptr<Reply> whole(ReplyContext context) override {
+    return std::make_unique<openai::WholeReply>(options_, std::move(context));
+  }
+
+ private:
+  const openai::ReplyOptions options_;
+};
+
+class ChatEndpoint final : public Endpoint {
+ public:
+  explicit ChatEndpoint(bool verbose) : verbose_(verbose) {}
+  const Dialect& dialect() const override { return llama::dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    openai::TextRequest request = openai::read_chat_request(parse_body(input.body, limits, BodyHolds::kText),
+                                                            limits, openai::Manners::kLlamaServer);
+    request.reply.verbose = request.reply.verbose || verbose_;
+    request.asked.generate.want_settled = request.reply.verbose;
+    return std::make_unique<ChatCall>(std::move(request));
+  }
+
+ private:
+  const bool verbose_;
 };
 
 }  // namespace
 
-std::vector<ApiRoute> routes() {
+std::vector<ApiRoute> routes(const LlamaSettings& settings) {
+  const auto completion = std::make_shared<CompletionEndpoint>(read_completion);
+  const auto count = std::make_shared<QuestionEndpoint<CountQuestion>>();
+  const bool slots = settings.slots;
   return {
+      {.path = "/completion", .endpoint = completion, .generates = true},
+      {.path = "/completions", .endpoint = completion, .generates = true},
+      {.path = "/infill", .endpoint = std::make_shared<CompletionEndpoint>(read_infill), .generates = true},
+      {.path = "/chat/completions",
+       .endpoint = std::make_shared<ChatEndpoint>(settings.verbose),
+       .generates = true},
+      {.path = "/chat/completions/input_tokens", .endpoint = count},
+      {.path = "/v1/chat/completions/input_tokens", .endpoint = count},
       {.path = "/tokenize", .endpoint = std::make_shared<QuestionEndpoint<TokenizeQuestion>>()},
       {.path = "/detokenize", .endpoint = std::make_shared<QuestionEndpoint<DetokenizeQuestion>>()},
-      {.path = "/apply-template", .endpoint = std::make_shared<QuestionEndpoint<ApplyTemplateQuestion>>()}};
+      {.path = "/apply-template", .endpoint = std::make_shared<QuestionEndpoint<ApplyTemplateQuestion>>()},
+      {.method = HttpMethod::kGet, .path = "/props", .endpoint = facts([slots] {
+                                                       return std::make_unique<PropsQuestion>(slots);
+                                                     })},
+      {.method = HttpMethod::kGet,
+       .path = "/slots",
+       .endpoint = facts([slots] { return std::make_unique<SlotsQuestion>(slots); }),
+       .for_operators = true},
+      {.method = HttpMethod::kGet, .path = "/models", .endpoint = facts([] {
+                                                        return std::make_unique<LlamaModelsQuestion>();
+                                                      })}};
 }
 
 }  // namespace reprise::protocol::llama

@@ -1,6 +1,10 @@
 #pragma once
-// What llama-server has beside OpenAI's API: /tokenize, /detokenize and /apply-template. Errors are told as
-// OpenAI does.
+// llama-server's API: its paths without /v1, its own completions, and what it tells of itself. Start reading here.
+//
+//   /completion, /completions, /infill        completion_request.h, completion_reply.h
+//   /chat/completions                         as OpenAI's, with its additions (protocol/openai/request.h: Manners)
+//   /tokenize, /detokenize, /apply-template, /chat/completions/input_tokens       token_requests.h
+//   /props, /slots, /models                   server_facts.h
 //
 // Threading: immutable; any thread.
 
@@ -10,6 +14,11 @@
 
 namespace reprise::protocol::llama {
 
-std::vector<ApiRoute> routes();
+struct LlamaSettings {
+  bool slots = true;     // GET /slots tells
+  bool verbose = false;  // chats are answered with their prompt beside them
+};
+
+std::vector<ApiRoute> routes(const LlamaSettings& settings);
 
 }  // namespace reprise::protocol::llama

@@ -7,6 +7,7 @@
 #include "protocol/api/fields.h"
 #include "protocol/api/lossy_text.h"
 #include "protocol/openai/chat_messages.h"
+#include "protocol/openai/continuation.h"
 
 namespace reprise::protocol::llama {
 namespace {
@@ -86,12 +87,21 @@ RenderRequest read_apply_template(std::string_view body, const BodyLimits& limit
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
   request.chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
+  openai::read_continuation(fields, openai::Manners::kLlamaServer, request.chat);
+  openai::tell_date(openai::Manners::kLlamaServer, request.chat);
   return request;
 }
 
 std::string apply_template_body(const Rendered& answer) {
   std::string out = "{\"prompt\":";
   append_lossy_string(out, answer.prompt);
+  out += '}';
+  return out;
+}
+
+std::string input_tokens_body(const Rendered& answer) {
+  std::string out = "{\"input_tokens\":";
+  append_integer(out, static_cast<std::int64_t>(answer.tokens.size()));
   out += '}';
   return out;
 }

@@ -24,5 +24,7 @@ std::string detokenize_body(const Detokenized& answer);
 /// {"messages": […], "tools": …, "chat_template_kwargs": …, "add_generation_prompt": true} to {"prompt": …}
 RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits);
 std::string apply_template_body(const Rendered& answer);
+/// The same to {"input_tokens": …}
+std::string input_tokens_body(const Rendered& answer);
 
 }  // namespace reprise::protocol::llama

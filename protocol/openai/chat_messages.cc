@@ -2,6 +2,7 @@
 
 #include "protocol/api/api_error.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/text_budget.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -10,7 +11,7 @@ constexpr std::size_t kNameBytes = 256;
 
 class MessageCheck {
  public:
-  explicit MessageCheck(const BodyLimits& limits) : limits_(limits) {}
+  explicit MessageCheck(const BodyLimits& limits) : limits_(limits), budget_(limits, "messages") {}
 
   void check(const Json& message, const std::string& path) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
@@ -32,7 +33,9 @@ class MessageCheck {
     }
     fields.string("tool_call_id", kNameBytes);
     fields.string("name", kNameBytes);
-    if (const std::string* text = fields.string("reasoning_content", limits_.prompt_bytes)) count(*text);
+    for (const char* name : {"reasoning_content", "reasoning"}) {
+      if (const std::string* text = fields.string(name, limits_.prompt_bytes)) count(*text);
+    }
   }
 
  private:
@@ -83,16 +86,10 @@ class MessageCheck {
     }
   }
 
-  void count(const std::string& text) {
-    bytes_ += text.size();
-    if (bytes_ > limits_.prompt_bytes) {
-      refuse_field("messages", "too_long",
-                   "hold more than " + std::to_string(limits_.prompt_bytes) + " bytes of text");
-    }
-  }
+  void count(const std::string& text) { budget_.count(text); }
 
   const BodyLimits& limits_;
-  std::size_t bytes_ = 0;
+  TextBudget budget_;
 };
 
 }  // namespace

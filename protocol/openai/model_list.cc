@@ -1,7 +1,8 @@
 #include "protocol/openai/model_list.h"
 
+#include "protocol/openai/codex_models.h"
+
 namespace reprise::protocol::openai {
-namespace {
 
 Json describe(const ModelCard& card) {
   Json out{{"id", card.id},
@@ -14,17 +15,20 @@ Json describe(const ModelCard& card) {
            {"vocab_size", card.vocab},
            {"takes_text", card.takes_text},
            {"takes_chat", card.takes_text && card.chat != nullptr},
+           {"chat_template_assumed", card.chat_is_assumed},
            {"state", name_of(card.state)}};
   if (card.state == ModelCard::State::kLoading) out["loaded"] = card.loaded_permille / 1000.0;
   return out;
 }
 
-}  // namespace
-
 runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
   Json data = Json::array();
-  for (const ModelCard& card : service.models()) data.push_back(describe(card));
-  co_return Json{{"object", "list"}, {"data", std::move(data)}}.dump();
+  Json for_codex = Json::array();
+  for (const ModelCard& card : service.models()) {
+    data.push_back(describe(card));
+    for_codex.push_back(describe_for_codex(card));
+  }
+  co_return Json{{"object", "list"}, {"data", std::move(data)}, {"models", std::move(for_codex)}}.dump();
 }
 
 runtime::Task<Question::Answered> ModelQuestion::answer(Service& service) {

@@ -5,11 +5,15 @@
 
 #include <string>
 
+#include "base/json.h"
 #include "protocol/api/endpoint.h"
 
 namespace reprise::protocol::openai {
 
-/// {"object":"list","data":[…]}
+/// {"id":…,"object":"model",…}
+Json describe(const ModelCard& card);
+
+/// {"object":"list","data":[…],"models":[…]}: the same twice, the second time as Codex reads it.
 class ModelListQuestion final : public Question {
  public:
   runtime::Task<Answered> answer(Service& service) override;

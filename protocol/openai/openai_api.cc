@@ -1,8 +1,11 @@
 #include "protocol/openai/openai_api.h"
 
+#include "protocol/api/body.h"
+#include "protocol/openai/embeddings.h"
 #include "protocol/openai/error_body.h"
 #include "protocol/openai/model_list.h"
 #include "protocol/openai/request.h"
+#include "protocol/openai/snapshot_api.h"
 #include "protocol/openai/stream_reply.h"
 #include "protocol/openai/whole_reply.h"
 
@@ -39,17 +42,28 @@ class TextCall final : public GenerationCall {
 
 class TextEndpoint final : public Endpoint {
  public:
-  explicit TextEndpoint(TextKind kind) : kind_(kind) {}
+  TextEndpoint(TextKind kind, std::shared_ptr<SnapshotShelf> shelf) : kind_(kind), shelf_(std::move(shelf)) {}
 
   const Dialect& dialect() const override { return the_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    auto request = parse_request(kind_, input.body, limits);
-    if (!request.ok()) return request.error();
-    return std::make_unique<TextCall>(std::move(*request));
+    const bool chats = kind_ == TextKind::kChat;
+    Json body = parse_body(input.body, limits, chats ? BodyHolds::kText : BodyHolds::kTokenIds);
+    body = with_beginning(std::move(body), kind_, *shelf_, input.tenant);
+    return std::make_unique<TextCall>(chats ? read_chat_request(body, limits)
+                                            : read_completion_request(body, limits));
   }
 
  private:
   const TextKind kind_;
+  const std::shared_ptr<SnapshotShelf> shelf_;
+};
+
+class EmbeddingsEndpoint final : public Endpoint {
+ public:
+  const Dialect& dialect() const override { return the_dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    return embedding_call(parse_body(input.body, limits, BodyHolds::kTokenIds), limits);
+  }
 };
 
 /// GET: all models, or the one that the path names.
@@ -70,14 +84,17 @@ std::shared_ptr<const Dialect> dialect() {
 
 std::vector<ApiRoute> routes() {
   const auto models = std::make_shared<ModelsEndpoint>();
-  return {{.path = "/v1/chat/completions",
-           .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat),
-           .generates = true},
-          {.path = "/v1/completions",
-           .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion),
-           .generates = true},
-          {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
-          {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
+  const auto shelf = std::make_shared<SnapshotShelf>();
+  std::vector<ApiRoute> all = {{.path = "/v1/chat/completions",
+                                .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, shelf),
+                                .generates = true},
+                               {.path = "/v1/completions",
+                                .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, shelf),
+                                .generates = true},
+                               {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
+                               {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
+  for (ApiRoute& route : snapshot_routes(shelf)) all.push_back(std::move(route));
+  return all;
 }
 
 }  // namespace reprise::protocol::openai

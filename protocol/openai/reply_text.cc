@@ -5,6 +5,7 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "protocol/api/lossy_text.h"
+#include "protocol/api/timings.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -103,7 +104,7 @@ void append_timeline(std::string& out, const std::vector<traces::Mark>& marks) {
   });
 }
 
-void append_usage(std::string& out, const Usage& usage) {
+void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_tokens) {
   out += "{\"prompt_tokens\":";
   append_integer(out, usage.prompt_tokens);
   out += ",\"completion_tokens\":";
@@ -112,6 +113,8 @@ void append_usage(std::string& out, const Usage& usage) {
   append_integer(out, std::int64_t{usage.prompt_tokens} + usage.completion_tokens);
   out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
   append_integer(out, usage.cache.restored_tokens);
+  out += "},\"completion_tokens_details\":{\"reasoning_tokens\":";
+  append_integer(out, reasoning_tokens);
   out += "}}";
 }
 
@@ -125,6 +128,10 @@ void append_reprise(std::string& out, const Usage& usage) {
   out += name_of(cache.reason);
   out += "\",\"miss_position\":";
   append_integer(out, cache.known_tokens);
+  out += ",\"lost_tokens\":";
+  append_integer(out, cache.lost_tokens);
+  out += ",\"behind_tokens\":";
+  append_integer(out, cache.behind_tokens);
   out += ",\"restored_from\":";
   if (cache.origin) {
     out += '"';
@@ -150,7 +157,30 @@ void append_reprise(std::string& out, const Usage& usage) {
   append_ms(out, usage.timing.first_token_ms);
   out += ",\"decode_ms\":";
   append_ms(out, usage.timing.decode_ms);
+  if (usage.reattached > 0) {
+    out += ",\"reattached\":";
+    append_integer(out, usage.reattached);
+  }
   if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
+  out += '}';
+}
+
+std::string echo_of(const ReplyOptions& options, const Started& started) {
+  const std::string& sent = options.prompt_texts.at(started.prompt_index);
+  return sent.empty() && started.settled ? started.settled->prompt_text : sent;
+}
+
+void append_fingerprint(std::string& out) {
+  out += ",\"system_fingerprint\":\"b-reprise-0.1.0\"";
+}
+
+void append_llama_account(std::string& out, const Usage& usage, const ReplyOptions& options,
+                          const std::string& prompt_text) {
+  out += ",\"timings\":";
+  append_timings(out, timings_of(usage));
+  if (!options.verbose) return;
+  out += ",\"__verbose\":{\"prompt\":";
+  append_lossy_string(out, prompt_text);
   out += '}';
 }
 

@@ -28,10 +28,18 @@ ReplyHead reply_head(TextKind kind, const std::string& id, const Admitted& admit
 /// {"id":…,"object":OBJECT,"created":…,"model":… without the closing brace.
 void append_opening(std::string& out, const ReplyHead& head, std::string_view object);
 
-/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens.
-void append_usage(std::string& out, const Usage& usage);
+/// {"prompt_tokens":…} with the tokens restored as prompt_tokens_details.cached_tokens, and those of reasoning.
+void append_usage(std::string& out, const Usage& usage, std::uint32_t reasoning_tokens);
 /// {"restored_tokens":…}: what the cache did, and the times.
 void append_reprise(std::string& out, const Usage& usage);
+
+/// The text of a prompt that is to be repeated.
+std::string echo_of(const ReplyOptions& options, const Started& started);
+/// ,"system_fingerprint":…: as llama-server's, a letter and a version.
+void append_fingerprint(std::string& out);
+/// ,"timings":{…} and, where it was asked for, ,"__verbose":{"prompt":…}: llama-server's.
+void append_llama_account(std::string& out, const Usage& usage, const ReplyOptions& options,
+                          const std::string& prompt_text);
 
 /// {"content":[{"token":…,"logprob":…,"bytes":…,"top_logprobs":[…]}],"refusal":null}
 void append_chat_logprobs(std::string& out, const std::vector<ReplyToken>& tokens);

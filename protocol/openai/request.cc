@@ -1,12 +1,15 @@
 #include "protocol/openai/request.h"
 
-#include <charconv>
 #include <limits>
+#include <random>
 
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/constraint_fields.h"
+#include "protocol/openai/continuation.h"
+#include "protocol/openai/everyday_fields.h"
+#include "protocol/openai/logit_bias.h"
 #include "protocol/openai/unsupported.h"
 
 namespace reprise::protocol::openai {
@@ -16,8 +19,10 @@ constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 constexpr std::uint32_t kDefaultCompletionTokens = 16;  // what OpenAI's completions give
 
-std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limits) {
-  const Json* stop = fields.find("stop");
+}  // namespace
+
+std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits) {
+  const Json* stop = fields.find(name);
   if (stop == nullptr) return {};
   std::vector<std::string> strings;
   const auto add = [&](const Json& item, const std::string& path) {
@@ -29,48 +34,23 @@ std::vector<std::string> read_stop(const Fields& fields, const BodyLimits& limit
     strings.push_back(item.as_string());
   };
   if (stop->is_string()) {
-    add(*stop, "stop");
+    add(*stop, name);
   } else if (stop->is_array()) {
     if (stop->size() > limits.stop_strings) {
       refuse_field(
-          "stop", "too_many",
+          name, "too_many",
           std::to_string(stop->size()) + " strings, more than " + std::to_string(limits.stop_strings));
     }
-    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of("stop", i));
+    for (std::size_t i = 0; i < stop->size(); ++i) add(stop->as_array()[i], item_of(name, i));
   } else {
-    refuse_kind("stop", "a string or an array of strings", *stop);
+    refuse_kind(name, "a string or an array of strings", *stop);
   }
   return strings;
 }
 
-std::vector<LogitBias> read_logit_bias(const Fields& fields, const BodyLimits& limits) {
-  std::vector<LogitBias> biases;
-  const Json* object = fields.object("logit_bias");
-  if (object == nullptr) return biases;
-  if (object->size() > limits.logit_biases) {
-    refuse_field(
-        "logit_bias", "too_many",
-        std::to_string(object->size()) + " tokens, more than " + std::to_string(limits.logit_biases));
-  }
-  for (const Json::Member& member : object->as_object()) {
-    TokenId id = 0;
-    const char* end = member.key.data() + member.key.size();
-    const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
-    if (error != std::errc() || stopped != end || id < 0) {
-      refuse_field("logit_bias", "invalid_value", in_quotes(member.key) + " is not a token id");
-    }
-    const std::string path = "logit_bias." + std::to_string(id);
-    if (!member.value.is_number()) refuse_kind(path, "a number", member.value);
-    const double bias = member.value.as_double();
-    if (!(bias >= -100 && bias <= 100)) {
-      refuse_field(path, "out_of_range", show_number(bias) + " is not from -100 to 100");
-    }
-    biases.push_back({id, static_cast<float>(bias)});
-  }
-  return biases;
-}
+namespace {
 
-SamplingWishes read_sampling(const Fields& fields, const BodyLimits& limits) {
+SamplingWishes read_sampling(const Fields& fields) {
   SamplingWishes sampling;
   sampling.temperature = fields.number("temperature", 0, 100);
   sampling.top_k = fields.integer("top_k", -1, kMostToken);
@@ -82,23 +62,45 @@ SamplingWishes read_sampling(const Fields& fields, const BodyLimits& limits) {
   sampling.repetition_last_n = fields.integer("repeat_last_n", -1, kMostToken);
   sampling.presence_penalty = fields.number("presence_penalty", -2, 2);
   sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2);
-  sampling.logit_bias = read_logit_bias(fields, limits);
   if (const auto seed = fields.integer("seed", -kMostInt - 1, kMostInt)) {
     sampling.seed = static_cast<std::uint64_t>(*seed);
   }
   return sampling;
 }
 
-/// What chats and completions share.
-TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
+/// Values that llama-server's clients send to say nothing, or that mean something else to it.
+void read_as_llama_server(const Fields& fields, SamplingWishes& sampling) {
+  if (sampling.seed == ~std::uint64_t{0}) {
+    std::random_device device;
+    sampling.seed = (std::uint64_t{device()} << 32) | device();
+  }
+  if (fields.integer("repeat_last_n", -1, kMostToken) == 0) sampling.repetition_penalty = 1;  // of no tokens
+}
+
+/// -1 is all that fits.
+void read_limit(const Fields& fields, const char* name, const BodyLimits& limits, GenerateRequest& generate) {
+  const Json* value = fields.find(name);
+  if (value == nullptr) return;
+  generate.unlimited = value->is_int() && value->as_int() == -1;
+  if (generate.unlimited) {
+    generate.max_tokens.reset();
+  } else {
+    generate.max_tokens = static_cast<std::uint32_t>(*fields.integer(name, 1, limits.max_tokens));
+  }
+}
+
+}  // namespace
+
+TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners) {
   TextRequest request;
   ApiRequest& asked = request.asked;
   GenerateRequest& generate = asked.generate;
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
   if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
-  generate.stop = read_stop(fields, limits);
-  generate.sampling = read_sampling(fields, limits);
+  generate.stop = read_stop(fields, "stop", limits);
+  generate.sampling = read_sampling(fields);
+  read_logit_bias(fields, limits, manners, generate);
   generate.constraint = read_constraint(fields);
   generate.ignore_eos = fields.boolean_or("ignore_eos", false);
   generate.cache_prompt = fields.boolean_or("cache_prompt", true);
@@ -112,9 +114,12 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
-  if (const auto most = fields.integer("max_tokens", 1, limits.max_tokens)) {
-    generate.max_tokens = static_cast<std::uint32_t>(*most);
-  }
+  read_limit(fields, "n_predict", limits, generate);
+  read_limit(fields, "max_tokens", limits, generate);
+
+  asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
+  read_ends(fields, limits, generate);
+  read_samplers(fields, limits, generate);
 
   if (const Json* own = fields.object("reprise")) {
     generate.want_timeline = Fields(*own, "reprise").boolean_or("timeline", false);
@@ -128,7 +133,49 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits) {
     if (!asked.stream) refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
     reply.include_usage = Fields(*options, "stream_options").boolean_or("include_usage", false);
   }
+  if (manners != Manners::kLlamaServer) return request;
+  reply.manners = manners;
+  asked.any_model = true;
+  read_as_llama_server(fields, generate.sampling);
+  generate.ban_eos = generate.ignore_eos;
+  generate.want_progress = asked.stream && fields.boolean_or("return_progress", false);
+  reply.timings_per_token = fields.boolean_or("timings_per_token", false);
+  reply.verbose = fields.boolean_or("verbose", false);
   return request;
+}
+
+namespace {
+
+/// Messages behind which a snapshot is to be kept.
+std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::Array& messages) {
+  constexpr std::size_t kMostCheckpoints = 16;  // the chat is rendered once more for each
+  std::vector<ChatBreakpoint> places;
+  const Json::Array* given = fields.array("checkpoints");
+  if (given == nullptr) return places;
+  if (given->size() > kMostCheckpoints) {
+    refuse_field("checkpoints", "too_many", "has more than " + std::to_string(kMostCheckpoints));
+  }
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    const Json& one = (*given)[i];
+    const std::string path = item_of("checkpoints", i);
+    if (!one.is_int()) refuse_kind(path, "the index of a message", one);
+    if (one.as_int() < 0 || static_cast<std::uint64_t>(one.as_int()) >= messages.size()) {
+      refuse_field(path, "out_of_range",
+                   show_number(static_cast<double>(one.as_int())) + " is the index of no message");
+    }
+    ChatBreakpoint place{.index = static_cast<std::uint32_t>(one.as_int()), .ttl = std::chrono::seconds(0)};
+    const Json& message = messages[place.index];
+    const std::string* content = message.find_string("content");
+    const Json::Array* calls = message.find_array("tool_calls");
+    if (calls != nullptr && !calls->empty()) {
+      place.in = ChatBreakpoint::In::kCall;
+      place.at = calls->size() - 1;
+    } else if (content != nullptr) {
+      place.at = content->size();
+    }
+    places.push_back(place);
+  }
+  return places;
 }
 
 ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
@@ -177,34 +224,32 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits
   return read_token_list(prompt.as_array(), path, limits);
 }
 
-/// One prompt, or an array of them.
-std::vector<Prompt> read_prompts(const Json& given, const BodyLimits& limits) {
+}  // namespace
+
+std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits) {
   std::vector<Prompt> prompts;
   const bool several = given.is_array() && given.size() > 0 &&
                        (given.as_array()[0].is_string() || given.as_array()[0].is_array());
   if (!several) {
-    prompts.push_back(read_prompt(given, "prompt", limits));
+    prompts.push_back(read_prompt(given, field, limits));
     return prompts;
   }
   if (given.size() > limits.prompts) {
-    refuse_field("prompt", "too_many",
+    refuse_field(field, "too_many",
                  std::to_string(given.size()) + " prompts, more than " + std::to_string(limits.prompts));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    prompts.push_back(read_prompt(given.as_array()[i], item_of("prompt", i), limits));
+    prompts.push_back(read_prompt(given.as_array()[i], item_of(field, i), limits));
   }
   return prompts;
 }
 
-}  // namespace
-
-TextRequest read_chat_request(const Json& body, const BodyLimits& limits) {
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
-  TextRequest request = read_common(fields, limits);
-  if (const auto most = fields.integer("max_completion_tokens", 1, limits.max_tokens)) {
-    request.asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
-  }
+  TextRequest request = read_common(fields, limits, manners);
+  read_limit(fields, "max_completion_tokens", limits, request.asked.generate);
+  refuse_completion_wishes(fields);
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
@@ -222,6 +267,7 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits) {
   if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
   ChatPrompt chat{.messages = Json(*messages)};
+  chat.breakpoints = read_checkpoints(fields, *messages);
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
@@ -229,19 +275,27 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits) {
     chat.template_extra["reasoning_effort"] = *effort;
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
+  read_continuation(fields, manners, chat);
+  tell_date(manners, chat);
   request.asked.generate.prompt = std::move(chat);
   return request;
 }
 
-TextRequest read_completion_request(const Json& body, const BodyLimits& limits) {
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits, Manners manners) {
   refuse_unsupported_fields(body);
   const Fields fields(body);
-  TextRequest request = read_common(fields, limits);
+  TextRequest request = read_common(fields, limits, manners);
   request.reply.kind = TextKind::kCompletion;
-  if (!request.asked.generate.max_tokens) request.asked.generate.max_tokens = kDefaultCompletionTokens;
+  GenerateRequest& generate = request.asked.generate;
+  if (!generate.max_tokens && !generate.unlimited && manners == Manners::kOpenAi) {
+    generate.max_tokens = kDefaultCompletionTokens;
+  }
+  if (fields.find("checkpoints") != nullptr) {
+    refuse_field("checkpoints", "invalid_value", "only goes with messages");
+  }
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
-  std::vector<Prompt> prompts = read_prompts(*prompt, limits);
+  std::vector<Prompt> prompts = read_prompts(*prompt, "prompt", limits);
   request.reply.prompts = static_cast<std::uint32_t>(prompts.size());
   request.asked.generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());
@@ -250,13 +304,17 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits) 
     request.reply.logprobs = true;
     request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
+  read_completion_wishes(fields, limits, request);
   return request;
 }
 
-Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits) {
+Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
+                                             Manners manners) {
   try {
-    if (kind == TextKind::kChat) return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits);
-    return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits);
+    if (kind == TextKind::kChat) {
+      return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits, manners);
+    }
+    return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits, manners);
   } catch (const BadRequest& refused) {
     return refused.error();
   }

@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 #include "protocol/api/event_text.h"
+#include "protocol/api/lossy_text.h"
 #include "protocol/openai/error_body.h"
 
 namespace reprise::protocol::openai {
@@ -9,9 +10,10 @@ namespace {
 
 constexpr std::string_view kDone = "data: [DONE]\n\n";
 
-std::string chunk_prefix(const ReplyHead& head, TextKind kind) {
+std::string chunk_prefix(const ReplyHead& head, const ReplyOptions& options) {
   std::string prefix = "data: ";
-  append_opening(prefix, head, kind == TextKind::kChat ? "chat.completion.chunk" : "text_completion");
+  append_opening(prefix, head, options.kind == TextKind::kChat ? "chat.completion.chunk" : "text_completion");
+  if (options.manners == Manners::kLlamaServer) append_fingerprint(prefix);
   prefix += ",\"choices\":[";
   return prefix;
 }
@@ -24,6 +26,8 @@ void append_delta(std::string& out, const ReplyPiece& piece) {
     out += '}';
   } else if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
     out += "{\"reasoning_content\":";
+    append_json_string(out, reasoning->text);
+    out += ",\"reasoning\":";  // as other clients read it
     append_json_string(out, reasoning->text);
     out += '}';
   } else if (const auto* begin = std::get_if<ToolCallBegin>(&piece)) {
@@ -56,7 +60,7 @@ std::string_view StreamReply::content_type() const {
 }
 
 void StreamReply::admitted(const Admitted& event, std::int64_t now, std::string&) {
-  prefix_ = chunk_prefix(reply_head(options_.kind, context_.id, event, now), options_.kind);
+  prefix_ = chunk_prefix(reply_head(options_.kind, context_.id, event, now), options_);
 }
 
 StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
@@ -64,28 +68,67 @@ StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
   return choices_[index];
 }
 
+void StreamReply::progress(const Progress& event, std::string& out) {
+  tell_role(out);
+  out += prefix_;
+  out += "],\"prompt_progress\":{\"total\":";
+  append_integer(out, event.total);
+  out += ",\"cache\":";
+  append_integer(out, event.restored);
+  out += ",\"processed\":";
+  append_integer(out, event.processed);
+  out += ",\"time_ms\":";
+  append_integer(out, static_cast<std::int64_t>(event.ms));
+  out += "}}\n\n";
+}
+
+// The first chunk of each choice of a chat.
+void StreamReply::tell_role(std::string& out) {
+  if (options_.kind != TextKind::kChat || std::exchange(role_told_, true)) return;
+  const bool llama = options_.manners == Manners::kLlamaServer;
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    open_chunk(i, out);
+    out += llama ? "{\"role\":\"assistant\",\"content\":null}" : "{\"role\":\"assistant\",\"content\":\"\"}";
+    close_chunk(i, {}, nullptr, out);
+  }
+}
+
 void StreamReply::started(const Started& event, std::string& out) {
+  timings_.started(event);
+  if (options_.verbose && event.settled) prompt_text_ = event.settled->prompt_text;
   if (options_.return_token_ids) {
     const std::uint32_t tellers = options_.kind == TextKind::kChat ? 1 : options_.n;
     for (std::uint32_t i = 0; i < tellers; ++i) {
       choice(event.prompt_index * options_.n + i).prompt = event.prompt;
     }
   }
-  if (options_.kind != TextKind::kChat) return;
-  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
-    choices_[i].parser.emplace(context_.parser_of(i, event));
-    open_chunk(i, out);
-    out += "{\"role\":\"assistant\",\"content\":\"\"}";
-    close_chunk(i, {}, nullptr, out);
+  if (options_.echo) {
+    for (std::uint32_t i = 0; i < options_.n; ++i) {
+      const std::uint32_t index = event.prompt_index * options_.n + i;
+      open_chunk(index, out);
+      append_lossy_string(out, echo_of(options_, event));
+      close_chunk(index, {}, nullptr, out);
+    }
   }
+  if (options_.kind != TextKind::kChat) return;
+  for (std::uint32_t i = 0; i < choices_.size(); ++i)
+    choices_[i].parser.emplace(context_.parser_of(i, event));
+  tell_role(out);
 }
 
 void StreamReply::delta(Delta event, std::string& out) {
   Choice& now = choice(event.choice);
+  timings_.add(event.tokens.size());
+  const auto tokens = static_cast<std::uint32_t>(event.tokens.size());
   if (options_.logprobs || options_.return_token_ids) {
     for (ReplyToken& token : event.tokens) now.tokens.push_back(std::move(token));
   }
-  if (now.parser) return write_pieces(event.choice, now.parser->push(event.text), out);
+  if (now.parser) {
+    const bool before = now.parser->in_reasoning();
+    const ReplyPieces pieces = now.parser->push(event.text);
+    if (before || now.parser->in_reasoning()) reasoning_tokens_ += tokens;
+    return write_pieces(event.choice, pieces, out);
+  }
   // Without text there is still a token to tell, to who asked for tokens.
   if (event.text.empty() && !(options_.return_token_ids && !now.tokens.empty())) return;
   open_chunk(event.choice, out);
@@ -110,9 +153,11 @@ void StreamReply::done(const Done& event, std::string& out) {
   if (options_.include_usage) {
     out += prefix_;
     out += "],\"usage\":";
-    append_usage(out, event.usage);
+    append_usage(out, event.usage, reasoning_tokens_);
     out += ",\"reprise\":";
     append_reprise(out, event.usage);
+    if (options_.manners == Manners::kLlamaServer)
+      append_llama_account(out, event.usage, options_, prompt_text_);
     out += "}\n\n";
   }
   out += kDone;
@@ -183,6 +228,10 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   if (usage != nullptr) {
     out += ",\"reprise\":";
     append_reprise(out, *usage);
+    if (options_.manners == Manners::kLlamaServer) append_llama_account(out, *usage, options_, prompt_text_);
+  } else if (options_.timings_per_token && timings_.now().predicted_n > 0) {
+    out += ",\"timings\":";
+    append_timings(out, timings_.now());
   }
   out += "}\n\n";
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "protocol/api/reply.h"
+#include "protocol/api/timings.h"
 #include "protocol/openai/reply_text.h"
 #include "protocol/openai/request.h"
 
@@ -29,6 +30,7 @@ class StreamReply final : public StreamedReply {
 
   std::string_view content_type() const override;
   void admitted(const Admitted& event, std::int64_t now, std::string& out) override;
+  void progress(const Progress& event, std::string& out) override;
   void started(const Started& event, std::string& out) override;
   void delta(Delta event, std::string& out) override;
   void finished(const Finished& event, std::string& out) override;
@@ -48,6 +50,7 @@ class StreamReply final : public StreamedReply {
   Choice& choice(std::uint32_t index);
   void write_pieces(std::uint32_t index, const ReplyPieces& pieces, std::string& out);
   void write_finish(std::uint32_t index, const Usage* usage, std::string& out);
+  void tell_role(std::string& out);
   void open_chunk(std::uint32_t index, std::string& out);
   /// Closes the choice and the chunk; with the account where there is one.
   void close_chunk(std::uint32_t index, std::string_view finish_reason, const Usage* usage, std::string& out);
@@ -57,7 +60,11 @@ class StreamReply final : public StreamedReply {
   std::string prefix_;  // of every chunk
   std::vector<Choice> choices_;
   std::uint32_t unfinished_;
+  std::uint32_t reasoning_tokens_ = 0;  // of all choices
   std::optional<std::uint32_t> held_finish_;
+  LiveTimings timings_;
+  bool role_told_ = false;
+  std::string prompt_text_;  // to be told with the last chunk
 };
 
 }  // namespace reprise::protocol::openai

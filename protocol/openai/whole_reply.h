@@ -34,15 +34,20 @@ class WholeReply final : public Reply {
     std::vector<ReplyToken> tokens{};
     SharedTokens prompt{};  // where token ids were asked for
     FinishReason finish = FinishReason::kLength;
+    double logprob = 0;  // of all its tokens, where they have one
+    std::size_t length = 0;
   };
 
   Choice& choice(std::uint32_t index);
-  void append_choice(std::uint32_t index, std::string& out) const;
+  std::vector<std::uint32_t> order_shown() const;
+  void append_choice(std::uint32_t which, std::uint32_t index, std::string& out) const;
 
   const ReplyOptions options_;
   const ReplyContext context_;
   ReplyHead head_{};
   std::vector<Choice> choices_;
+  std::string prompt_text_;             // where it is to be told
+  std::uint32_t reasoning_tokens_ = 0;  // of all choices
 };
 
 }  // namespace reprise::protocol::openai

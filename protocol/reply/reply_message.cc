@@ -73,6 +73,10 @@ Json template_form(Json message_or_messages, bool null_content) {
     return message_or_messages;
   }
   Json& message = message_or_messages;
+  const std::string* reasoning = message.find_string("reasoning");
+  if (reasoning != nullptr && message.find_string("reasoning_content") == nullptr) {
+    message["reasoning_content"] = std::string(*reasoning);
+  }
   Json* parts = message.find("content");
   if (parts != nullptr && parts->is_array()) join_parts(*parts);
   Json* calls = message.find("tool_calls");

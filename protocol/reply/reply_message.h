@@ -40,7 +40,8 @@ class MessageBuilder {
 Json assistant_message(const ReplyPieces& pieces);
 
 /// A message, or an array of messages, for a template: content that is an array of texts and refusals becomes
-/// one text, with a line break between two of them as other servers have it; arguments of calls that are text
+/// one text, with a line break between two of them as other servers have it; what stands in `reasoning` alone comes as
+/// `reasoning_content`, too; arguments of calls that are text
 /// of a JSON object become that object; and a missing or null content beside calls becomes "", as most
 /// templates want them, unless `null_content` (ReplyFormat) says that this one knows null. All else stays as
 /// it is, also arguments that are no JSON, and content with a part of another kind.

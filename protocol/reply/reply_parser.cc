@@ -30,6 +30,7 @@ class ReplyParser::Machine : public CallSink {
   }
 
   std::uint32_t calls() const { return calls_; }
+  bool in_reasoning() const { return in_reasoning_; }
 
   void feed(std::string_view text) {
     while (!text.empty()) {
@@ -47,15 +48,9 @@ class ReplyParser::Machine : public CallSink {
   void finish() {
     REPRISE_CHECK(!finished_, "a reply ends once");
     finished_ = true;
-    if (reader_ != nullptr) {
-      reader_->stop(*this);
-      const bool drops = call_open_ || reader_->between_calls();
-      if (call_open_) end(0);
-      reader_ = nullptr;
-      if (!drops) give_all(raw_);
-      raw_.clear();
-    }
+    if (reader_ != nullptr) end_reader();
     give_all(std::exchange(held_, {}));
+    if (!draft_.empty()) read_draft();
     // Newlines at the end of reasoning are dropped, those at the end of content are the model's.
     if (!(in_reasoning_ && shows_reasoning_)) give(std::exchange(spaces_, {}));
   }
@@ -65,6 +60,7 @@ class ReplyParser::Machine : public CallSink {
   // CallSink: what the reader finds.
 
   void begin(std::string name, std::string id, std::size_t held) override {
+    drop_draft();
     pieces_.push_back(ToolCallBegin{calls_, ids_.next(std::move(id)), std::move(name)});
     ++calls_;
     call_open_ = true;
@@ -90,6 +86,15 @@ class ReplyParser::Machine : public CallSink {
   }
 
  private:
+  void end_reader() {
+    reader_->stop(*this);
+    const bool drops = call_open_ || reader_->between_calls();
+    if (call_open_) end(0);
+    reader_ = nullptr;
+    if (!drops) give_all(raw_);
+    raw_.clear();
+  }
+
   enum class Mark { kNone, kPossible, kThinkOpen, kThinkClose, kCallOpen, kBareOpen };
 
   // How much of the start of `text` can be given out as it is.
@@ -98,11 +103,8 @@ class ReplyParser::Machine : public CallSink {
     if (reader_ != nullptr || at_start_ || drops_newlines_ || !held_.empty() || !spaces_.empty()) return 0;
     char stops[4] = {'\n', '\r', 0, 0};
     std::size_t count = 2;
-    if (in_reasoning_) {
-      stops[count++] = format_.think_close[0];
-    } else if (reads_calls_) {
-      stops[count++] = format_.call_open[0];
-    }
+    if (in_reasoning_) stops[count++] = format_.think_close[0];
+    if (reads_calls_) stops[count++] = format_.call_open[0];
     return std::min(text.find_first_of(std::string_view(stops, count)), text.size());
   }
 
@@ -133,6 +135,7 @@ class ReplyParser::Machine : public CallSink {
     };
     if (in_reasoning_) {
       if (matches(format_.think_close)) return Mark::kThinkClose;
+      if (reads_calls_ && !drafting_ && matches(format_.call_open)) return Mark::kCallOpen;
     } else {
       if (at_start_ && matches(format_.think_open)) return Mark::kThinkOpen;
       if (reads_calls_ && matches(format_.call_open)) return Mark::kCallOpen;
@@ -142,6 +145,11 @@ class ReplyParser::Machine : public CallSink {
   }
 
   void marked(Mark mark, std::string text) {
+    if (mark == Mark::kCallOpen && in_reasoning_) {
+      drafting_ = true;
+      draft_ += std::exchange(spaces_, {}) + text;
+      return;
+    }
     if (mark == Mark::kCallOpen || mark == Mark::kBareOpen) {
       raw_ = std::exchange(spaces_, {}) + text;
       reader_ = make_call_reader(format_, tools_);
@@ -159,6 +167,7 @@ class ReplyParser::Machine : public CallSink {
       enter_reasoning();
     } else {
       in_reasoning_ = false;
+      drafting_ = false;
       drops_newlines_ = shows_reasoning_;
       at_start_ = true;
     }
@@ -221,11 +230,39 @@ class ReplyParser::Machine : public CallSink {
 
   void give(std::string_view text) {
     if (text.empty()) return;
-    if (in_reasoning_ && shows_reasoning_) {
+    if (drafting_) {
+      draft_ += text;
+      if (draft_.size() > kMostCallHeld) drop_draft();
+      return;
+    }
+    if (!in_reasoning_) drop_draft();
+    append_text(text, in_reasoning_ || reads_draft_);
+  }
+
+  void append_text(std::string_view text, bool reasoning) {
+    if (reasoning && shows_reasoning_) {
       append<ReplyReasoning>(text);
     } else {
       append<ReplyContent>(text);
     }
+  }
+
+  // What looked like a call inside reasoning was a thought.
+  void drop_draft() {
+    drafting_ = false;
+    if (!draft_.empty()) append_text(std::exchange(draft_, {}), true);
+  }
+
+  // The model has said nothing else: a call in it is one. What is no call of it is reasoning.
+  void read_draft() {
+    const std::string draft = std::exchange(draft_, {}) + (shows_reasoning_ ? std::string() : spaces_);
+    in_reasoning_ = drafting_ = at_start_ = drops_newlines_ = false;
+    reads_draft_ = true;
+    spaces_.clear();
+    feed(draft);
+    if (reader_ != nullptr) end_reader();
+    give_all(std::exchange(held_, {}));
+    if (shows_reasoning_) spaces_.clear();  // else they are given as the end of the content
   }
 
   template <class Piece>
@@ -252,6 +289,10 @@ class ReplyParser::Machine : public CallSink {
   std::string spaces_{};         // before held_: dropped if a mark follows
   std::string held_{};           // may be the start of a mark
 
+  bool drafting_ = false;     // a call has begun in reasoning that has not ended
+  std::string draft_{};       // from that call on, to the end of the reasoning
+  bool reads_draft_ = false;  // at the end of the reply
+
   std::unique_ptr<CallReader> reader_{};  // while inside calls
   std::string raw_{};                     // read there since the last thing it gave out
   bool call_open_ = false;
@@ -263,23 +304,40 @@ class ReplyParser::Machine : public CallSink {
 };
 
 ReplyParser::ReplyParser(ReplyFormat format, ReplyParserOptions options)
-    : machine_(std::make_unique<Machine>(std::move(format), std::move(options))) {}
+    : one_call_(options.one_call),
+      machine_(std::make_unique<Machine>(std::move(format), std::move(options))) {}
 ReplyParser::~ReplyParser() = default;
 ReplyParser::ReplyParser(ReplyParser&&) noexcept = default;
 ReplyParser& ReplyParser::operator=(ReplyParser&&) noexcept = default;
 
 ReplyPieces ReplyParser::push(std::string_view text) {
   machine_->feed(text);
-  return machine_->take();
+  return up_to_first_call(machine_->take());
 }
 
 ReplyPieces ReplyParser::finish() {
   machine_->finish();
-  return machine_->take();
+  return up_to_first_call(machine_->take());
+}
+
+ReplyPieces ReplyParser::up_to_first_call(ReplyPieces pieces) {
+  if (!one_call_) return pieces;
+  if (has_call_) return {};
+  const auto end = std::find_if(pieces.begin(), pieces.end(), [](const ReplyPiece& piece) {
+    return std::holds_alternative<ToolCallEnd>(piece);
+  });
+  if (end == pieces.end()) return pieces;
+  has_call_ = true;
+  pieces.erase(end + 1, pieces.end());
+  return pieces;
 }
 
 std::uint32_t ReplyParser::calls() const {
   return machine_->calls();
+}
+
+bool ReplyParser::in_reasoning() const {
+  return machine_->in_reasoning();
 }
 
 }  // namespace reprise::protocol

@@ -5,8 +5,10 @@
 // is held back until it is known, at most the length of a mark; newlines that a mark behind them would
 // swallow are held back too, at most kMostNewlinesHeld.
 //
-// Reasoning is recognised at the start of the reply only, or where the prompt has opened it; marks of calls
-// inside it are reasoning. Of a call, Begin comes as soon as the name is known and the arguments follow as
+// Reasoning is recognised at the start of the reply only, or where the prompt has opened it. A call inside it is a
+// thought where the model says something behind its reasoning, or calls there; else it is what the model had to say,
+// and counts as a call. Which of the two it is shows at the end: from the call's mark on reasoning is held back until
+// then, or until it has ended and something follows. Of a call, Begin comes as soon as the name is known and the arguments follow as
 // the model writes them. Nothing is lost: a call that breaks before its Begin comes out as content, marks and
 // all. One that breaks or stops behind it gets its End as it stands, with arguments that are perhaps not
 // whole JSON, and the text behind the break is content.
@@ -66,6 +68,7 @@ struct ReplyParserOptions {
   /// pieces come with the first push. prompt_tail may end with it or not.
   std::string reply_opening{};
   bool parse_tools = true;
+  bool one_call = false;        // what comes behind the first is left out
   bool parse_reasoning = true;  // false: reasoning stays in the content, marks and all
   /// Ids of calls are "call_" + id_seed + "_" + index, unless the family has rules of its own: give different
   /// seeds to different replies.
@@ -90,9 +93,15 @@ class ReplyParser {
 
   /// Calls begun so far: with any, the reply's finish_reason is "tool_calls".
   std::uint32_t calls() const;
+  /// What comes next is reasoning, as far as it is known.
+  bool in_reasoning() const;
 
  private:
   class Machine;
+  ReplyPieces up_to_first_call(ReplyPieces pieces);
+
+  bool one_call_;
+  bool has_call_ = false;  // a whole one
   std::unique_ptr<Machine> machine_;
 };
 

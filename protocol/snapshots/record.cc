@@ -63,6 +63,14 @@ std::uint64_t record_bytes(std::size_t references, std::uint64_t contents) {
   return kRecordHead + 16 * std::uint64_t{references} + contents + kTagBytes;
 }
 
+std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
+  if (head.size() < kRecordHead) return std::nullopt;
+  const auto references = get<std::uint32_t>(head, 12);
+  const auto contents = get<std::uint64_t>(head, 16);
+  if (references > kMostReferences || contents > UINT64_MAX / 2) return std::nullopt;
+  return record_bytes(references, contents);
+}
+
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                    std::span<const RecordId> references,
                                    std::span<const std::byte> contents) {

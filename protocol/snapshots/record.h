@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,6 +72,9 @@ std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, c
 
 /// How long a record is.
 std::uint64_t record_bytes(std::size_t references, std::uint64_t contents);
+
+/// How long it says that it is, unproven; nothing where that cannot be.
+std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head);
 
 /// What stands at its beginning, unproven. `file` may end behind the references; `file_bytes` is all of it.
 Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes);

@@ -73,9 +73,9 @@ std::vector<RecordId> references_in(const std::string& path, std::uint64_t bytes
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   std::vector<std::byte> head(kRecordHead);
   if (!file || bytes < head.size() || !read_fully(file.number(), head.data(), head.size())) return {};
+  if (stated_bytes(head).value_or(0) != bytes) return {};
   std::uint32_t count = 0;
   std::memcpy(&count, head.data() + 12, sizeof count);
-  if (count > kMostReferences || record_bytes(count, 0) > bytes) return {};
   head.resize(kRecordHead + 16 * std::size_t{count});
   if (!read_fully(file.number(), head.data() + kRecordHead, head.size() - kRecordHead)) return {};
   auto read = read_head(head, bytes);

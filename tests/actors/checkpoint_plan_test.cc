@@ -47,6 +47,35 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
       << "behind what was restored";
 }
 
+TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
+  const Tokens prompt(250, 5);
+  const MessageBorders borders{
+      .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .behind_tool = true};
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {}),
+            (std::vector<PlannedCheckpoint>{{100, Origin::kSystem},
+                                            {150, Origin::kLastUser},
+                                            {170, Origin::kHistory},
+                                            {240, Origin::kTool},
+                                            {249, Origin::kPromptEnd}}));
+}
+
+TEST(CheckpointPlan, BreakpointsStandBesideTheOthers) {
+  using std::chrono::seconds;
+  const Tokens prompt(200, 5);
+  MessageBorders borders;
+  borders.first_user = 70;
+  const std::vector<PlacedBreakpoint> wishes = {
+      {40, seconds(300)}, {70, seconds(300)}, {41, seconds(3600)}, {0, seconds(300)}, {900, seconds(300)}};
+  const auto plan = plan_checkpoints(prompt, borders, 0, {}, {}, {.grid = 4}, wishes);
+  EXPECT_EQ(plan,
+            (std::vector<PlannedCheckpoint>{
+                {40, Origin::kBreakpoint, seconds(3600)}, {68, Origin::kSystem}, {196, Origin::kPromptEnd}}))
+      << "the longer of two lives; none of its own where the place is kept anyway; nothing outside of the "
+         "prompt";
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {.any_token = true}, wishes),
+            (std::vector<PlannedCheckpoint>{{199, Origin::kPromptEnd}}));
+}
+
 TEST(CheckpointPlan, KeepsToTheGrid) {
   const Tokens prompt(200, 5);
   MessageBorders borders;

@@ -90,6 +90,25 @@ TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
   EXPECT_EQ(parts.table.snapshots().size(), 3U);
 }
 
+TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
+  WorkerParts parts;
+  SequenceRun& run = parts.open();
+  EXPECT_FALSE(leave_off(parts.table, run)) << "nothing is computed";
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 100, {60, 90}).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 20, .idle_tokens = 20}));
+  const std::uint32_t reached = run.reached();
+  ASSERT_LT(reached, 60U);
+  EXPECT_TRUE(leave_off(parts.table, run));
+  EXPECT_EQ(run.prompt_end, reached + 1);
+  EXPECT_EQ(run.checkpoints, (std::deque<std::uint32_t>{reached + 1}));
+  EXPECT_TRUE(leave_off(parts.table, run)) << "once more changes nothing";
+  parts.compute();
+  run_all(parts, {.tokens = 1000});
+  EXPECT_EQ(run.stored(), reached + 1);
+  EXPECT_EQ(parts.table.snapshots().size(), 1U);
+}
+
 TEST_F(DeviceStepTest, LogitsThatAreNotFiniteFailThePrefill) {
   WorkerParts parts({.slot_bytes = 0});
   SequenceRun& run = parts.open();

@@ -104,6 +104,31 @@ TEST_F(PrefixCacheEviction, TimeToLive) {
   EXPECT_EQ(cache().stats().expired, 3u);
 }
 
+TEST_F(PrefixCacheEviction, AnEntryMayHaveAShorterTimeOfItsOwn) {
+  options.ttl = std::chrono::seconds(100);
+  const auto at = [](int seconds) { return CacheTime(std::chrono::seconds(seconds)); };
+  NewEntry brief = entry(2);  // 101
+  brief.ttl = std::chrono::seconds(10);
+  const EntryId a = cache().insert("", List{1, 1}, brief, at(1)).entry;
+  NewEntry longer = entry(2);  // 102
+  longer.ttl = std::chrono::seconds(20);
+  cache().insert("", List{2, 2}, longer, at(1));
+  const EntryId c = cache().insert("", List{3, 3}, entry(2), at(1)).entry;  // 103
+  EXPECT_TRUE(cache().expire(at(11)).empty());
+  EXPECT_FALSE(cache().release(cache().lookup("", List{1, 1, 1}, 0, at(11)).restore->entry))
+      << "a use counts";
+  EXPECT_TRUE(cache().expire(at(21)).empty());
+  EXPECT_EQ(cache().expire(at(22)), (std::vector<std::uint64_t>{102, 101}));
+  EXPECT_FALSE(cache().find(a));
+  EXPECT_TRUE(cache().find(c));
+  // Of two wishes for one place the longer life counts, none of its own for longest.
+  const EntryId d = cache().insert("", List{4, 4}, brief, at(30)).entry;
+  cache().insert("", List{4, 4}, entry(2), at(30));
+  EXPECT_TRUE(cache().expire(at(60)).empty());
+  EXPECT_TRUE(cache().find(d));
+  cache().check();
+}
+
 TEST_F(PrefixCacheEviction, ForEver) {
   options.ttl = CacheTime::zero();
   put({1, 1});

@@ -104,6 +104,9 @@ class FakeWorker : public runtime::Actor {
     script_->closed_unsettled = script_->closed_unsettled || script_->settling;
   }
   void on(protocol::Cancel) {}
+  void on(protocol::LeaveOff) {  // a prefill comes to its end soon
+    if (script_->hold == At::kPrefill) on(LetGo{});
+  }
   void on(protocol::RestoreKv job, runtime::ReplyTo<JobResult<protocol::Restored>> reply) {
     answer(At::kRestore, std::move(reply), protocol::Restored{.tokens = job.at});
   }
@@ -227,13 +230,15 @@ class FakeRegistry : public runtime::Actor {
     script_->ended_leases.push_back(end.failed);
     script_->brought.push_back(end.brought_tokens);
   }
-  void on(protocol::Settle settle, runtime::ReplyTo<protocol::Nothing> reply) {
+  void on(protocol::Settle settle, runtime::ReplyTo<protocol::FlightSettled> reply) {
     {
       const std::lock_guard lock(script_->mutex);
       script_->settled.push_back(settle.reported);
       script_->settling = script_->hold == At::kSettle;
     }
-    if (!holds(*script_, At::kSettle, later_, reply, protocol::Nothing{})) reply.answer(protocol::Nothing{});
+    if (!holds(*script_, At::kSettle, later_, reply, protocol::FlightSettled{})) {
+      reply.answer(protocol::FlightSettled{});
+    }
   }
   void on(protocol::EndFlight end) {
     const std::lock_guard lock(script_->mutex);

@@ -91,7 +91,7 @@ void fuzz_http(std::string_view input) {
 
 void fuzz_routes(std::string_view input) {
   static const protocol::RouteTable kRoutes(protocol::all_apis());
-  const protocol::Route& route = kRoutes.find(input);
+  const protocol::Route& route = kRoutes.find(input, "GET");
   REPRISE_CHECK(!route.path.empty(), "a route without a name");
   for (const std::string_view method : {"GET", "HEAD", "POST", "OPTIONS", "PUT"}) {
     const bool allowed = route.allows(method);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the official OpenAI client for Node against a server that this starts and stops.
+"""Runs the official clients for Node (OpenAI's, Anthropic's) against a server that this starts and stops.
 usage: run.py FOLDER [--scripted] SERVER [ARGUMENT]...     FOLDER takes the npm packages; SERVER says "listening on URL" """
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,13 +10,15 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SCRIPTS = sorted(HERE.glob("*.mjs"))
 
 
 def install(folder):
     folder.mkdir(parents=True, exist_ok=True)
-    for name in "package.json", "test.mjs":
-        shutil.copy(HERE / name, folder / name)
-    if not (folder / "node_modules" / "openai").exists():
+    for path in HERE / "package.json", *SCRIPTS:
+        shutil.copy(path, folder / path.name)
+    packages = json.loads((HERE / "package.json").read_text())["dependencies"]
+    if not all((folder / "node_modules" / name).exists() for name in packages):
         command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
         subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
 
@@ -32,8 +35,12 @@ def main():
                 break
         else:
             sys.exit("the server ended before it listened")
-        command = ["node", "test.mjs", found.group(1), *scripted]
-        return subprocess.run(command, cwd=folder, timeout=300).returncode
+        failed = 0
+        for script in SCRIPTS:
+            print(f"-- {script.name}", flush=True)
+            command = ["node", script.name, found.group(1), *scripted]
+            failed |= subprocess.run(command, cwd=folder, timeout=300).returncode
+        return failed
     finally:
         server.terminate()
         try:

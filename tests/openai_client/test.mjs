@@ -103,6 +103,8 @@ const tests = {
     if (!scripted) return;
     const reply = await client.chat.completions.create({ model, messages: user("think") });
     assert.equal(reply.choices[0].message.reasoning_content, "Let me see.");
+    assert.equal(reply.choices[0].message.reasoning, "Let me see.");
+    assert.equal(reply.usage.completion_tokens_details.reasoning_tokens, 2);
     assert.equal(reply.choices[0].message.content, "Here it is.");
   },
 

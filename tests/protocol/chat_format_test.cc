@@ -134,5 +134,65 @@ TEST(ChatFormat, TheHistoryIsWhatTheNextTurnWillBeginWith) {
       << "its thinking is gone, and it ends with the last mark before the next text";
 }
 
+/// The prompt's tokens up to each breakpoint, as text: special tokens as | and !.
+std::vector<std::string> kept(const ChatFormat& format, const ChatPrompt& prompt) {
+  const std::string text = *format.render(prompt);
+  const TokenList tokens = encode(text);
+  std::vector<std::string> kept;
+  for (const std::uint32_t end : format.breakpoints(prompt, text, tokens)) {
+    std::string shown;
+    for (std::uint32_t i = 0; i < end; ++i) {
+      shown += tokens[i] == kStart ? '|' : tokens[i] == kEnd ? '!' : static_cast<char>(tokens[i]);
+    }
+    kept.push_back(shown);
+  }
+  return kept;
+}
+
+TEST(ChatFormat, BreakpointsStandAtTheLastStableCutBeforeThem) {
+  constexpr const char* kWithTools = R"({%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}<|im_end|>{% endfor %}{% endif -%}
+{%- for m in messages -%}<|im_start|>{{ m.role }}
+{{ m.content | trim }}{% for c in m.tool_calls or [] %}<|im_start|>{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>
+{% endfor -%})";
+  ChatPrompt prompt =
+      chat({message("system", "abc\ndef\n"), message("user", "one<|im_end|>two"), message("user", "x")});
+  Json call{{"function", Json{{"name", "f"}, {"arguments", Json{{"a", 1}}}}}};
+  Json calling = message("assistant", "so");
+  calling["tool_calls"] = Json(Json::Array{call, call});
+  prompt.messages.push_back(std::move(calling));
+  Json tools = Json::array();
+  tools.push_back(Json{{"f", 1}});
+  tools.push_back(Json{{"g", 2}});
+  prompt.tools = tools;
+  using In = ChatBreakpoint::In;
+  prompt.breakpoints = {{.in = In::kTool, .index = 0},
+                        {.index = 0, .at = 3},
+                        {.index = 0, .at = 8},
+                        {.index = 1, .at = 14},
+                        {.in = In::kCall, .index = 3, .at = 0},
+                        {.index = 9},
+                        {.index = 0, .at = 99},
+                        {.in = In::kCall, .index = 0}};
+  const std::string tools_text = R"(|system
+{"f": 1}!{"g": 2}!)";
+  for (const bool walks : {false, true}) {
+    ChatFormat::Tokens how{.encode = encode, .is_special = [](TokenId id) { return id >= kStart; }};
+    if (walks) {
+      how.bytes = [](TokenId id) -> std::size_t { return id == kStart ? 12 : id == kEnd ? 10 : 1; };
+    }
+    const auto made = ChatFormat::make(kWithTools, how);
+    ASSERT_TRUE(made.ok());
+    const auto places = kept(**made, prompt);
+    ASSERT_EQ(places.size(), 8u);
+    EXPECT_EQ(places[0], "|") << "its text ends with a bracket, which comes behind the mark";
+    EXPECT_EQ(places[1], tools_text + "|") << "in the middle of a text";
+    EXPECT_EQ(places[2], tools_text + "|system\nabc\ndef") << "where a text ends, also one that is trimmed";
+    EXPECT_EQ(places[3], tools_text + "|system\nabc\ndef!\n|user\none!") << "a special token within";
+    EXPECT_EQ(places[4], tools_text + "|system\nabc\ndef!\n|user\none!two!\n|user\nx!\n|assistant\nso|");
+    for (std::size_t i = 5; i < 8; ++i) EXPECT_EQ(places[i], "") << "no such place: " << i;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::protocol

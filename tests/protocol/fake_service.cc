@@ -33,6 +33,8 @@ Usage usage_of(std::uint32_t completion_tokens) {
                     .prefilled_tokens = 4,
                     .reason = MissReason::kNoCheckpoint,
                     .known_tokens = 7,
+                    .lost_tokens = 2,
+                    .behind_tokens = 30,
                     .origin = Origin::kHistory,
                     .tier = Tier::kDevice},
           .timing = {.queued_ms = 1.5, .prefill_ms = 2.25, .first_token_ms = 4, .decode_ms = 8}};
@@ -113,6 +115,14 @@ Script reply_with(const GenerateRequest& request, const std::vector<std::string>
   return script;
 }
 
+Script embed_with(const GenerateRequest& request, std::vector<float> values) {
+  Script script = reply_with(request, {});
+  script.resize(2);
+  script.push_back(Event(Embedded{std::move(values)}));
+  script.push_back(Event(Done{usage_of(0)}));
+  return script;
+}
+
 std::string last_words(const GenerateRequest& request) {
   if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
   const auto* chat = std::get_if<ChatPrompt>(&request.prompt);
@@ -122,6 +132,7 @@ std::string last_words(const GenerateRequest& request) {
 }
 
 Script default_script(const GenerateRequest& request) {
+  if (request.embedding) return embed_with(request, {3, 0, 4});
   const std::string words = last_words(request);
   const auto asks = [&](std::string_view what) { return words.find(what) != std::string::npos; };
   if (asks("fail at once")) return {failure(ServiceErrorCode::kOverloaded, "the queue is full")};

@@ -85,6 +85,8 @@ class FakeService : public Service {
 /// Admitted, Started, one delta for each text, Finished and Done, for each of the request's choices.
 Script reply_with(const GenerateRequest& request, const std::vector<std::string>& texts,
                   FinishReason reason = FinishReason::kStop);
+/// Admitted, Started, these values and Done.
+Script embed_with(const GenerateRequest& request, std::vector<float> values);
 /// Of the prompt's text, or of the chat's last message.
 std::string last_words(const GenerateRequest& request);
 /// Answers by the last words of the prompt, so that a client in another process can choose: "call a tool",

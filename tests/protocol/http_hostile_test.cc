@@ -214,7 +214,8 @@ class Crowd : public runtime::Actor {
     if (error != nullptr && error->status == 503 && error->retry_after) ++counts_.refused;
   }
 
-  const std::shared_ptr<const Endpoint> endpoint_ = RouteTable(all_apis()).find("/v1/completions").endpoint;
+  const std::shared_ptr<const Endpoint> endpoint_ =
+      RouteTable(all_apis()).find("/v1/completions", "POST").endpoint;
   BodyParsers& parsers_;
   const int bodies_;
   Counts& counts_;

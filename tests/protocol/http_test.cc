@@ -37,10 +37,12 @@ TEST(Http, AWholeChat) {
       R"({"token":"Hel","logprob":-0.25,"bytes":[72,101,108]},)"
       R"({"token":"alternative1","logprob":-1.25,"bytes":[97,108,116,101,114,110,97,116,105,118,101,49]}]})");
   EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":9,"completion_tokens":4,"total_tokens":13,)"
-                                        R"("prompt_tokens_details":{"cached_tokens":5}})");
+                                        R"("prompt_tokens_details":{"cached_tokens":5},)"
+                                        R"("completion_tokens_details":{"reasoning_tokens":0}})");
   EXPECT_EQ(
       json.find("reprise")->dump(),
       R"({"restored_tokens":5,"prefilled_tokens":4,"miss_reason":"no_checkpoint","miss_position":7,)"
+      R"("lost_tokens":2,"behind_tokens":30,)"
       R"("restored_from":"history","restored_tier":"device","waited_for_other":false,"queued_ms":1.5,"prefill_ms":2.25,)"
       R"("first_token_ms":4.0,"decode_ms":8.0})");
 }
@@ -83,12 +85,61 @@ TEST(Http, ACompletionOfSeveralPrompts) {
     EXPECT_EQ(choices[i].find("prompt_token_ids")->size(), i < 4 ? 9u : 2u);
   }
   EXPECT_EQ(json.find("usage")->dump(), R"({"prompt_tokens":27,"completion_tokens":12,"total_tokens":39,)"
-                                        R"("prompt_tokens_details":{"cached_tokens":15}})");
+                                        R"("prompt_tokens_details":{"cached_tokens":15},)"
+                                        R"("completion_tokens_details":{"reasoning_tokens":0}})");
   ASSERT_EQ(served.service.requests().size(), 3u);
   for (const GenerateRequest& request : served.service.requests()) {
     EXPECT_EQ(request.n, 2u);
     EXPECT_EQ(request.sampling.seed, 5u);
   }
+}
+
+TEST(Http, EchoAndBestOf) {
+  Served served;
+  HttpClient client(served.port());
+  const Json echoed = parsed(client.post("/v1/completions", R"({"prompt":["a: ","b: "],"echo":true})").body);
+  EXPECT_EQ(*echoed.find_array("choices")->at(0).find_string("text"), "a: Hello, world!");
+  EXPECT_EQ(*echoed.find_array("choices")->at(1).find_string("text"), "b: Hello, world!");
+  const std::string stream =
+      client.post("/v1/completions", R"({"prompt":"a: ","echo":true,"stream":true})").body;
+  EXPECT_LT(stream.find(R"("text":"a: ")"), stream.find(R"("text":"Hel")"));
+  served.service.set_script([](const GenerateRequest& request) {
+    Script script = reply_with(request, {"x"});
+    double logprob = -3;  // of each choice more than of the one before
+    for (ScriptStep& step : script) {
+      if (auto* event = std::get_if<Event>(&step)) {
+        if (auto* delta = std::get_if<Delta>(event)) {
+          delta->text = std::to_string(delta->choice);
+          delta->tokens.at(0).logprob = logprob++;
+        }
+      }
+    }
+    return script;
+  });
+  const Json best = parsed(client.post("/v1/completions", R"({"prompt":"a","n":2,"best_of":3})").body);
+  ASSERT_EQ(best.find_array("choices")->size(), 2u);
+  EXPECT_EQ(best.find_array("choices")->at(0).dump(),
+            R"({"index":0,"text":"2","logprobs":null,"finish_reason":"stop"})");
+  EXPECT_EQ(*best.find_array("choices")->at(1).find_string("text"), "1");
+}
+
+TEST(Http, OneCallAlone) {
+  Served served;
+  served.service.set_chat_template("<tool_call>{{ tool_call | tojson }}</tool_call>");
+  served.service.set_script([](const GenerateRequest& request) {
+    const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+    return reply_with(request, {"Well. ", call + "\n" + call, " And more."});
+  });
+  HttpClient client(served.port());
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
+  const auto calls = [&](const std::string& more) {
+    const Json reply = parsed(client.post("/v1/chat/completions", "{" + tools + more + kChat.substr(1)).body);
+    return *reply.find_array("choices")->front().find_object("message");
+  };
+  EXPECT_EQ(calls("").find_array("tool_calls")->size(), 2u);
+  const Json one = calls(R"("parallel_tool_calls":false,)");
+  EXPECT_EQ(one.find_array("tool_calls")->size(), 1u);
+  EXPECT_EQ(one.find_string("content")->find("more"), std::string::npos);
 }
 
 TEST(Http, OnePromptOfSeveralThatFailsFailsTheRequest) {
@@ -399,7 +450,7 @@ TEST(Http, Cors) {
       "OPTIONS /v1/chat/completions HTTP/1.1\r\nOrigin: https://good.example\r\n"
       "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n");
   const ClientResponse preflight = client.read_response();
-  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.status, 200);
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Origin: https://good.example"));
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Methods: POST"));
   EXPECT_TRUE(preflight.has("Access-Control-Allow-Headers: authorization"));

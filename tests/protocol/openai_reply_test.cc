@@ -99,7 +99,9 @@ TEST(OpenAiReply, ReasoningAndContentAreApart) {
   const Json* message = choice_of(both.whole).find_object("message");
   EXPECT_EQ(*message->find_string("reasoning_content"), "hmm");
   EXPECT_EQ(*message->find_string("content"), "Yes.");
+  EXPECT_EQ(*message->find_string("reasoning"), "hmm") << "by its other name, too";
   EXPECT_EQ(joined(both.streamed, "reasoning_content"), "hmm");
+  EXPECT_EQ(joined(both.streamed, "reasoning"), "hmm");
   EXPECT_EQ(joined(both.streamed, "content"), "Yes.");
 }
 

@@ -166,11 +166,23 @@ TEST(OpenAiRequest, ChatFieldsAreRefusedByName) {
       {R"("prediction":{"type":"content"})", "prediction", "unsupported_parameter"},
       {R"("functions":[{"name":"f"}])", "functions", "unsupported_parameter"},
       {R"("web_search_options":{})", "web_search_options", "unsupported_parameter"},
-      {R"("parallel_tool_calls":false)", "parallel_tool_calls", "unsupported_parameter"},
+      {R"("parallel_tool_calls":0)", "parallel_tool_calls", "invalid_type"},
       {R"("logits_processors":["x"])", "logits_processors", "unsupported_parameter"},
       {R"("guided_json":"{")", "guided_json", "invalid_value"},
       {R"("grammar":7)", "grammar", "invalid_type"},
-      {R"("min_tokens":4)", "min_tokens", "unsupported_parameter"},
+      {R"("min_tokens":-4)", "min_tokens", "out_of_range"},
+      {R"("min_tokens":4,"max_tokens":3)", "min_tokens", "invalid_value"},
+      {R"("stop_token_ids":[-1])", "stop_token_ids[0]", "out_of_range"},
+      {R"("stop_token_ids":5)", "stop_token_ids", "invalid_type"},
+      {R"("truncate_prompt_tokens":0)", "truncate_prompt_tokens", "out_of_range"},
+      {R"("prompt_logprobs":1)", "prompt_logprobs", "unsupported_parameter"},
+      {R"("samplers":["top_k"])", "samplers", "unsupported_parameter"},
+      {R"("dynatemp_range":0.5)", "dynatemp_range", "unsupported_parameter"},
+      {R"("mirostat":3)", "mirostat", "out_of_range"},
+      {R"("typical_p":1.5)", "typical_p", "out_of_range"},
+      {R"("xtc_probability":2)", "xtc_probability", "out_of_range"},
+      {R"("dry_multiplier":-1)", "dry_multiplier", "out_of_range"},
+      {R"("dry_multiplier":1,"dry_sequence_breakers":[""])", "dry_sequence_breakers[0]", "invalid_value"},
       {R"("echo":true)", "echo", "unsupported_parameter"},
       {R"("best_of":2)", "best_of", "unsupported_parameter"},
       {R"("chat_template":"{{ x }}")", "chat_template", "unsupported_parameter"},
@@ -306,9 +318,10 @@ TEST(OpenAiRequest, CompletionPrompts) {
       {R"("prompt":[1,2.5])", "prompt[1]", "invalid_type"},
       {R"("prompt":[[["a"]]])", "prompt[0][0]", "invalid_type"},
       {R"("prompt":"a","logprobs":true)", "logprobs", "invalid_type"},
-      {R"("prompt":"a","suffix":"b")", "suffix", "unsupported_parameter"},
-      {R"("prompt":"a","echo":true)", "echo", "unsupported_parameter"},
-      {R"("prompt":"a","best_of":3)", "best_of", "unsupported_parameter"},
+      {R"("prompt":[1],"suffix":"b")", "suffix", "invalid_value"},
+      {R"("prompt":"a","echo":true,"logprobs":1)", "echo", "unsupported_parameter"},
+      {R"("prompt":"a","best_of":3,"stream":true)", "best_of", "invalid_value"},
+      {R"("prompt":"a","best_of":2,"n":3)", "best_of", "invalid_value"},
   };
   for (const Refusal& refusal : refusals) {
     const auto request = completion(refusal.fields);
@@ -399,6 +412,77 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   EXPECT_TRUE(to_api_error({.code = ServiceErrorCode::kUnavailable, .message = "m"}).retry_after);
   EXPECT_EQ(to_api_error({.code = ServiceErrorCode::kTooLong, .message = "m"}).code,
             "context_length_exceeded");
+}
+
+TEST(ChatRequest, CheckpointsNameMessagesBehindWhichToKeepASnapshot) {
+  const std::string messages =
+      R"("messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}])";
+  const auto request = parse_request(TextKind::kChat, "{" + messages + R"(,"checkpoints":[1,0]})", {});
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const auto& places = std::get<ChatPrompt>(request->asked.generate.prompt).breakpoints;
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].index, 1U);
+  EXPECT_EQ(places[0].at, 2U);
+  EXPECT_EQ(places[1].at, 5U);
+  EXPECT_EQ(places[1].ttl.count(), 0) << "as long as the cache likes";
+  for (const char* wrong : {"[2]", "[-1]", "[\"0\"]", "[0.5]", "0", "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]"}) {
+    const auto refused =
+        parse_request(TextKind::kChat, "{" + messages + ",\"checkpoints\":" + wrong + "}", {});
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_TRUE(refused.error().param.starts_with("checkpoints")) << refused.error().param;
+  }
+  EXPECT_FALSE(parse_request(TextKind::kCompletion, R"({"prompt":"x","checkpoints":[0]})", {}).ok());
+}
+
+TEST(OpenAiRequest, EverydayFields) {
+  const auto request = chat(R"("stop_token_ids":[3,4],"min_tokens":2,"include_stop_str_in_output":true,
+      "truncate_prompt_tokens":100,"parallel_tool_calls":false,"max_tokens":-1)");
+  ASSERT_TRUE(request.ok());
+  const GenerateRequest& generate = request->asked.generate;
+  EXPECT_EQ(generate.stop_tokens, (std::vector<TokenId>{3, 4}));
+  EXPECT_EQ(generate.min_tokens, 2u);
+  EXPECT_TRUE(generate.keep_stop);
+  EXPECT_EQ(generate.prompt_tail_tokens, 100u);
+  EXPECT_TRUE(generate.unlimited);
+  EXPECT_FALSE(generate.max_tokens);
+  EXPECT_TRUE(request->asked.one_call);
+  EXPECT_EQ(chat(R"("truncate_prompt_tokens":-1)")->asked.generate.prompt_tail_tokens, 0u);
+}
+
+TEST(OpenAiRequest, Samplers) {
+  const auto request = chat(R"("typical_p":0.5,"top_n_sigma":1.5,"xtc_probability":0.25,"xtc_threshold":0.2,
+      "mirostat":2,"mirostat_tau":3,"mirostat_eta":0.2,"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,
+      "dry_penalty_last_n":64,"dry_sequence_breakers":["."])");
+  ASSERT_TRUE(request.ok());
+  const SamplingWishes& sampling = request->asked.generate.sampling;
+  EXPECT_EQ(sampling.typical_p, 0.5);
+  EXPECT_EQ(sampling.top_n_sigma, 1.5);
+  EXPECT_EQ(sampling.xtc_probability, 0.25);
+  EXPECT_EQ(sampling.xtc_threshold, 0.2);
+  EXPECT_EQ(sampling.mirostat, 2);
+  EXPECT_EQ(sampling.mirostat_tau, 3);
+  EXPECT_EQ(sampling.mirostat_eta, 0.2);
+  EXPECT_EQ(sampling.dry_multiplier, 0.8);
+  EXPECT_EQ(sampling.dry_base, 2);
+  EXPECT_EQ(sampling.dry_allowed_length, 3);
+  EXPECT_EQ(sampling.dry_penalty_last_n, 64);
+  EXPECT_EQ(request->asked.generate.dry_breakers, std::vector<std::string>{"."});
+  EXPECT_EQ(chat(R"("dry_multiplier":1)")->asked.generate.dry_breakers.size(), 4u);
+  EXPECT_EQ(chat(R"("temperature":1)")->asked.generate.sampling, (SamplingWishes{.temperature = 1}));
+}
+
+TEST(OpenAiRequest, WishesOfCompletions) {
+  const auto filled = completion(R"("prompt":["a","b"],"suffix":"c")");
+  ASSERT_TRUE(filled.ok());
+  EXPECT_EQ(std::get<InfillPrompt>(filled->asked.generate.prompt).suffix, "c");
+  EXPECT_EQ(std::get<InfillPrompt>(filled->asked.further_prompts.at(0)).prefix, "b");
+  const auto best = completion(R"("prompt":"a","n":2,"best_of":5)");
+  EXPECT_EQ(best->asked.generate.n, 5u);
+  EXPECT_EQ(best->reply.shown, 2u);
+  EXPECT_EQ(best->asked.generate.sampling.logprobs, 0);
+  const auto echoed = completion(R"("prompt":["a",[1]],"echo":true)");
+  EXPECT_EQ(echoed->reply.prompt_texts, (std::vector<std::string>{"a", ""}));
+  EXPECT_TRUE(echoed->asked.generate.want_settled);
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ TEST(ReplyMessage, TakesTheFormTemplatesWant) {
   const Json others =
       *Json::parse(R"([{"role":"user","content":null},{"role":"assistant","content":"x"},7])");
   EXPECT_EQ(template_form(others), others);
+  EXPECT_EQ(template_form(Json{{"role", "assistant"}, {"content", "a"}, {"reasoning", "b"}}).dump(),
+            R"({"role":"assistant","content":"a","reasoning":"b","reasoning_content":"b"})");
   Json list = Json::array();
   list.push_back(message);
   EXPECT_EQ(template_form(list).as_array()[0], template_form(message));

@@ -19,6 +19,27 @@ const std::vector<Sample>& samples() {
       {kHermes, "<think>\n", "a </thin", "reasoning \"a </thin\"\n"},
       {kHermes, "<think>", "mentions <tool_call>\n{\"name\": \"now\"}</think>ok",
        "reasoning \"mentions <tool_call>\\n{\\\"name\\\": \\\"now\\\"}\"\ncontent \"ok\"\n"},
+      // A call inside reasoning is one where nothing else is said.
+      {kHermes, "<think>\n",
+       "I look.\n<tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+       "reasoning \"I look.\"\ncall 0 now #call_r1_0\narguments {\"a\": 1}\nend 0\n"},
+      {kHermes, "", "<think>\nSo <tool_call>{\"name\": \"now\"}</tool_call>\n</think>\n\n",
+       "reasoning \"So \"\ncall 0 now #call_r1_0\narguments {}\nend 0\n"},
+      {kHermes, "<think>\n",
+       "a<tool_call>{\"name\": \"now\"}</tool_call> b <tool_call>{\"name\": \"weather\", \"arguments\": "
+       "{}}</tool_call>\nc",
+       "reasoning \"a\"\ncall 0 now #call_r1_0\narguments {}\nend 0\nreasoning \" b \"\n"
+       "call 1 weather #call_r1_1\narguments {}\nend 1\nreasoning \"c\"\n"},
+      {kHermes, "<think>\n",
+       "Maybe <tool_call>{\"name\": \"now\"}</tool_call>.\n</think>\n\n<tool_call>{\"name\": "
+       "\"weather\"}</tool_call>",
+       "reasoning \"Maybe <tool_call>{\\\"name\\\": \\\"now\\\"}</tool_call>.\"\n"
+       "call 0 weather #call_r1_0\narguments {}\nend 0\n"},
+      {kHermes, "<think>\n", "the mark <tool_call> is", "reasoning \"the mark <tool_call> is\"\n"},
+      {kXml, "<think>\n",
+       "Now.\n\n<tool_call>\n<function=weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</"
+       "tool_call>",
+       "reasoning \"Now.\"\ncall 0 weather #call_r1_0\narguments {\"city\": \"Oslo\"}\nend 0\n"},
       {kHermes, "", "say <think> and </think>", "content \"say <think> and </think>\"\n"},
       {kHermes, "", "<think>\n\n</think>\n\n<think>b</think>c", "reasoning \"b\"\ncontent \"c\"\n"},
       {kSeed, "", "<seed:think>héllo 😀</seed:think>\nwörld", "reasoning \"héllo 😀\"\ncontent \"wörld\"\n"},

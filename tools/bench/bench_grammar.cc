@@ -7,8 +7,8 @@
 // A schema passes if every valid example is accepted, as Python's json.dumps writes it, and every other is not.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,7 +28,6 @@ namespace {
 using reprise::Json;
 using reprise::TokenId;
 namespace grammar = reprise::protocol::grammar;
-using Clock = std::chrono::steady_clock;
 
 struct Tally {
   std::size_t schemas = 0, passing = 0, refused = 0, rejects_valid = 0, accepts_invalid = 0, tokens = 0;
@@ -36,8 +35,11 @@ struct Tally {
   std::map<std::string, std::size_t> reasons;
 };
 
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+// Time of this thread, so that what else the machine does is not counted.
+double now_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
 double percentile(std::vector<double>& values, double share) {
@@ -49,8 +51,10 @@ double percentile(std::vector<double>& values, double share) {
 
 class Bench {
  public:
-  Bench(const std::string& model, bool names_failures)
-      : tokenizer_(reprise::models::load_tokenizer(model)), names_failures_(names_failures) {
+  Bench(const std::string& model, bool names_failures, double slow_us)
+      : tokenizer_(reprise::models::load_tokenizer(model)),
+        names_failures_(names_failures),
+        slow_us_(slow_us) {
     std::vector<grammar::Vocabulary::Token> tokens;
     for (std::size_t id = 0; id < tokenizer_.vocab_size(); ++id) {
       tokens.push_back({std::string(tokenizer_.token_bytes(static_cast<TokenId>(id))),
@@ -64,7 +68,7 @@ class Bench {
 
   void run(const std::string& name, const Json& entry) {
     ++tally_.schemas;
-    const auto begin = Clock::now();
+    const double begin = now_us();
     grammar::Constraint constraint{.kind = grammar::Constraint::Kind::kJsonSchema,
                                    .json = *entry.find("schema")};
     auto program = grammar::compile(constraint);
@@ -72,16 +76,16 @@ class Bench {
       ++tally_.refused;
       ++tally_.reasons[program.error().substr(0, 60)];
       if (names_failures_) std::printf("refused  %s: %s\n", name.c_str(), program.error().c_str());
-      tally_.compile_us.push_back(us_since(begin));
+      tally_.compile_us.push_back(now_us() - begin);
       return;
     }
     auto maker = std::make_shared<grammar::MaskMaker>(*program, vocabulary_);
-    tally_.compile_us.push_back(us_since(begin));
+    tally_.compile_us.push_back(now_us() - begin);
     bool good = true;
     std::size_t number = 0;
     for (const Json& test : *entry.find_array("tests")) {
       const bool valid = test.find("valid")->as_bool();
-      const bool accepted = accepts(maker, test.find("data")->dump(reprise::JsonStyle::python()));
+      const bool accepted = accepts(name, maker, test.find("data")->dump(reprise::JsonStyle::python()));
       if (accepted != valid) {
         if (good) ++(valid ? tally_.rejects_valid : tally_.accepts_invalid);
         good = false;
@@ -118,15 +122,23 @@ class Bench {
   }
 
  private:
-  bool accepts(const std::shared_ptr<grammar::MaskMaker>& maker, const std::string& text) {
+  bool accepts(const std::string& name, const std::shared_ptr<grammar::MaskMaker>& maker,
+               const std::string& text) {
     grammar::ReplyConstraint reply(maker);
+    std::string before;
     for (const TokenId token : tokenizer_.encode(text, {.parse_special = false})) {
       ++tally_.tokens;
-      const auto begin = Clock::now();
+      const double begin = now_us();
       const reprise::SharedMask mask = reply.mask();
       const bool allowed = mask->allows(token);
       const bool went_on = reply.accept(token);
-      tally_.mask_us.push_back(us_since(begin));
+      tally_.mask_us.push_back(now_us() - begin);
+      if (slow_us_ > 0 && tally_.mask_us.back() > slow_us_) {
+        const std::size_t shown = std::min<std::size_t>(before.size(), 40);
+        std::printf("slow %.0f µs, %u tokens: %s behind %s\n", tally_.mask_us.back(), mask->count,
+                    name.c_str(), before.substr(before.size() - shown).c_str());
+      }
+      if (slow_us_ > 0) before += tokenizer_.token_bytes(token);
       if (allowed != went_on) std::printf("MASK AND MATCHER DIFFER at token %d of %s\n", token, text.c_str());
       if (!allowed) return false;
     }
@@ -135,6 +147,7 @@ class Bench {
 
   const reprise::models::Tokenizer tokenizer_;
   const bool names_failures_;
+  const double slow_us_;
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;
   Tally tally_;
 };
@@ -145,18 +158,23 @@ int main(int argc, char** argv) {
   CLI::App app("structured output against schemas with examples");
   std::string model, folder, suite;
   bool names = false;
+  double slow_us = 0;
+  std::size_t every = 1;
   app.add_option("--model", model, "whose vocabulary: a folder or a GGUF file")->required();
   app.add_option("--suite", suite, "a folder of the JSON Schema Test Suite");
   app.add_flag("--names", names, "name every schema that does not pass");
+  app.add_option("--slow", slow_us, "name masks that take longer, in µs");
+  app.add_option("--every", every, "only one file of so many")->check(CLI::PositiveNumber);
   app.add_option("folder", folder, "of MaskBench's files");
   CLI11_PARSE(app, argc, argv);
-  Bench bench(model, names);
+  Bench bench(model, names, slow_us);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(suite.empty() ? folder : suite)) {
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  for (const auto& file : files) {
+  for (std::size_t i = 0; i < files.size(); i += every) {
+    const auto& file = files[i];
     std::ifstream stream(file);
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
     const auto parsed = Json::parse(text, {}, {.python = true});

@@ -1,8 +1,13 @@
 #include "tools/reprise/make_service.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "actors/engine.h"
+#include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
 #include "protocol/snapshots/cache_secret.h"
 #include "tools/reprise/builtin_model.h"
@@ -11,9 +16,14 @@ namespace reprise::tools {
 
 namespace {
 
-actors::DiskTierSettings disk_settings(const CacheConfig& config) {
+/// What snapshots outside of the process are sealed with.
+protocol::snapshots::Key sealing_key(const CacheConfig& config) {
   namespace snapshots = protocol::snapshots;
-  if (config.folder.empty()) return {};
+  if (!config.remote.empty() && config.secret.empty() && config.secret_file.empty()) {
+    throw UsageError(
+        "--cache-remote: servers that share a store need the same secret: cache.secret_file, or "
+        "cache.secret");
+  }
   const std::string file = config.secret_file.empty() ? snapshots::usual_secret_file() : config.secret_file;
   if (config.secret.empty() && file.empty()) {
     throw UsageError("--cache-dir: there is no home to keep a secret in; name a file: cache.secret_file");
@@ -23,11 +33,56 @@ actors::DiskTierSettings disk_settings(const CacheConfig& config) {
   if (!key.ok()) {
     throw UsageError((config.secret.empty() ? "cache.secret_file: " : "cache.secret: ") + key.error());
   }
-  return {.folder = config.folder,
-          .master_key = *key,
-          .most_bytes = config.disk_mb << 20,
-          .ttl = std::chrono::duration_cast<std::chrono::seconds>(config.disk_ttl),
-          .even_if_slower = config.even_if_slower};
+  return *key;
+}
+
+std::string remote_password(const CacheConfig& config) {
+  if (config.remote_password_file.empty()) return config.remote_password;
+  std::ifstream file(config.remote_password_file);
+  std::string password;
+  if (!file || !std::getline(file, password) || password.empty()) {
+    throw UsageError("cache.remote_password_file: no password can be read from " +
+                     config.remote_password_file);
+  }
+  return password;
+}
+
+void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
+  options.host.most_bytes = config.host_mb << 20;
+  if (config.folder.empty() && config.remote.empty()) return;
+  const protocol::snapshots::Key key = sealing_key(config);
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time);
+  };
+  if (!config.folder.empty()) {
+    options.disk = {.folder = config.folder,
+                    .master_key = key,
+                    .most_bytes = config.disk_mb << 20,
+                    .ttl = seconds(config.disk_ttl),
+                    .even_if_slower = config.even_if_slower};
+  }
+  if (!config.remote.empty()) {
+    auto address = protocol::snapshots::parse_redis_address(config.remote);
+    if (!address.ok()) throw UsageError("--cache-remote: " + address.error());
+    options.remote = {.redis = protocol::snapshots::RedisSettings{.address = *address,
+                                                                  .password = remote_password(config),
+                                                                  .ttl = seconds(config.remote_ttl)},
+                      .master_key = key,
+                      .even_if_slower = config.even_if_slower};
+  }
+}
+
+/// Of chat.template: what a name stands for, what a file holds, or the text as it is.
+std::string template_text(const std::string& given) {
+  if (given.empty()) return {};
+  if (const auto named = protocol::named_template(given)) return *named;
+  if (std::ifstream file(given); file && std::filesystem::is_regular_file(given)) {
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  if (given.find_first_of(" \n{") != std::string::npos) return given;
+  throw UsageError("chat.template: '" + given + "' is no file, and none of " + protocol::template_names());
 }
 
 }  // namespace
@@ -44,6 +99,12 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
                               .kv_dtype = config.engine.kv_dtype,
                               .isa = config.engine.isa,
                               .adapters = {}});
+    actors::ModelSpec& spec = options.models.back();
+    spec.aliases = model.aliases;
+    spec.tags = model.tags;
+    spec.context = static_cast<std::uint32_t>(config.context / std::max(config.parallel, 1U));
+    spec.chat_template =
+        template_text(model.chat_template.empty() ? config.chat_template : model.chat_template);
     for (const AdapterTable& adapter : model.adapters) {
       options.models.back().adapters.push_back({.name = adapter.name, .path = adapter.path});
     }
@@ -51,6 +112,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.worker.device = config.engine.device;
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
+  if (config.parallel > 0) options.worker.max_sequences = config.parallel;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);
   options.adapter_folder = config.adapter_folder;
   options.longest_step = config.longest_step;
@@ -59,13 +121,18 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
   options.registry.cache.ttl = config.cache.ttl;
   options.registry.cache.policy = config.cache.policy;
-  options.disk = disk_settings(config.cache);
+  set_tiers(config.cache, options);
   const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
   options.requests.verify_inline = config.cache.verify_inline;
   options.requests.prefill_history = config.cache.idle_prefill;
   options.requests.most_choices = config.http.request.choices;
   options.requests.longest_wait = config.queue.wait;
+  options.requests.sampling.temperature = config.temperature;
+  options.requests.sampling.seed = config.seed;
+  options.requests.max_tokens = config.max_tokens;
+  options.requests.assume_chat = true;
+  if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
   options.most_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
   options.device_lost = [](const std::string& why) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <memory>
 #include <sstream>
 
 #include "actors/cache/eviction_policy.h"
@@ -61,7 +62,14 @@ actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
 class Replay {
  public:
   explicit Replay(const ReplayOptions& options)
-      : options_(options), origins_(read_origins(options.origins)), cache_(cache_options(options)) {}
+      : options_(options), origins_(read_origins(options.origins)), cache_(cache_options(options)) {
+    actors::PrefixCacheOptions below = cache_options(options);
+    below.policy = "lru";
+    for (std::size_t i = 0; i < options.lower_mb.size(); ++i) {
+      lower_.push_back(std::make_unique<actors::PrefixCache>(below));
+    }
+    result_.restored_by_tier.resize(1 + lower_.size());
+  }
 
   void request(const TraceRequest& request) {
     request.expand(options_.block_tokens, prompt_);
@@ -72,14 +80,21 @@ class Replay {
     const actors::Found found = cache_.lookup("", prompt_, 0, request.time);
     const actors::FlightId flight = cache_.begin_flight("", prompt_, request.time);
     if (found.restore) (void)cache_.release(found.restore->entry);  // RestoreKv has been answered
+    const Deepest deepest = restore(found, request.time);
     const bool goes_on = found.restore && found.restore->origin == Origin::kPromptEnd;
     const actors::Conversation conversation = !options_.supersede ? 0
                                               : goes_on           ? found.restore->conversation
                                                                   : result_.requests;
-    for (const auto& [at, origin] : plan(found)) {
+    std::map<std::uint32_t, Origin> places = plan(found, deepest.at);
+    if (deepest.tier > 0) places[deepest.at] = deepest.origin;  // it stands above again
+    for (const auto& [at, origin] : places) {
       const auto inserted =
           cache_.insert("", prompt_, {++snapshot_, at, origin, conversation, result_.requests}, request.time);
       shrink(inserted.entry, request.time);
+      for (std::size_t i = 0; i < lower_.size(); ++i) {
+        lower_[i]->insert("", prompt_, {++snapshot_, at, origin, 0, result_.requests}, request.time);
+        shrink_lower(i, request.time);
+      }
     }
     cache_.end_flight(flight);
     result_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -91,9 +106,27 @@ class Replay {
   }
 
  private:
+  struct Deepest {
+    std::uint32_t at = 0;
+    std::size_t tier = 0;
+    Origin origin = Origin::kPromptEnd;
+  };
+
+  // What is restored, by whichever tier has most of it; among equals by the nearest.
+  Deepest restore(const actors::Found& found, actors::CacheTime now) {
+    Deepest deepest{.at = found.restore ? found.restore->at : 0};
+    for (std::size_t i = 0; i < lower_.size(); ++i) {
+      const actors::Found below = lower_[i]->lookup("", prompt_, 0, now);
+      if (!below.restore) continue;
+      (void)lower_[i]->release(below.restore->entry);
+      if (below.restore->at > deepest.at) deepest = {below.restore->at, i + 1, below.restore->origin};
+    }
+    result_.restored_by_tier[deepest.tier] += deepest.at;
+    return deepest;
+  }
+
   // Where this request takes checkpoints, first to last.
-  std::map<std::uint32_t, Origin> plan(const actors::Found& found) const {
-    const std::uint32_t restored = found.restore ? found.restore->at : 0;
+  std::map<std::uint32_t, Origin> plan(const actors::Found& found, std::uint32_t restored) const {
     const auto on_grid = [this](double tokens) {
       return static_cast<std::uint32_t>(tokens) / options_.block_tokens * options_.block_tokens;
     };
@@ -105,7 +138,7 @@ class Replay {
       }
     }
     if (origins_.prompt_end && last > restored) places[last] = Origin::kPromptEnd;
-    if (origins_.branch && found.branch) places[*found.branch] = Origin::kBranch;
+    if (origins_.branch && found.branch && *found.branch > restored) places[*found.branch] = Origin::kBranch;
     return places;
   }
 
@@ -130,9 +163,24 @@ class Replay {
     result_.peak_entries = std::max(result_.peak_entries, cache_.stats().entries);
   }
 
+  void shrink_lower(std::size_t tier, actors::CacheTime now) {
+    actors::PrefixCache& cache = *lower_[tier];
+    const double budget = options_.lower_mb[tier] * 1e6;
+    const auto bytes = [&] {
+      return static_cast<double>(cache.covered_tokens() * options_.kv_bytes_per_token +
+                                 cache.stats().entries * options_.state_bytes);
+    };
+    while (budget > 0 && bytes() > budget) {
+      const auto victim = cache.least_valuable(now, true);
+      if (!victim) break;
+      cache.remove(victim->id, MissReason::kEvicted);
+    }
+  }
+
   const ReplayOptions& options_;
   Origins origins_;
   actors::PrefixCache cache_;
+  std::vector<std::unique_ptr<actors::PrefixCache>> lower_;
   TokenList prompt_;
   std::uint64_t snapshot_ = 0;
   ReplayResult result_;
@@ -144,8 +192,14 @@ void print_table(const ReplayOptions& options, const ReplayResult& result) {
   std::printf("%-22s %s, checkpoints %s%s\n", "policy", options.policy.c_str(), options.origins.c_str(),
               options.any_token ? ", cut at any block" : "");
   std::printf("%-22s %.2f %%  (%llu of %llu tokens)\n", "token hit rate", 100 * result.hit_rate(),
-              static_cast<unsigned long long>(result.stats.restored_tokens),
+              static_cast<unsigned long long>(result.restored_tokens()),
               static_cast<unsigned long long>(result.input_tokens));
+  for (std::size_t i = 0; i < result.restored_by_tier.size() && result.restored_by_tier.size() > 1; ++i) {
+    std::printf("%-22s %.2f %%\n",
+                i == 0 ? "  from the device" : ("  from tier " + std::to_string(i)).c_str(),
+                100 * static_cast<double>(result.restored_by_tier[i]) /
+                    static_cast<double>(std::max<std::uint64_t>(result.input_tokens, 1)));
+  }
   std::printf("%-22s %.1f GB, %llu entries\n", "at most", static_cast<double>(result.peak_bytes) / 1e9,
               static_cast<unsigned long long>(result.peak_entries));
   std::printf("%-22s %llu, of these %llu as soon as made\n", "evicted",
@@ -165,19 +219,24 @@ void print_json(const ReplayOptions& options, const ReplayResult& result) {
     reasons += (reason == 0 ? "" : ", ") + json_string(name_of(static_cast<MissReason>(reason))) + ": " +
                std::to_string(result.stats.by_reason[reason]);
   }
+  std::string tiers;
+  for (const std::uint64_t tokens : result.restored_by_tier) {
+    tiers += (tiers.empty() ? "" : ", ") + std::to_string(tokens);
+  }
   std::printf(
       "{\"trace\": %s, \"policy\": %s, \"budget_mb\": %.9g, \"requests\": %llu, \"input_tokens\": %llu, "
       "\"restored_tokens\": %llu, \"token_hit_rate\": %.9g, \"peak_bytes\": %llu, \"peak_entries\": %llu, "
-      "\"evicted\": %llu, \"evicted_at_once\": %llu, \"superseded\": %llu, \"reasons\": {%s}}\n",
+      "\"evicted\": %llu, \"evicted_at_once\": %llu, \"superseded\": %llu, \"restored_by_tier\": [%s], "
+      "\"reasons\": {%s}}\n",
       json_string(options.trace.filename().string()).c_str(), json_string(options.policy).c_str(),
       options.budget_mb, static_cast<unsigned long long>(result.requests),
       static_cast<unsigned long long>(result.input_tokens),
-      static_cast<unsigned long long>(result.stats.restored_tokens), result.hit_rate(),
+      static_cast<unsigned long long>(result.restored_tokens()), result.hit_rate(),
       static_cast<unsigned long long>(result.peak_bytes),
       static_cast<unsigned long long>(result.peak_entries),
       static_cast<unsigned long long>(result.stats.evicted),
       static_cast<unsigned long long>(result.evicted_at_once),
-      static_cast<unsigned long long>(result.stats.superseded), reasons.c_str());
+      static_cast<unsigned long long>(result.stats.superseded), tiers.c_str(), reasons.c_str());
 }
 
 }  // namespace

@@ -8,11 +8,16 @@
 // prompt at its last whole block. Whose conversation a prompt continues is not in the trace either: with
 // `supersede`, it is that of the prompt end it was restored from.
 //
+// Tiers below the device, with `lower_mb`: each gets every checkpoint, keeps those used last within its budget, and is
+// asked for what the tiers above it cannot restore as far. What it brings stands above again.
+//
 // Threading: one replay at a time is pure but for stdout.
 
 #include <cstdint>
 #include <filesystem>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "actors/cache/prefix_cache.h"
 
@@ -28,6 +33,7 @@ struct ReplayOptions {
   std::string origins = "branch,prompt_end";  // also: spaced
   bool any_token = false;                     // attention alone: states can be cut at every block
   bool supersede = false;
+  std::vector<double> lower_mb{};     // budgets of the tiers below, from the nearest; 0: no limit
   double ttl_seconds = 0;             // 0: for ever
   std::uint64_t max_path_tokens = 0;  // 0: no limit
   bool json = false;
@@ -38,13 +44,16 @@ struct ReplayResult {
   std::uint64_t input_tokens = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_entries = 0;
-  std::uint64_t evicted_at_once = 0;  // entries that had to go as soon as they were made
-  double seconds = 0;                 // in the cache
+  std::vector<std::uint64_t> restored_by_tier{};  // tokens; the device's first
+  std::uint64_t evicted_at_once = 0;              // entries that had to go as soon as they were made
+  double seconds = 0;                             // in the cache
   actors::PrefixCacheStats stats;
 
   double hit_rate() const {
-    return input_tokens == 0 ? 0
-                             : static_cast<double>(stats.restored_tokens) / static_cast<double>(input_tokens);
+    return input_tokens == 0 ? 0 : static_cast<double>(restored_tokens()) / static_cast<double>(input_tokens);
+  }
+  std::uint64_t restored_tokens() const {
+    return std::accumulate(restored_by_tier.begin(), restored_by_tier.end(), std::uint64_t{0});
   }
 };
 

@@ -117,7 +117,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   raise_descriptor_limit(config.http);
 
   const std::unique_ptr<traces::SessionControl> sessions = trace_sessions(config.trace);
-  protocol::ApiTable apis = protocol::all_apis();
+  protocol::ApiTable apis = protocol::all_apis({.slots = config.slots, .verbose = config.verbose});
   std::ranges::move(protocol::admin::adapter_routes(), std::back_inserter(apis.routes));
   if (sessions != nullptr) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));

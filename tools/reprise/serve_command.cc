@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "protocol/http/log.h"
 #include "tools/reprise/engine_flags.h"
@@ -17,7 +18,9 @@ ServeCommand::ServeCommand(CLI::App& app)
   command_
       ->add_option("--model", model_, "A Hugging Face folder or a GGUF file; the built-in model without it")
       ->envname("REPRISE_MODEL");
-  command_->add_option("--model-name", model_name_, "What clients call it, instead of the file's name");
+  command_->add_option("--model-name,--alias", model_name_,
+                       "What clients call it, instead of the file's name; several names between commas");
+  command_->add_option("--tags", tags_, "Words about it for people, between commas");
   command_->add_option("--config", file_, "A TOML file with settings")->envname("REPRISE_CONFIG");
   command_->add_flag("--print-config", print_, "Print what holds, as such a file, and end");
   for (const Setting& setting : settings_) {
@@ -35,6 +38,7 @@ ServeCommand::ServeCommand(CLI::App& app)
 }
 
 void ServeCommand::resolve() {
+  bool reasoning_known = false;
   if (!file_.empty()) load_config_file(config_, file_);
   load_config_environment(config_, [](const char* name) -> const char* { return std::getenv(name); });
   for (const Setting& setting : settings_) {
@@ -45,7 +49,17 @@ void ServeCommand::resolve() {
   if (!model_.empty()) config_.models = {model_at(model_)};
   if (!model_name_.empty()) {
     if (config_.models.size() != 1) throw UsageError("--model-name: goes with one model");
-    config_.models[0].name = model_name_;
+    take_names(config_.models[0], model_name_);
+  }
+  if (!tags_.empty()) {
+    if (config_.models.size() != 1) throw UsageError("--tags: goes with one model");
+    std::istringstream words(tags_);
+    for (std::string word; std::getline(words, word, ',');) config_.models[0].tags.push_back(word);
+  }
+  for (const char* known : {"template", "on", "off", "auto"})
+    reasoning_known = reasoning_known || config_.reasoning == known;
+  if (!reasoning_known) {
+    throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
   }
   if (!protocol::log_level_named(config_.log_level)) {
     throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");

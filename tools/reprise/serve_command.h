@@ -32,6 +32,7 @@ class ServeCommand {
   std::string file_;
   std::string model_;
   std::string model_name_;
+  std::string tags_;
   bool print_ = false;
 };
 

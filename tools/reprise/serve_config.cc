@@ -4,10 +4,12 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/json_text.h"
+#include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
 
 namespace reprise::tools {
@@ -23,6 +25,12 @@ std::string in_quotes(std::string_view text) {
   std::string out;  // a JSON string is a TOML string
   append_json_string(out, text);
   return out;
+}
+
+std::string in_brackets(const std::vector<std::string>& items) {
+  std::string out = "[";
+  for (const std::string& item : items) out += (out.size() > 1 ? ", " : "") + in_quotes(item);
+  return out + "]";
 }
 
 /// Makes rows of the table.
@@ -62,6 +70,40 @@ class Table {
                target = static_cast<T>(number);
              },
          .show = [&target] { return std::to_string(target); }});
+  }
+
+  /// What may be left to others: -1, which is none.
+  template <class T>
+  void wish(std::string key, std::string flag, std::optional<T>& target, double most, std::string help) {
+    add({.key = std::move(key),
+         .flag = std::move(flag),
+         .help = std::move(help),
+         .kind = Setting::Kind::kNumber,
+         .set =
+             [&target, most](const std::string& value) {
+               const char* end = value.data() + value.size();
+               T number{};
+               const auto [stopped, error] = std::from_chars(value.data(), end, number);
+               const bool good =
+                   error == std::errc() && stopped == end && static_cast<double>(number) <= most;
+               if (value == "-1") {
+                 target.reset();
+               } else if (good && number >= T{}) {
+                 target = number;
+               } else {
+                 bad_value(value, "-1 or a number from 0 on, of a size that makes sense");
+               }
+             },
+         .show =
+             [&target] {
+               std::ostringstream out;
+               if (target) {
+                 out << *target;
+               } else {
+                 out << -1;
+               }
+               return out.str();
+             }});
   }
 
   void seconds(std::string key, std::string flag, milliseconds& target, double least, double most,
@@ -118,12 +160,7 @@ class Table {
                  if (!item.empty()) target.push_back(item);
                }
              },
-         .show =
-             [&target] {
-               std::string out = "[";
-               for (const std::string& item : target) out += (out.size() > 1 ? ", " : "") + in_quotes(item);
-               return out + "]";
-             }});
+         .show = [&target] { return in_brackets(target); }});
   }
 
   std::vector<Setting> take() { return std::move(rows_); }
@@ -146,7 +183,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.text("http.host", "--host", http.host, "Address to listen on");
   table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
   table.list("http.cors_origins", "--cors-origins", http.cors_origins,
-             "Origins whose pages may use the server, * for all");
+             "Origins whose pages may use the server: localhost for those of this machine, * for all");
+  table.toggle("http.front_page", "--no-ui", "false", http.front_page, "Nothing at /");
   table.number("http.max_connections", "--max-connections", http.connections, 1, 1'000'000,
                "Connections open at once");
   table.number("http.reserved_connections", "--reserved-connections", http.reserved_connections, 0, 1024,
@@ -174,7 +212,12 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.seconds("http.shutdown", "--shutdown-timeout", config.shutdown, 0, kDay,
                 "For answers to go on after a signal");
 
+  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
+               "Replies that come back without their reasoning get it back");
+
   table.text("auth.key_file", "--api-key-file", config.key_file, "File with one API key a line");
+  table.hidden("auth.api_keys", "--api-key", config.api_keys,
+               "API keys, between commas; a file or REPRISE_API_KEYS is safer");
   table.toggle("auth.share_tenant", "--share-tenant", "true", config.share_tenant,
                "All keys share what is cached");
 
@@ -203,10 +246,29 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number(
       "engine.state_mb", "--state-mb", config.state_mb, 0, kAny,
       "MiB for sequences and snapshots, 0: half of the memory that is free; on a GPU all that weights leave");
+  table.number("engine.context", "--ctx-size", config.context, 0, 100'000'000,
+               "Tokens of prompt and reply, 0: what the model has; shared evenly by --parallel");
+  table.number("engine.parallel", "--parallel", config.parallel, 0, 4096,
+               "Sequences computed at once, 0: as many as there is memory for");
   table.text("engine.adapter_folder", "--adapter-folder", config.adapter_folder,
              "Folder whose adapters may be loaded by path while the server runs: POST /admin/adapters/load");
   table.seconds("engine.longest_step", "--longest-step", config.longest_step, 1, kDay,
                 "Before a step of the device counts as a hang; large weights and slow devices have longer");
+
+  table.text("chat.template", "--chat-template", config.chat_template,
+             "In place of what models come with: " + protocol::template_names() +
+                 ", a file, or the template itself");
+  table.text("chat.reasoning", "--reasoning", config.reasoning,
+             "Of chats that do not say it: on (or auto), off, or template, which leaves it to the template");
+  table.wish("requests.max_tokens", "--n-predict", config.max_tokens, 1e8,
+             "Tokens of a reply where the request does not say, -1: what the context leaves");
+  table.wish("requests.temperature", "--temp", config.temperature, 100,
+             "Where the request does not say, -1: as the model has it");
+  table.wish("requests.seed", "--seed", config.seed, 1e19,
+             "Where the request does not say, -1: another each time");
+  table.toggle("llama.slots", "--no-slots", "false", config.slots, "GET /slots tells nothing");
+  table.toggle("llama.verbose", "--verbose", "true", config.verbose,
+               "Chats at /chat/completions are answered with their prompt beside them");
 
   table.toggle("cache.enabled", "--no-cache", "false", config.cache.enabled, "Compute every prompt anew");
   table.number("cache.budget_mb", "--cache-budget-mb", config.cache.budget_mb, 0, kAny,
@@ -222,6 +284,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Compare before the answer ends; all hits, where no percentage is set");
   table.toggle("cache.idle_prefill", "--no-idle-prefill", "false", config.cache.idle_prefill,
                "Do not prefill the next turn's history in idle time");
+  table.number("cache.host_mb", "--cache-host-mb", config.cache.host_mb, 0, kAny >> 20,
+               "MiB of this machine's memory for snapshots beside those in the device's own, 0: none");
   table.text("cache.dir", "--cache-dir", config.cache.folder,
              "Folder for snapshots that outlast the server; several servers may share it");
   table.number("cache.disk_mb", "--cache-disk-mb", config.cache.disk_mb, 1, kAny >> 20,
@@ -230,6 +294,14 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                 "For a snapshot there to live unused, 0: for ever");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", config.cache.even_if_slower,
                "Restore from below also what would be computed sooner");
+  table.text("cache.remote", "--cache-remote", config.cache.remote,
+             "Store that servers share their snapshots in: redis://[user@]host[:port][/database]");
+  table.seconds("cache.remote_ttl", "--cache-remote-ttl", config.cache.remote_ttl, 0, 3650 * kDay,
+                "For a snapshot there to live unused, 0: for ever");
+  table.hidden("cache.remote_password", "--cache-remote-password", config.cache.remote_password,
+               "For that store; better a file, or REPRISE_CACHE_REMOTE_PASSWORD");
+  table.text("cache.remote_password_file", "--cache-remote-password-file", config.cache.remote_password_file,
+             "File with the password for that store");
   table.hidden("cache.secret", "--cache-secret", config.cache.secret,
                "What snapshots are sealed with, the same for all servers that share them; better a file");
   table.text("cache.secret_file", "--cache-secret-file", config.cache.secret_file,
@@ -282,6 +354,22 @@ ModelTable model_at(const std::string& path) {
   return {.name = file.filename().string(), .path = path};
 }
 
+void take_names(ModelTable& model, const std::string& names) {
+  if (names.find(',') == std::string::npos) {
+    model.name = names;
+    return;
+  }
+  std::set<std::string> each;
+  std::istringstream items(names);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (!item.empty()) each.insert(item);
+  }
+  if (each.empty()) throw UsageError("a model's name: '" + names + "' has none");
+  model.name = *each.begin();
+  model.aliases.insert(model.aliases.end(), each.begin(),
+                       each.end());  // all of them: it is a list of its names
+}
+
 std::string print_config(ServeConfig& config) {
   std::string out;
   std::string section;
@@ -296,6 +384,9 @@ std::string print_config(ServeConfig& config) {
   for (const ModelTable& model : config.models) {
     out += "\n[[models]]\nname = " + in_quotes(model.name) + "\npath = " + in_quotes(model.path) + "\n";
     if (!model.device.empty()) out += "device = " + in_quotes(model.device) + "\n";
+    if (!model.chat_template.empty()) out += "chat_template = " + in_quotes(model.chat_template) + "\n";
+    if (!model.aliases.empty()) out += "aliases = " + in_brackets(model.aliases) + "\n";
+    if (!model.tags.empty()) out += "tags = " + in_brackets(model.tags) + "\n";
     for (const AdapterTable& adapter : model.adapters) {
       out += "[[models.adapters]]\nname = " + in_quotes(adapter.name) +
              "\npath = " + in_quotes(adapter.path) + "\n";

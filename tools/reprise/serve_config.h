@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +28,12 @@ struct AdapterTable {
 
 /// A [[models]] table.
 struct ModelTable {
-  std::string name;      // as clients call it
-  std::string path;      // a Hugging Face folder or a GGUF file; empty: the built-in model
-  std::string device{};  // where it is computed; empty: engine.device
+  std::string name;                    // as clients call it
+  std::string path;                    // a Hugging Face folder or a GGUF file; empty: the built-in model
+  std::string device{};                // where it is computed; empty: engine.device
+  std::string chat_template{};         // as chat.template; empty: that
+  std::vector<std::string> aliases{};  // further names of it
+  std::vector<std::string> tags{};
   std::vector<AdapterTable> adapters{};
 };
 
@@ -50,10 +54,15 @@ struct CacheConfig {
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
+  std::uint64_t host_mb = 0;              // of the host's memory; 0: none
   std::string folder{};                   // of snapshots that outlast the process; empty: none
   std::uint64_t disk_mb = 16384;          // of that folder
   std::chrono::milliseconds disk_ttl{0};  // 0: for ever
   bool even_if_slower = false;
+  std::string remote{};                                            // store that servers share; empty: none
+  std::chrono::milliseconds remote_ttl = std::chrono::hours(168);  // 0: for ever
+  std::string remote_password{};                                   // never shown
+  std::string remote_password_file{};
   std::string secret{};       // that they are sealed with; never shown
   std::string secret_file{};  // where it is kept; empty: the usual place
 };
@@ -74,10 +83,20 @@ struct ServeConfig {
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
-  std::vector<ModelTable> models{};  // empty: the built-in model alone
-  EngineFlags engine{};              // its `model` is not used here
-  std::uint64_t state_mb = 0;        // 0: half of the memory that is free
-  std::string adapter_folder{};      // whose adapters operators may load by path; empty: none
+  std::vector<ModelTable> models{};    // empty: the built-in model alone
+  EngineFlags engine{};                // its `model` is not used here
+  std::uint64_t context = 0;           // tokens for all of `parallel` together; 0: what a model has, for each
+  std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for
+  std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
+  std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it
+  std::optional<std::uint32_t> max_tokens{};  // of requests that do not say; none: what the context leaves
+  std::optional<double> temperature{};        // of requests that do not say; none: as the model has it
+  std::optional<std::uint64_t> seed{};        // of requests that do not say; none: another each time
+  bool slots = true;                          // GET /slots tells
+  bool verbose = false;                       // llama-server's replies show the prompt
+  std::string api_keys{};                     // between commas; never shown
+  std::uint64_t state_mb = 0;                 // 0: half of the memory that is free
+  std::string adapter_folder{};               // whose adapters operators may load by path; empty: none
   std::chrono::milliseconds longest_step{
       120'000};  // of the device; beyond it hangs (actors/worker/step_watch.h)
   CacheConfig cache{};
@@ -114,6 +133,9 @@ void set_from_flag(const Setting& setting, const std::string& text);
 
 /// A model for --model PATH, called after its file or folder.
 ModelTable model_at(const std::string& path);
+
+/// Names between commas: the first by the alphabet is the model's, all others are aliases of it.
+void take_names(ModelTable& model, const std::string& names);
 
 /// What holds, as a file that load_config_file() takes. Keys are not shown.
 std::string print_config(ServeConfig& config);

@@ -109,10 +109,15 @@ class FileReader {
           read_adapters(model, value);
           continue;
         }
-        std::string* field = key.str() == "name"     ? &model.name
-                             : key.str() == "path"   ? &model.path
-                             : key.str() == "device" ? &model.device
-                                                     : nullptr;
+        if (key.str() == "aliases" || key.str() == "tags") {
+          (key.str() == "tags" ? model.tags : model.aliases) = read_words(std::string(key.str()), value);
+          continue;
+        }
+        std::string* field = key.str() == "name"            ? &model.name
+                             : key.str() == "path"          ? &model.path
+                             : key.str() == "device"        ? &model.device
+                             : key.str() == "chat_template" ? &model.chat_template
+                                                            : nullptr;
         if (field == nullptr) refuse(key.source(), "unknown key 'models." + std::string(key.str()) + "'");
         if (!value.is_string())
           refuse(value.source(), "models." + std::string(key.str()) + ": must be a string");
@@ -120,12 +125,24 @@ class FileReader {
       }
       if (model.path.empty()) refuse(item.source(), "models.path: is required");
       if (model.name.empty()) model.name = model_at(model.path).name;
+      take_names(model, model.name);
       for (const ModelTable& other : config_.models) {
         if (other.name == model.name)
           refuse(item.source(), "models.name: '" + model.name + "' is there twice");
       }
       config_.models.push_back(std::move(model));
     }
+  }
+
+  std::vector<std::string> read_words(const std::string& key, const toml::node& node) const {
+    const toml::array* items = node.as_array();
+    if (items == nullptr) refuse(node.source(), "models." + key + ": must be an array of strings");
+    std::vector<std::string> words;
+    for (const toml::node& item : *items) {
+      if (!item.is_string()) refuse(node.source(), "models." + key + ": must be an array of strings");
+      words.push_back(item.as_string()->get());
+    }
+    return words;
   }
 
   void read_adapters(ModelTable& model, const toml::node& node) const {

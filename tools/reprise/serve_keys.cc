@@ -45,6 +45,7 @@ void load_keys(ServeConfig& config, const char* environment) {
     require(keys.add(text.str()), config.key_file);
     if (keys.empty()) throw UsageError(config.key_file + ": holds no key");
   }
+  require(keys.add(config.api_keys), "auth.api_keys");
   if (environment != nullptr) require(keys.add(environment), "REPRISE_API_KEYS");
   for (const KeyTable& table : config.keys) {
     if (!table.key.empty()) require(keys.add_key(table.key, table.tenant.name), table.place);

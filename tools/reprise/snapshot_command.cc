@@ -5,8 +5,10 @@
 #include "base/json.h"
 #include "protocol/http/key_ring.h"
 #include "protocol/snapshots/cache_secret.h"
+#include "tools/reprise/builtin_model.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/snapshot_files.h"
+#include "tools/reprise/snapshot_recompute.h"
 
 namespace reprise::tools {
 
@@ -58,11 +60,29 @@ int list(const SnapshotFolder& folder, const Key& master, bool json) {
   return 0;
 }
 
-int verify(const SnapshotFolder& folder, const Key& master) {
-  std::size_t good = 0, bad = 0;
+/// Opened, and computed anew where that was asked for and can be: `unjudged` counts where it cannot.
+std::optional<Refused> verify_one(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
+                                  SnapshotRecompute* recompute, std::size_t& unjudged) {
+  if (recompute == nullptr) return verify_chunks(folder, master, manifest);
+  const auto state = read_state(folder, master, manifest);
+  if (!state.ok()) return state.error();
+  if (recompute->can_judge(manifest)) return recompute->compare(manifest, *state);
+  ++unjudged;
+  return std::nullopt;
+}
+
+int verify(const SnapshotFolder& folder, const Key& master, const SnapshotOptions& options) {
+  std::size_t good = 0, bad = 0, unjudged = 0;
+  std::optional<SnapshotRecompute> recompute;
+  if (options.recompute) {
+    EngineFlags flags = options.engine;
+    flags.model = model_or_builtin(flags.model);
+    recompute.emplace(flags);
+  }
   for (const ListedSnapshot& one : list_snapshots(folder, master)) {
     const auto refused =
-        one.manifest ? verify_chunks(folder, master, *one.manifest) : std::optional(one.refused);
+        one.manifest ? verify_one(folder, master, *one.manifest, recompute ? &*recompute : nullptr, unjudged)
+                     : std::optional(one.refused);
     ++(refused ? bad : good);
     if (refused) {
       std::printf("%s  %s: %s\n", one.file.id.hex().c_str(), std::string(name_of(refused->why)).c_str(),
@@ -70,6 +90,9 @@ int verify(const SnapshotFolder& folder, const Key& master) {
     }
   }
   std::printf("%zu whole, %zu not\n", good, bad);
+  if (recompute) {
+    std::printf("%zu of them were not computed anew: of another model, build, device or adapter\n", unjudged);
+  }
   return bad == 0 ? 0 : 1;
 }
 
@@ -119,6 +142,13 @@ SnapshotCommand::SnapshotCommand(CLI::App& app)
   list_ = add("ls", "A line for each snapshot");
   list_->add_flag("--json", options_.json, "JSON lines");
   verify_ = add("verify", "Open every record and compare it with its manifest");
+  verify_->add_flag("--recompute", options_.recompute,
+                    "Also compute every state anew from its tokens, and compare");
+  verify_->add_option("--model", options_.engine.model, "With this model; the built-in one without it");
+  verify_->add_option("--device", options_.engine.device, "Where to compute: cpu, cuda:N, auto");
+  verify_->add_option("--compute", options_.engine.compute, "As the server that wrote them");
+  verify_->add_option("--kv-dtype", options_.engine.kv_dtype, "As the server that wrote them");
+  verify_->add_option("--threads", options_.engine.threads, "To compute with, 0 for one a core");
   collect_ = add("gc", "Remove what nothing refers to, or there is no room for");
   collect_->add_option("--disk-mb", options_.disk_mb, "MiB to keep at most, 0: all");
   collect_->add_option("--ttl", options_.ttl, "Seconds that a snapshot may be unused, 0: any")
@@ -140,7 +170,7 @@ int SnapshotCommand::run() const {
   if (collect_->parsed()) return collect(folder, options_);
   const Key master = key_in(options_.secret_file, "--cache-secret-file");
   if (list_->parsed()) return list(folder, master, options_.json);
-  if (verify_->parsed()) return verify(folder, master);
+  if (verify_->parsed()) return verify(folder, master, options_);
   const SnapshotFolder other(options_.other_folder);
   const Key other_master = key_in(options_.other_secret_file, "--with-secret-file");
   const std::string name_space = protocol::name_space_of(options_.tenant, options_.cache_salt);

@@ -3,7 +3,7 @@
 // uses it.
 //
 //   ls       a line for each snapshot
-//   verify   opens every record and compares it with what its manifest says
+//   verify   opens every record and compares it with what its manifest says; --recompute: with what a model computes
 //   gc       removes what nothing refers to, and what a bound or a time to live leaves no room for
 //   export   copies snapshots to another folder, sealed with another secret
 //   import   copies snapshots from another folder into a namespace of this one
@@ -13,6 +13,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+
+#include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
 
@@ -26,6 +28,8 @@ struct SnapshotOptions {
   std::uint64_t disk_mb = 0;  // of gc; 0: no bound
   double ttl = 0;             // of gc, seconds; 0: for ever
   bool json = false;          // of ls
+  bool recompute = false;     // of verify
+  EngineFlags engine{};       // of --recompute
 };
 
 class SnapshotCommand {

@@ -86,6 +86,17 @@ std::optional<Refused> verify_chunks(const SnapshotFolder& folder, const Key& ma
   return std::nullopt;
 }
 
+Outcome<std::vector<std::byte>, Refused> read_state(const SnapshotFolder& folder, const Key& master,
+                                                    const Manifest& manifest) {
+  const NamespaceKeys keys = keys_of(master, manifest.kind.model, manifest.name_space);
+  std::vector<std::byte> state, contents;
+  for (std::size_t i = 0; i < manifest.references.size(); ++i) {
+    if (auto refused = read_chunk(folder, keys, manifest, i, contents)) return *refused;
+    state.insert(state.end(), contents.begin(), contents.end());
+  }
+  return state;
+}
+
 std::optional<Collected> collect_snapshots(const SnapshotFolder& folder, std::uint64_t most_bytes,
                                            std::int64_t ttl_seconds) {
   const std::optional<FolderLock> alone = folder.lock_alone();

@@ -29,6 +29,11 @@ std::optional<protocol::snapshots::Refused> verify_chunks(const protocol::snapsh
                                                           const protocol::snapshots::Key& master,
                                                           const protocol::snapshots::Manifest& manifest);
 
+/// All of it: pages, the last of them maybe not full, then the slot. The error names the chunk that is not there.
+Outcome<std::vector<std::byte>, protocol::snapshots::Refused> read_state(
+    const protocol::snapshots::SnapshotFolder& folder, const protocol::snapshots::Key& master,
+    const protocol::snapshots::Manifest& manifest);
+
 struct Collected {
   std::size_t files = 0;
   std::uint64_t bytes_left = 0;

@@ -30,6 +30,7 @@ inline std::shared_ptr<const Vocabulary> small_vocabulary() {
           "type",     "value", "https", "2024", "-0",     "T1",    ":0",   "id",  "tags"}) {
       tokens.push_back({piece, false});
     }
+    for (const std::size_t many : {30, 158, 159, 160, 200}) tokens.push_back({std::string(many, 'a'), false});
     const std::size_t size = tokens.size() + 3;  // logits without tokens, as padded vocabularies have
     return std::make_shared<const Vocabulary>(std::move(tokens), std::vector<TokenId>{kStop}, size);
   }();

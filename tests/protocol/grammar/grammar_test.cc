@@ -127,6 +127,20 @@ TEST(JsonSchemaGrammar, BoundsHold) {
   EXPECT_NE(refusal({.kind = Constraint::Kind::kRegex, .text = std::string(1000, '(')}), "");
 }
 
+// Options that lead to themselves are looked at only so far.
+TEST(JsonSchemaGrammar, OneOfThatComesBackToItself) {
+  const std::string node = R"({"type": "object", "required": ["k"], "properties": {"k": {"oneOf":
+    [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "integer"}]}, "t": {"const": )";
+  const std::string schema =
+      R"({"$ref": "#/$defs/a", "$defs": {"a": )" + node + R"("a"}}}, "b": )" + node + R"("b"}}}}})";
+  EXPECT_TRUE(refusal(schema_of(schema)).starts_with("oneOf: ")) << refusal(schema_of(schema));
+  const std::string kinds = R"({"type": "object", "required": ["t"], "properties": {"k": {"oneOf":
+    [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "integer"}]}, "t": {"const": )";
+  expect_schema(
+      R"({"$ref": "#/$defs/a", "$defs": {"a": )" + kinds + R"("a"}}}, "b": )" + kinds + R"("b"}}}}})",
+      {R"({"t": "a", "k": {"t": "b", "k": {"t": "a"}}})"}, {R"({"t": "a", "k": {"t": "c"}})"});
+}
+
 TEST(Grammar, Regex) {
   const Constraint regex{.kind = Constraint::Kind::kRegex, .text = "(yes|no|[0-9]{2,3})!?"};
   for (const char* text : {"yes", "no!", "12", "123!"}) EXPECT_TRUE(lets_through(regex, text)) << text;

@@ -140,5 +140,55 @@ TEST(RandomSchema, EveryReplyParsesAndFits) {
   EXPECT_GT(judged, 1500U);
 }
 
+// A mask is put together from what is known of places; the matcher reads a token byte by byte.
+TEST(RandomSchema, MasksSayWhatTheMatcherSays) {
+  std::size_t compared = 0;
+  const auto compare = [&](const Constraint& constraint, std::uint64_t seed) {
+    const auto program = compile(constraint);
+    if (!program.ok()) return;
+    const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
+    std::mt19937_64 random(seed);
+    ReplyConstraint reply(maker);
+    for (int step = 0; step < 40; ++step) {
+      const SharedMask mask = reply.mask();
+      std::vector<TokenId> allowed;
+      for (std::size_t id = 0; id < small_vocabulary()->token_count(); ++id) {
+        const auto token = static_cast<TokenId>(id);
+        if (token == kStop) continue;
+        ReplyConstraint other = reply;
+        ASSERT_EQ(other.accept(token), mask->allows(token))
+            << constraint.json.dump() << constraint.text << " seed " << seed << " step " << step << " token "
+            << small_vocabulary()->token(token).bytes;
+        if (mask->allows(token)) allowed.push_back(token);
+        ++compared;
+      }
+      if (allowed.empty()) return;
+      ASSERT_TRUE(reply.accept(allowed[random() % allowed.size()]));
+    }
+  };
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    compare({.kind = Constraint::Kind::kJsonSchema, .json = SchemaWriter(seed).schema(3)}, seed);
+  }
+  std::uint64_t seed = 0;
+  for (
+      const char* schema :
+      {R"({"type": "string", "maxLength": 170})", R"({"type": "string", "minLength": 161, "maxLength": 400})",
+       R"({"type": "string", "pattern": "^a{5,300}$"})", R"({"type": "string", "pattern": "^[a-z]*b$"})",
+       R"({"type": "object", "properties": {"a": {}, "aaa": {}}, "additionalProperties": {"type": "null"}})",
+       R"({"type": "object", "patternProperties": {"^a{2,190}$": {}}, "properties": {"ab": {}},
+            "additionalProperties": false})",
+       R"({"type": "object", "properties": {"a": {}, "ab": {}}, "maxProperties": 2, "required": ["ab"]})",
+       R"({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "string", "pattern": "^x"}, {"type": "object"}]})"}) {
+    for (int round = 0; round < 8; ++round) {
+      Constraint constraint = schema_of(schema);
+      compare(constraint, ++seed);
+    }
+  }
+  for (const char* regex : {"a{0,250}b?", "(ab|a)*c{3,}", "[^b]*"}) {
+    compare({.kind = Constraint::Kind::kRegex, .text = regex}, ++seed);
+  }
+  EXPECT_GT(compared, 1'000'000U);
+}
+
 }  // namespace
 }  // namespace reprise::protocol::grammar

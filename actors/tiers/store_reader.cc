@@ -1,4 +1,4 @@
-#include "actors/tiers/disk_reader.h"
+#include "actors/tiers/store_reader.h"
 
 #include <algorithm>
 #include <new>
@@ -22,36 +22,45 @@ bool is_hopeless(Refusal why) {
 
 }  // namespace
 
-Outcome<Manifest, Refused> DiskReader::read_manifest(const RecordId& folder, const RecordId& id) const {
-  auto file = folder_.read(folder, FileKind::kManifest, id, kMostManifest);
+Outcome<Manifest, Refused> StoreReader::read_manifest(const RecordId& folder, const RecordId& id) {
+  auto file = store_->read(folder, FileKind::kManifest, id, kMostManifest);
   if (!file.ok()) return file.error();
-  return open_manifest(master_, folder, id, *file);
+  return open_manifest(settings_.master_key, folder, id, *file);
 }
 
-void DiskReader::note(const Refused& refused, const RecordId& folder, const RecordId& manifest) {
+void StoreReader::note(const Refused& refused, const RecordId& folder, const RecordId& manifest) {
   if (!refused_.insert(manifest).second) return;
   TierFigures::add(figures_->refused[static_cast<std::size_t>(refused.why)]);
-  if (log_) {
-    log_("a snapshot on disk is not used (" + std::string(name_of(refused.why)) + "): m" + manifest.hex() +
-         ": " + refused.message);
+  if (settings_.log) {
+    settings_.log("a snapshot on " + std::string(name_of(settings_.tier)) + " is not used (" +
+                  std::string(name_of(refused.why)) + "): m" + manifest.hex() + ": " + refused.message);
   }
   if (!is_hopeless(refused.why)) return;
-  folder_.remove(folder, FileKind::kManifest, manifest);
+  store_->remove(folder, FileKind::kManifest, manifest);
   refused_.erase(manifest);
 }
 
-ReadManifests::Reply DiskReader::on(ReadManifests job) {
+ReadManifests::Reply StoreReader::on(ReadManifests job) {
   static constexpr traces::ZoneSite kSite{"read manifests"};
   const traces::Zone zone(kSite);
   const RecordId& folder = job.keys.folder;
   ReadManifests::Reply read;
-  read.changed = folder_.changed(folder);
+  read.changed = store_->changed(folder).value_or(job.since);
   if (read.changed == job.since) return read;
+  const std::optional<std::vector<RecordId>> all = store_->manifests(folder);
+  if (!all) {
+    read.changed = job.since;
+    return read;
+  }
   std::set<RecordId> gone(job.known.begin(), job.known.end());
-  for (const RecordId& id : folder_.manifests(folder)) {
+  for (const RecordId& id : *all) {
     if (gone.erase(id) > 0 || refused_.contains(id)) continue;
     const auto manifest = read_manifest(folder, id);
     if (!manifest.ok()) {
+      if (settings_.breaker->is_open()) {  // the rest is looked at when it is there again
+        read.changed = job.since;
+        return read;
+      }
       if (manifest.error().why != Refusal::kMissing) note(manifest.error(), folder, id);
       continue;
     }
@@ -66,13 +75,13 @@ ReadManifests::Reply DiskReader::on(ReadManifests job) {
   return read;
 }
 
-ReadState::Reply DiskReader::on(ReadState job) {
+ReadState::Reply StoreReader::on(ReadState job) {
   static constexpr traces::ZoneSite kSite{"read state"};
   const traces::Zone zone(kSite);
   const auto began = std::chrono::steady_clock::now();
   auto read = read_state(job);
   if (!read.ok()) {
-    note(read.error(), job.keys.folder, job.manifest);
+    if (!settings_.breaker->is_open()) note(read.error(), job.keys.folder, job.manifest);
     return read;
   }
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
@@ -80,11 +89,11 @@ ReadState::Reply DiskReader::on(ReadState job) {
   TierFigures::add(figures_->loaded_tokens, job.at);
   TierFigures::add(figures_->loaded_bytes, (*read)->bytes.size());
   TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
-  folder_.touch(job.keys.folder, FileKind::kManifest, job.manifest);
+  store_->touch(job.keys.folder, FileKind::kManifest, job.manifest);
   return read;
 }
 
-Outcome<protocol::SharedHostState, Refused> DiskReader::read_state(const ReadState& job) const {
+Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadState& job) {
   const RecordId& folder = job.keys.folder;
   const protocol::StateKind& kind = job.kind;
   auto manifest = read_manifest(folder, job.manifest);
@@ -113,12 +122,12 @@ Outcome<protocol::SharedHostState, Refused> DiskReader::read_state(const ReadSta
   const auto read = [&](RecordKind record, std::size_t reference,
                         std::span<std::byte> to) -> std::optional<Refused> {
     const RecordId& id = manifest->references[reference];
-    const auto file = folder_.read(folder, FileKind::kChunk, id, record_bytes(0, to.size()));
+    const auto file = store_->read(folder, FileKind::kChunk, id, record_bytes(0, to.size()));
     if (!file.ok()) return file.error();
     const auto opened = open_record(job.keys, record, id, *file, to);
     const bool same = opened.ok() && digest_of(to) == manifest->sums[reference];
     if (same) return std::nullopt;
-    folder_.remove(folder, FileKind::kChunk, id);  // whoever needs it writes it anew
+    store_->remove(folder, FileKind::kChunk, id);  // whoever needs it writes it anew
     if (!opened.ok()) return opened.error();
     return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
   };
@@ -138,18 +147,18 @@ Outcome<protocol::SharedHostState, Refused> DiskReader::read_state(const ReadSta
   return protocol::SharedHostState(std::move(state));
 }
 
-RemoveStates::Reply DiskReader::on(RemoveStates job) {
+RemoveStates::Reply StoreReader::on(RemoveStates job) {
   RemoveStates::Reply removed;
   const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
-  for (const RecordId& id : folder_.manifests(job.keys.folder)) {
+  for (const RecordId& id : store_->manifests(job.keys.folder).value_or(std::vector<RecordId>{})) {
     const auto manifest = read_manifest(job.keys.folder, id);
     if (!manifest.ok() || manifest->stored < job.length ||
         !std::equal(wrong.begin(), wrong.end(), manifest->tokens.begin())) {
       continue;
     }
-    folder_.remove(job.keys.folder, FileKind::kManifest, id);
+    store_->remove(job.keys.folder, FileKind::kManifest, id);
     for (const RecordId& chunk : manifest->references)
-      folder_.remove(job.keys.folder, FileKind::kChunk, chunk);
+      store_->remove(job.keys.folder, FileKind::kChunk, chunk);
     removed.push_back(id);
   }
   return removed;

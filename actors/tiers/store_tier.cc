@@ -1,4 +1,4 @@
-#include "actors/tiers/disk_tier.h"
+#include "actors/tiers/store_tier.h"
 
 #include <algorithm>
 
@@ -23,23 +23,23 @@ constexpr std::size_t kMostSpaces = 4096;
 
 }  // namespace
 
-DiskTier::DiskTier(DiskTierSettings settings, std::shared_ptr<TierFigures> figures)
+StoreTier::StoreTier(TierSettings settings, std::shared_ptr<TierFigures> figures)
     : settings_(std::move(settings)),
       figures_(std::move(figures)),
       loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
 
-void DiskTier::on_start() {
-  reader_ = spawn<DiskReader>(
+void StoreTier::on_start() {
+  reader_ = spawn<StoreReader>(
       {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
-      settings_.folder, settings_.master_key, settings_.log, figures_);
-  writer_ = spawn<DiskWriter>(
+      settings_, figures_);
+  writer_ = spawn<StoreWriter>(
       {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
       settings_, figures_, self(*this));
 }
 
 // -- what is there
 
-DiskTier::SharedSpace DiskTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
+StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
   const NamespaceKeys keys = protocol::snapshots::keys_of(settings_.master_key, kind.model, name_space);
   SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
   if (!space) space = std::make_shared<Space>(keys, kind);
@@ -53,22 +53,27 @@ DiskTier::SharedSpace DiskTier::space_of(const protocol::StateKind& kind, const 
 }
 
 // The first time all of it; later what others have done, if that can be learnt soon.
-Task<void> DiskTier::look(SharedSpace space) {
+Task<void> StoreTier::look(SharedSpace space) {
+  if (!space->reading) {
+    space->reading = true;
+    space->looked = runtime::Clock::now();
+    launch(read_news(space));
+  }
+  const runtime::TimePoint deadline =
+      runtime::deadline_after(space->changed < 0 ? std::chrono::milliseconds(kReadDeadline) : kLookDeadline);
   while (space->reading) {
-    auto waiting = space->read.wait();
+    auto waiting = space->read.wait(deadline);
     const Result<void> woken = co_await waiting;
     if (!woken.ok()) co_return;
-    if (space->changed >= 0) co_return;
   }
-  const bool first = space->changed < 0;
-  space->reading = true;
-  space->looked = runtime::Clock::now();
-  auto asked =
-      reader_.ask(ReadManifests{.keys = space->keys,
-                                .kind = space->kind,
-                                .known = space->index.manifests(),
-                                .since = space->changed},
-                  runtime::deadline_after(first ? std::chrono::milliseconds(kReadDeadline) : kLookDeadline));
+}
+
+Task<void> StoreTier::read_news(SharedSpace space) {
+  auto asked = reader_.ask(ReadManifests{.keys = space->keys,
+                                         .kind = space->kind,
+                                         .known = space->index.manifests(),
+                                         .since = space->changed},
+                           runtime::deadline_after(kReadDeadline));
   Result<ManifestsRead> answered = co_await asked;
   space->reading = false;
   if (answered.ok()) {
@@ -81,13 +86,13 @@ Task<void> DiskTier::look(SharedSpace space) {
   space->read.signal();
 }
 
-void DiskTier::on(StateStored stored) {
+void StoreTier::on(StateStored stored) {
   const auto found = spaces_.find({stored.folder, stored.kind.arithmetic});
   if (found != spaces_.end() && found->second->changed >= 0)
     found->second->index.add(std::move(stored.entry));
 }
 
-void DiskTier::on(StatesGone gone) {
+void StoreTier::on(StatesGone gone) {
   for (const auto& [folder, manifest] : gone.manifests) {
     for (auto place = spaces_.lower_bound({folder, 0});
          place != spaces_.end() && place->first.first == folder; ++place) {
@@ -98,7 +103,7 @@ void DiskTier::on(StatesGone gone) {
 
 // -- states
 
-bool DiskTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const {
+bool StoreTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const {
   const double speed = figures_->bytes_per_second();
   if (settings_.even_if_slower || speed == 0 || job.seconds_per_token == 0) return false;
   const double reading = static_cast<double>(match.bytes) / speed;
@@ -106,18 +111,41 @@ bool DiskTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::
   return reading > computing + kWorthIt;
 }
 
-Task<Fetched> DiskTier::on(protocol::FetchState job) {
+Task<std::optional<NamespaceIndex::Match>> StoreTier::find(const protocol::FetchState& job, SharedSpace space,
+                                                           const PrefixNames& names) {
+  std::optional<NamespaceIndex::Match> match = space->index.deepest(names, job.more_than, job.at_most);
+  if (!match && (space->changed < 0 || runtime::Clock::now() - space->looked > kLookPeriod)) {
+    Task<void> looking = look(space);
+    co_await looking;
+    match = space->index.deepest(names, job.more_than, job.at_most);
+  }
+  co_return match;
+}
+
+Task<protocol::FoundState> StoreTier::on(protocol::FindState job) {
+  protocol::FoundState found;
+  if (settings_.breaker->is_open()) co_return found;
+  const SharedSpace space = space_of(job.wish.kind, job.wish.name_space);
+  const PrefixNames names(space->keys, job.wish.kind, *job.wish.prompt);
+  Task<std::optional<NamespaceIndex::Match>> finding = find(job.wish, space, names);
+  const std::optional<NamespaceIndex::Match> match = co_await finding;
+  if (match) {
+    found.at = match->at;
+    found.reason = MissReason::kNone;
+  } else if (space->index.elsewhere(names, job.wish.more_than, job.wish.at_most)) {
+    found.reason = MissReason::kOtherArithmetic;
+  }
+  co_return found;
+}
+
+Task<Fetched> StoreTier::on(protocol::FetchState job) {
   TierFigures::add(figures_->fetches);
-  Fetched fetched;
+  Fetched fetched{.tier = settings_.tier};
   const SharedSpace space = space_of(job.kind, job.name_space);
   const PrefixNames names(space->keys, job.kind, *job.prompt);
-  for (int tries = 0; tries < kTries; ++tries) {
-    std::optional<NamespaceIndex::Match> match = space->index.deepest(names, job.more_than, job.at_most);
-    if (!match && (space->changed < 0 || runtime::Clock::now() - space->looked > kLookPeriod)) {
-      Task<void> looking = look(space);
-      co_await looking;
-      match = space->index.deepest(names, job.more_than, job.at_most);
-    }
+  for (int tries = 0; tries < kTries && !settings_.breaker->is_open(); ++tries) {
+    Task<std::optional<NamespaceIndex::Match>> finding = find(job, space, names);
+    const std::optional<NamespaceIndex::Match> match = co_await finding;
     if (!match) break;
     if (is_slower(job, *match)) {
       TierFigures::add(figures_->slower);
@@ -145,6 +173,7 @@ Task<Fetched> DiskTier::on(protocol::FetchState job) {
       fetched.origin = match->origin;
       co_return fetched;
     }
+    if (read->error().why == Refusal::kIo && settings_.breaker->is_open()) break;
     if (read->error().why != Refusal::kMissing) {
       fetched.reason = MissReason::kCorrupt;
     } else if (fetched.reason != MissReason::kCorrupt) {
@@ -158,11 +187,11 @@ Task<Fetched> DiskTier::on(protocol::FetchState job) {
   co_return fetched;
 }
 
-void DiskTier::on(protocol::StoreState job) {
+void StoreTier::on(protocol::StoreState job) {
   writer_.tell(std::move(job));
 }
 
-Task<void> DiskTier::on(protocol::ForgetStates job) {
+Task<void> StoreTier::on(protocol::ForgetStates job) {
   const SharedSpace space = space_of(job.kind, job.name_space);
   auto asked = reader_.ask(RemoveStates{.keys = space->keys, .tokens = job.tokens, .length = job.length},
                            runtime::deadline_after(kReadDeadline));

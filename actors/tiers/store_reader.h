@@ -1,9 +1,9 @@
 #pragma once
-// DiskReader: reads snapshots of a folder, manifests and whole states. It decides nothing: what it cannot prove to be
+// StoreReader: reads snapshots of a store, manifests and whole states. It decides nothing: what it cannot prove to be
 // what was asked for comes back as a refusal.
 //
 // Failure: expected ones are answers. What leaves a handler fails the tier above it, which begins anew.
-// Threading: an actor on a thread of its own, which blocks on files.
+// Threading: an actor on a thread of its own, which blocks on its store.
 
 #include <memory>
 #include <set>
@@ -12,7 +12,9 @@
 
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/tier_figures.h"
-#include "protocol/snapshots/snapshot_folder.h"
+#include "actors/tiers/tier_settings.h"
+#include "protocol/snapshots/manifest.h"
+#include "protocol/snapshots/record_store.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
 
@@ -25,7 +27,7 @@ struct ManifestsRead {
   std::vector<NamespaceIndex::Entry> added{};
   std::vector<protocol::snapshots::RecordId> gone{};
   ChunkSums sums{};
-  std::int64_t changed = 0;  // of the folder, when it was read
+  std::int64_t changed = 0;  // of the folder, when it was read; -1: it could not be
 };
 /// What the manifests of a namespace say: those that are not `known`, and which of these have gone.
 struct ReadManifests {
@@ -55,14 +57,13 @@ struct RemoveStates {
   std::uint32_t length = 0;
 };
 
-class DiskReader : public runtime::Actor {
+class StoreReader : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<ReadManifests, ReadState, RemoveStates>;
-  static constexpr const char* kName = "disk reader";
+  static constexpr const char* kName = "tier reader";
 
-  DiskReader(std::string folder, const protocol::snapshots::Key& master,
-             std::function<void(const std::string&)> log, std::shared_ptr<TierFigures> figures)
-      : folder_(std::move(folder)), master_(master), log_(std::move(log)), figures_(std::move(figures)) {}
+  StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures)
+      : settings_(std::move(settings)), figures_(std::move(figures)), store_(settings_.open_store()) {}
 
   ReadManifests::Reply on(ReadManifests job);
   ReadState::Reply on(ReadState job);
@@ -73,16 +74,15 @@ class DiskReader : public runtime::Actor {
   using Refused = protocol::snapshots::Refused;
 
   Outcome<Manifest, Refused> read_manifest(const protocol::snapshots::RecordId& folder,
-                                           const protocol::snapshots::RecordId& id) const;
-  Outcome<protocol::SharedHostState, Refused> read_state(const ReadState& job) const;
+                                           const protocol::snapshots::RecordId& id);
+  Outcome<protocol::SharedHostState, Refused> read_state(const ReadState& job);
   /// Says so once, and removes what can never be read again.
   void note(const Refused& refused, const protocol::snapshots::RecordId& folder,
             const protocol::snapshots::RecordId& manifest);
 
-  const protocol::snapshots::SnapshotFolder folder_;
-  const protocol::snapshots::Key master_;
-  const std::function<void(const std::string&)> log_;
+  const TierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
+  const std::unique_ptr<protocol::snapshots::RecordStore> store_;
   std::set<protocol::snapshots::RecordId> refused_;  // and still there: said once
 };
 

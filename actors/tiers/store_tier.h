@@ -1,23 +1,25 @@
 #pragma once
-// DiskTier: snapshots in a folder (protocol/tier.h, docs/snapshot_format.md). It knows what is there; DiskReader brings
-// it, DiskWriter adds to it and keeps it within its bound.
+// StoreTier: snapshots in a folder or in a store that servers share (protocol/tier.h, docs/snapshot_format.md). It knows
+// what is there; StoreReader brings it, StoreWriter adds to it and keeps it within its bound.
 //
 // What it knows of a namespace is read from its manifests when somebody first asks, and again when others have changed
-// the folder. So nothing has to be written but the snapshots themselves, and a process may end at any moment.
+// the store. So nothing has to be written but the snapshots themselves, and a process may end at any moment.
+//
+// While its store is left alone (protocol/snapshots/record_store.h) it knows nothing and says so at once.
 //
 // A state that would be computed sooner than it is read, by more than kWorthIt and as far as both speeds are known, is
 // left. One that is refused is forgotten, and the next best is read, kTries in all.
 //
 // Failure: what leaves a handler, its own or its children's, makes it start anew with nothing; it reads again what is
-// there. Threading: an actor on the pool, re-entrant; files are its children's business.
+// there. Threading: an actor on the pool, re-entrant; stores are its children's business.
 
 #include <chrono>
 #include <map>
 #include <memory>
 
-#include "actors/tiers/disk_reader.h"
-#include "actors/tiers/disk_writer.h"
 #include "actors/tiers/namespace_index.h"
+#include "actors/tiers/store_reader.h"
+#include "actors/tiers/store_writer.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"
@@ -27,18 +29,19 @@
 
 namespace reprise::actors {
 
-class DiskTier : public runtime::Actor {
+class StoreTier : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
-                                    StateStored, StatesGone>;
-  static constexpr const char* kName = "disk tier";
+  using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
+                                    protocol::ForgetStates, StateStored, StatesGone>;
+  static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
 
-  DiskTier(DiskTierSettings settings, std::shared_ptr<TierFigures> figures);
+  StoreTier(TierSettings settings, std::shared_ptr<TierFigures> figures);
 
   void on_start();
+  runtime::Task<protocol::FoundState> on(protocol::FindState job);
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
@@ -62,14 +65,18 @@ class DiskTier : public runtime::Actor {
   using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
 
   SharedSpace space_of(const protocol::StateKind& kind, const std::string& name_space);
+  /// The deepest that is known, after a look for news where nothing is.
+  runtime::Task<std::optional<NamespaceIndex::Match>> find(const protocol::FetchState& job, SharedSpace space,
+                                                           const protocol::snapshots::PrefixNames& names);
   runtime::Task<void> look(SharedSpace space);
+  runtime::Task<void> read_news(SharedSpace space);
   bool is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const;
 
-  const DiskTierSettings settings_;
+  const TierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
   const std::shared_ptr<BoundedCount> loading_;  // MiB
-  runtime::RefOf<DiskReader> reader_;
-  runtime::RefOf<DiskWriter> writer_;
+  runtime::RefOf<StoreReader> reader_;
+  runtime::RefOf<StoreWriter> writer_;
   std::map<Place, SharedSpace> spaces_;
 };
 

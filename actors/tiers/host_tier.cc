@@ -1,0 +1,274 @@
+#include "actors/tiers/host_tier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/digest.h"
+#include "runtime/wait.h"
+#include "traces/trace.h"
+
+namespace reprise::actors {
+
+using protocol::Fetched;
+using protocol::FoundState;
+using protocol::MissReason;
+using protocol::StoreState;
+using protocol::snapshots::NamespaceKeys;
+using protocol::snapshots::PrefixNames;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+constexpr std::chrono::milliseconds kHostIdlePause{200};
+constexpr int kHostTries = 3;
+
+/// Names that nobody outside can make.
+protocol::snapshots::Key key_of_this_process() {
+  std::string secret;
+  for (int i = 0; i < 4; ++i) {
+    for (const std::byte byte : protocol::snapshots::new_nonce()) secret += static_cast<char>(byte);
+  }
+  return protocol::snapshots::master_key(secret);
+}
+
+}  // namespace
+
+HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figures)
+    : settings_(std::move(settings)),
+      figures_(std::move(figures)),
+      master_(key_of_this_process()),
+      loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
+
+void HostTier::on_start() {
+  TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
+  publish();
+  launch(keep_all());
+}
+
+void HostTier::publish() {
+  TierFigures::set(figures_->bytes, bytes_);
+  TierFigures::set(figures_->waiting, waiting_.size() + idle_waiting_.size());
+}
+
+const HostTier::Space* HostTier::find_space(const protocol::StateKind& kind,
+                                            const std::string& name_space) const {
+  const NamespaceKeys keys = protocol::snapshots::keys_of(master_, kind.model, name_space);
+  const auto found = spaces_.find({keys.folder, kind.arithmetic});
+  return found == spaces_.end() ? nullptr : &found->second;
+}
+
+// -- bringing
+
+FoundState HostTier::on(protocol::FindState job) {
+  const Space* space = find_space(job.wish.kind, job.wish.name_space);
+  if (space == nullptr) return {};
+  const PrefixNames names(space->keys, job.wish.kind, *job.wish.prompt);
+  const auto match = space->index.deepest(names, job.wish.more_than, job.wish.at_most);
+  if (!match) return {};
+  return {.at = match->at, .reason = MissReason::kNone};
+}
+
+Fetched HostTier::on(protocol::FetchState job) {
+  static constexpr traces::ZoneSite kSite{"bring state"};
+  const traces::Zone zone(kSite);
+  TierFigures::add(figures_->fetches);
+  Fetched fetched{.tier = protocol::Tier::kHost};
+  for (int tries = 0; tries < kHostTries; ++tries) {
+    const Space* space = find_space(job.kind, job.name_space);
+    if (space == nullptr) return fetched;
+    const PrefixNames names(space->keys, job.kind, *job.prompt);
+    const auto match = space->index.deepest(names, job.more_than, job.at_most);
+    if (!match) return fetched;
+    std::shared_ptr<void> counted = loading_->take(static_cast<std::uint32_t>((match->bytes >> 20) + 1));
+    if (!counted) {
+      fetched.reason = MissReason::kNoMemory;
+      return fetched;
+    }
+    const auto began = std::chrono::steady_clock::now();
+    fetched.state = assemble(job, *match, std::move(counted));
+    if (!fetched.state) {
+      fetched.reason = MissReason::kCorrupt;
+      TierFigures::add(figures_->refused[static_cast<std::size_t>(protocol::snapshots::Refusal::kContents)]);
+      if (settings_.log) settings_.log("a state in the host's memory is not what it was; it is dropped");
+      drop(match->manifest);
+      continue;
+    }
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+    TierFigures::add(figures_->loaded);
+    TierFigures::add(figures_->loaded_tokens, match->at);
+    TierFigures::add(figures_->loaded_bytes, fetched.state->bytes.size());
+    TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
+    fetched.reason = MissReason::kNone;
+    fetched.origin = match->origin;
+    State& state = states_.at(match->manifest);
+    by_use_.splice(by_use_.end(), by_use_, state.in_order);
+    return fetched;
+  }
+  return fetched;
+}
+
+protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
+                                             const NamespaceIndex::Match& match,
+                                             std::shared_ptr<void> counted) {
+  const State& from = states_.at(match.manifest);
+  if (!std::equal(from.tokens.begin(), from.tokens.begin() + match.at, job.prompt->begin())) return nullptr;
+  const protocol::StateKind& kind = job.kind;
+  const std::size_t pages = kind.page_bytes == 0 ? 0 : (match.at + kind.page_tokens - 1) / kind.page_tokens;
+  auto state = std::make_shared<protocol::HostState>();
+  state->stored = state->logical = match.at;
+  state->counted = std::move(counted);
+  state->bytes.reserve(pages * kind.page_bytes + kind.slot_bytes);
+  const auto append = [&](const RecordId& id) {
+    const Block& block = blocks_.at(id);
+    if (digest_of(block.bytes) != block.sum) return false;
+    state->bytes.insert(state->bytes.end(), block.bytes.begin(), block.bytes.end());
+    return true;
+  };
+  for (std::size_t i = 0; i < pages; ++i) {
+    if (!append(from.blocks[i])) return nullptr;
+  }
+  if (kind.slot_bytes != 0 && !append(from.blocks.back())) return nullptr;
+  return state;
+}
+
+// -- keeping
+
+void HostTier::on(StoreState job) {
+  auto& queue = job.device_is_idle ? idle_waiting_ : waiting_;
+  queue.push_back(std::move(job));
+  if (queue.size() > kMostWaiting) {
+    queue.pop_front();
+    TierFigures::add(figures_->overtaken);
+  }
+  publish();
+  came_.signal();
+}
+
+Task<void> HostTier::keep_all() {
+  for (;;) {
+    if (!waiting_.empty() || (!idle_waiting_.empty() && idle_waiting_.front().device_is_idle())) {
+      auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
+      StoreState job = std::move(queue.front());
+      queue.pop_front();
+      Task<void> keeping = keep(std::move(job));
+      co_await keeping;
+      publish();
+      continue;
+    }
+    const runtime::TimePoint deadline =
+        idle_waiting_.empty() ? runtime::TimePoint::max() : runtime::deadline_after(kHostIdlePause);
+    auto waiting = came_.wait(deadline);
+    const Result<void> woken = co_await waiting;
+    if (!woken.ok() && woken.error().code != runtime::ErrorCode::kDeadline) co_return;
+  }
+}
+
+Task<void> HostTier::keep(StoreState job) {
+  SnapshotPlan plan = plan_snapshot(master_, job);
+  if (const auto there = states_.find(plan.id); there != states_.end()) {
+    by_use_.splice(by_use_.end(), by_use_, there->second.in_order);
+    co_return;
+  }
+  const auto look = [&] {
+    std::uint64_t missing = 0;
+    plan.there.clear();
+    for (std::size_t i = 0; i < plan.chunks(); ++i) {
+      plan.there.push_back(blocks_.contains(plan.manifest.references[i]));
+      if (!plan.there[i]) missing += plan.bytes_of(i);
+    }
+    return missing;
+  };
+  if (!make_room(look()) || !make_room(look())) {  // what went may have had some of it
+    TierFigures::add(figures_->no_room);
+    co_return;
+  }
+  std::vector<Block> fresh(plan.chunks());
+  const TakeChunk take = [&](std::size_t chunk, std::span<const std::byte> contents) {
+    try {
+      fresh[chunk].bytes.assign(contents.begin(), contents.end());
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    fresh[chunk].sum = digest_of(contents);
+    return true;
+  };
+  Task<ChunksRead> reading = read_chunks(job, plan, take);
+  const ChunksRead read = co_await reading;
+  if (read != ChunksRead::kAll) {
+    TierFigures::add(read == ChunksRead::kGone ? figures_->overtaken : figures_->no_room);
+    co_return;
+  }
+  insert(job, plan, std::move(fresh));
+}
+
+void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vector<Block> fresh) {
+  const std::vector<RecordId>& references = plan.manifest.references;
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    if (plan.there[i] && !blocks_.contains(references[i])) return;  // it was forgotten meanwhile
+  }
+  auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
+  if (!entry) return;
+  const Place place{plan.keys.folder, job.kind.arithmetic};
+  Space& space = spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind)}).first->second;
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    const auto [block, added] = blocks_.try_emplace(references[i]);
+    if (added) {
+      block->second = std::move(fresh[i]);
+      bytes_ += block->second.bytes.size();
+      TierFigures::add(figures_->stored_bytes, block->second.bytes.size());
+    }
+    ++block->second.holders;
+  }
+  by_use_.push_back(plan.id);
+  states_.emplace(plan.id, State{.place = place,
+                                 .blocks = references,
+                                 .tokens = plan.manifest.tokens,
+                                 .in_order = std::prev(by_use_.end())});
+  space.index.add(std::move(*entry));
+  TierFigures::add(figures_->stored);
+}
+
+bool HostTier::make_room(std::uint64_t bytes) {
+  if (bytes > settings_.most_bytes) return false;
+  while (bytes_ + bytes > settings_.most_bytes && !by_use_.empty()) {
+    drop(RecordId(by_use_.front()));
+    TierFigures::add(figures_->evicted);
+  }
+  return true;
+}
+
+void HostTier::drop(const RecordId& id) {
+  const auto found = states_.find(id);
+  if (found == states_.end()) return;
+  const State state = std::move(found->second);
+  by_use_.erase(state.in_order);
+  states_.erase(found);
+  for (const RecordId& name : state.blocks) {
+    const auto block = blocks_.find(name);
+    if (--block->second.holders > 0) continue;
+    bytes_ -= block->second.bytes.size();
+    blocks_.erase(block);
+  }
+  const auto space = spaces_.find(state.place);
+  space->second.index.remove(id);
+  if (space->second.index.size() == 0) spaces_.erase(space);
+}
+
+void HostTier::on(protocol::ForgetStates job) {
+  const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
+  const NamespaceKeys keys = protocol::snapshots::keys_of(master_, job.kind.model, job.name_space);
+  std::vector<RecordId> going;
+  for (const auto& [id, state] : states_) {
+    if (state.place.first == keys.folder && state.tokens.size() >= job.length &&
+        std::equal(wrong.begin(), wrong.end(), state.tokens.begin())) {
+      going.push_back(id);
+    }
+  }
+  for (const RecordId& id : going) drop(id);
+  publish();
+}
+
+}  // namespace reprise::actors

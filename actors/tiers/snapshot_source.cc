@@ -1,0 +1,76 @@
+#include "actors/tiers/snapshot_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+namespace reprise::actors {
+
+using namespace protocol::snapshots;
+using protocol::StoreState;
+
+namespace {
+
+constexpr std::chrono::minutes kDeviceDeadline{1};
+constexpr std::uint64_t kReadAtOnce = 4u << 20;  // bytes that a device copies without computing
+
+}  // namespace
+
+RecordKind SnapshotPlan::kind_of(std::size_t chunk) const {
+  if (is_slot(chunk)) return RecordKind::kSlot;
+  return chunk < manifest.full_pages() ? RecordKind::kPage : RecordKind::kTail;
+}
+
+SnapshotPlan plan_snapshot(const Key& master, const StoreState& job) {
+  SnapshotPlan plan{.keys = keys_of(master, job.kind.model, job.name_space)};
+  const auto tokens = std::span<const TokenId>(*job.tokens).first(job.at);
+  const PrefixNames names(plan.keys, job.kind, tokens);
+  plan.id = names.manifest(job.at);
+  Manifest& manifest = plan.manifest;
+  manifest.name_space = job.name_space;
+  manifest.kind = job.kind;
+  manifest.stored = manifest.logical = job.at;
+  manifest.origin = protocol::name_of(job.origin);
+  manifest.created = std::time(nullptr);
+  manifest.tokens.assign(tokens.begin(), tokens.end());
+  for (std::size_t i = 0; i < manifest.full_pages() && job.kind.page_bytes != 0; ++i) {
+    manifest.references.push_back(names.page(i));
+  }
+  if (manifest.has_tail()) manifest.references.push_back(names.tail(job.at));
+  if (manifest.has_slot()) manifest.references.push_back(names.slot(job.at));
+  manifest.sums.resize(manifest.references.size());
+  return plan;
+}
+
+runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan& plan,
+                                      const TakeChunk& take) {
+  const std::uint64_t page_bytes = std::max<std::uint64_t>(plan.manifest.kind.page_bytes, 1);
+  const std::size_t at_once = std::max<std::uint64_t>(kReadAtOnce / page_bytes, 1);
+  for (std::size_t next = 0; next < plan.chunks();) {
+    if (plan.is_there(next)) {
+      ++next;
+      continue;
+    }
+    const bool slot = plan.is_slot(next);
+    std::size_t end = next + 1;
+    while (!slot && end < plan.chunks() && !plan.is_slot(end) && end - next < at_once &&
+           !plan.is_there(end)) {
+      ++end;
+    }
+    auto asked = job.worker.ask(protocol::ReadKv{.snapshot = job.snapshot,
+                                                 .first_page = slot ? 0 : static_cast<std::uint32_t>(next),
+                                                 .pages = slot ? 0 : static_cast<std::uint32_t>(end - next),
+                                                 .slot = slot},
+                                runtime::deadline_after(kDeviceDeadline));
+    const protocol::JobResult<protocol::KvBytes> read = protocol::answer_of(co_await asked);
+    if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model has gone
+    std::span<const std::byte> bytes = read->bytes;
+    for (; next < end; ++next) {
+      if (!take(next, bytes.first(plan.bytes_of(next)))) co_return ChunksRead::kNotWanted;
+      bytes = bytes.subspan(plan.bytes_of(next));
+    }
+  }
+  co_return ChunksRead::kAll;
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,64 @@
+#include "actors/tiers/tier_stack.h"
+
+#include <algorithm>
+
+namespace reprise::actors {
+
+using protocol::Fetched;
+using protocol::FoundState;
+using protocol::MissReason;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+// A tier that has never been asked for this namespace may have to read what it has.
+constexpr std::chrono::seconds kFindDeadline{8};
+constexpr std::chrono::seconds kBringDeadline{60};
+
+struct Candidate {
+  std::size_t tier = 0;
+  std::uint32_t at = 0;
+};
+
+}  // namespace
+
+Task<Fetched> TierStack::on(protocol::FetchState job) {
+  Fetched answer;
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    auto asked = tiers_[i].ask(protocol::FindState{job}, runtime::deadline_after(kFindDeadline));
+    const Result<FoundState> found = co_await asked;
+    if (!found.ok()) continue;
+    if (found->at == 0) {
+      if (answer.reason == MissReason::kNeverSeen) answer.reason = found->reason;
+      continue;
+    }
+    candidates.push_back({.tier = i, .at = found->at});
+    if (found->at + kWorthMore > job.at_most) break;  // nobody has more to bring
+  }
+  // One further away is worth it by kWorthMore.
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.at / kWorthMore > b.at / kWorthMore;
+  });
+  for (const Candidate& candidate : candidates) {
+    protocol::FetchState wish = job;
+    wish.at_most = candidate.at;
+    auto asked = tiers_[candidate.tier].ask(std::move(wish), runtime::deadline_after(kBringDeadline));
+    Result<Fetched> fetched = co_await asked;
+    if (!fetched.ok()) continue;
+    if (fetched->state) co_return std::move(*fetched);
+    if (fetched->reason != MissReason::kNeverSeen) answer.reason = fetched->reason;
+  }
+  co_return answer;
+}
+
+void TierStack::on(protocol::StoreState job) {
+  for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::StoreState(job));
+}
+
+void TierStack::on(protocol::ForgetStates job) {
+  for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetStates(job));
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,21 @@
+#pragma once
+// Fields that OpenAI's API, vLLM and llama-server have for everyday wishes: where a reply ends, what of the prompt counts,
+// how many are drawn to choose from, and samplers beyond the usual ones.
+//
+// Threading: pure functions. All throw BadRequest.
+
+#include "protocol/api/fields.h"
+#include "protocol/openai/request.h"
+
+namespace reprise::protocol::openai {
+
+/// stop_token_ids, min_tokens, include_stop_str_in_output, truncate_prompt_tokens.
+void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
+/// typical_p, top_n_sigma, xtc_…, dry_…, mirostat_….
+void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
+/// echo, suffix, best_of: of completions, whose prompts have been read.
+void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request);
+/// The same where they are no fields: refused, since they would change the answer.
+void refuse_completion_wishes(const Fields& fields);
+
+}  // namespace reprise::protocol::openai

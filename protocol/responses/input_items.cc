@@ -1,0 +1,214 @@
+#include "protocol/responses/input_items.h"
+
+#include "base/base64.h"
+#include "base/utf8.h"
+#include "protocol/api/api_error.h"
+#include "protocol/api/fields.h"
+#include "protocol/api/text_budget.h"
+
+namespace reprise::protocol::responses {
+namespace {
+
+constexpr std::size_t kNameBytes = 256;
+constexpr std::string_view kSeal = "reprise-1:";
+
+class InputReader {
+ public:
+  InputReader(Json before, const BodyLimits& limits)
+      : limits_(limits), budget_(limits, "input"), messages_(std::move(before)) {}
+
+  void read(const Json& input) {
+    if (input.is_string()) {
+      budget_.count(input.as_string());
+      push(Json{{"role", "user"}, {"content", input.as_string()}});
+    } else if (input.is_array()) {
+      for (std::size_t i = 0; i < input.size(); ++i) read_item(input.as_array()[i], item_of("input", i));
+    } else {
+      refuse_kind("input", "a string or an array of items", input);
+    }
+  }
+  Json take() { return std::move(messages_); }
+
+ private:
+  void read_item(const Json& item, const std::string& path) {
+    if (!item.is_object()) refuse_kind(path, "an object", item);
+    const Fields fields(item, path);
+    const std::string* type = fields.string("type", kNameBytes);
+    if (type == nullptr || *type == "message") {
+      read_message(fields);
+    } else if (*type == "function_call") {
+      read_call(fields);
+    } else if (*type == "function_call_output") {
+      read_output(fields);
+    } else if (*type == "reasoning") {
+      read_reasoning(fields);
+    } else {
+      refuse_unsupported(fields.path_of("type"), in_quotes(*type) +
+                                                     " is not supported, only message, reasoning, " +
+                                                     "function_call and function_call_output are");
+    }
+  }
+
+  void read_message(const Fields& fields) {
+    const std::string* role = fields.string("role", kNameBytes);
+    if (role == nullptr) refuse_field(fields.path_of("role"), "missing", "is required");
+    if (*role != "user" && *role != "assistant" && *role != "system" && *role != "developer") {
+      refuse_field(fields.path_of("role"), "invalid_value",
+                   in_quotes(*role) + " is not one of user, assistant, system, developer");
+    }
+    const Json* content = fields.find("content");
+    if (content == nullptr) refuse_field(fields.path_of("content"), "missing", "is required");
+    std::string text = text_of(*content, fields.path_of("content"));
+    if (*role != "assistant") {
+      said_ = false;
+      push(Json{{"role", *role}, {"content", std::move(text)}});
+      return;
+    }
+    // Text behind a call is of the same turn; behind another text it is another message.
+    Json* turn = open_turn();
+    const Json* before = turn == nullptr ? nullptr : turn->find("content");
+    const bool has_text = before != nullptr && before->is_string() && !before->as_string().empty();
+    if (turn == nullptr || (has_text && turn->find("tool_calls") == nullptr)) turn = &begin_turn();
+    append((*turn)["content"], text);
+  }
+
+  void read_reasoning(const Fields& fields) {
+    std::string text;
+    if (const Json* content = fields.find("content")) {
+      text = text_of(*content, fields.path_of("content"));
+    }
+    if (text.empty()) {
+      const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
+      if (sealed == nullptr || !sealed->starts_with(kSeal)) return;  // another server's, or none
+      auto opened = from_base64(std::string_view(*sealed).substr(kSeal.size()));
+      if (!opened || !is_utf8(*opened)) {
+        refuse_field(fields.path_of("encrypted_content"), "invalid_value", "is not what this server gave");
+      }
+      text = std::move(*opened);
+      budget_.count(text);
+    }
+    Json* turn = open_turn();
+    if (turn == nullptr || turn->find("content")->is_string()) turn = &begin_turn();
+    append((*turn)["reasoning_content"], text);
+  }
+
+  void read_call(const Fields& fields) {
+    const std::string& id = required(fields, "call_id");
+    const std::string& name = required(fields, "name");
+    const std::string* arguments = fields.string("arguments", limits_.prompt_bytes);
+    if (arguments == nullptr) refuse_field(fields.path_of("arguments"), "missing", "is required");
+    budget_.count(*arguments);
+    Json* turn = open_turn();
+    if (turn == nullptr) turn = &begin_turn();
+    Json function{{"name", name}, {"arguments", *arguments}};
+    (*turn)["tool_calls"].push_back(
+        Json{{"id", id}, {"type", "function"}, {"function", std::move(function)}});
+  }
+
+  void read_output(const Fields& fields) {
+    const std::string& id = required(fields, "call_id");
+    const Json* output = fields.find("output");
+    if (output == nullptr) refuse_field(fields.path_of("output"), "missing", "is required");
+    said_ = false;
+    push(Json{
+        {"role", "tool"}, {"tool_call_id", id}, {"content", text_of(*output, fields.path_of("output"))}});
+  }
+
+  static const std::string& required(const Fields& fields, const char* name) {
+    const std::string* value = fields.string(name, kNameBytes);
+    if (value == nullptr) refuse_field(fields.path_of(name), "missing", "is required");
+    return *value;
+  }
+
+  /// A text, or parts that hold text, with a line break between two.
+  std::string text_of(const Json& content, const std::string& path) {
+    if (content.is_string()) {
+      budget_.count(content.as_string());
+      return content.as_string();
+    }
+    if (!content.is_array()) refuse_kind(path, "a string or an array of parts", content);
+    std::string text;
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      const Json& part = content.as_array()[i];
+      if (!part.is_object()) refuse_kind(item_of(path, i), "an object", part);
+      const Fields fields(part, item_of(path, i));
+      const std::string* type = fields.string("type", kNameBytes);
+      if (type == nullptr) refuse_field(fields.path_of("type"), "missing", "is required");
+      const bool is_text =
+          *type == "input_text" || *type == "output_text" || *type == "text" || *type == "reasoning_text";
+      if (!is_text && *type != "refusal") {
+        refuse_unsupported(fields.path_of("type"), in_quotes(*type) + " is not supported, only text is");
+      }
+      const std::string* words = fields.string(is_text ? "text" : "refusal", limits_.prompt_bytes);
+      if (words == nullptr)
+        refuse_field(fields.path_of(is_text ? "text" : "refusal"), "missing", "is required");
+      budget_.count(*words);
+      if (i > 0) text += '\n';
+      text += *words;
+    }
+    return text;
+  }
+
+  static void append(Json& into, const std::string& text) {
+    if (into.is_null()) into = std::string();
+    into.as_string() += text;
+  }
+  /// The assistant's message that the last items were of; null where something else came last.
+  Json* open_turn() { return said_ ? &messages_.as_array().back() : nullptr; }
+  Json& begin_turn() {
+    push(Json{{"role", "assistant"}, {"content", nullptr}});
+    said_ = true;
+    return messages_.as_array().back();
+  }
+  void push(Json message) {
+    messages_.push_back(std::move(message));
+    if (messages_.size() > limits_.messages) {
+      refuse_field("input", "too_many",
+                   "more than " + std::to_string(limits_.messages) + " messages and results");
+    }
+  }
+
+  const BodyLimits& limits_;
+  TextBudget budget_;
+  Json messages_;
+  bool said_ = false;  // the last message is the assistant's, and of these items
+};
+
+bool is_system(const std::string& role) {
+  return role == "system" || role == "developer";
+}
+
+}  // namespace
+
+Json read_input(const Json& input, Json before, const BodyLimits& limits) {
+  const std::size_t known = before.size();
+  InputReader reader(before.is_array() ? std::move(before) : Json::array(), limits);
+  reader.read(input);
+  Json messages = reader.take();
+  if (messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
+  return messages;
+}
+
+Json with_instructions(const std::string& instructions, const Json& messages) {
+  Json out = Json::array();
+  std::string system = instructions;
+  const Json::Array& given = messages.as_array();
+  std::size_t first = 0;
+  for (; first < given.size() && is_system(*given[first].find_string("role")); ++first) {
+    if (!system.empty()) system += "\n\n";
+    system += given[first].find("content")->as_string();
+  }
+  if (!system.empty()) out.push_back(Json{{"role", "system"}, {"content", std::move(system)}});
+  for (std::size_t i = first; i < given.size(); ++i) {
+    out.push_back(given[i]);
+    Json& role = *out.as_array().back().find("role");
+    if (is_system(role.as_string())) role = "user";
+  }
+  return out;
+}
+
+std::string sealed_reasoning(const std::string& text) {
+  return std::string(kSeal) + to_base64(text);
+}
+
+}  // namespace reprise::protocol::responses

@@ -1,0 +1,30 @@
+#pragma once
+// The input of a response as the messages of a chat that templates know.
+//
+//   a text                  a user's message
+//   message                 a message; parts of its content become one text, with a line break between two
+//   reasoning, message and  what an assistant said in one turn: content, reasoning_content and tool_calls of one message
+//   function_call
+//   function_call_output    a tool message
+// Instructions, and what a system or a developer says before anybody else, are one system message at the beginning;
+// what they say later comes as the user's, since templates know one system message, the first.
+//
+// Threading: pure functions. All throw BadRequest.
+
+#include <string>
+
+#include "base/json.h"
+#include "protocol/api/body_limits.h"
+
+namespace reprise::protocol::responses {
+
+/// `before`: messages of earlier turns, as this gave them. What the input says goes behind them.
+Json read_input(const Json& input, Json before, const BodyLimits& limits);
+
+/// With the instructions, which may be empty, and with roles that templates know.
+Json with_instructions(const std::string& instructions, const Json& messages);
+
+/// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it.
+std::string sealed_reasoning(const std::string& text);
+
+}  // namespace reprise::protocol::responses

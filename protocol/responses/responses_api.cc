@@ -1,0 +1,101 @@
+#include "protocol/responses/responses_api.h"
+
+#include "protocol/api/body.h"
+#include "protocol/openai/openai_api.h"
+#include "protocol/responses/response_reply.h"
+#include "protocol/responses/responses_request.h"
+
+namespace reprise::protocol::responses {
+namespace {
+
+using StorePtr = std::shared_ptr<ResponseStore>;
+
+class ResponseCall final : public GenerationCall {
+ public:
+  ResponseCall(ResponseRequest request, StorePtr store, std::string_view tenant)
+      : GenerationCall(std::move(request.asked)),
+        plan_{.stream = this->request.stream,
+              .frame = std::move(request.frame),
+              .messages = std::move(request.messages),
+              .seals_reasoning = request.seals_reasoning,
+              .store = std::move(store),
+              .tenant = std::string(tenant)} {}
+
+  std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
+    return std::make_unique<ResponseReply>(std::move(plan_), std::move(context));
+  }
+  std::unique_ptr<Reply> whole(ReplyContext context) override {
+    return std::make_unique<ResponseReply>(std::move(plan_), std::move(context));
+  }
+
+ private:
+  ResponsePlan plan_;
+};
+
+class ResponsesEndpoint final : public Endpoint {
+ public:
+  explicit ResponsesEndpoint(StorePtr store) : store_(std::move(store)) {}
+
+  const Dialect& dialect() const override { return *dialect_; }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    const Json body = parse_body(input.body, limits, BodyHolds::kText);
+    return std::make_unique<ResponseCall>(read_response_request(body, limits, *store_, input.tenant), store_,
+                                          input.tenant);
+  }
+
+ private:
+  const StorePtr store_;
+  const std::shared_ptr<const Dialect> dialect_ = openai::dialect();
+};
+
+class StoredQuestion final : public Question {
+ public:
+  explicit StoredQuestion(Answered answer) : answer_(std::move(answer)) {}
+  runtime::Task<Answered> answer(Service&) override { co_return std::move(answer_); }
+
+ private:
+  Answered answer_;
+};
+
+/// GET and DELETE of a stored response.
+class StoredEndpoint final : public Endpoint {
+ public:
+  explicit StoredEndpoint(StorePtr store) : store_(std::move(store)) {}
+
+  const Dialect& dialect() const override { return *dialect_; }
+  ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
+    const std::string id(input.path_end);
+    if (input.deletes) {
+      if (!store_->erase(input.tenant, id)) return unknown(id);
+      return std::make_unique<StoredQuestion>(
+          Json{{"id", id}, {"object", "response"}, {"deleted", true}}.dump());
+    }
+    auto found = store_->find(input.tenant, id);
+    if (!found) return unknown(id);
+    return std::make_unique<StoredQuestion>(std::move(found->body));
+  }
+
+ private:
+  static ApiError unknown(const std::string& id) {
+    return {.status = 404,
+            .message = "there is no response '" + id + "'",
+            .code = "not_found",
+            .param = "response_id"};
+  }
+
+  const StorePtr store_;
+  const std::shared_ptr<const Dialect> dialect_ = openai::dialect();
+};
+
+}  // namespace
+
+std::vector<ApiRoute> routes() {
+  const auto store = std::make_shared<ResponseStore>();
+  return {
+      {.path = "/v1/responses", .endpoint = std::make_shared<ResponsesEndpoint>(store), .generates = true},
+      {.method = HttpMethod::kGetDelete,
+       .path = "/v1/responses/{id}",
+       .endpoint = std::make_shared<StoredEndpoint>(store)}};
+}
+
+}  // namespace reprise::protocol::responses

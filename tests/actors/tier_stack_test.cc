@@ -1,0 +1,143 @@
+// Tiers below the devices as one: who is asked, and in which order.
+
+#include "actors/tiers/tier_stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "runtime/system.h"
+
+namespace reprise::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::Fetched;
+using protocol::FetchState;
+using protocol::FindState;
+using protocol::FoundState;
+using protocol::MissReason;
+using protocol::Tier;
+
+/// What happened, of all tiers together.
+struct Journal {
+  void add(std::string line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(std::move(line));
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(lines, {});
+  }
+  std::mutex mutex;
+  std::vector<std::string> lines;
+};
+
+class FakeTier : public runtime::Actor {
+ public:
+  struct Manner {
+    Tier tier{};
+    std::uint32_t depth = 0;
+    bool brings = true;
+    MissReason reason = MissReason::kNeverSeen;
+  };
+  using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
+  static constexpr const char* kName = "fake tier";
+
+  FakeTier(Manner manner, std::shared_ptr<Journal> journal) : manner_(manner), journal_(std::move(journal)) {}
+
+  FoundState on(FindState job) {
+    note("find");
+    const bool there = manner_.depth > job.wish.more_than && manner_.depth <= job.wish.at_most;
+    return {.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason};
+  }
+  Fetched on(FetchState job) {
+    note("fetch");
+    Fetched fetched{.reason = MissReason::kCorrupt, .tier = manner_.tier};
+    if (!manner_.brings || manner_.depth > job.at_most) return fetched;
+    auto state = std::make_shared<protocol::HostState>();
+    state->stored = manner_.depth;
+    fetched.state = std::move(state);
+    fetched.reason = MissReason::kNone;
+    return fetched;
+  }
+  void on(protocol::StoreState) { note("store"); }
+  void on(protocol::ForgetStates) { note("forget"); }
+
+ private:
+  void note(const std::string& what) { journal_->add(std::string(name_of(manner_.tier)) + " " + what); }
+
+  const Manner manner_;
+  const std::shared_ptr<Journal> journal_;
+};
+
+class TierStackTest : public testing::Test {
+ protected:
+  Fetched fetch(const std::vector<FakeTier::Manner>& manners) {
+    std::vector<protocol::OneTierRef> tiers;
+    for (const auto& manner : manners) tiers.emplace_back(system_.spawn<FakeTier>({}, manner, journal_));
+    stack_ = system_.spawn<TierStack>({}, std::move(tiers));
+    auto fetched = stack_.ask_blocking(
+        FetchState{.prompt = std::make_shared<TokenList>(1000), .more_than = 100, .at_most = 999}, 10s);
+    EXPECT_TRUE(fetched.ok());
+    return fetched.ok() ? std::move(*fetched) : Fetched{};
+  }
+  using Lines = std::vector<std::string>;
+
+  const std::shared_ptr<Journal> journal_ = std::make_shared<Journal>();
+  runtime::System system_{{.workers = 1}};
+  runtime::RefOf<TierStack> stack_;
+};
+
+TEST_F(TierStackTest, TheDeepestBringsIt) {
+  const Fetched fetched = fetch({{Tier::kHost, 256}, {Tier::kDisk, 512}, {Tier::kRemote, 320}});
+  ASSERT_TRUE(fetched.state);
+  EXPECT_EQ(fetched.tier, Tier::kDisk);
+  EXPECT_EQ(fetched.state->stored, 512U);
+  EXPECT_EQ(journal_->take(), (Lines{"host find", "disk find", "remote find", "disk fetch"}));
+}
+
+TEST_F(TierStackTest, AmongEqualsTheNearestDoes) {
+  EXPECT_EQ(fetch({{Tier::kHost, 0}, {Tier::kDisk, 512}, {Tier::kRemote, 512}}).tier, Tier::kDisk);
+  EXPECT_EQ(fetch({{Tier::kDisk, 513}, {Tier::kRemote, 520}}).tier, Tier::kDisk)
+      << "for a few tokens no way is worth it";
+}
+
+TEST_F(TierStackTest, NobodyIsAskedWhoCouldNotBringMore) {
+  EXPECT_EQ(fetch({{Tier::kHost, 990}, {Tier::kDisk, 995}}).tier, Tier::kHost);
+  EXPECT_EQ(journal_->take(), (Lines{"host find", "host fetch"}));
+}
+
+TEST_F(TierStackTest, WhereOneFailsTheNextIsAsked) {
+  const Fetched fetched = fetch({{Tier::kDisk, 512, false}, {Tier::kRemote, 256}});
+  ASSERT_TRUE(fetched.state);
+  EXPECT_EQ(fetched.tier, Tier::kRemote);
+}
+
+TEST_F(TierStackTest, AMissSaysWhy) {
+  EXPECT_EQ(fetch({{Tier::kDisk, 0}, {Tier::kRemote, 50}}).reason, MissReason::kNeverSeen);
+  EXPECT_EQ(fetch({{Tier::kDisk, 0, true, MissReason::kOtherArithmetic}, {Tier::kRemote, 0}}).reason,
+            MissReason::kOtherArithmetic);
+  const Fetched corrupt = fetch({{Tier::kDisk, 512, false}, {Tier::kRemote, 0}});
+  EXPECT_FALSE(corrupt.state);
+  EXPECT_EQ(corrupt.reason, MissReason::kCorrupt);
+}
+
+TEST_F(TierStackTest, AllAreToldWhatToKeepAndToForget) {
+  fetch({{Tier::kDisk, 0}, {Tier::kRemote, 0}});
+  journal_->take();
+  stack_.tell(protocol::StoreState{});
+  stack_.tell(protocol::ForgetStates{});
+  Lines lines;
+  for (int tries = 0; tries < 5000 && lines.size() < 4; ++tries) {
+    std::this_thread::sleep_for(1ms);
+    for (std::string& line : journal_->take()) lines.push_back(std::move(line));
+  }
+  std::sort(lines.begin(), lines.end());
+  EXPECT_EQ(lines, (Lines{"disk forget", "disk store", "remote forget", "remote store"}));
+}
+
+}  // namespace
+}  // namespace reprise::actors

@@ -1,0 +1,186 @@
+// What becomes of the bodies of OpenAI's Responses, and what is stored of them.
+
+#include <gtest/gtest.h>
+
+#include "protocol/api/api_error.h"
+#include "protocol/responses/input_items.h"
+#include "protocol/responses/responses_request.h"
+
+namespace reprise::protocol::responses {
+namespace {
+
+ResponseRequest read(const std::string& members) {
+  ResponseStore store;
+  return read_response_request(*Json::parse("{" + members + "}"), {}, store, "");
+}
+const ChatPrompt& chat_of(const ResponseRequest& request) {
+  return std::get<ChatPrompt>(request.asked.generate.prompt);
+}
+std::string messages_of(const std::string& members) {
+  return chat_of(read(members)).messages.dump();
+}
+std::string refusal_of(const std::string& members) {
+  try {
+    read(members);
+  } catch (const BadRequest& refused) {
+    return refused.error().code + " " + refused.error().param;
+  }
+  return "accepted";
+}
+
+TEST(ResponsesRequest, ReadsAText) {
+  const ResponseRequest request = read(
+      R"("input":"Hello","instructions":"Be brief.","max_output_tokens":9,"temperature":0.5,"store":false,
+              "stream":true,"reasoning":{"effort":"low"},"metadata":{"a":"b"})");
+  EXPECT_EQ(chat_of(request).messages.dump(),
+            R"([{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}])");
+  EXPECT_EQ(request.asked.generate.max_tokens, 9u);
+  EXPECT_TRUE(request.asked.stream);
+  EXPECT_FALSE(request.store);
+  EXPECT_TRUE(request.messages.is_null());
+  EXPECT_EQ(chat_of(request).template_extra.dump(), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(request.frame.find("metadata")->dump(), R"({"a":"b"})");
+}
+
+TEST(ResponsesRequest, ATurnOfItemsIsOneMessage) {
+  EXPECT_EQ(
+      messages_of(R"("input":[
+        {"role":"developer","content":"Rules."},
+        {"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
+        {"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]},
+        {"type":"function_call","call_id":"c1","name":"look","arguments":"{\"at\":\"sky\"}"},
+        {"type":"function_call","call_id":"c2","name":"go","arguments":"{}"},
+        {"type":"function_call_output","call_id":"c1","output":"blue"},
+        {"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"far"}]},
+        {"role":"assistant","content":"One."},{"role":"assistant","content":"Two."},
+        {"role":"developer","content":"More rules."}],"instructions":"Be.")"),
+      R"([{"role":"system","content":"Be.\n\nRules."},{"role":"user","content":"a\nb"},)"
+      R"({"role":"assistant","content":"I look.","reasoning_content":"hm","tool_calls":[)"
+      R"({"id":"c1","type":"function","function":{"name":"look","arguments":"{\"at\":\"sky\"}"}},)"
+      R"({"id":"c2","type":"function","function":{"name":"go","arguments":"{}"}}]},)"
+      R"({"role":"tool","tool_call_id":"c1","content":"blue"},{"role":"tool","tool_call_id":"c2","content":"far"},)"
+      R"({"role":"assistant","content":"One."},{"role":"assistant","content":"Two."},)"
+      R"({"role":"user","content":"More rules."}])");
+}
+
+TEST(ResponsesRequest, ReasoningComesBackSealed) {
+  const std::string sealed = sealed_reasoning("thought \xc3\xa9");
+  EXPECT_EQ(
+      messages_of(
+          R"("input":[{"role":"user","content":"x"},{"type":"reasoning","summary":[],"encrypted_content":")" +
+          sealed + R"("},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},
+                        {"type":"function_call_output","call_id":"1","output":""}])"),
+      R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"reasoning_content":"thought é",)"
+      R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":""}])");
+  EXPECT_EQ(
+      messages_of(
+          R"("input":[{"role":"user","content":"x"},{"type":"reasoning","encrypted_content":"gAAAother"}])"),
+      R"([{"role":"user","content":"x"}])")
+      << "another server's";
+  EXPECT_EQ(
+      refusal_of(
+          R"("input":[{"role":"user","content":"x"},{"type":"reasoning","encrypted_content":"reprise-1:%"}])"),
+      "invalid_value input[1].encrypted_content");
+}
+
+TEST(ResponsesRequest, ToolsThatAreNoFunctionsAreSkipped) {
+  const ResponseRequest request =
+      read(R"("input":"x","tools":[{"type":"web_search"},{"type":"custom","name":"apply_patch"},
+      {"type":"function","name":"look","description":"Looks.","parameters":{"type":"object"},"strict":false},{"type":"local_shell"}])");
+  EXPECT_EQ(
+      chat_of(request).tools.dump(),
+      R"([{"type":"function","function":{"name":"look","description":"Looks.","parameters":{"type":"object"}}}])");
+  EXPECT_EQ(request.asked.tool_choice.mode, ToolChoice::Mode::kAuto);
+  EXPECT_EQ(request.frame.find("tools")->size(), 4u) << "the response repeats what was asked";
+  EXPECT_EQ(read(R"("input":"x","tools":[{"type":"web_search"}])").asked.tool_choice.mode,
+            ToolChoice::Mode::kNone);
+  EXPECT_EQ(
+      read(
+          R"("input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"})")
+          .asked.tool_choice.name,
+      "f");
+}
+
+TEST(ResponsesRequest, AFormatIsAConstraint) {
+  const auto constraint =
+      read(R"("input":"x","text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}})")
+          .asked.generate.constraint;
+  EXPECT_EQ(constraint.kind, grammar::Constraint::Kind::kJsonSchema);
+  EXPECT_EQ(constraint.field, "text.format.schema");
+}
+
+TEST(ResponsesRequest, GoesOnFromAStoredResponse) {
+  ResponseStore store;
+  store.put(
+      "ann", "resp_1",
+      {.body = "{}", .messages = R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])"});
+  const auto body = Json::parse(R"({"input":"c","previous_response_id":"resp_1","instructions":"I."})");
+  const ResponseRequest request = read_response_request(*body, {}, store, "ann");
+  EXPECT_EQ(
+      chat_of(request).messages.dump(),
+      R"([{"role":"system","content":"I."},{"role":"user","content":"a"},{"role":"assistant","content":"b"},)"
+      R"({"role":"user","content":"c"}])");
+  EXPECT_EQ(request.messages.size(), 3u) << "without the instructions, which are this request's alone";
+  try {
+    read_response_request(*body, {}, store, "bob");
+    ADD_FAILURE() << "another tenant's response";
+  } catch (const BadRequest& refused) {
+    EXPECT_EQ(refused.error().code, "previous_response_not_found");
+  }
+}
+
+TEST(ResponsesRequest, RefusalsNameTheField) {
+  EXPECT_EQ(refusal_of(""), "missing input");
+  EXPECT_EQ(refusal_of(R"("input":7)"), "invalid_type input");
+  EXPECT_EQ(refusal_of(R"("input":[])"), "invalid_value input");
+  EXPECT_EQ(refusal_of(R"("input":[{"role":"tool","content":"x"}])"), "invalid_value input[0].role");
+  EXPECT_EQ(refusal_of(R"("input":[{"type":"web_search_call"}])"), "unsupported_parameter input[0].type");
+  EXPECT_EQ(refusal_of(R"("input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])"),
+            "unsupported_parameter input[0].content[0].type");
+  EXPECT_EQ(refusal_of(R"("input":[{"type":"function_call_output","output":"x"}])"),
+            "missing input[0].call_id");
+  EXPECT_EQ(refusal_of(R"("input":"x","background":true)"), "unsupported_parameter background");
+  EXPECT_EQ(refusal_of(R"("input":"x","tool_choice":"required","tools":[{"type":"web_search"}])"),
+            "invalid_value tool_choice");
+  EXPECT_EQ(refusal_of(R"("input":"x","truncation":"auto")"), "unsupported_parameter truncation");
+  EXPECT_EQ(refusal_of(R"("input":"x","max_output_tokens":0)"), "out_of_range max_output_tokens");
+}
+
+TEST(ResponseStore, KeepsATenantWithinItsBounds) {
+  ResponseStore store({.responses = 2, .tenant_bytes = 1u << 20, .bytes = 1u << 20});
+  store.put("a", "1", {"one", ""});
+  store.put("a", "2", {"two", ""});
+  store.put("b", "1", {"another's", ""});
+  EXPECT_EQ(store.find("a", "1")->body, "one");  // used: the other goes first
+  store.put("a", "3", {"three", ""});
+  EXPECT_FALSE(store.find("a", "2"));
+  EXPECT_TRUE(store.find("a", "1") && store.find("a", "3") && store.find("b", "1"));
+  EXPECT_TRUE(store.erase("a", "1"));
+  EXPECT_FALSE(store.erase("a", "1"));
+  EXPECT_FALSE(store.erase("a", "9"));
+  store.put("a", "3", {"again", ""});
+  EXPECT_EQ(store.find("a", "3")->body, "again");
+  EXPECT_TRUE(store.erase("a", "3") && store.erase("b", "1"));
+  EXPECT_EQ(store.bytes(), 0u);
+}
+
+TEST(ResponseStore, KeepsAllWithinTheirBytes) {
+  ResponseStore store({.responses = 100, .tenant_bytes = 20'000, .bytes = 30'000});
+  const std::string text(8'000, 'x');
+  store.put("a", "1", {text, ""});
+  store.put("a", "2", {text, ""});
+  store.put("a", "3", {text, ""});  // more than a tenant may have
+  EXPECT_FALSE(store.find("a", "1"));
+  store.put("b", "1", {text, ""});
+  store.put("c", "1", {text, ""});  // more than all may have: the oldest of all goes
+  EXPECT_FALSE(store.find("a", "2"));
+  EXPECT_TRUE(store.find("a", "3") && store.find("b", "1") && store.find("c", "1"));
+  EXPECT_LE(store.bytes(), 30'000u);
+  store.put("d", "1", {std::string(25'000, 'x'), ""});
+  EXPECT_FALSE(store.find("d", "1")) << "larger than all that a tenant may have";
+}
+
+}  // namespace
+}  // namespace reprise::protocol::responses

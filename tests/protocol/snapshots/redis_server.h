@@ -1,0 +1,177 @@
+#pragma once
+// Redis servers for tests: a real one, where one is installed, and one that misbehaves as it is told.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::test {
+
+inline sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+/// A socket that listens on a port of its own.
+inline int listen_anywhere(std::uint16_t& port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 64) != 0 ||
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    std::abort();
+  }
+  port = ntohs(address.sin_port);
+  return socket;
+}
+
+/// redis-server, on a free port, without files; killed with its end.
+class RedisServer {
+ public:
+  static bool is_installed() { return std::system("command -v redis-server >/dev/null 2>&1") == 0; }
+
+  explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
+    ::close(listen_anywhere(port_));
+    start();
+  }
+  ~RedisServer() { stop(); }
+  RedisServer(const RedisServer&) = delete;
+  RedisServer& operator=(const RedisServer&) = delete;
+
+  std::uint16_t port() const { return port_; }
+
+  /// Again on the same port, with nothing in it.
+  void start() {
+    std::vector<std::string> words = {"redis-server",
+                                      "--port",
+                                      std::to_string(port_),
+                                      "--bind",
+                                      "127.0.0.1",
+                                      "--save",
+                                      "",
+                                      "--appendonly",
+                                      "no",
+                                      "--dir",
+                                      "/tmp",
+                                      "--loglevel",
+                                      "warning",
+                                      "--logfile",
+                                      "/dev/null"};
+    words.insert(words.end(), options_.begin(), options_.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::execvp(argv[0], argv.data());
+      ::_exit(127);
+    }
+    for (int tries = 0; tries < 2000 && !answers(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  void stop() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+
+ private:
+  bool answers() const {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = loopback(port_);
+    const bool connected = ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    ::close(socket);
+    return connected;
+  }
+
+  std::vector<std::string> options_;
+  std::uint16_t port_ = 0;
+  pid_t process_ = -1;
+};
+
+/// Takes connections and does to each what it is told.
+class FakeRedis {
+ public:
+  enum class Manner {
+    kSilent,   // reads, and never answers
+    kClosing,  // closes when something comes
+    kGarbage,  // answers what is no answer
+    kEndless,  // an answer that is larger than any may be
+  };
+  explicit FakeRedis(Manner manner) : manner_(manner), socket_(listen_anywhere(port_)) {
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~FakeRedis() {
+    stopping_ = true;
+    ::shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    for (std::thread& one : connections_) one.join();
+    ::close(socket_);
+  }
+  std::uint16_t port() const { return port_; }
+  int connections() const { return count_; }
+
+ private:
+  void serve() {
+    for (;;) {
+      const int client = ::accept(socket_, nullptr, nullptr);
+      if (client < 0) return;
+      ++count_;
+      connections_.emplace_back([this, client] { talk(client); });
+    }
+  }
+  void talk(int client) {
+    const timeval time{.tv_sec = 0, .tv_usec = 20'000};
+    ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+    std::string buffer(64 << 10, 'x');
+    while (!stopping_) {
+      const ssize_t got = ::recv(client, buffer.data(), buffer.size(), 0);
+      if (got == 0) break;
+      if (got < 0) continue;
+      if (manner_ == Manner::kClosing) break;
+      if (manner_ == Manner::kGarbage) say(client, "hello, who is there?\r\n");
+      if (manner_ == Manner::kEndless) {
+        say(client, "$536870912\r\n");
+        while (!stopping_ && say(client, buffer)) {
+        }
+        break;
+      }
+    }
+    ::close(client);
+  }
+  bool say(int client, std::string_view text) const {
+    while (!text.empty() && !stopping_) {
+      const ssize_t sent = ::send(client, text.data(), text.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return false;
+      if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+  }
+
+  const Manner manner_;
+  std::uint16_t port_ = 0;
+  const int socket_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> count_{0};
+  std::vector<std::thread> connections_;  // of the serving thread until it has ended
+  std::thread thread_;
+};
+
+}  // namespace reprise::test
