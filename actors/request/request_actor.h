@@ -60,8 +60,8 @@ struct RequestJob {
   std::string name_space{};                // of the request and the adapter
   runtime::StreamWriter<protocol::Event> out;
   std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
-  std::shared_ptr<const TextPool> mask_makers;
-  std::uint64_t tenant = 0;  // as in protocol::OpenSequence
+  std::shared_ptr<const TextPool> mask_makers{};  // masks do not wait behind texts
+  std::uint64_t tenant = 0;                       // as in protocol::OpenSequence
   std::uint64_t group = 0;
   std::shared_ptr<void> slot;       // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;  // may be null: then no idle work
