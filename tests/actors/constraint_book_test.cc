@@ -66,7 +66,9 @@ TEST_F(ConstraintBookTest, MasksCountAsTheyAreMade) {
     for (std::size_t tries = 0; tries < 20'000 && !mask->allows(token); ++tries) {
       token = static_cast<TokenId>(random() % (*grows)->vocabulary().size());
     }
-    if (mask->allows(token)) ASSERT_TRUE(reply.accept(token));
+    if (mask->allows(token)) {
+      ASSERT_TRUE(reply.accept(token));
+    }
   }
   ASSERT_GT((*grows)->bytes(), kBytes);
   EXPECT_EQ(*few.find(object), *grows) << "the one asked for stays, however large";
