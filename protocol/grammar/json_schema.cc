@@ -1,6 +1,7 @@
 #include "protocol/grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <utility>
@@ -108,6 +109,13 @@ class SchemaCompiler {
                      .most = static_cast<std::uint32_t>(value.size())};
       for (const Json& item : value.as_array()) spec.first.push_back(constant(item));
       return builder_.array(std::move(spec), builder_.end());
+    }
+    if (value.is_double() && std::abs(value.as_double()) < 1e15 &&
+        value.as_double() == std::floor(value.as_double())) {
+      const auto whole =
+          std::to_string(static_cast<std::int64_t>(value.as_double()));  // as short as it can be said
+      return builder_.split(
+          {builder_.literal(value.dump(), builder_.end()), builder_.literal(whole, builder_.end())});
     }
     if (!value.is_object()) return builder_.literal(value.dump(), builder_.end());
     std::map<std::string, NodeId> members;

@@ -51,6 +51,9 @@ TEST(JsonSchemaGrammar, Strings) {
                 {R"("acc")", R"("aabb")"});
   expect_schema(R"({"type": "string", "format": "date"})", {R"("2024-02-29")"},
                 {R"("2023-02-29")", R"("2024-13-01")"});
+  expect_schema(R"({"type": "string", "format": "uri"})",
+                {R"("https://a.b/c?d#e")", R"("file:///path/x.js")", R"("urn:a:b")"},
+                {R"("//a.b/c")", R"("http:// a")", R"("http://")"});
   expect_schema(R"({"type": "string", "format": "uuid"})", {R"("123e4567-e89b-12d3-a456-426614174000")"},
                 {R"("123")"});
   expect_schema(R"({"type": "string", "not": {"enum": ["ab", "b"]}})", {R"("a")", R"("abc")"},
@@ -94,6 +97,7 @@ TEST(JsonSchemaGrammar, ChoicesAndReferences) {
       {"{}", R"({"next": {"next": {}}})"}, {R"({"next": 1})"});
   expect_schema(R"({"enum": [1, "a\"b", null, {"k": [true]}]})",
                 {"1", R"("a\"b")", "null", R"({"k": [true]})"}, {"2", "{}"});
+  expect_schema(R"({"enum": [-2.0, 1.5]})", {"-2.0", "-2", "1.5"}, {"2", "1", "-2."});
   expect_schema(R"({"type": "string", "enum": ["a", 1, "bc"], "maxLength": 1})", {"\"a\""}, {"1", "\"bc\""});
 }
 
