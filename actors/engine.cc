@@ -24,9 +24,12 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
       options(std::move(wishes)),
       running(std::make_shared<BoundedCount>(options.most_requests)),
       idle(std::make_shared<BoundedCount>(options.most_idle)),
-      restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()))),
+      restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()) +
+                                          TextPool::size_for_masks(system.workers()))),
       texts(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()), directory,
-                                             restarts)) {
+                                             restarts)),
+      mask_makers(std::make_shared<const TextPool>(system, TextPool::size_for_masks(system.workers()),
+                                                   directory, restarts)) {
   for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
     card.id = spec.name;
@@ -117,6 +120,7 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                          .name_space = std::move(name_space),
                          .out = std::move(writer),
                          .texts = parts_->texts,
+                         .mask_makers = parts_->mask_makers,
                          .tenant = tenant,
                          .group = group,
                          .slot = std::move(slot),
@@ -183,7 +187,7 @@ protocol::Health Engine::health() const {
       }
     }
   }
-  if (parts_->texts->failed() || parts_->restarts->texts.too_often()) {
+  if (parts_->texts->failed() || parts_->mask_makers->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
   }
   const bool ready = problems.empty();

@@ -31,6 +31,7 @@ struct Engine::Parts {
   const std::shared_ptr<BoundedCount> idle;
   const std::shared_ptr<Restarts> restarts;
   const std::shared_ptr<const TextPool> texts;
+  const std::shared_ptr<const TextPool> mask_makers;
   /// Below the devices, from the nearest to the farthest.
   struct LowerTier {
     protocol::Tier tier{};

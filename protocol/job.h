@@ -423,8 +423,8 @@ struct Decode {
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
   std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
-  /// Where the sender leaves the mask of each step, the first before the job; null: all tokens are allowed. A step
-  /// whose mask is not there yet waits for it alone, and MaskReady tells that it has come.
+  /// Where the sender leaves the mask of each step; null: all tokens are allowed. A step whose mask is not there yet
+  /// waits for it alone, and MaskReady tells that it has come.
   std::shared_ptr<const MaskSlot> masks{};
   runtime::StreamWriter<DecodeEvent> out{};
 };

@@ -60,7 +60,8 @@ struct RequestJob {
   std::string name_space{};                // of the request and the adapter
   runtime::StreamWriter<protocol::Event> out;
   std::shared_ptr<const TextPool> texts;  // for long ones: other requests live on this actor's thread, too
-  std::uint64_t tenant = 0;               // as in protocol::OpenSequence
+  std::shared_ptr<const TextPool> mask_makers{};  // masks do not wait behind texts
+  std::uint64_t tenant = 0;                       // as in protocol::OpenSequence
   std::uint64_t group = 0;
   std::shared_ptr<void> slot;             // held until the last event: the engine counts requests by it
   std::shared_ptr<void> idle_slot;        // may be null: then no idle work
@@ -114,7 +115,8 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> decode_next(OpenedSequence& sequence);
   runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
   void start_decoding(Choice& choice, OpenedSequence& sequence);
-  void give_mask(Choice& choice);
+  bool give_known_mask(Choice& choice);
+  runtime::Task<Failure> give_made_mask(Choice& choice);
   runtime::Task<Failure> next_token(Choice& choice);
   runtime::Task<bool> send(protocol::Event event);
   runtime::Task<void> keep_turn_end(Choice& choice);

@@ -9,6 +9,8 @@
 namespace reprise::actors {
 
 using protocol::FinishReason;
+using protocol::ServiceError;
+using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -127,6 +129,10 @@ Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) 
     if (kept_prompt_) job_.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
   }
   start_decoding(choice, sequence);
+  if (choice.constraint && !give_known_mask(choice)) {
+    Task<Failure> making = give_made_mask(choice);
+    if (Failure failure = co_await making) co_return failure;
+  }
   while (!choice.finished) {
     Task<Failure> taking = next_token(choice);
     if (Failure failure = co_await taking) co_return failure;
@@ -146,9 +152,8 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                         job_.request->stop);
   }
   if (prompt_.masks) {
-    choice.constraint.emplace(prompt_.masks);
+    choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks);
     choice.masks = std::make_shared<MaskSlot>();
-    choice.masks->put(0, choice.constraint->mask());
   }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
@@ -161,13 +166,30 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .out = std::move(writer)});
 }
 
-// The mask of the next token, while the device computes the step that it is for.
-void RequestActor::give_mask(Choice& choice) {
-  if (!choice.constraint->accept(choice.tokens.back())) {
-    throw std::logic_error("a token was chosen that the reply's grammar does not allow");
-  }
-  choice.masks->put(choice.tokens.size(), choice.constraint->mask());
+// The mask of the next token, while the device computes the step that it is for. False: it is not known yet.
+bool RequestActor::give_known_mask(Choice& choice) {
+  SharedMask mask = choice.constraint->mask_if_known();
+  if (mask == nullptr) return false;
+  choice.masks->put(choice.tokens.size(), std::move(mask));
   job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
+  return true;
+}
+
+// Made by another thread: other requests live on this actor's, and masks may take some milliseconds.
+Task<RequestActor::Failure> RequestActor::give_made_mask(Choice& choice) {
+  auto asked = job_.mask_makers->ask<MaskJob>(choice.constraint, lost_.token());
+  Result<MaskJob::Reply> answered = co_await asked;
+  if (!answered.ok()) co_return failure_of(answered.error());
+  MaskJob::Reply made = std::move(*answered);
+  if (!made.ok() && made.error().code == ServiceErrorCode::kOverloaded) made = choice.constraint->mask();
+  if (!made.ok()) {
+    ServiceError error = made.error();
+    error.field = job_.request->constraint.field;
+    co_return error;
+  }
+  choice.masks->put(choice.tokens.size(), std::move(*made));
+  job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
+  co_return std::nullopt;
 }
 
 Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
@@ -178,6 +200,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   if (event->end == protocol::DecodeEnd::kFault) co_return failure_of(event->error);
   protocol::Delta delta{.choice = choice.index, .text = {}, .tokens = {}};
   const bool ends_by_token = event->end == protocol::DecodeEnd::kStopToken;
+  bool mask_is_late = false;
   if (event->token) {
     const protocol::DecodedToken& token = *event->token;
     if (usage_.completion_tokens++ == 0) {
@@ -186,7 +209,10 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
     }
     job_.meter->reply_tokens.store(usage_.completion_tokens, std::memory_order_relaxed);
     choice.tokens.push_back(token.token);
-    if (choice.constraint && !event->end) give_mask(choice);
+    if (choice.constraint && !event->end) {
+      choice.constraint->note(token.token);
+      mask_is_late = !give_known_mask(choice);
+    }
     const auto bytes_of = [&](TokenId id) {
       return model.tokenizer ? std::string(model.tokenizer->token_bytes(id)) : std::string();
     };
@@ -203,7 +229,12 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   choice.reply += delta.text;
   Task<bool> sending = send(std::move(delta));
   if (!co_await sending) co_return failure_of(runtime::Error{runtime::ErrorCode::kCancelled});
-  if (!event->end && !stopped) co_return std::nullopt;
+  if (!event->end && !stopped) {
+    if (!mask_is_late) co_return std::nullopt;
+    Task<Failure> making = give_made_mask(choice);
+    Failure failure = co_await making;
+    co_return failure;
+  }
 
   choice.finished = true;
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};

@@ -90,8 +90,8 @@ struct RequestActor::Choice {
   protocol::SequenceId sequence{};  // that decodes it
   runtime::StreamReader<protocol::DecodeEvent> in{};
   std::optional<models::TextStream> text{};
-  std::optional<protocol::grammar::ReplyConstraint> constraint{};
-  std::shared_ptr<MaskSlot> masks{};  // of the constraint, for the device
+  std::shared_ptr<protocol::grammar::ReplyConstraint> constraint{};  // null: all tokens may come
+  std::shared_ptr<MaskSlot> masks{};                                 // of the constraint, for the device
   TokenList tokens{};
   std::string reply{};
   bool finished = false;

@@ -100,6 +100,20 @@ void TextActor::on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
   reply.answer(std::move(history));
 }
 
+void TextActor::on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply) {
+  if (!reply.wanted()) return;
+  auto made = guarded<MaskJob::Reply>("", [&]() -> MaskJob::Reply {
+    try {
+      return job.of->mask();
+    } catch (const protocol::grammar::GrammarError& error) {
+      return ServiceError{ServiceErrorCode::kInvalid, error.what()};
+    }
+  });
+  job.of.reset();
+  job.place.reset();
+  reply.answer(std::move(made));
+}
+
 protocol::Nothing TextActor::on(const protocol::InjectCrash&) {
   throw std::runtime_error("a crash of a text actor was injected");
 }

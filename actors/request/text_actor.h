@@ -1,6 +1,6 @@
 #pragma once
 // TextActor: tokenises, detokenises and renders, for those who ask for just that and for requests with long
-// texts, away from their own threads.
+// texts, and makes masks of tokens that take their time, away from their own threads.
 //
 // Failure: a text or a template that throws is that job's answer, and the actor goes on. Whatever else leaves
 // a handler makes it start anew: it holds nothing, so nothing is lost but the job. Several such failures a
@@ -14,6 +14,7 @@
 #include "actors/request/prompt_text.h"
 #include "actors/served/model_directory.h"
 #include "actors/served/restart_log.h"
+#include "protocol/grammar/mask_maker.h"
 #include "protocol/service.h"
 #include "runtime/actor.h"
 
@@ -54,10 +55,18 @@ struct HistoryJob {
   std::shared_ptr<void> place{};
 };
 
+/// The mask behind the tokens that the reply has, where it is not known yet. Whoever asks leaves the constraint alone
+/// until the answer.
+struct MaskJob {
+  using Reply = Outcome<SharedMask, protocol::ServiceError>;
+  std::shared_ptr<protocol::grammar::ReplyConstraint> of;
+  std::shared_ptr<void> place{};
+};
+
 class TextActor : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, protocol::InjectCrash>;
+  using Accepts = runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, MaskJob,
+                                    protocol::InjectCrash>;
   static constexpr const char* kName = "texts";
   static constexpr std::uint32_t kMostJobs = 64;
   static constexpr runtime::MailboxSpec kMailbox{.capacity = 2 * kMostJobs,
@@ -72,6 +81,7 @@ class TextActor : public runtime::Actor {
   RenderJob::Reply on(const RenderJob& job);
   void on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply);
   void on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply);
+  void on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply);
   protocol::Nothing on(const protocol::InjectCrash& crash);
 
  private:

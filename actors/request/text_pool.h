@@ -72,8 +72,9 @@ class TextPool {
     }
   }
 
-  /// So many for a system with this many workers.
+  /// So many for a system with this many workers; and for masks, which do not wait behind texts.
   static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 1U, 4U); }
+  static std::uint32_t size_for_masks(unsigned workers) { return std::clamp(workers / 4, 1U, 2U); }
 
  private:
   static constexpr std::chrono::seconds kDeadline{30};

@@ -1,6 +1,7 @@
 #include "actors/served/constraint_book.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "protocol/grammar/compile.h"
 
@@ -11,8 +12,8 @@ using protocol::grammar::MaskMaker;
 using protocol::grammar::Vocabulary;
 
 ConstraintBook::ConstraintBook(std::shared_ptr<const models::Tokenizer> tokenizer, std::vector<TokenId> stops,
-                               std::size_t vocab)
-    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)), vocab_(vocab) {}
+                               std::size_t vocab, std::size_t most_bytes)
+    : tokenizer_(std::move(tokenizer)), stops_(std::move(stops)), vocab_(vocab), most_bytes_(most_bytes) {}
 
 std::shared_ptr<const Vocabulary> ConstraintBook::vocabulary() {
   std::call_once(vocabulary_once_, [this] {
@@ -39,7 +40,10 @@ Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constrain
   };
   {
     const std::lock_guard<std::mutex> held(lock_);
-    if (Maker maker = kept()) return maker;
+    if (Maker maker = kept()) {
+      let_go();
+      return maker;
+    }
   }
   auto program = protocol::grammar::compile(constraint);
   if (!program.ok()) return program.error();
@@ -47,8 +51,33 @@ Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constrain
   const std::lock_guard<std::mutex> held(lock_);
   if (Maker maker = kept()) return maker;  // another was faster
   grammars_.emplace_front(key, made);
-  if (grammars_.size() > kMostGrammars) grammars_.pop_back();
+  let_go();
   return made;
+}
+
+// Those used longest ago, as long as all are too many or hold too much. Grammars grow while they are used: so this is
+// looked at whenever one is asked for.
+void ConstraintBook::let_go() {
+  std::size_t held = 0;
+  std::size_t count = 0;
+  for (auto at = grammars_.begin(); at != grammars_.end();) {
+    held += at->first.size() + at->second->bytes();
+    ++count;
+    const bool stays = count == 1 || (count <= kMostGrammars && held <= most_bytes_);
+    at = stays ? std::next(at) : grammars_.erase(at);
+  }
+}
+
+std::size_t ConstraintBook::grammars() const {
+  const std::lock_guard<std::mutex> held(lock_);
+  return grammars_.size();
+}
+
+std::size_t ConstraintBook::bytes() const {
+  const std::lock_guard<std::mutex> held(lock_);
+  std::size_t sum = 0;
+  for (const auto& [key, maker] : grammars_) sum += key.size() + maker->bytes();
+  return sum;
 }
 
 }  // namespace reprise::actors

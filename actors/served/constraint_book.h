@@ -1,6 +1,7 @@
 #pragma once
 // ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all that ask for
-// the same; those used longest ago go when there are many.
+// the same; those used longest ago go when there are many, or when all together hold too much. One that goes lives on
+// while a reply keeps to it.
 //
 // Threading: any thread. Compiling may take long (protocol/grammar/grammar_error.h has the bound), and holds up nobody
 // else.
@@ -23,25 +24,32 @@ namespace reprise::actors {
 
 class ConstraintBook {
  public:
-  static constexpr std::size_t kMostGrammars = 32;
+  static constexpr std::size_t kMostGrammars = 256;
+  static constexpr std::size_t kMostBytes = 256U << 20;
 
-  /// `stops`: tokens that end a reply. `vocab`: of the model's logits.
+  /// `stops`: tokens that end a reply. `vocab`: of the model's logits. `most_bytes`: that grammars may hold, with what
+  /// is kept of their masks; the one asked for last stays, however large.
   ConstraintBook(std::shared_ptr<const models::Tokenizer> tokenizer, std::vector<TokenId> stops,
-                 std::size_t vocab);
+                 std::size_t vocab, std::size_t most_bytes = kMostBytes);
 
   using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
   /// The error says what is wrong with the constraint.
   Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint);
 
+  std::size_t grammars() const;
+  std::size_t bytes() const;
+
  private:
+  void let_go();
   std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary();
 
   const std::shared_ptr<const models::Tokenizer> tokenizer_;
   const std::vector<TokenId> stops_;
   const std::size_t vocab_;
+  const std::size_t most_bytes_;
   std::once_flag vocabulary_once_;  // made when somebody first needs it
   std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary_;
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::list<std::pair<std::string, Maker>> grammars_;  // by key; the one used last first
 };
 

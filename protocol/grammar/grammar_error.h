@@ -25,8 +25,8 @@ struct Limits {
   std::size_t all_char_states = 1'000'000;  // of all that a grammar has
   std::size_t repetitions = 1'000'000;      // the highest count in {m,n}, maxItems, maxLength
   double compile_seconds = 5;
-  std::size_t matcher_bytes = 256u << 20;  // of states, transitions and masks that are kept
-  std::size_t configurations = 20'000;     // of one state
+  std::size_t matcher_bytes = 48u << 20;  // of states, transitions and masks that are kept
+  std::size_t configurations = 20'000;    // of one state
 };
 
 }  // namespace reprise::protocol::grammar

@@ -1,6 +1,7 @@
 #include "protocol/grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <utility>
@@ -16,6 +17,7 @@ namespace {
 constexpr const char* kIntegerPattern = "-?(?:0|[1-9][0-9]{0,39})";
 constexpr const char* kDecimalPattern = "-?(?:0|[1-9][0-9]{0,39})(?:\\.[0-9]+)?";
 constexpr const char* kNumberPattern = "-?(?:0|[1-9][0-9]{0,39})(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?";
+constexpr const char* kFractionPattern = "-?(?:0|[1-9][0-9]{0,39})\\.[0-9]*[1-9][0-9]*";
 constexpr const char* kLongIntegerPattern = "-?(?:0|[1-9][0-9]*)";
 constexpr const char* kLongDecimalPattern = "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?";
 
@@ -76,7 +78,7 @@ class SchemaCompiler {
         if (allows(truth)) choices.push_back(builder_.literal(truth ? "true" : "false", end));
       }
     }
-    if ((part.types & kIntegerType) != 0) choices.push_back(number(part));
+    if ((part.types & (kIntegerType | kFractionType)) != 0) choices.push_back(number(part));
     if ((part.types & kStringType) != 0) choices.push_back(string(part));
     if ((part.types & kArrayType) != 0) choices.push_back(array(part));
     if ((part.types & kObjectType) != 0) choices.push_back(object(part));
@@ -107,6 +109,13 @@ class SchemaCompiler {
                      .most = static_cast<std::uint32_t>(value.size())};
       for (const Json& item : value.as_array()) spec.first.push_back(constant(item));
       return builder_.array(std::move(spec), builder_.end());
+    }
+    if (value.is_double() && std::abs(value.as_double()) < 1e15 &&
+        value.as_double() == std::floor(value.as_double())) {
+      const auto whole =
+          std::to_string(static_cast<std::int64_t>(value.as_double()));  // as short as it can be said
+      return builder_.split(
+          {builder_.literal(value.dump(), builder_.end()), builder_.literal(whole, builder_.end())});
     }
     if (!value.is_object()) return builder_.literal(value.dump(), builder_.end());
     std::map<std::string, NodeId> members;
@@ -149,6 +158,7 @@ class SchemaCompiler {
     struct Bound {
       bool low;
       bool strict;
+      bool excludes = false;  // the number itself, and nothing else
     };
     CharProduct product(builder_.budget());
     std::vector<Bound> bounds;
@@ -164,7 +174,7 @@ class SchemaCompiler {
     std::vector<std::unique_ptr<CharPart>> checks;
     const auto bound = [&](const char* word, const Json& value, bool low, bool strict) {
       checks.push_back(compared_to(decimal(word, value)));
-      bounds.push_back({low, strict});
+      bounds.push_back({.low = low, .strict = strict});
     };
     for (const Schema base : part.bases) {
       const auto flag = [&](const char* word) {
@@ -177,6 +187,13 @@ class SchemaCompiler {
       if (low != nullptr && !low->is_bool()) bound("exclusiveMinimum", *low, true, true);
       const Json* high = base->find("exclusiveMaximum");
       if (high != nullptr && !high->is_bool()) bound("exclusiveMaximum", *high, false, true);
+      if (const Json* list = base->find(kNotEnum)) {
+        for (const Json& one : list->as_array()) {
+          if (!one.is_number()) continue;
+          checks.push_back(compared_to(decimal("not", one)));
+          bounds.push_back({.low = false, .strict = false, .excludes = true});
+        }
+      }
       if (const Json* step = base->find("multipleOf")) {
         exact = true;
         multiples_.push_back(decimal("multipleOf", *step));
@@ -184,12 +201,17 @@ class SchemaCompiler {
     }
     const char* pattern = integer ? kIntegerPattern : bounds.empty() ? kNumberPattern : kDecimalPattern;
     if (exact) pattern = integer ? kLongIntegerPattern : kLongDecimalPattern;
+    if ((part.types & kIntegerType) == 0) pattern = kFractionPattern;
     product.add(pattern_part(parse_regex(pattern, false, limits)));
     for (auto& check : checks) product.add(std::move(check));
     for (const Decimal& step : std::exchange(multiples_, {})) product.add(multiple_of(step));
     CharDfa dfa = product.build([&](std::span<const Verdict> verdicts) -> std::uint32_t {
       for (std::size_t i = 0; i < bounds.size(); ++i) {
         const Verdict order = verdicts[1 + i];
+        if (bounds[i].excludes) {
+          if (order == 2) return 0;
+          continue;
+        }
         if (order == 2 ? bounds[i].strict : (order == 3) != bounds[i].low) return 0;
       }
       return std::all_of(verdicts.begin(), verdicts.end(), [](Verdict v) { return v != 0; });

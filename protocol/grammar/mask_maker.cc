@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 
 namespace reprise::protocol::grammar {
 
 MaskMaker::MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary)
     : program_(std::move(program)),
       vocabulary_(std::move(vocabulary)),
-      known_(std::make_unique<Known>(program_, *vocabulary_)) {}
+      program_bytes_(program_->bytes()),
+      known_(std::make_unique<Known>(program_, *vocabulary_)) {
+  count_bytes();
+}
 
 Matcher::State MaskMaker::step(Known& known, Matcher::State state, TokenId token) const {
   const auto stops = vocabulary_->stops();
@@ -141,19 +145,37 @@ void MaskMaker::let_go_if_full() {
   ++epoch_;
 }
 
-// The place in what is known now.
+// The place in what is known now, behind all tokens.
 void ReplyConstraint::find_place() {
-  if (epoch_ == maker_->epoch_) return;
-  state_ = maker_->known_->matcher.start();
-  for (const TokenId token : tokens_) state_ = maker_->step(*maker_->known_, state_, token);
-  epoch_ = maker_->epoch_;
+  if (epoch_ != maker_->epoch_) {
+    state_ = maker_->known_->matcher.start();
+    placed_ = 0;
+    epoch_ = maker_->epoch_;
+  }
+  for (; placed_ < tokens_.size(); ++placed_) {
+    state_ = maker_->step(*maker_->known_, state_, tokens_[placed_]);
+    if (state_ == Matcher::kDead) {
+      throw std::logic_error("a token was chosen that the reply's grammar does not allow");
+    }
+  }
 }
 
 SharedMask ReplyConstraint::mask() {
   const std::lock_guard<std::mutex> held(maker_->lock_);
   maker_->let_go_if_full();
   find_place();
-  return maker_->mask_at(*maker_->known_, state_);
+  SharedMask mask = maker_->mask_at(*maker_->known_, state_);
+  maker_->count_bytes();
+  return mask;
+}
+
+SharedMask ReplyConstraint::mask_if_known() {
+  const std::unique_lock<std::mutex> held(maker_->lock_, std::try_to_lock);
+  constexpr std::size_t kFew = 8;  // tokens, that are soon read again
+  if (!held.owns_lock() || (epoch_ != maker_->epoch_ && tokens_.size() > kFew)) return nullptr;
+  find_place();
+  const auto found = maker_->known_->masks.find(state_);
+  return found == maker_->known_->masks.end() ? nullptr : found->second;
 }
 
 bool ReplyConstraint::accept(TokenId token) {
@@ -163,6 +185,7 @@ bool ReplyConstraint::accept(TokenId token) {
   if (next == Matcher::kDead) return false;
   state_ = next;
   tokens_.push_back(token);
+  ++placed_;
   return true;
 }
 

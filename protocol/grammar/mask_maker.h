@@ -11,6 +11,7 @@
 // Threading: a MaskMaker may be shared, and does one thing at a time behind its lock. A ReplyConstraint belongs to
 // one reply.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -28,6 +29,8 @@ class MaskMaker {
   MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  /// What is kept, about; of the program itself as well.
+  std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   friend class ReplyConstraint;
@@ -55,12 +58,15 @@ class MaskMaker {
   void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
             TokenMask& mask) const;
   void let_go_if_full();
+  void count_bytes() { bytes_.store(program_bytes_ + known_->bytes(), std::memory_order_relaxed); }
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
+  const std::size_t program_bytes_;
   std::mutex lock_;
   std::unique_ptr<Known> known_;
   std::uint64_t epoch_ = 1;  // of known_
+  std::atomic<std::size_t> bytes_{0};
 };
 
 class ReplyConstraint {
@@ -69,8 +75,12 @@ class ReplyConstraint {
 
   /// Of the next token. Throws GrammarError where the matcher cannot go on.
   SharedMask mask();
+  /// The same, if it is known and nobody else is at work on the grammar: it never takes long. Null: mask() makes it.
+  SharedMask mask_if_known();
   /// The token that came. False: it was not allowed.
   bool accept(TokenId token);
+  /// The same, but that it is only noted; the next call looks at it, and throws std::logic_error where it was not allowed.
+  void note(TokenId token) { tokens_.push_back(token); }
   /// The reply could end here.
   bool may_end();
 
@@ -79,7 +89,8 @@ class ReplyConstraint {
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;
-  Matcher::State state_ = Matcher::kDead;
+  Matcher::State state_ = Matcher::kDead;  // behind the first `placed_` tokens
+  std::size_t placed_ = 0;
   TokenList tokens_;
 };
 

@@ -78,6 +78,24 @@ class EndFinder {
 
 }  // namespace
 
+std::size_t Program::bytes() const {
+  std::size_t sum = sizeof *this + nodes.size() * sizeof(Node) + strings.size() * sizeof(JsonStringSpec) +
+                    repeats.size() * sizeof(RepeatSpec);
+  for (const auto& list : lists) sum += sizeof list + list.size() * sizeof(NodeId);
+  for (const std::string& text : texts) sum += sizeof text + text.size();
+  for (const CharDfa& dfa : dfas) {
+    sum += sizeof dfa + dfa.states.size() * sizeof(CharDfa::State) + dfa.edges.size() * sizeof(CharDfa::Edge);
+  }
+  for (const ObjectSpec& spec : objects) {
+    sum += sizeof spec + spec.properties.size() * sizeof(ObjectSpec::Property) +
+           spec.others.size() * sizeof(NodeId) + spec.reach.size() * sizeof(ObjectSpec::Reach);
+    for (const ObjectSpec::Need& need : spec.needs) sum += sizeof need + need.needs.size() * 4;
+  }
+  for (const ArraySpec& spec : arrays) sum += sizeof spec + spec.first.size() * sizeof(NodeId);
+  for (const TextSpec& spec : free_texts) sum += sizeof spec + spec.mark.size() * 5;
+  return sum;
+}
+
 NodeId ProgramBuilder::add(Op op, NodeId next, std::uint32_t arg) {
   if (program_.nodes.size() >= budget_.limits().nodes) {
     throw GrammarError("it is too large: more than " + std::to_string(budget_.limits().nodes) + " nodes");

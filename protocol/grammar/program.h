@@ -113,6 +113,9 @@ struct Program {
   std::vector<ArraySpec> arrays{};
   std::vector<TextSpec> free_texts{};
   Limits limits{};
+
+  /// That it holds, about.
+  std::size_t bytes() const;
 };
 
 /// Builds nodes, and bounds them.

@@ -119,4 +119,12 @@ bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, st
   return disjoint(loose_alternatives(of_item(a, 0)), loose_alternatives(of_item(b, 0)), depth + 1);
 }
 
+bool SchemaParts::only_empty_lists_in_common(const std::vector<Alternative>& a,
+                                             const std::vector<Alternative>& b) {
+  const Schema not_empty = source_.make(Json{{"minItems", 1}});
+  std::vector<Alternative> longer = a;
+  for (Alternative& one : longer) one.bases.push_back(not_empty);
+  return disjoint(longer, b, 0);
+}
+
 }  // namespace reprise::protocol::grammar

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "protocol/grammar/schema_parts.h"
+#include "protocol/grammar/string_formats.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -115,13 +116,12 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
       if ((others & bit) != 0) types.push_back(word);
     }
     if ((others & kIntegerType) != 0) types.push_back("number");
+    if ((others & (kIntegerType | kFractionType)) == kFractionType) types.push_back(kFraction);
     if (types.size() > 0) add(with(Json::object(), "type", std::move(types)));
   } else if (name == "enum" || name == "const") {
     Json values = name == "enum" ? value : list_of(value);
     for (const Json& one : values.as_array()) {
-      if (one.is_number() || one.is_array() || one.is_object()) {
-        fail_at("not", "values other than strings, true, false and null cannot be excluded");
-      }
+      if (one.is_array() || one.is_object()) fail_at("not", "lists and objects cannot be excluded");
     }
     add(with(Json::object(), kNotEnum, std::move(values)));
   } else if (name == "required") {
@@ -130,7 +130,10 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
       add(with(of_type("object"), "properties", Json{{one.as_string(), Json(false)}}));
     }
   } else if (name == "properties") {
+    const Names names = names_of_others_;
+    const NamesInForce of_the_value(*this, nullptr);
     for (const Json::Member& property : value.as_object()) {
+      if (names != nullptr && !std::binary_search(names->begin(), names->end(), property.key)) continue;
       for (const Schema other : negated(&property.value, depth + 1)) {
         Json one = with(of_type("object"), "required", list_of(property.key));
         add(with(std::move(one), "properties", Json{{property.key, *other}}));
@@ -138,6 +141,13 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
     }
   } else if (name == "pattern") {
     add(with(of_type("string"), kNotPattern, value));
+  } else if (name == "format") {
+    const char* pattern = value.is_string() ? pattern_of_format(value.as_string()) : nullptr;
+    if (pattern != nullptr) {
+      add(with(of_type("string"), kNotPattern, "^(?:" + std::string(pattern) + ")$"));
+    } else if (value.is_string() && is_defined_format(value.as_string())) {
+      fail_at("not", "the format '" + value.as_string() + "' cannot be negated");
+    }  // else an annotation: everything fits
   } else if (name == "minimum") {
     add(with(of_type("number"), is_strict("exclusiveMinimum") ? "maximum" : "exclusiveMaximum", value));
   } else if (name == "maximum") {
@@ -171,12 +181,64 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
       all.push_back(with(Json::object(), "anyOf", std::move(any)));
     }
     add(with(Json::object(), "allOf", std::move(all)));
+  } else if (name == "oneOf") {
+    negate_one_of(value, depth, found);
   } else if (name == "not") {
     found.push_back(&value);
+  } else if ((name == "additionalProperties" || name == "patternProperties") && names_of_others_ != nullptr) {
+    negate_for_names(schema, name, depth, found);
   } else if (name == "additionalProperties" && value.is_bool() && value.as_bool()) {
     return;
   } else {
     fail_at("not", "'" + name + "' cannot be negated");
+  }
+}
+
+// None of the options fits, or two do.
+void SchemaParts::negate_one_of(const Json& options, std::size_t depth, std::vector<Schema>& found) {
+  constexpr std::size_t kMostOptions = 12;
+  if (!options.is_array() || options.size() > kMostOptions) fail_at("not", "'oneOf' has too many options");
+  Json none = Json::array();
+  bool one_always_fits = false;
+  for (const Json& one : options.as_array()) {
+    Json any = Json::array();
+    for (const Schema other : negated(&one, depth + 1)) any.push_back(*other);
+    one_always_fits = one_always_fits || any.size() == 0;
+    none.push_back(with(Json::object(), "anyOf", std::move(any)));
+  }
+  if (!one_always_fits) found.push_back(source_.make(with(Json::object(), "allOf", std::move(none))));
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    for (std::size_t j = i + 1; j < options.size(); ++j) {
+      Json both = list_of(options.as_array()[i]);
+      both.push_back(options.as_array()[j]);
+      found.push_back(source_.make(with(Json::object(), "allOf", std::move(both))));
+    }
+  }
+}
+
+// What is said of members that are no declared property's, where it is known what names members can have at all: one of
+// these is there, and its value does not fit.
+void SchemaParts::negate_for_names(const Json& schema, const std::string& keyword, std::size_t depth,
+                                   std::vector<Schema>& found) {
+  const Json* properties = schema.find_object("properties");
+  const Json* patterns = schema.find_object("patternProperties");
+  const auto add = [&](const std::string& name, const Json& value) {
+    const NamesInForce of_the_value(*this, nullptr);
+    for (const Schema other : negated(&value, depth + 1)) {
+      Json one = with(of_type("object"), "required", list_of(name));
+      found.push_back(source_.make(with(std::move(one), "properties", Json{{name, *other}})));
+    }
+  };
+  for (const std::string& name : *names_of_others_) {
+    bool named = properties != nullptr && properties->find(name) != nullptr;
+    if (patterns != nullptr) {
+      for (const Json::Member& pattern : patterns->as_object()) {
+        if (!source_.pattern_fits(pattern.key, name)) continue;
+        named = true;
+        if (keyword == "patternProperties") add(name, pattern.value);
+      }
+    }
+    if (keyword == "additionalProperties" && !named) add(name, *schema.find(keyword));
   }
 }
 

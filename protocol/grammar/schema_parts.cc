@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "protocol/grammar/char_dfa.h"
 #include "protocol/grammar/program.h"
@@ -41,7 +42,7 @@ std::uint32_t types_of(const Json& types) {
       {"null", kNullType},       {"boolean", kBoolType},
       {"integer", kIntegerType}, {"number", kIntegerType | kFractionType},
       {"string", kStringType},   {"array", kArrayType},
-      {"object", kObjectType}};
+      {"object", kObjectType},   {kFraction, kFractionType}};
   if (!types.is_string()) fail_at("type", "must be a name or a list of names");
   const auto found = kTypes.find(types.as_string());
   if (found == kTypes.end()) fail_at("type", "there is no type '" + types.as_string() + "'");
@@ -176,6 +177,30 @@ void SchemaParts::divide(Open open, std::vector<Alternative>& found) {
   --depth_;
 }
 
+namespace {
+
+// All names that members can have; nothing: others may be there.
+std::optional<std::vector<std::string>> closed_names(const std::vector<Alternative>& parts) {
+  std::vector<std::string> names;
+  for (const Alternative& part : parts) {
+    if ((part.types & kObjectType) == 0) continue;
+    const auto closed = std::find_if(part.bases.begin(), part.bases.end(), [](Schema base) {
+      const Json* others = base->find("additionalProperties");
+      return others != nullptr && others->is_bool() && !others->as_bool() &&
+             base->find("patternProperties") == nullptr;
+    });
+    if (closed == part.bases.end()) return std::nullopt;
+    const Json* properties = (*closed)->find_object("properties");
+    if (properties == nullptr) continue;
+    for (const Json::Member& property : properties->as_object()) names.push_back(property.key);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace
+
 // Each option, without what another fits as well.
 std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& open) {
   const std::size_t count = options.size();
@@ -192,7 +217,16 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = i + 1; j < count; ++j) {
       if (disjoint(parts[i], parts[j], 0)) continue;
+      if (only_empty_lists_in_common(parts[i], parts[j])) {
+        const Json empty = Json::array();
+        if (!source_.fits(&options.as_array()[i], empty) || !source_.fits(&options.as_array()[j], empty))
+          continue;
+        for (const std::size_t one : {i, j}) sets[one].push_back(source_.make(Json{{"minItems", 1}}));
+        continue;
+      }
       const auto keep_apart = [&](std::size_t from, std::size_t other) {
+        const auto names = closed_names(parts[from]);
+        const NamesInForce in_force(*this, names ? &*names : nullptr);
         Json any = Json::object();
         any["anyOf"] = Json::array();
         for (const Schema schema : negated(&options.as_array()[other])) any["anyOf"].push_back(*schema);

@@ -8,6 +8,7 @@
 // Threading: one thread, for one compilation.
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "protocol/grammar/schema_source.h"
@@ -57,6 +58,21 @@ class SchemaParts {
   bool add_string_parts(const Alternative& part, class CharProduct& product);
 
  private:
+  using Names = const std::vector<std::string>*;
+  /// names_of_others_ for a while.
+  class NamesInForce {
+   public:
+    NamesInForce(SchemaParts& parts, Names names)
+        : parts_(parts), before_(std::exchange(parts.names_of_others_, names)) {}
+    ~NamesInForce() { parts_.names_of_others_ = before_; }
+    NamesInForce(const NamesInForce&) = delete;
+    NamesInForce& operator=(const NamesInForce&) = delete;
+
+   private:
+    SchemaParts& parts_;
+    const Names before_;
+  };
+
   struct Open;
   std::vector<Alternative> taken_apart(const SchemaSet& set, bool loose);
   void expand(Schema schema, Open& open);
@@ -69,6 +85,10 @@ class SchemaParts {
   void negate_keyword(const Json& schema, const Json::Member& keyword, std::size_t depth,
                       std::vector<Schema>& found);
 
+  void negate_one_of(const Json& options, std::size_t depth, std::vector<Schema>& found);
+  void negate_for_names(const Json& schema, const std::string& keyword, std::size_t depth,
+                        std::vector<Schema>& found);
+
   // -- schema_disjoint.cc
   bool disjoint(const std::vector<Alternative>& a, const std::vector<Alternative>& b, std::size_t depth);
   bool disjoint(const Alternative& a, const Alternative& b, std::size_t depth);
@@ -76,7 +96,11 @@ class SchemaParts {
   bool disjoint_arrays(const Alternative& a, const Alternative& b, std::size_t depth);
   bool disjoint_numbers(const Alternative& a, const Alternative& b) const;
 
+  bool only_empty_lists_in_common(const std::vector<Alternative>& a, const std::vector<Alternative>& b);
+
   SchemaSource& source_;
+  /// While something is negated for values whose members can have these names alone; null: that is not known.
+  Names names_of_others_ = nullptr;
   std::size_t looked_at_ = 0;
   std::size_t depth_ = 0;
 };

@@ -130,11 +130,13 @@ bool has_type(const Json& types, const Json& value) {
   if (type == "boolean") return value.is_bool();
   if (type == "string") return value.is_string();
   if (type == "number") return value.is_number();
-  if (type == "integer") {
+  const auto is_whole = [&] {
     return value.is_int() ||
            (value.is_double() &&
             value.as_double() == static_cast<double>(static_cast<std::int64_t>(value.as_double())));
-  }
+  };
+  if (type == "integer") return is_whole();
+  if (type == kFraction) return value.is_number() && !is_whole();
   if (type == "array") return value.is_array();
   if (type == "object") return value.is_object();
   fail_at("type", "there is no type '" + type + "'");

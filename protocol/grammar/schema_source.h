@@ -62,5 +62,8 @@ bool has_type(const Json& types, const Json& value);
 /// Of the internal keywords that negation makes; no client can write them.
 inline constexpr const char* kNotEnum = "\x01not enum";
 inline constexpr const char* kNotPattern = "\x01not pattern";
+inline constexpr const char* kFraction =
+    "\x01"
+    "fraction";  // a type: numbers that are no integers
 
 }  // namespace reprise::protocol::grammar

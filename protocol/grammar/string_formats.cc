@@ -46,8 +46,9 @@ constexpr auto kPatterns = std::to_array<std::pair<const char*, const char*>>({
     {"ipv4", REPRISE_IPV4},
     {"ipv6", REPRISE_IPV6},
     {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"},
-    {"uri", "[A-Za-z][A-Za-z0-9+\\-.]*:(?://" REPRISE_AUTHORITY REPRISE_PATH "|/(?:" REPRISE_URI_CHAR
-            "+" REPRISE_PATH ")?|" REPRISE_URI_CHAR "+" REPRISE_PATH ")" REPRISE_TAIL},
+    {"uri", "(?:[Ff][Ii][Ll][Ee]:///(?:" REPRISE_URI_CHAR
+            "|/)*|[A-Za-z][A-Za-z0-9+\\-.]*:(?://" REPRISE_AUTHORITY REPRISE_PATH "|/(?:" REPRISE_URI_CHAR
+            "+" REPRISE_PATH ")?|" REPRISE_URI_CHAR "+" REPRISE_PATH "))" REPRISE_TAIL},
     {"uri-reference",
      "(?:[A-Za-z][A-Za-z0-9+\\-.]*:)?(?://" REPRISE_AUTHORITY REPRISE_PATH "|/(?:" REPRISE_URI_CHAR
      "+" REPRISE_PATH ")?|(?:[A-Za-z0-9\\-._~!$&'()*+,;=@]|%[0-9A-Fa-f]{2})+" REPRISE_PATH ")?" REPRISE_TAIL},

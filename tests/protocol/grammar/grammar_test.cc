@@ -51,6 +51,9 @@ TEST(JsonSchemaGrammar, Strings) {
                 {R"("acc")", R"("aabb")"});
   expect_schema(R"({"type": "string", "format": "date"})", {R"("2024-02-29")"},
                 {R"("2023-02-29")", R"("2024-13-01")"});
+  expect_schema(R"({"type": "string", "format": "uri"})",
+                {R"("https://a.b/c?d#e")", R"("file:///path/x.js")", R"("urn:a:b")"},
+                {R"("//a.b/c")", R"("http:// a")", R"("http://")"});
   expect_schema(R"({"type": "string", "format": "uuid"})", {R"("123e4567-e89b-12d3-a456-426614174000")"},
                 {R"("123")"});
   expect_schema(R"({"type": "string", "not": {"enum": ["ab", "b"]}})", {R"("a")", R"("abc")"},
@@ -94,7 +97,33 @@ TEST(JsonSchemaGrammar, ChoicesAndReferences) {
       {"{}", R"({"next": {"next": {}}})"}, {R"({"next": 1})"});
   expect_schema(R"({"enum": [1, "a\"b", null, {"k": [true]}]})",
                 {"1", R"("a\"b")", "null", R"({"k": [true]})"}, {"2", "{}"});
+  expect_schema(R"({"enum": [-2.0, 1.5]})", {"-2.0", "-2", "1.5"}, {"2", "1", "-2."});
   expect_schema(R"({"type": "string", "enum": ["a", 1, "bc"], "maxLength": 1})", {"\"a\""}, {"1", "\"bc\""});
+}
+
+TEST(JsonSchemaGrammar, OptionsAreKeptApart) {
+  // But for the empty list nothing fits both.
+  expect_schema(
+      R"({"oneOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "string"}}]})",
+      {"[1]", R"(["a", "b"])"}, {"[]", R"([1, "a"])"});
+  expect_schema(R"({"oneOf": [{"type": "array", "items": {"type": "integer"}},
+                              {"type": "array", "items": {"type": "string"}, "minItems": 1}]})",
+                {"[]", "[1]", R"(["a"])"}, {R"([1, "a"])"});
+  // What is left over of either is said by the names that it can have.
+  expect_schema(
+      R"({"oneOf": [{"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false},
+                              {"type": "object", "properties": {"a": {}, "c": {}}, "additionalProperties": false}]})",
+      {R"({"b": 1})", R"({"a": 1, "c": 2})"}, {"{}", R"({"a": 1})", R"({"b": 1, "c": 1})"});
+  expect_schema(
+      R"({"oneOf": [{"type": "object", "properties": {"a": {"properties": {"x": {}}, "additionalProperties": false}},
+                     "additionalProperties": false}, {"type": "object", "properties": {"z": {}}, "additionalProperties": false}]})",
+      {R"({"z": 1})", R"({"a": {"x": 1}})"}, {"{}", R"({"a": {"z": 1}})"});
+  expect_schema(R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", {"1", "2.5", "\"a\""}, {"3", "1.5"});
+  expect_schema(R"({"type": "integer", "not": {"enum": [1, 2.0, "x"]}})", {"3", "12", "-1"}, {"1", "2"});
+  expect_schema(R"({"type": "number", "not": {"const": 1}})", {"1.5", "0"}, {"1", "1.0", "1e0"});
+  expect_schema(R"({"type": "string", "not": {"format": "date"}})", {"\"x\""}, {"\"2024-02-29\""});
+  expect_schema(R"({"not": {"oneOf": [{"type": "integer"}, {"minimum": 2}, {"type": "string"}]}})",
+                {"3", "1.5", "\"a\""}, {"1", "2.5", "null"});
 }
 
 TEST(JsonSchemaGrammar, WhatCannotBeKeptIsRefusedByName) {

@@ -1,0 +1,88 @@
+// The grammars of a model: compiled once, and let go by age when they hold too much.
+
+#include "actors/served/constraint_book.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "models/text/tokenizer_load.h"
+
+namespace reprise::actors {
+namespace {
+
+using protocol::grammar::Constraint;
+
+class ConstraintBookTest : public testing::Test {
+ protected:
+  static ConstraintBook book(std::size_t most_bytes) {
+    const auto tokenizer = std::make_shared<const models::Tokenizer>(
+        models::load_tokenizer(std::string(REPRISE_SOURCE_DIR) + "/models/builtin"));
+    const std::size_t vocab = tokenizer->vocab_size();
+    return {tokenizer, {}, vocab, most_bytes};
+  }
+  static Constraint regex(int number) {
+    return {.kind = Constraint::Kind::kRegex, .text = "x{" + std::to_string(number) + "}[a-z]*"};
+  }
+};
+
+TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
+  ConstraintBook all = book(ConstraintBook::kMostBytes);
+  const auto first = all.find(regex(1));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(*all.find(regex(1)), *first);
+  EXPECT_NE(*all.find(regex(2)), *first);
+  EXPECT_EQ(all.grammars(), 2U);
+  EXPECT_FALSE(all.find({.kind = Constraint::Kind::kRegex, .text = "("}).ok());
+  EXPECT_EQ(all.grammars(), 2U);
+}
+
+TEST_F(ConstraintBookTest, WhatIsUnusedLongestGoesWhenAllHoldTooMuch) {
+  ConstraintBook few = book(60'000);
+  const auto kept = few.find(regex(1));
+  ASSERT_TRUE(kept.ok());
+  for (int i = 2; i < 60; ++i) {
+    ASSERT_TRUE(few.find(regex(i)).ok());
+    EXPECT_EQ(*few.find(regex(1)), *kept) << "it was used last but one";
+    EXPECT_LE(few.bytes(), 60'000U);
+  }
+  EXPECT_LT(few.grammars(), 59U);
+}
+
+TEST_F(ConstraintBookTest, MasksCountAsTheyAreMade) {
+  constexpr std::size_t kBytes = 300'000;
+  ConstraintBook few = book(kBytes);
+  const Constraint object{.kind = Constraint::Kind::kJsonObject};
+  const auto other = few.find(regex(1));
+  const auto grows = few.find(object);
+  ASSERT_TRUE(other.ok() && grows.ok());
+  ASSERT_EQ(few.grammars(), 2U);
+  std::mt19937_64 random(1);
+  protocol::grammar::ReplyConstraint reply(*grows);
+  for (int step = 0; step < 5000 && (*grows)->bytes() <= kBytes; ++step) {
+    const SharedMask mask = reply.mask();
+    if (mask->count == 0) reply = protocol::grammar::ReplyConstraint(*grows);
+    auto token = static_cast<TokenId>(random() % (*grows)->vocabulary().size());
+    for (std::size_t tries = 0; tries < 20'000 && !mask->allows(token); ++tries) {
+      token = static_cast<TokenId>(random() % (*grows)->vocabulary().size());
+    }
+    if (mask->allows(token)) {
+      ASSERT_TRUE(reply.accept(token));
+    }
+  }
+  ASSERT_GT((*grows)->bytes(), kBytes);
+  EXPECT_EQ(*few.find(object), *grows) << "the one asked for stays, however large";
+  EXPECT_EQ(few.grammars(), 1U);
+  EXPECT_NE(*few.find(regex(1)), *other) << "compiled anew";
+}
+
+TEST_F(ConstraintBookTest, TheirNumberIsBoundedToo) {
+  ConstraintBook many = book(std::size_t{1} << 40);
+  for (int i = 0; i < static_cast<int>(ConstraintBook::kMostGrammars) + 20; ++i) {
+    ASSERT_TRUE(many.find(regex(i)).ok());
+  }
+  EXPECT_EQ(many.grammars(), ConstraintBook::kMostGrammars);
+}
+
+}  // namespace
+}  // namespace reprise::actors

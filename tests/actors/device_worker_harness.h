@@ -1,0 +1,195 @@
+#pragma once
+// A device worker alone, with a fake model and a fake registry, for tests of what protocol/job.h promises.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "actors/worker/device_worker.h"
+#include "base/token_hash.h"
+#include "runtime/system.h"
+#include "tests/actors/eventually.h"
+#include "tests/actors/fake_model.h"
+
+namespace reprise::actors {
+using namespace std::chrono_literals;
+using protocol::JobFault;
+using protocol::JobResult;
+using Kind = protocol::SnapshotKv::Kind;
+
+/// What the neighbours of a worker were told, for the test to read.
+struct Notes {
+  std::mutex mutex;
+  std::deque<protocol::CheckpointTaken> checkpoints;  // guarded by mutex
+  std::vector<protocol::SnapshotId> to_give;          // on the next Reclaim; guarded by mutex
+  std::atomic<std::uint32_t> reclaims{0};
+  std::atomic<std::uint32_t> failures{0};
+};
+
+/// Gives back what the test says.
+class FakeRegistry : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::Reclaim, protocol::CheckpointTaken>;
+  static constexpr std::uint32_t kConcurrentHandlers = 16;
+  FakeRegistry(std::shared_ptr<Notes> notes, runtime::RefOf<DeviceWorker> worker)
+      : notes_(std::move(notes)), worker_(std::move(worker)) {}
+
+  runtime::Task<protocol::Reclaimed> on(protocol::Reclaim) {
+    ++notes_->reclaims;
+    std::vector<protocol::SnapshotId> going;
+    {
+      const std::lock_guard lock(notes_->mutex);
+      going.swap(notes_->to_give);
+    }
+    protocol::Reclaimed reclaimed;
+    for (const protocol::SnapshotId id : going) {
+      auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = id}, 10s);
+      const runtime::Result<protocol::Dropped> dropped = co_await asked;
+      if (dropped.ok()) reclaimed.freed_bytes += dropped->freed_bytes;
+      ++reclaimed.entries;
+    }
+    co_return reclaimed;
+  }
+  void on(protocol::CheckpointTaken taken) {
+    const std::lock_guard lock(notes_->mutex);
+    notes_->checkpoints.push_back(std::move(taken));
+  }
+
+ private:
+  const std::shared_ptr<Notes> notes_;
+  const runtime::RefOf<DeviceWorker> worker_;
+};
+
+class FakeSupervisor : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::ArchFailed>;
+  explicit FakeSupervisor(std::shared_ptr<Notes> notes) : notes_(std::move(notes)) {}
+  void on(protocol::ArchFailed) { ++notes_->failures; }
+
+ private:
+  const std::shared_ptr<Notes> notes_;
+};
+
+inline constexpr std::uint64_t kSlot = FakeModel::kSlotBytes;
+inline constexpr std::uint64_t kPage = FakeModel::kPageBytes;
+
+class DeviceWorkerContract : public testing::Test {
+ protected:
+  void start(std::uint64_t state_bytes = 1 << 20, std::chrono::milliseconds patience = 300ms) {
+    WorkerOptions options;
+    options.device_options.threads = 1;
+    options.state_bytes = state_bytes;
+    options.reply_tokens_priced = 0;
+    options.patience = patience;
+    options.obey_faults = true;
+    options.make_model = fake_models(control_);
+    options.supervisor = system_.spawn<FakeSupervisor>({}, notes_);
+    worker_ = system_.spawn<DeviceWorker>({.placement = runtime::Placement::own_thread()}, options);
+    registry_ = system_.spawn<FakeRegistry>({}, notes_, worker_);
+    arch_ = load();
+  }
+  protocol::ArchId load() {
+    const auto loaded = ask(protocol::LoadArch{.path = "none"});
+    EXPECT_TRUE(loaded.ok());
+    worker_.tell(protocol::AttachRegistry{.arch = loaded->arch, .registry = registry_});
+    return loaded->arch;
+  }
+
+  /// The worker's answer; there is always one.
+  template <class Job>
+  typename Job::Reply ask(Job job) {
+    auto answer = worker_.ask_blocking(std::move(job), 30s);
+    EXPECT_TRUE(answer.ok()) << answer.error().describe();
+    return std::move(*answer);
+  }
+  template <class Job>
+  std::future<typename Job::Reply> ask_meanwhile(Job job) {
+    return std::async(std::launch::async,
+                      [this, job = std::move(job)]() mutable { return ask(std::move(job)); });
+  }
+
+  protocol::OpenSequence wish(std::uint32_t prompt_tokens) {
+    return {.arch = arch_, .ticket = ++ticket_, .prompt_tokens = prompt_tokens};
+  }
+  struct Open {
+    protocol::SequenceId id;
+    std::uint64_t ticket;
+  };
+  Open open(std::uint32_t prompt_tokens = 200) {
+    const auto opened = ask(wish(prompt_tokens));
+    EXPECT_TRUE(opened.ok()) << opened.error().message;
+    return {opened->sequence, ticket_};
+  }
+  void close(const Open& sequence) { worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}); }
+
+  static TokenList prompt(std::uint32_t count, TokenId salt = 0) {
+    TokenList tokens(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      tokens[i] = static_cast<TokenId>((i * 7 + static_cast<std::uint32_t>(salt)) % FakeModel::kVocab);
+    }
+    return tokens;
+  }
+  static protocol::Prefill prefill_of(const Open& sequence, std::uint32_t count,
+                                      const std::vector<std::uint32_t>& places = {}) {
+    auto plan = std::make_shared<protocol::CheckpointPlan>();
+    plan->flight = 77;
+    for (const std::uint32_t at : places) plan->places.push_back({.at = at});
+    return {.sequence = sequence.id, .tokens = share_tokens(prompt(count)), .end = count, .plan = plan};
+  }
+  void prefill(const Open& sequence, std::uint32_t count) {
+    const auto prefilled = ask(prefill_of(sequence, count));
+    EXPECT_TRUE(prefilled.ok()) << prefilled.error().message;
+  }
+  protocol::SnapshotId snapshot(const Open& sequence, Kind kind = Kind::kCanonical) {
+    const auto taken = ask(protocol::SnapshotKv{.sequence = sequence.id, .kind = kind});
+    EXPECT_TRUE(taken.ok()) << taken.error().message;
+    return taken.ok() ? taken->snapshot : protocol::SnapshotId{};
+  }
+  /// A snapshot of so many tokens that belongs to the registry.
+  protocol::SnapshotId adopted(std::uint32_t tokens) {
+    const Open sequence = open(tokens);
+    prefill(sequence, tokens);
+    const protocol::SnapshotId id = snapshot(sequence);
+    EXPECT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = id, .budget_bytes = 1 << 20})->done);
+    close(sequence);
+    return id;
+  }
+  static protocol::RestoreKv restore_of(const Open& sequence, protocol::SnapshotId snapshot,
+                                        std::uint32_t at) {
+    return {.sequence = sequence.id, .snapshot = snapshot, .at = at, .token_hash = token_hash(prompt(at))};
+  }
+  TokenList decode(const Open& sequence, std::uint32_t count) {
+    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
+    protocol::Decode job{.sequence = sequence.id, .max_tokens = count, .out = std::move(writer)};
+    job.sampling.temperature = 0;
+    worker_.tell(std::move(job));
+    TokenList tokens;
+    for (;;) {
+      const auto event = reader.next_blocking(runtime::deadline_after(20s));
+      if (!event.ok() || event->end == protocol::DecodeEnd::kFault) return tokens;
+      tokens.push_back(event->token->token);
+    }
+  }
+  protocol::Memory memory() { return ask(protocol::QueryMemory{}); }
+  std::deque<protocol::CheckpointTaken> reported() {
+    const std::lock_guard lock(notes_->mutex);
+    return notes_->checkpoints;
+  }
+  void give(protocol::SnapshotId id) {
+    const std::lock_guard lock(notes_->mutex);
+    notes_->to_give.push_back(id);
+  }
+
+  const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
+  const std::shared_ptr<Notes> notes_ = std::make_shared<Notes>();
+  runtime::System system_{{.workers = 2}};
+  runtime::RefOf<DeviceWorker> worker_;
+  runtime::RefOf<FakeRegistry> registry_;
+  protocol::ArchId arch_;
+  std::uint64_t ticket_ = 0;
+};
+
+}  // namespace reprise::actors

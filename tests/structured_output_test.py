@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Structured output as a client meets it: the built-in model behind HTTP. Usage: structured_output_test.py PROGRAM"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+PROGRAM = sys.argv[1]
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 130}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 16}, "days": {"enum": [1, 3, 7]}},
+    "required": ["city", "days"], "additionalProperties": False}}}
+NOOP = {"type": "function", "function": {"name": "noop"}}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_person(value):
+    return (set(value) == {"name", "age"} and isinstance(value["name"], str) and len(value["name"]) <= 12
+            and type(value["age"]) is int and 0 <= value["age"] <= 130)
+
+
+class StructuredOutput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.port = free_port()
+        cls.server = subprocess.Popen([PROGRAM, "serve", "--port", str(cls.port)], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL, env=os.environ)
+        for _ in range(1200):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{cls.port}/health", timeout=5)
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError("the server does not come up")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.send_signal(signal.SIGTERM)
+        cls.server.wait(60)
+
+    def post(self, path="/v1/chat/completions", **fields):
+        body = {"max_tokens": 300, "temperature": 1.5, "seed": 5, **fields}
+        if path.endswith("chat/completions"):
+            body.setdefault("messages", [{"role": "user", "content": "Hello, I am Ada and I live in Ljubljana."}])
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=240) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def content(self, **fields):
+        status, answer = self.post(**fields)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop", answer)
+        return answer["choices"][0]["message"]["content"]
+
+    def test_schemas_under_every_name(self):
+        for fields in (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "p", "strict": True, "schema": PERSON}}},
+            {"response_format": {"type": "json_object", "schema": PERSON}},
+            {"structured_outputs": {"json": PERSON}},
+            {"guided_json": PERSON},
+            {"json_schema": PERSON},
+        ):
+            for seed in (1, 2):
+                with self.subTest(fields=list(fields), seed=seed):
+                    self.assertTrue(is_person(json.loads(self.content(seed=seed, **fields))))
+
+    def test_other_constraints_under_every_name(self):
+        for name in ("guided_regex", "regex"):
+            self.assertRegex(self.content(**{name: "[0-9]{3}-[a-f]{2}"}), "^[0-9]{3}-[a-f]{2}$")
+        self.assertRegex(self.content(structured_outputs={"regex": "(ab){1,4}c"}), "^(ab){1,4}c$")
+        self.assertIn(self.content(structured_outputs={"choice": ["yes", "no"]}), ("yes", "no"))
+        self.assertIn(self.content(guided_choice=["left", "right"]), ("left", "right"))
+        for name in ("grammar", "guided_grammar", "ebnf"):
+            self.assertRegex(self.content(**{name: 'root ::= ("a" | "b"){4} "!"'}), "^[ab]{4}!$")
+        self.assertRegex(self.content(structured_outputs={"grammar": 'root ::= "x" [0-9]{2}'}), "^x[0-9]{2}$")
+
+    def test_any_object(self):
+        status, answer = self.post(response_format={"type": "json_object"}, temperature=0)
+        self.assertEqual(status, 200, answer)
+        choice = answer["choices"][0]
+        if choice["finish_reason"] == "stop":
+            self.assertIsInstance(json.loads(choice["message"]["content"]), dict)
+        else:
+            self.assertTrue(choice["message"]["content"].lstrip().startswith("{"))
+
+    def test_completions_too(self):
+        status, answer = self.post("/v1/completions", prompt="A number: ", guided_regex="[1-9][0-9]")
+        self.assertEqual(status, 200, answer)
+        self.assertRegex(answer["choices"][0]["text"], "^[1-9][0-9]$")
+
+    def test_forced_calls_are_of_offered_tools_and_fit(self):
+        for seed in range(6):
+            for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+                status, answer = self.post(tools=[WEATHER, NOOP], tool_choice=choice, seed=seed)
+                self.assertEqual(status, 200, answer)
+                calls = answer["choices"][0]["message"]["tool_calls"]
+                self.assertEqual(len(calls), 1)
+                name, arguments = calls[0]["function"]["name"], json.loads(calls[0]["function"]["arguments"])
+                self.assertIn(name, ("get_weather",) if choice != "required" else ("get_weather", "noop"))
+                if name == "get_weather":
+                    self.assertEqual(set(arguments), {"city", "days"})
+                    self.assertIn(arguments["days"], (1, 3, 7))
+                    self.assertLessEqual(len(arguments["city"]), 16)
+
+    def test_what_cannot_be_kept_is_refused_by_name(self):
+        bad = {"type": "array", "uniqueItems": True}
+        strict = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {
+            "type": "object", "properties": {"a": bad}}}}
+        for fields, param, word in (
+            ({"response_format": {"type": "json_schema", "json_schema": {"schema": bad}}}, "response_format", "uniqueItems"),
+            ({"structured_outputs": {"json": {"unevaluatedProperties": False}}}, "structured_outputs", "unevaluatedProperties"),
+            ({"guided_json": {"$ref": "http://127.0.0.1:1/x"}}, "guided_json", "$ref"),
+            ({"json_schema": {"type": "string", "pattern": "(?=a)"}}, "json_schema", "pattern"),
+            ({"regex": "a("}, "regex", "'('"),
+            ({"guided_grammar": "root ::= other"}, "guided_grammar", "other"),
+            ({"structured_outputs": {"choice": []}}, "structured_outputs", "choice"),
+            ({"tools": [strict], "tool_choice": "auto"}, "tools", "uniqueItems"),
+            ({"tools": [NOOP], "tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice", "other"),
+            ({"guided_regex": "a", "grammar": 'root ::= "a"'}, "", ""),
+        ):
+            with self.subTest(fields=fields):
+                status, answer = self.post(**fields)
+                self.assertEqual(status, 400, answer)
+                self.assertTrue((answer["error"]["param"] or "").startswith(param), answer)
+                self.assertIn(word, answer["error"]["message"] + (answer["error"]["param"] or ""))
+
+    def test_hostile_constraints_end_in_words(self):
+        deep = {}
+        for _ in range(60):
+            deep = {"type": "object", "properties": {"a": deep}, "required": ["a"]}
+        node = {"type": "object", "required": ["k"], "properties": {"k": {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}}}
+        for fields in (
+            {"guided_regex": "(" * 3000},
+            {"guided_regex": "((a{999}){999}){999}"},
+            {"guided_regex": "(a|b)*a(a|b){30}"},
+            {"grammar": "root ::= " + "(" * 5000},
+            {"grammar": 'root ::= (("a"{0,9999}){0,9999}){0,9999} "b"{99999999}'},
+            {"guided_json": {"$ref": "#/$defs/a", "$defs": {"a": node, "b": node}}},
+            {"guided_json": {"allOf": [{"anyOf": [{"minimum": i * 10 + j} for j in range(9)]} for i in range(40)]}},
+            {"guided_json": deep},
+        ):
+            with self.subTest(fields=str(fields)[:60]):
+                status, answer = self.post(**fields)
+                self.assertEqual(status, 400, answer)
+        self.assertTrue(is_person(json.loads(self.content(guided_json=PERSON))), "and it serves on")
+
+    def test_the_same_seed_alone_and_together(self):
+        fields = {"guided_json": PERSON, "seed": 77}
+        alone = self.content(cache_prompt=False, **fields)
+        self.assertEqual(self.content(**fields), alone)
+        self.assertEqual(self.content(**fields), alone, "restored")
+        plain = {"seed": 9, "max_tokens": 24}
+        _, free = self.post(**plain)
+        replies, beside = [None] * 4, []
+        threads = [threading.Thread(target=lambda i=i: replies.__setitem__(i, self.content(**fields))) for i in range(4)]
+        threads.append(threading.Thread(target=lambda: beside.append(self.post(**plain)[1])))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(replies, [alone] * 4)
+        self.assertEqual(beside[0]["choices"][0]["message"], free["choices"][0]["message"], "without a constraint nothing changes")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
