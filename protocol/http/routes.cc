@@ -20,6 +20,7 @@ bool leads_to(const Route& route, std::string_view path) {
 }  // namespace
 
 bool Route::allows(std::string_view method_name) const {
+  if (!exists()) return false;
   if (method == HttpMethod::kPost) return method_name == "POST";
   if (method == HttpMethod::kGetDelete && method_name == "DELETE") return true;
   return method_name == "GET" || method_name == "HEAD";

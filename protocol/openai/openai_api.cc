@@ -85,14 +85,16 @@ std::shared_ptr<const Dialect> dialect() {
 std::vector<ApiRoute> routes() {
   const auto models = std::make_shared<ModelsEndpoint>();
   const auto shelf = std::make_shared<SnapshotShelf>();
-  std::vector<ApiRoute> all = {{.path = "/v1/chat/completions",
-                                .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, shelf),
-                                .generates = true},
-                               {.path = "/v1/completions",
-                                .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, shelf),
-                                .generates = true},
-                               {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
-                               {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
+  std::vector<ApiRoute> all = {
+      {.path = "/v1/chat/completions",
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, shelf),
+       .generates = true},
+      {.path = "/v1/completions",
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, shelf),
+       .generates = true},
+      {.path = "/v1/embeddings", .endpoint = std::make_shared<EmbeddingsEndpoint>(), .generates = true},
+      {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
+      {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
   for (ApiRoute& route : snapshot_routes(shelf)) all.push_back(std::move(route));
   return all;
 }

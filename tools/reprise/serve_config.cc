@@ -212,9 +212,6 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.seconds("http.shutdown", "--shutdown-timeout", config.shutdown, 0, kDay,
                 "For answers to go on after a signal");
 
-  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
-               "Replies that come back without their reasoning get it back");
-
   table.text("auth.key_file", "--api-key-file", config.key_file, "File with one API key a line");
   table.hidden("auth.api_keys", "--api-key", config.api_keys,
                "API keys, between commas; a file or REPRISE_API_KEYS is safer");
@@ -260,6 +257,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                  ", a file, or the template itself");
   table.text("chat.reasoning", "--reasoning", config.reasoning,
              "Of chats that do not say it: on (or auto), off, or template, which leaves it to the template");
+  table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
+               "Replies that come back without their reasoning get it back");
   table.wish("requests.max_tokens", "--n-predict", config.max_tokens, 1e8,
              "Tokens of a reply where the request does not say, -1: what the context leaves");
   table.wish("requests.temperature", "--temp", config.temperature, 100,
