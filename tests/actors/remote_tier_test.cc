@@ -91,9 +91,11 @@ TEST_F(RemoteTierTest, WhatIsInTheFolderIsNotAskedOfTheStore) {
     EXPECT_EQ(two.figure("tier_fetches_total", "remote"), 0);
   }
   std::filesystem::remove_all(folder);
-  EngineHarness three(options);
-  EXPECT_EQ(three.ask(prompt_).cache.tier, Tier::kRemote);
-  std::filesystem::remove_all(folder);
+  {
+    EngineHarness three(options);
+    EXPECT_EQ(three.ask(prompt_).cache.tier, Tier::kRemote);
+  }
+  std::filesystem::remove_all(folder);  // after the engine, which still writes there
 }
 
 TEST_F(RemoteTierTest, RequestsGoOnWhileTheStoreStopsAndStarts) {
