@@ -30,7 +30,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/reprise-config-version.c
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/reprise-config.cmake" "${PROJECT_BINARY_DIR}/reprise-config-version.cmake"
   DESTINATION "${config_dir}")
-install(FILES cmake/FindHiredis.cmake cmake/FindPCRE2.cmake cmake/FindUtf8proc.cmake DESTINATION "${config_dir}/modules")
+install(FILES cmake/FindHiredis.cmake cmake/FindPCRE2.cmake cmake/FindUtf8proc.cmake cmake/FindZstd.cmake
+  DESTINATION "${config_dir}/modules")
 
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -17,12 +17,10 @@ using protocol::MissReason;
 using protocol::StoreState;
 using protocol::snapshots::NamespaceKeys;
 using protocol::snapshots::PrefixNames;
-using runtime::Result;
 using runtime::Task;
 
 namespace {
 
-constexpr std::chrono::milliseconds kHostIdlePause{200};
 constexpr int kHostTries = 3;
 
 /// Names that nobody outside can make.
@@ -50,7 +48,7 @@ void HostTier::on_start() {
 
 void HostTier::publish() {
   TierFigures::set(figures_->bytes, bytes_);
-  TierFigures::set(figures_->waiting, waiting_.size() + idle_waiting_.size());
+  TierFigures::set(figures_->waiting, waiting_.size());
 }
 
 const HostTier::Space* HostTier::find_space(const protocol::StateKind& kind,
@@ -137,32 +135,18 @@ protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
 // -- keeping
 
 void HostTier::on(StoreState job) {
-  auto& queue = job.device_is_idle ? idle_waiting_ : waiting_;
-  queue.push_back(std::move(job));
-  if (queue.size() > kMostWaiting) {
-    queue.pop_front();
-    TierFigures::add(figures_->overtaken);
-  }
+  if (!waiting_.push(std::move(job))) TierFigures::add(figures_->overtaken);
   publish();
-  came_.signal();
 }
 
 Task<void> HostTier::keep_all() {
   for (;;) {
-    if (!waiting_.empty() || (!idle_waiting_.empty() && idle_waiting_.front().device_is_idle())) {
-      auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
-      StoreState job = std::move(queue.front());
-      queue.pop_front();
-      Task<void> keeping = keep(std::move(job));
-      co_await keeping;
-      publish();
-      continue;
-    }
-    const runtime::TimePoint deadline =
-        idle_waiting_.empty() ? runtime::TimePoint::max() : runtime::deadline_after(kHostIdlePause);
-    auto waiting = came_.wait(deadline);
-    const Result<void> woken = co_await waiting;
-    if (!woken.ok() && woken.error().code != runtime::ErrorCode::kDeadline) co_return;
+    Task<std::optional<StoreState>> waiting = waiting_.next();
+    std::optional<StoreState> job = co_await waiting;
+    if (!job) co_return;
+    Task<void> keeping = keep(std::move(*job));
+    co_await keeping;
+    publish();
   }
 }
 

@@ -4,14 +4,12 @@
 // it is compared with its digest before it is brought.
 //
 // Bound: `most_bytes`; what was not used for longest goes first, before anything is read for which there would be no
-// room. Snapshots that wait to be read are at most kMostWaiting; of more, the oldest are left. Those that may wait for
-// idle time do so, behind all others.
+// room. Snapshots that wait to be read: see StoreQueue.
 //
 // Failure: what leaves a handler makes it start anew, with nothing.
 // Threading: an actor on a thread of its own: it copies much.
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -20,12 +18,12 @@
 
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/snapshot_source.h"
+#include "actors/tiers/store_queue.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
-#include "runtime/event.h"
 
 namespace reprise::actors {
 
@@ -37,7 +35,6 @@ class HostTier : public runtime::Actor {
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 16;
-  static constexpr std::size_t kMostWaiting = 256;
 
   HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figures);
 
@@ -87,9 +84,7 @@ class HostTier : public runtime::Actor {
   std::unordered_map<RecordId, Block, protocol::snapshots::RecordIdHash> blocks_;
   std::list<RecordId> by_use_;  // states, the one used last at the end
   std::uint64_t bytes_ = 0;
-  std::deque<protocol::StoreState> waiting_;
-  std::deque<protocol::StoreState> idle_waiting_;
-  runtime::Event came_;
+  StoreQueue waiting_;
 };
 
 }  // namespace reprise::actors

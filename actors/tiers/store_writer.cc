@@ -18,7 +18,6 @@ using runtime::Task;
 
 namespace {
 
-constexpr std::chrono::milliseconds kIdlePause{200};
 constexpr std::chrono::milliseconds kLockPause{20};
 constexpr int kLockTries = 100;
 constexpr std::size_t kMostSums = 1u << 20;
@@ -36,14 +35,8 @@ void StoreWriter::on_start() {
 
 void StoreWriter::on(StoreState job) {
   if (off_) return;
-  auto& queue = job.device_is_idle ? idle_waiting_ : waiting_;
-  queue.push_back(std::move(job));
-  if (queue.size() > kMostWaiting) {
-    queue.pop_front();
-    TierFigures::add(figures_->overtaken);
-  }
+  if (!waiting_.push(std::move(job))) TierFigures::add(figures_->overtaken);
   publish();
-  came_.signal();
 }
 
 void StoreWriter::on(KnownSums known) {
@@ -53,35 +46,27 @@ void StoreWriter::on(KnownSums known) {
 
 void StoreWriter::publish() {
   TierFigures::set(figures_->bytes, bytes_);
-  TierFigures::set(figures_->waiting, waiting_.size() + idle_waiting_.size() + (writes_ ? 1 : 0));
+  TierFigures::set(figures_->waiting, waiting_.size() + (writes_ ? 1 : 0));
 }
 
 // -- writing
 
 Task<void> StoreWriter::write_all() {
   for (;;) {
-    if (!waiting_.empty() || (!idle_waiting_.empty() && idle_waiting_.front().device_is_idle())) {
-      auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
-      StoreState job = std::move(queue.front());
-      queue.pop_front();
-      writes_ = true;
-      Task<void> writing = write(std::move(job));
-      co_await writing;
-      writes_ = false;
-      publish();
-      continue;
-    }
-    const runtime::TimePoint deadline =
-        idle_waiting_.empty() ? runtime::TimePoint::max() : runtime::deadline_after(kIdlePause);
-    auto waiting = came_.wait(deadline);
-    const Result<void> woken = co_await waiting;
-    if (!woken.ok() && woken.error().code != runtime::ErrorCode::kDeadline) co_return;
+    Task<std::optional<StoreState>> waiting = waiting_.next();
+    std::optional<StoreState> job = co_await waiting;
+    if (!job) co_return;
+    writes_ = true;
+    Task<void> writing = write(std::move(*job));
+    co_await writing;
+    writes_ = false;
+    publish();
   }
 }
 
 Task<void> StoreWriter::write(StoreState job) {
   SnapshotPlan plan = plan_snapshot(settings_.master_key, job);
-  if (store_->exists(plan.keys.folder, FileKind::kManifest, plan.id, 0)) {
+  if (store_->exists(plan.keys.folder, FileKind::kManifest, plan.id)) {
     store_->touch(plan.keys.folder, FileKind::kManifest, plan.id);
     co_return;
   }
@@ -118,8 +103,7 @@ Task<void> StoreWriter::write(StoreState job) {
 
 bool StoreWriter::is_there(const SnapshotPlan& plan, std::size_t reference) {
   const RecordId& id = plan.manifest.references[reference];
-  return sums_.contains(id) &&
-         store_->exists(plan.keys.folder, FileKind::kChunk, id, record_bytes(0, plan.bytes_of(reference)));
+  return sums_.contains(id) && store_->exists(plan.keys.folder, FileKind::kChunk, id);
 }
 
 // Only while nobody collects are chunks safe that no manifest refers to yet.
@@ -139,7 +123,8 @@ bool StoreWriter::write_chunk(SnapshotPlan& plan, std::size_t reference,
   static constexpr traces::ZoneSite kSite{"write chunk"};
   const traces::Zone zone(kSite);
   const RecordId& id = plan.manifest.references[reference];
-  const std::vector<std::byte> record = seal_record(plan.keys, plan.kind_of(reference), id, {}, contents);
+  const std::vector<std::byte> record =
+      seal_chunk(plan.keys, plan.kind_of(reference), id, contents, settings_.pack);
   if (const auto trouble = store_->write(plan.keys.folder, FileKind::kChunk, id, record)) {
     fail(*trouble);
     return false;
@@ -210,7 +195,6 @@ Task<void> StoreWriter::tend() {
 void StoreWriter::fail(const IoTrouble& trouble) {
   TierFigures::add(figures_->failures);
   waiting_.clear();
-  idle_waiting_.clear();
   if (std::exchange(off_, true)) return;
   TierFigures::set(figures_->off, 1);
   if (settings_.log) {

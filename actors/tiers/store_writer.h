@@ -3,8 +3,7 @@
 // its bound.
 //
 // A snapshot is read from its device page by page, without what the store has already; the manifest comes last. It
-// may go while it is being read: then what was written waits for another that has it too, or for being collected. At
-// most kMostWaiting wait; of more, the oldest are left. Those that may wait for idle time do so, behind all others.
+// may go while it is being read: then what was written waits for another that has it too, or for being collected.
 //
 // Bound: before anything is written, room for it is made: expired and least recently used manifests go, with their
 // chunks. Where others write at that moment, or there is no room, the snapshot is left.
@@ -17,19 +16,18 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "actors/tiers/snapshot_source.h"
+#include "actors/tiers/store_queue.h"
 #include "actors/tiers/store_reader.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
-#include "runtime/event.h"
 
 namespace reprise::actors {
 
@@ -54,7 +52,6 @@ class StoreWriter : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::StoreState, KnownSums>;
   using TierAbove = runtime::Ref<StateStored, StatesGone>;
   static constexpr const char* kName = "tier writer";
-  static constexpr std::size_t kMostWaiting = 256;
   static constexpr std::uint32_t kConcurrentHandlers = 16;
 
   StoreWriter(TierSettings settings, std::shared_ptr<TierFigures> figures, TierAbove above)
@@ -87,9 +84,7 @@ class StoreWriter : public runtime::Actor {
   const std::shared_ptr<TierFigures> figures_;
   const TierAbove above_;
   const std::unique_ptr<protocol::snapshots::RecordStore> store_;
-  std::deque<protocol::StoreState> waiting_;
-  std::deque<protocol::StoreState> idle_waiting_;
-  runtime::Event came_;
+  StoreQueue waiting_;
   std::unordered_map<RecordId, std::uint64_t, protocol::snapshots::RecordIdHash> sums_;
   std::uint64_t bytes_ = 0;  // of the folder, as far as it is known
   bool writes_ = false;      // one of them, at this moment

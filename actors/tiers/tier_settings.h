@@ -21,6 +21,7 @@ struct DiskTierSettings {
   std::uint64_t most_bytes = 16ULL << 30;    // of the folder, whoever wrote it
   std::chrono::seconds ttl{0};               // since the last use; 0: for ever
   bool even_if_slower = false;               // restore also what would be computed sooner
+  bool pack = false;                         // write it smaller, for more work at both ends
   std::uint64_t loading_bytes = 2ULL << 30;  // of states on their way to a device, at once
   std::function<void(const std::string&)> log{};  // may be empty
 };
@@ -36,6 +37,7 @@ struct RemoteTierSettings {
   std::optional<protocol::snapshots::RedisSettings> redis{};  // nothing: there is no such tier
   protocol::snapshots::Key master_key{};                      // the same for all who share it
   bool even_if_slower = false;
+  bool pack = false;                              // write it smaller, for more work at both ends
   std::uint64_t loading_bytes = 512ULL << 20;     // of states on their way to a device, at once
   std::chrono::milliseconds retry{2'000};         // before a store that was gone is tried again
   std::function<void(const std::string&)> log{};  // may be empty
@@ -51,6 +53,7 @@ struct TierSettings {
   std::uint64_t most_bytes = 0;  // there; 0: its own business
   std::chrono::seconds ttl{0};
   bool even_if_slower = false;
+  bool pack = false;
   std::uint64_t loading_bytes = 0;
   std::chrono::milliseconds retry{30'000};
   std::function<void(const std::string&)> log{};

@@ -21,7 +21,7 @@ std::optional<IoTrouble> FolderStore::sync(const RecordId& folder) {
   return folder_.sync(folder);
 }
 
-bool FolderStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t) {
+bool FolderStore::exists(const RecordId& folder, FileKind kind, const RecordId& id) {
   return folder_.exists(folder, kind, id);
 }
 

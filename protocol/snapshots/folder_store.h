@@ -18,7 +18,7 @@ class FolderStore : public RecordStore {
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
-  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t bytes) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id) override;
   void touch(const RecordId& folder, FileKind kind, const RecordId& id) override;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "protocol/snapshots/byte_planes.h"
 
 namespace reprise::protocol::snapshots {
 namespace {
@@ -72,15 +73,15 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
 }
 
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
-                                   std::span<const RecordId> references,
-                                   std::span<const std::byte> contents) {
+                                   std::span<const RecordId> references, std::span<const std::byte> contents,
+                                   RecordForm form) {
   REPRISE_CHECK(references.size() <= kMostReferences, "a record refers to too many");
   std::vector<std::byte> file(record_bytes(references.size(), contents.size()));
   const Nonce nonce = new_nonce();
   std::memcpy(file.data(), kMagic, sizeof kMagic);
   put(file, 8, kFormatVersion);
   put(file, 10, kind);
-  put(file, 11, std::uint8_t{0});
+  put(file, 11, form);
   put(file, 12, static_cast<std::uint32_t>(references.size()));
   put(file, 16, std::uint64_t{contents.size()});
   put(file, 24, id.bytes);
@@ -94,6 +95,16 @@ std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, c
   return file;
 }
 
+std::vector<std::byte> seal_chunk(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
+                                  std::span<const std::byte> contents, bool pack) {
+  if (pack) {
+    if (const auto packed = pack_numbers(contents)) {
+      return seal_record(keys, kind, id, {}, *packed, RecordForm::kPacked);
+    }
+  }
+  return seal_record(keys, kind, id, {}, contents);
+}
+
 Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes) {
   if (file.size() < kRecordHead) return Refused{Refusal::kTruncated, "it ends within its head"};
   if (std::memcmp(file.data(), kMagic, sizeof kMagic) != 0)
@@ -105,8 +116,11 @@ Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uin
   const auto kind = get<std::uint8_t>(file, 10);
   const auto form = get<std::uint8_t>(file, 11);
   if (kind < 1 || kind > 4) return Refused{Refusal::kVersion, "it is of kind " + std::to_string(kind)};
-  if (form != 0) return Refused{Refusal::kVersion, "its contents have form " + std::to_string(form)};
-  RecordHead head{.kind = static_cast<RecordKind>(kind), .bytes = get<std::uint64_t>(file, 16)};
+  const bool known = form == 0 || (form == 1 && kind != static_cast<std::uint8_t>(RecordKind::kManifest));
+  if (!known) return Refused{Refusal::kVersion, "its contents have form " + std::to_string(form)};
+  RecordHead head{.kind = static_cast<RecordKind>(kind),
+                  .form = static_cast<RecordForm>(form),
+                  .bytes = get<std::uint64_t>(file, 16)};
   const auto references = get<std::uint32_t>(file, 12);
   if (references > kMostReferences) return Refused{Refusal::kSize, "it refers to too many records"};
   const std::uint64_t around = record_bytes(references, 0);
@@ -127,17 +141,25 @@ Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind k
                                          std::span<const std::byte> file, std::span<std::byte> contents) {
   Outcome<RecordHead, Refused> head = expect(kind, id, file);
   if (!head.ok()) return head;
-  if (head->bytes != contents.size()) {
+  const bool packed = head->form == RecordForm::kPacked;
+  if (packed ? head->bytes >= contents.size() : head->bytes != contents.size()) {
     return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
                                        " bytes, where the layout has " + std::to_string(contents.size())};
   }
-  return unseal_into(keys, std::move(*head), file, contents);
+  if (!packed) return unseal_into(keys, std::move(*head), file, contents);
+  std::vector<std::byte> opened(head->bytes);
+  head = unseal_into(keys, std::move(*head), file, opened);
+  if (head.ok() && !unpack_numbers(opened, contents)) {
+    return Refused{Refusal::kContents, "it does not unpack to what the layout has"};
+  }
+  return head;
 }
 
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                            std::span<const std::byte> file, std::uint64_t most) {
   Outcome<RecordHead, Refused> head = expect(kind, id, file);
   if (!head.ok()) return head.error();
+  if (head->form != RecordForm::kPlain) return Refused{Refusal::kVersion, "its contents are packed"};
   if (head->bytes > most) return Refused{Refusal::kSize, "it holds more than there can be"};
   OpenedRecord opened;
   opened.contents.resize(head->bytes);

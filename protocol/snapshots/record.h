@@ -5,9 +5,9 @@
 //        0      8  "rpsnap\r\n"
 //        8      2  version, 1
 //       10      1  kind: 1 manifest, 2 page, 3 tail, 4 slot
-//       11      1  form of the contents: 0, as they are
+//       11      1  form of the contents: 0, as they are; 1, packed (protocol/snapshots/byte_planes.h)
 //       12      4  number of references
-//       16      8  bytes of the contents
+//       16      8  bytes of the contents, in their form
 //       24     16  the record's name
 //       40     12  nonce
 //       52   16*n  references: names of other records. Open, so that who collects can follow them without a key
@@ -16,7 +16,8 @@
 // Numbers are little-endian.
 //
 // Whoever opens a record says which it wants: name, kind and, but for manifests, the bytes of its contents. All of it
-// is compared before anything is allocated for the contents.
+// is compared before anything is allocated for the contents; what is packed is shorter than that, and unpacked when its
+// seal was found whole.
 //
 // Threading: pure functions.
 
@@ -33,6 +34,7 @@
 namespace reprise::protocol::snapshots {
 
 enum class RecordKind : std::uint8_t { kManifest = 1, kPage = 2, kTail = 3, kSlot = 4 };
+enum class RecordForm : std::uint8_t { kPlain = 0, kPacked = 1 };
 inline constexpr std::uint16_t kFormatVersion = 1;
 inline constexpr std::size_t kRecordHead = 52;  // bytes before the references
 inline constexpr std::size_t kMostReferences = 1u << 20;
@@ -59,7 +61,8 @@ struct Refused {
 
 struct RecordHead {
   RecordKind kind{};
-  std::uint64_t bytes = 0;  // of the contents
+  RecordForm form{};
+  std::uint64_t bytes = 0;  // of the contents, in their form
   RecordId id{};
   Nonce nonce{};
   std::vector<RecordId> references{};
@@ -67,10 +70,16 @@ struct RecordHead {
   std::size_t head_bytes() const { return kRecordHead + 16 * references.size(); }
 };
 
+/// `contents` in their form.
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
-                                   std::span<const RecordId> references, std::span<const std::byte> contents);
+                                   std::span<const RecordId> references, std::span<const std::byte> contents,
+                                   RecordForm form = RecordForm::kPlain);
 
-/// How long a record is.
+/// A chunk, packed where it is wished and gains by it.
+std::vector<std::byte> seal_chunk(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
+                                  std::span<const std::byte> contents, bool pack);
+
+/// How long a record of that many references and bytes is; one that is packed is shorter.
 std::uint64_t record_bytes(std::size_t references, std::uint64_t contents);
 
 /// How long it says that it is, unproven; nothing where that cannot be.
@@ -79,7 +88,7 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head);
 /// What stands at its beginning, unproven. `file` may end behind the references; `file_bytes` is all of it.
 Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes);
 
-/// Into `contents`, whose size is what the layout says. False in the outcome's error: see Refusal.
+/// Into `contents`, whose size is what the layout says, unpacked.
 Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                          std::span<const std::byte> file, std::span<std::byte> contents);
 
@@ -87,7 +96,7 @@ struct OpenedRecord {
   RecordHead head;
   std::vector<std::byte> contents;
 };
-/// Of any size up to `most` bytes.
+/// Of any size up to `most` bytes, not packed.
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                            std::span<const std::byte> file, std::uint64_t most);
 

@@ -60,8 +60,8 @@ class RecordStore {
                                          std::span<const std::byte> bytes) = 0;
   /// What was written so far outlasts what may happen now.
   virtual std::optional<IoTrouble> sync(const RecordId& folder) = 0;
-  /// A record of that many bytes. It counts as used.
-  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t bytes) = 0;
+  /// All of it. It counts as used.
+  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
   virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
   virtual void remove(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
 

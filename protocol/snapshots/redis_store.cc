@@ -134,12 +134,17 @@ std::optional<IoTrouble> RedisStore::sync(const RecordId&) {
   return std::nullopt;  // how long a server keeps what it has taken is its own business
 }
 
-bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t bytes) {
+bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id) {
+  const std::string first = key_of(folder, kind, id, 0);
+  auto answers = ask({keep(first), {"GETRANGE", first, "0", std::to_string(kRecordHead - 1)}});
+  if (!answers.ok() || answers->front().number != 1) return false;
   Commands commands;
-  for (std::size_t piece = 0; piece < std::max<std::size_t>(pieces_of(bytes), 1); ++piece) {
+  const std::size_t pieces = pieces_of(stated_bytes(bytes_of(answers->back().text)).value_or(0));
+  for (std::size_t piece = 1; piece < pieces; ++piece) {
     commands.push_back(keep(key_of(folder, kind, id, piece)));
   }
-  const auto answers = ask(commands);
+  if (commands.empty()) return true;
+  answers = ask(commands);
   return answers.ok() && std::all_of(answers->begin(), answers->end(),
                                      [](const RedisAnswer& answer) { return answer.number == 1; });
 }

@@ -3,45 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
 
-#include "gpu/host_memory.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/actors/poisoned_memory.h"
 
 namespace reprise::actors {
 namespace {
 
 namespace fs = std::filesystem;
 using protocol::Tier;
-
-/// Memory that is all NaN until something is written to it.
-class PoisonedMemory : public gpu::BlockMemory {
- public:
-  std::byte* take(std::size_t bytes) override {
-    std::byte* block = gpu::host_memory().take(bytes);
-    if (block != nullptr) std::memset(block, 0xff, bytes);
-    return block;
-  }
-  void give(std::byte* block, std::size_t bytes) override {
-    std::memset(block, 0xff, bytes);
-    gpu::host_memory().give(block, bytes);
-  }
-  void fill(std::byte* to, int value, std::size_t bytes) override {
-    gpu::host_memory().fill(to, value, bytes);
-  }
-  void copy(std::span<const Copy> copies, std::span<gpu::CopyFigures> figures) override {
-    gpu::host_memory().copy(copies, figures);
-  }
-  gpu::CopyFigures look_at(const std::byte* bytes, std::size_t size) override {
-    return gpu::host_memory().look_at(bytes, size);
-  }
-  void to_host(std::span<const Copy> copies) override { gpu::host_memory().to_host(copies); }
-  void from_host(std::span<const Copy> copies) override { gpu::host_memory().from_host(copies); }
-};
 
 class DiskTierTest : public testing::TestWithParam<std::pair<std::string, std::string>> {
  protected:
@@ -133,6 +107,28 @@ TEST_P(DiskTierTest, WhatOneEngineComputedTheNextRestores) {
   const Reply again_above = engine.ask(prompt_ + first.tokens() + random_tokens(70, 3));
   EXPECT_EQ(again_above.cache.tier, Tier::kDevice);
   EXPECT_GE(again_above.cache.restored_tokens, restored.cache.restored_tokens);
+}
+
+TEST_P(DiskTierTest, WhatIsPackedIsSmallerAndHasTheSameBits) {
+  const auto computed_bytes = [&](bool pack) {
+    EngineOptions written = options();
+    written.disk.pack = pack;
+    written.disk.folder += pack ? "-packed" : "-plain";
+    EngineHarness engine(written);
+    compute(engine, prompt_);
+    return engine.figure("tier_stored_bytes_total");
+  };
+  const double plain = computed_bytes(false), packed = computed_bytes(true);
+  EXPECT_LT(packed, 0.95 * plain);
+  PoisonedMemory poisoned;
+  EngineOptions again = options();
+  again.disk.folder += "-packed";  // whoever reads need not pack
+  if (device() == "cpu") again.worker.memory = &poisoned;
+  EngineHarness engine(again);
+  const Reply restored = engine.ask(prompt_);
+  EXPECT_EQ(restored.cache.tier, Tier::kDisk);
+  EXPECT_EQ(restored.choices, engine.cold(prompt_).choices) << "the bits of a cold run";
+  EXPECT_EQ(engine.figure("tier_refused_total"), 0);
 }
 
 TEST_P(DiskTierTest, PagesThatSnapshotsHaveInCommonAreStoredOnce) {

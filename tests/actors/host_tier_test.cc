@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/actors/engine_harness.h"
+#include "tests/actors/poisoned_memory.h"
 
 namespace reprise::actors {
 namespace {
@@ -31,7 +32,10 @@ class HostTierTest : public testing::TestWithParam<std::pair<std::string, std::s
 };
 
 TEST_P(HostTierTest, WhatTheDeviceGaveUpComesBack) {
-  EngineHarness engine(options());
+  PoisonedMemory poisoned;
+  EngineOptions small = options();
+  if (GetParam().first == "cpu") small.worker.memory = &poisoned;
+  EngineHarness engine(small);
   const Reply first = engine.ask(prompt_);
   settle(engine);
   EXPECT_GE(engine.figure("tier_stored_total"), 1);

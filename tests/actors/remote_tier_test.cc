@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/actors/engine_harness.h"
+#include "tests/actors/poisoned_memory.h"
 #include "tests/protocol/snapshots/redis_server.h"
 
 namespace reprise::actors {
@@ -47,7 +48,10 @@ TEST_F(RemoteTierTest, WhatOneServerComputedAnotherRestores) {
   const Reply first = one.ask(prompt_);
   EXPECT_EQ(first.cache.tier, std::nullopt);
   settle(one);
-  EngineHarness two(options_with(store.port()));
+  PoisonedMemory poisoned;
+  EngineOptions second = options_with(store.port());
+  second.worker.memory = &poisoned;
+  EngineHarness two(second);
   const TokenList next = prompt_ + first.tokens() + random_tokens(70, 2);
   const Reply restored = two.ask(next);
   ASSERT_FALSE(restored.error) << restored.error->message;
@@ -56,6 +60,19 @@ TEST_F(RemoteTierTest, WhatOneServerComputedAnotherRestores) {
   EXPECT_EQ(restored.choices, two.cold(next).choices) << "the bits of a cold run";
   EXPECT_EQ(two.figure("cache_brought_total", "remote"), 1);
   EXPECT_EQ(two.figure("tier_refused_total"), 0);
+}
+
+TEST_F(RemoteTierTest, WhatOneServerPackedAnotherRestores) {
+  const RedisServer store;
+  EngineOptions packing = options_with(store.port());
+  packing.remote.pack = true;
+  EngineHarness one(packing);
+  one.ask(prompt_);
+  settle(one);
+  EngineHarness two(options_with(store.port()));
+  const Reply restored = two.ask(prompt_);
+  EXPECT_EQ(restored.cache.tier, Tier::kRemote);
+  EXPECT_EQ(restored.choices, two.cold(prompt_).choices) << "the bits of a cold run";
 }
 
 TEST_F(RemoteTierTest, AnotherSecretOrTenantGetsNothing) {

@@ -59,7 +59,8 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                     .master_key = key,
                     .most_bytes = config.disk_mb << 20,
                     .ttl = seconds(config.disk_ttl),
-                    .even_if_slower = config.even_if_slower};
+                    .even_if_slower = config.even_if_slower,
+                    .pack = config.pack};
   }
   if (!config.remote.empty()) {
     auto address = protocol::snapshots::parse_redis_address(config.remote);
@@ -68,7 +69,8 @@ void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
                                                                   .password = remote_password(config),
                                                                   .ttl = seconds(config.remote_ttl)},
                       .master_key = key,
-                      .even_if_slower = config.even_if_slower};
+                      .even_if_slower = config.even_if_slower,
+                      .pack = config.pack};
   }
 }
 

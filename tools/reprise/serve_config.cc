@@ -293,6 +293,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                 "For a snapshot there to live unused, 0: for ever");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", config.cache.even_if_slower,
                "Restore from below also what would be computed sooner");
+  table.toggle("cache.pack", "--cache-pack", "true", config.cache.pack,
+               "Write snapshots to folder and store packed: smaller, without loss, for work at both ends");
   table.text("cache.remote", "--cache-remote", config.cache.remote,
              "Store that servers share their snapshots in: redis://[user@]host[:port][/database]");
   table.seconds("cache.remote_ttl", "--cache-remote-ttl", config.cache.remote_ttl, 0, 3650 * kDay,

@@ -116,9 +116,12 @@ TEST(SnapshotRecord, ForeignFilesAndOtherVersionsAreToldApart) {
   Bytes newer = snapshot.sealed;
   newer[8] = std::byte{2};
   EXPECT_EQ(refusal_of_manifest(snapshot, newer), "version");
-  Bytes compressed = snapshot.sealed;
-  compressed[11] = std::byte{1};
-  EXPECT_EQ(refusal_of_manifest(snapshot, compressed), "version");
+  Bytes packed = snapshot.sealed;
+  packed[11] = std::byte{1};
+  EXPECT_EQ(refusal_of_manifest(snapshot, packed), "version") << "manifests are not packed";
+  Bytes in_another_form = snapshot.chunk(0);
+  in_another_form[11] = std::byte{2};
+  EXPECT_EQ(refusal_of_chunk(snapshot, 0, in_another_form), "version");
 }
 
 TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
@@ -132,6 +135,35 @@ TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
   Bytes huge = snapshot.sealed;
   huge[22] = std::byte{0xff};
   EXPECT_EQ(refusal_of_manifest(snapshot, huge), "truncated");
+}
+
+TEST(SnapshotRecord, APackedChunkIsReadAsItWasWritten) {
+  const SealedSnapshot snapshot;
+  const RecordId& id = snapshot.manifest.references[0];
+  Bytes numbers(4096);  // of two bytes, whose second ones are all alike
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<std::byte>(i % 2 == 0 ? i * 37 / 2 : 7);
+  const Bytes file = seal_chunk(snapshot.keys, RecordKind::kPage, id, numbers, true);
+  EXPECT_LT(file.size(), 2500U);
+  Bytes contents(numbers.size());
+  ASSERT_TRUE(open_record(snapshot.keys, RecordKind::kPage, id, file, contents).ok());
+  EXPECT_EQ(contents, numbers);
+
+  const auto refusal = [&](const Bytes& changed, std::size_t bytes) {
+    Bytes to(bytes);
+    const auto opened = open_record(snapshot.keys, RecordKind::kPage, id, changed, std::span<std::byte>(to));
+    return opened.ok() ? "none" : std::string(name_of(opened.error().why));
+  };
+  for (std::size_t bit = 0; bit < 8 * file.size(); bit += 13) {
+    Bytes changed = file;
+    changed[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    ASSERT_NE(refusal(changed, numbers.size()), "none") << bit;
+  }
+  EXPECT_EQ(refusal(file, numbers.size() + 2), "contents") << "another size than the layout has";
+  EXPECT_EQ(refusal(file, 100), "size") << "packed is never longer than plain";
+  const Bytes no_gain = seal_chunk(snapshot.keys, RecordKind::kPage, id, snapshot.chunk(0), true);
+  EXPECT_EQ(no_gain.size(), record_bytes(0, snapshot.chunk(0).size()))
+      << "what does not shrink stays as it is";
 }
 
 /// A manifest of our own key whose contents are not what a manifest has.

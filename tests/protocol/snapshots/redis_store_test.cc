@@ -75,9 +75,9 @@ TEST_F(RedisStoreTest, BringsBackWhatItWasGivenInPiecesOrNot) {
                                   RedisStore::kPiece, 2 * RedisStore::kPiece + 5}) {
     const RecordId id = numbered(static_cast<unsigned char>(bytes % 251));
     const auto record = record_of(keys_, id, bytes);
-    EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, id, record.size()));
+    EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, id));
     ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, id, record));
-    EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, id, record.size()));
+    EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, id));
     const auto read = store.read(keys_.folder, FileKind::kChunk, id, record.size());
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_TRUE(std::equal(read->begin(), read->end(), record.begin(), record.end()));
@@ -119,7 +119,7 @@ TEST_F(RedisStoreTest, APieceThatWentIsAMiss) {
   ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"DEL", piece}})->front().number, 1);
   EXPECT_EQ(store.read(keys_.folder, FileKind::kChunk, numbered(1), record.size()).error().why,
             Refusal::kMissing);
-  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1)));
 }
 
 TEST_F(RedisStoreTest, SaysWhichManifestsThereAreAndWhenThatChanged) {
@@ -199,7 +199,7 @@ TEST_P(RedisMannersTest, AServerThatMisbehavesIsGivenUpInTimeAndLeftAlone) {
   RedisStore another(settings, breaker);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(another.changed(id), std::nullopt);
-    EXPECT_FALSE(another.exists(id, FileKind::kChunk, id, 1));
+    EXPECT_FALSE(another.exists(id, FileKind::kChunk, id));
   }
   EXPECT_EQ(server.connections(), before) << "nobody asks it any more";
   EXPECT_TRUE(store.prepare());
