@@ -4,9 +4,9 @@
 usage: tools/chaos --kills N [--seed 1] [--build DIR] [--device cpu|cpu-grid] [--model DIR] [--disk-mb 64]
 
 Starts `reprise serve --cache-dir` on one folder, lets eight clients go on with conversations at once, and kills the server with
-SIGKILL at a random moment; N times. Every so often files are damaged while it is down: cut, bits flipped, swapped, replaced.
-Answers are compared, tokens and log-probabilities, with those of a server without a cache. A summary on stdout; exit status 0
-only if there was no wrong answer and no failed start, and something was restored from disk.
+SIGKILL at a random moment; N times. Some of them write snapshots packed. Every so often files are damaged while it is down: cut,
+bits flipped, swapped, replaced. Answers are compared, tokens and log-probabilities, with those of a server without a cache. A
+summary on stdout; exit status 0 only if there was no wrong answer and no failed start, and something was restored from disk.
 """
 import argparse
 import collections
@@ -50,6 +50,7 @@ class Server:
                    "--port", str(self.port), "--threads", "1", "--cache-even-if-slower", "--log-level", "warning"]
         command += ["--cache-dir", cache, "--cache-disk-mb", str(options.disk_mb), "--cache-secret-file",
                     os.path.join(folder, "secret")] if cache else ["--no-cache"]
+        command += ["--cache-pack"] * (self.port % 2)  # some write packed, all read both
         self.log = open(os.path.join(folder, "server.log"), "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log)
 

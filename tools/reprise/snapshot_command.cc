@@ -71,14 +71,17 @@ std::optional<Refused> verify_one(const SnapshotFolder& folder, const Key& maste
   return std::nullopt;
 }
 
+/// Nothing where it was not asked for.
+std::optional<SnapshotRecompute> recomputing(const SnapshotOptions& options) {
+  if (!options.recompute) return std::nullopt;
+  EngineFlags flags = options.engine;
+  flags.model = model_or_builtin(flags.model);
+  return std::optional<SnapshotRecompute>(std::in_place, flags);
+}
+
 int verify(const SnapshotFolder& folder, const Key& master, const SnapshotOptions& options) {
   std::size_t good = 0, bad = 0, unjudged = 0;
-  std::optional<SnapshotRecompute> recompute;
-  if (options.recompute) {
-    EngineFlags flags = options.engine;
-    flags.model = model_or_builtin(flags.model);
-    recompute.emplace(flags);
-  }
+  std::optional<SnapshotRecompute> recompute = recomputing(options);
   for (const ListedSnapshot& one : list_snapshots(folder, master)) {
     const auto refused =
         one.manifest ? verify_one(folder, master, *one.manifest, recompute ? &*recompute : nullptr, unjudged)
@@ -108,15 +111,28 @@ int collect(const SnapshotFolder& folder, const SnapshotOptions& options) {
   return 0;
 }
 
-/// Snapshots of `from` that `wanted` chooses, into `to`.
+/// Why what a snapshot holds is not known to be right.
+std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
+                             SnapshotRecompute& recompute) {
+  std::size_t unjudged = 0;
+  auto refused = verify_one(folder, master, manifest, &recompute, unjudged);
+  if (refused || unjudged == 0) return refused;
+  return Refused{Refusal::kArithmetic,
+                 "it cannot be computed anew here: of another model, build, device or adapter"};
+}
+
+/// Snapshots of `from` that belong to `of`, into `to`; where there is a judge, those that it finds right.
 int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolder& to, const Key& to_master,
-         const std::optional<std::string>& of, const std::optional<std::string>& into) {
+         const std::optional<std::string>& of, const std::optional<std::string>& into,
+         SnapshotRecompute* recompute) {
   if (const auto trouble = to.prepare()) throw UsageError(trouble->message);
   std::size_t copied = 0, failed = 0;
   for (const ListedSnapshot& one : list_snapshots(from, from_master)) {
     if (one.manifest && of && parts_of(one.manifest->name_space).owner != *of) continue;
-    const auto refused = one.manifest ? copy_snapshot(from, from_master, *one.manifest, to, to_master, into)
-                                      : std::optional(one.refused);
+    std::optional<Refused> refused;
+    if (!one.manifest) refused = one.refused;
+    if (!refused && recompute != nullptr) refused = judge(from, from_master, *one.manifest, *recompute);
+    if (!refused) refused = copy_snapshot(from, from_master, *one.manifest, to, to_master, into);
     ++(refused ? failed : copied);
     if (refused) {
       std::fprintf(stderr, "reprise: m%s: %s: %s\n", one.file.id.hex().c_str(),
@@ -142,13 +158,6 @@ SnapshotCommand::SnapshotCommand(CLI::App& app)
   list_ = add("ls", "A line for each snapshot");
   list_->add_flag("--json", options_.json, "JSON lines");
   verify_ = add("verify", "Open every record and compare it with its manifest");
-  verify_->add_flag("--recompute", options_.recompute,
-                    "Also compute every state anew from its tokens, and compare");
-  verify_->add_option("--model", options_.engine.model, "With this model; the built-in one without it");
-  verify_->add_option("--device", options_.engine.device, "Where to compute: cpu, cuda:N, auto");
-  verify_->add_option("--compute", options_.engine.compute, "As the server that wrote them");
-  verify_->add_option("--kv-dtype", options_.engine.kv_dtype, "As the server that wrote them");
-  verify_->add_option("--threads", options_.engine.threads, "To compute with, 0 for one a core");
   collect_ = add("gc", "Remove what nothing refers to, or there is no room for");
   collect_->add_option("--disk-mb", options_.disk_mb, "MiB to keep at most, 0: all");
   collect_->add_option("--ttl", options_.ttl, "Seconds that a snapshot may be unused, 0: any")
@@ -163,6 +172,17 @@ SnapshotCommand::SnapshotCommand(CLI::App& app)
     sub->add_option("--tenant", options_.tenant, "Whose; without keys nobody's in particular");
     sub->add_option("--cache-salt", options_.cache_salt, "That requests send");
   }
+  add_recompute(*verify_, "Also compute every state anew from its tokens, and compare");
+  add_recompute(*import_, "Only what gives the same bits when it is computed anew from its tokens");
+}
+
+void SnapshotCommand::add_recompute(CLI::App& sub, const char* help) {
+  sub.add_flag("--recompute", options_.recompute, help);
+  sub.add_option("--model", options_.engine.model, "With this model; the built-in one without it");
+  sub.add_option("--device", options_.engine.device, "Where to compute: cpu, cuda:N, auto");
+  sub.add_option("--compute", options_.engine.compute, "As the server that wrote them");
+  sub.add_option("--kv-dtype", options_.engine.kv_dtype, "As the server that wrote them");
+  sub.add_option("--threads", options_.engine.threads, "To compute with, 0 for one a core");
 }
 
 int SnapshotCommand::run() const {
@@ -177,9 +197,16 @@ int SnapshotCommand::run() const {
   if (export_->parsed()) {
     const bool all = options_.tenant.empty() && options_.cache_salt.empty();
     return copy(folder, master, other, other_master, all ? std::nullopt : std::optional(name_space),
-                std::nullopt);
+                std::nullopt, nullptr);
   }
-  return copy(other, other_master, folder, master, std::nullopt, name_space);
+  if (options_.tenant.empty() && options_.cache_salt.empty() && !options_.recompute) {
+    throw UsageError(
+        "import: into whose namespace? --tenant NAME; or --recompute, which lets in for everybody what was "
+        "found right");
+  }
+  std::optional<SnapshotRecompute> recompute = recomputing(options_);
+  return copy(other, other_master, folder, master, std::nullopt, name_space,
+              recompute ? &*recompute : nullptr);
 }
 
 }  // namespace reprise::tools

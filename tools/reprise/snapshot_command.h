@@ -28,7 +28,7 @@ struct SnapshotOptions {
   std::uint64_t disk_mb = 0;  // of gc; 0: no bound
   double ttl = 0;             // of gc, seconds; 0: for ever
   bool json = false;          // of ls
-  bool recompute = false;     // of verify
+  bool recompute = false;     // of verify and import
   EngineFlags engine{};       // of --recompute
 };
 
@@ -40,6 +40,8 @@ class SnapshotCommand {
   int run() const;
 
  private:
+  void add_recompute(CLI::App& sub, const char* help);
+
   CLI::App* command_;
   CLI::App* list_;
   CLI::App* verify_;

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""`reprise snapshot` from outside, on a folder that a server wrote: ls, verify, export, import.
+
+usage: snapshot_command_test.py PATH_TO_REPRISE MODEL, a small one
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+PROGRAM = sys.argv.pop(1)
+MODEL = sys.argv.pop(1)
+PROMPT = [(7 * i) % 400 + 3 for i in range(200)]
+
+
+class Server:
+    def __init__(self, folder, secret, *more):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--model", MODEL, "--device", "cpu", "--threads", "1", "--port", "0", "--state-mb", "64",
+             "--cache-dir", folder, "--cache-secret-file", secret, "--cache-even-if-slower", *more],
+            stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if found := re.search(r"listening on (http://127\.0\.0\.1:\d+)/", line):
+                self.url = found.group(1)
+                break
+        else:
+            raise RuntimeError("the server ended before it listened")
+        limit = time.monotonic() + 120
+        while not self.is_ready():
+            if time.monotonic() > limit:
+                raise RuntimeError("the model was not loaded in time")
+            time.sleep(0.05)
+
+    def is_ready(self):
+        try:
+            return urllib.request.urlopen(self.url + "/health", timeout=10).status == 200
+        except OSError:
+            return False
+
+    def ask(self):
+        body = {"prompt": PROMPT, "max_tokens": 2, "temperature": 0, "ignore_eos": True, "logprobs": 1}
+        request = urllib.request.Request(self.url + "/v1/completions", data=json.dumps(body).encode(),
+                                         headers={"Content-Type": "application/json"})
+        return json.load(urllib.request.urlopen(request, timeout=60))
+
+    def figure(self, name):
+        text = urllib.request.urlopen(self.url + "/metrics", timeout=10).read().decode()
+        return sum(float(value) for value in re.findall(rf"^reprise_{name}(?:{{[^}}]*}})? (\S+)$", text, re.M))
+
+    def settle(self):
+        limit = time.monotonic() + 60
+        while self.figure("tier_stored_total") < 1 or self.figure("tier_waiting") > 0:
+            if time.monotonic() > limit:
+                raise RuntimeError("nothing was written")
+            time.sleep(0.05)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        self.process.stderr.close()
+
+
+class SnapshotCommandTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        folder = cls.temporary.name
+        cls.from_folder, cls.from_secret = os.path.join(folder, "from"), os.path.join(folder, "from.secret")
+        server = Server(cls.from_folder, cls.from_secret, "--cache-pack")
+        try:
+            cls.answer = server.ask()["choices"]
+            server.settle()
+        finally:
+            server.stop()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def run_command(self, command, *arguments, folder=None, secret=None):
+        done = subprocess.run(
+            [PROGRAM, "snapshot", command, "--cache-dir", folder or self.from_folder, "--cache-secret-file",
+             secret or self.from_secret, *arguments], capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def other(self, name):
+        """A folder of its own with a secret of its own."""
+        secret = os.path.join(self.temporary.name, name + ".secret")
+        with open(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write("a secret of another folder: " + name)
+        return os.path.join(self.temporary.name, name), secret
+
+    def snapshots(self, folder=None, secret=None):
+        code, out, _ = self.run_command("ls", "--json", folder=folder, secret=secret)
+        self.assertEqual(code, 0)
+        return [json.loads(line) for line in out.splitlines()]
+
+    def test_lists_and_verifies_what_was_written_packed(self):
+        listed = self.snapshots()
+        self.assertTrue(any(one["tokens"] >= 199 for one in listed), listed)
+        code, out, _ = self.run_command("verify", "--recompute", "--model", MODEL, "--device", "cpu")
+        self.assertEqual(code, 0, out)
+        self.assertIn(f"{len(listed)} whole, 0 not", out)
+        self.assertIn("0 of them were not computed anew", out)
+
+    def test_another_secret_opens_nothing(self):
+        _, secret = self.other("nobody")
+        code, out, _ = self.run_command("verify", secret=secret)
+        self.assertEqual(code, 1)
+        self.assertIn("seal", out)
+
+    def test_what_is_for_everybody_is_computed_anew_first(self):
+        folder, secret = self.other("everybody")
+        from_there = ["--from", self.from_folder, "--with-secret-file", self.from_secret]
+        code, _, error = self.run_command("import", *from_there, folder=folder, secret=secret)
+        self.assertNotEqual(code, 0)
+        self.assertIn("--recompute", error)
+        self.assertFalse(os.path.exists(folder), "nothing was made")
+        code, out, error = self.run_command("import", *from_there, "--recompute", "--model", MODEL, "--device", "cpu",
+                                            folder=folder, secret=secret)
+        self.assertEqual(code, 0, error)
+        self.assertEqual(len(self.snapshots(folder, secret)), len(self.snapshots()))
+        server = Server(folder, secret)
+        try:
+            answer = server.ask()
+            self.assertEqual(answer["reprise"]["restored_tier"], "disk")
+            self.assertEqual(answer["choices"], self.answer)
+        finally:
+            server.stop()
+
+    def test_what_cannot_be_computed_anew_stays_out(self):
+        folder, secret = self.other("refused")
+        code, out, error = self.run_command(
+            "import", "--from", self.from_folder, "--with-secret-file", self.from_secret, "--recompute", "--model", MODEL,
+            "--device", "cpu", "--compute", "f32", "--kv-dtype", "f32", folder=folder, secret=secret)
+        self.assertEqual(code, 1)
+        self.assertIn("0 copied", out)
+        self.assertIn("cannot be computed anew here", error)
+        self.assertEqual(self.snapshots(folder, secret), [])
+
+    def test_a_tenant_may_trust_them(self):
+        folder, secret = self.other("tenant")
+        code, _, error = self.run_command("import", "--from", self.from_folder, "--with-secret-file", self.from_secret,
+                                          "--tenant", "ada", folder=folder, secret=secret)
+        self.assertEqual(code, 0, error)
+        listed = self.snapshots(folder, secret)
+        self.assertTrue(listed and all("ada" in one["namespace"] for one in listed), listed)
+        exported, exported_secret = self.other("exported")
+        code, out, error = self.run_command("export", "--to", exported, "--with-secret-file", exported_secret, folder=folder,
+                                            secret=secret)
+        self.assertEqual(code, 0, error)
+        self.assertEqual(len(self.snapshots(exported, exported_secret)), len(listed))
+
+
+if __name__ == "__main__":
+    unittest.main()
