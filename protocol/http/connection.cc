@@ -196,7 +196,7 @@ Task<bool> Connection::answer(Exchange& exchange) {
     auto answering = answer_call(exchange, tenant);
     goes_on = co_await answering;
   } else {
-    auto responding = exchange.respond(page_answer(exchange.route(), *context_));
+    auto responding = exchange.respond(page_answer(exchange.route(), request, *context_));
     goes_on = co_await responding;
   }
   co_return goes_on;

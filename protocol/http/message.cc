@@ -15,6 +15,8 @@ std::string_view reason_of(int status) {
       return "OK";
     case 204:
       return "No Content";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -27,8 +29,12 @@ std::string_view reason_of(int status) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 409:
+      return "Conflict";
     case 413:
       return "Payload Too Large";
+    case 415:
+      return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
     case 429:
@@ -93,7 +99,7 @@ std::string head_text(const HttpResponse& response, const Headers& common, Frami
   for (const auto& [name, value] : common) add(name, value);
   if (!response.content_type.empty()) add("Content-Type", response.content_type);
   for (const auto& [name, value] : response.headers) add(name, value);
-  if (framing == Framing::kLength && response.status != 204) {
+  if (framing == Framing::kLength && response.status != 204 && response.status != 304) {
     out += "Content-Length: ";
     append_integer(out, static_cast<std::int64_t>(response.body.size()));
     out += "\r\n";

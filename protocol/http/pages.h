@@ -10,6 +10,6 @@
 namespace reprise::protocol {
 
 /// Requires a route to a page.
-HttpResponse page_answer(const Route& route, ServerContext& context);
+HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerContext& context);
 
 }  // namespace reprise::protocol

@@ -54,7 +54,12 @@ RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .
                        .is_public = is_public,
                        .for_operators = page == Page::kMetrics});
   };
-  if (front_page) add_page("/", Page::kFrontPage, true);
+  if (front_page) {
+    for (const PageFile& file : page_files()) {
+      add_page(std::string(file.path), Page::kFile, true);
+      routes_.back().file = &file;
+    }
+  }
   add_page("/health", Page::kHealth, true);
   add_page("/health/live", Page::kLive, true);
   add_page("/metrics", Page::kMetrics, false);

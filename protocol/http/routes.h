@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "protocol/api/endpoint.h"
+#include "protocol/http/page_files.h"
 
 namespace reprise::protocol {
 
-enum class Page : std::uint8_t { kNone, kFrontPage, kHealth, kLive, kMetrics };
+enum class Page : std::uint8_t { kNone, kFile, kHealth, kLive, kMetrics };
 
 struct Route {
   HttpMethod method = HttpMethod::kGet;
   std::string path;                            // for logs and metrics too: what clients invent is no label
   Page page = Page::kNone;                     // one of the server's own,
+  const PageFile* file = nullptr;              // of kFile
   std::shared_ptr<const Endpoint> endpoint{};  // or an API's; neither: there is nothing at this path
   std::shared_ptr<const Dialect> elsewhere{};  // how errors are told where no endpoint says so
   bool generates = false;

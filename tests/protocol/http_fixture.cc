@@ -1,6 +1,7 @@
-// A server in front of the scripted service, for clients in other processes: tests/openai_client and
-// tests/proxy run against it. A request whose prompt has the words "release the others" lets all that wait go
-// on.
+// A server in front of the scripted service, for clients in other processes: tests/openai_client,
+// tests/page and tests/proxy run against it. A request whose prompt has the words "release the others" lets all that wait go
+// on. One that begins with "say: " is answered with the rest of it; "go on slowly"
+// with a word now and then.
 //
 // http_fixture [--key KEY]      "listening on URL" on stderr; ends with SIGTERM or SIGINT
 
@@ -28,6 +29,19 @@ int main(int argc, char** argv) {
   served.service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
   served.service.set_script([&](const GenerateRequest& request) {
     if (last_words(request).find("release the others") != std::string::npos) served.service.release();
+    constexpr std::string_view kSay = "say: ";
+    const std::string words = last_words(request);
+    if (words.starts_with(kSay)) return reply_with(request, {words.substr(kSay.size())});
+    if (words == "go on slowly") {
+      Script slow;
+      Script words_to_say = reply_with(request, std::vector<std::string>(5000, "word "));
+      for (ScriptStep& step : words_to_say) {
+        slow.push_back(std::move(step));
+        if (slow.size() > 2)
+          slow.emplace_back(std::in_place_type<Pause>, Pause{std::chrono::milliseconds(20)});
+      }
+      return slow;
+    }
     return default_script(request);
   });
   std::fprintf(stderr, "listening on %s\n", served.server.url().c_str());
