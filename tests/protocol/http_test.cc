@@ -239,7 +239,7 @@ TEST(Http, GetsAnswerFromPublishedFigures) {
 
   const ClientResponse page = client.get("/?a=b");
   EXPECT_TRUE(page.has("text/html"));
-  EXPECT_NE(page.body.find("<h1>Reprise"), std::string::npos);
+  EXPECT_NE(page.body.find("<title>Reprise"), std::string::npos);
 
   client.post("/v1/chat/completions", kChat);
   const ClientResponse metrics = client.get("/metrics");
