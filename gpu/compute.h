@@ -19,7 +19,14 @@ enum class Compute : std::uint8_t {
   // weights, activations being rounded to eight bits; else f32 arithmetic, in an order of its own or kF32's
 };
 
-enum class KvType : std::uint8_t { kF32, kBF16 };
+/// How keys and values are kept (gpu/kv_rows.h).
+enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };
+constexpr bool is_quantised(KvType kv) {
+  return kv == KvType::kInt8 || kv == KvType::kInt4;
+}
+std::string_view name_of(KvType kv);
+/// Nothing for a word that names none.
+std::optional<KvType> kv_named(std::string_view name);
 
 /// A set of CPU kernels: for each instruction set one table. Of those of one processor a later one is faster.
 enum class Isa : std::uint8_t {

@@ -44,8 +44,8 @@ struct AttentionRow {
   std::size_t skipped = 0;    // of them that are not attended to, at the front of the first page
   float scale;
   const std::byte* const* pages;  // [ceil(length / kPageTokens)]
-  std::size_t k_offset;           // in a page: K of this head, [kPageTokens, head_dim]
-  std::size_t v_offset;           // in a page: V of this head, [kPageTokens, head_dim]
+  std::size_t k_offset;  // in a page: K of this head, kPageTokens rows of head_dim elements (gpu/kv_rows.h)
+  std::size_t v_offset;  // in a page: V of this head, likewise
   KvType kv;
 };
 

@@ -30,14 +30,12 @@ ComputeOptions compute_options(const std::string& compute, const std::string& kv
   } else {
     refuse("compute", compute, "f32, auto");
   }
-  if (kv_dtype == "f32") {
-    options.kv = gpu::KvType::kF32;
-  } else if (kv_dtype == "bf16") {
-    options.kv = gpu::KvType::kBF16;
+  if (const auto named = gpu::kv_named(kv_dtype)) {
+    options.kv = *named;
   } else if (kv_dtype == "auto") {
     options.kv = options.compute == gpu::Compute::kF32 ? gpu::KvType::kF32 : gpu::KvType::kBF16;
   } else {
-    refuse("kv-dtype", kv_dtype, "f32, bf16, auto");
+    refuse("kv-dtype", kv_dtype, "f32, bf16, int8, int4, auto");
   }
   if (!isa.empty()) {
     const std::optional<gpu::Isa> named = gpu::isa_named(isa);

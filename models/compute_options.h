@@ -22,7 +22,7 @@ class SettingError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// `compute` f32 or auto; `kv_dtype` f32, bf16 or auto; `isa` a name, or empty for the best. Throws
+/// `compute` f32 or auto; `kv_dtype` f32, bf16, int8, int4 or auto; `isa` a name, or empty for the best. Throws
 /// SettingError.
 ComputeOptions compute_options(const std::string& compute, const std::string& kv_dtype,
                                const std::string& isa);

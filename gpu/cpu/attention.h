@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
+#include "gpu/cpu/kv_quants.h"
 #include "gpu/cpu/math.h"
 #include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
@@ -40,6 +42,16 @@ struct KvBF16 {
   }
 };
 
+/// In blocks of whole numbers: a page is widened before it is looked at.
+struct KvInt8 : KvF32 {
+  static constexpr KvType kType = KvType::kInt8;
+  static void widen(const std::byte* row, std::size_t elements, float* to) { widen_row8(row, elements, to); }
+};
+struct KvInt4 : KvF32 {
+  static constexpr KvType kType = KvType::kInt4;
+  static void widen(const std::byte* row, std::size_t elements, float* to) { widen_row4(row, elements, to); }
+};
+
 /// The softmax of one head so far: online, over the pages in order, one page a step.
 struct HeadInProgress {
   alignas(64) float total[kLargestAttentionHead] = {};
@@ -60,8 +72,26 @@ struct PageOfHead {
   PageOfHead(const AttentionRow& row, std::size_t page) {
     const std::size_t skipped = page == 0 ? row.skipped : 0;
     count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
+    if constexpr (requires { Kv::widen; }) {
+      thread_local std::vector<float> key_room, value_room;
+      keys = widen(row, row.pages[page] + row.k_offset, skipped, key_room);
+      values = widen(row, row.pages[page] + row.v_offset, skipped, value_room);
+      return;
+    }
     keys = reinterpret_cast<const Element*>(row.pages[page] + row.k_offset) + skipped * row.head_dim;
     values = reinterpret_cast<const Element*>(row.pages[page] + row.v_offset) + skipped * row.head_dim;
+  }
+
+ private:
+  /// `count` rows behind those skipped.
+  const float* widen(const AttentionRow& row, const std::byte* rows, std::size_t skipped,
+                     std::vector<float>& room) const {
+    if (room.size() < kPageTokens * row.head_dim) room.resize(kPageTokens * row.head_dim);
+    const std::size_t bytes = kv_row_bytes(Kv::kType, row.head_dim);
+    for (std::size_t i = 0; i < count; ++i) {
+      Kv::widen(rows + (skipped + i) * bytes, row.head_dim, room.data() + i * row.head_dim);
+    }
+    return room.data();
   }
 };
 
@@ -221,10 +251,15 @@ void attend_group(const AttentionRow& row) {
 }
 
 void attention(const AttentionRow& row) {
-  if (row.kv == KvType::kF32) {
-    attend_group<KvF32>(row);
-  } else {
-    attend_group<KvBF16>(row);
+  switch (row.kv) {
+    case KvType::kF32:
+      return attend_group<KvF32>(row);
+    case KvType::kBF16:
+      return attend_group<KvBF16>(row);
+    case KvType::kInt8:
+      return attend_group<KvInt8>(row);
+    case KvType::kInt4:
+      return attend_group<KvInt4>(row);
   }
 }
 

@@ -14,7 +14,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, co
                      StateLayout& state, RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
-      kv_(options.kv),
+      kv_(kv_of(spec, options.kv)),
       scale_(spec.score_multiplier / std::sqrt(static_cast<float>(spec.head_dim))),
       q_(checkpoint, spec.name + ".q_proj"),
       k_(checkpoint, spec.name + ".k_proj"),
@@ -63,14 +63,17 @@ void Attention::norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, 
 void Attention::store(Step& step, const float* values, std::size_t rows, std::size_t position,
                       std::byte* page) const {
   const std::size_t size = spec_.head_dim;
+  const std::size_t row_bytes = gpu::kv_row_bytes(kv_, size);
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t head = 0; head < spec_.kv_heads; ++head) {
       const float* from = values + (i * spec_.kv_heads + head) * size;
-      const std::size_t place = (head * gpu::kPageTokens + (position + i) % gpu::kPageTokens) * size;
+      std::byte* to = page + (head * gpu::kPageTokens + (position + i) % gpu::kPageTokens) * row_bytes;
       if (kv_ == gpu::KvType::kF32) {
-        std::memcpy(reinterpret_cast<float*>(page) + place, from, size * sizeof(float));
+        std::memcpy(to, from, row_bytes);
+      } else if (kv_ == gpu::KvType::kBF16) {
+        step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(to), size);
       } else {
-        step.kernels.to_bf16(from, reinterpret_cast<std::uint16_t*>(page) + place, size);
+        gpu::store_quantised_row(kv_, from, size, to);
       }
     }
   }
@@ -79,7 +82,7 @@ void Attention::store(Step& step, const float* values, std::size_t rows, std::si
 /// q and mixed [rows, heads, head_dim], k and v [rows, kv_heads, head_dim]
 void Attention::attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const {
   const std::size_t size = spec_.head_dim;
-  const std::size_t head_bytes = gpu::kPageTokens * size * size_of(kv_);
+  const std::size_t head_bytes = gpu::kPageTokens * gpu::kv_row_bytes(kv_, size);
   for (const StepSlice& slice : step.slices) {
     step.threads.for_ranges(slice.rows, 1, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
@@ -114,7 +117,7 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
   constexpr std::size_t kPage = gpu::kPageTokens;
   constexpr std::size_t kHeadsOfPart = 4;
   const std::size_t size = spec_.head_dim;
-  const std::size_t head_bytes = kPage * size * size_of(kv_);
+  const std::size_t head_bytes = kPage * gpu::kv_row_bytes(kv_, size);
   const std::size_t page_bytes = 2 * spec_.kv_heads * head_bytes;
   const std::size_t parts_of_head = (spec_.group() + kHeadsOfPart - 1) / kHeadsOfPart;
   const auto first_seen = [&](std::size_t position) {

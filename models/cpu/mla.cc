@@ -33,7 +33,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, const ComputeOptions
          RopeTables& ropes)
     : spec_(spec),
       rope_(spec.rope ? ropes.add(spec.rope) : 0),
-      kv_(options.kv),
+      kv_(kv_of(spec, options.kv)),
       q_(checkpoint, spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")),
       kv_a_(checkpoint, spec.name + ".kv_a_proj_with_mqa"),
       norm_(scaled(load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight"), spec.latent_scale),

@@ -45,14 +45,15 @@ void add_tensors(TensorList& tensors, const AttentionSpec& a, const std::string&
 }
 
 AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state) {
+  const std::size_t token = attention.kv_heads * gpu::kv_row_bytes(kv_of(attention, kv), attention.head_dim);
   if (attention.window != 0) {
-    const std::size_t one = gpu::kPageTokens * attention.kv_size() * size_of(kv);
+    const std::size_t one = gpu::kPageTokens * token;
     return {.k = 0,
             .v = one,
             .ring = state.add_per_sequence(attention.name + ".ring", attention.ring_pages() * 2 * one)};
   }
-  const std::size_t k = state.add_per_token(attention.name + ".k", attention.kv_size() * size_of(kv));
-  const std::size_t v = state.add_per_token(attention.name + ".v", attention.kv_size() * size_of(kv));
+  const std::size_t k = state.add_per_token(attention.name + ".k", token);
+  const std::size_t v = state.add_per_token(attention.name + ".v", token);
   return {.k = k, .v = v};
 }
 

@@ -4,7 +4,8 @@
 //
 // Tensors: `name`.q_proj [q_proj_rows, hidden], k_proj and v_proj [kv_size, hidden], o_proj [hidden, q_size];
 // with a head norm q_norm and k_norm [head_dim].
-// State of a token: K and V after norm and rope, each [kv_heads, kPageTokens, head_dim] in a page.
+// State of a token: K and V after norm and rope, each [kv_heads, kPageTokens, head_dim] in a page, in rows as
+// gpu/kv_rows.h has them.
 // With a window only the last tokens are ever looked at, so that K and V are state of the sequence: a ring of pages in
 // its slot, [ring_pages, K and V, kv_heads, kPageTokens, head_dim], in which page n of the sequence stands at n mod
 // ring_pages. Its pages begin where those of a sequence without a window would, whatever the window's place, so that
@@ -17,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "gpu/compute.h"
+#include "gpu/kv_rows.h"
 #include "models/layers/norm_spec.h"
 #include "models/layers/rope.h"
 #include "models/layers/state_layout.h"
@@ -69,9 +70,13 @@ struct AttentionPlaces {
 
 AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state);
 
-/// Bytes of an element.
-inline std::size_t size_of(gpu::KvType kv) {
-  return kv == gpu::KvType::kF32 ? sizeof(float) : sizeof(std::uint16_t);
+/// How a layer with a window keeps what is kept as `kv` elsewhere: its ring stands in the slot, whose contents are looked
+/// at as floats, so that whole numbers have no place there.
+inline gpu::KvType kv_of_slot(gpu::KvType kv) {
+  return gpu::is_quantised(kv) ? gpu::KvType::kBF16 : kv;
+}
+inline gpu::KvType kv_of(const AttentionSpec& attention, gpu::KvType kv) {
+  return attention.window != 0 ? kv_of_slot(kv) : kv;
 }
 
 }  // namespace reprise::models

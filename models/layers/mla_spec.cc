@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "models/layers/attention_spec.h"
+#include "gpu/kv_rows.h"
 
 namespace reprise::models {
 
@@ -32,7 +32,7 @@ void add_tensors(TensorList& tensors, const MlaSpec& a, const std::string& block
 }
 
 std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state) {
-  return state.add_per_token(mla.name + ".latent", mla.stored_dim() * size_of(kv));
+  return state.add_per_token(mla.name + ".latent", gpu::kv_row_bytes(kv_of(mla, kv), mla.stored_dim()));
 }
 
 }  // namespace reprise::models

@@ -58,4 +58,10 @@ void add_tensors(TensorList& tensors, const MlaSpec& mla, const std::string& blo
 /// Where a page has what is kept of its tokens.
 std::size_t declare_state(const MlaSpec& mla, gpu::KvType kv, StateLayout& state);
 
+/// How it keeps what is kept as `kv` elsewhere: what it stores is compressed already, and all heads look at it, so that it
+/// is not rounded further.
+inline gpu::KvType kv_of(const MlaSpec&, gpu::KvType kv) {
+  return gpu::is_quantised(kv) ? gpu::KvType::kBF16 : kv;
+}
+
 }  // namespace reprise::models

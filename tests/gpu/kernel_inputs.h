@@ -15,6 +15,7 @@
 
 #include "gpu/cpu/tables.h"
 #include "gpu/kernels.h"
+#include "gpu/kv_rows.h"
 
 namespace reprise::gpu::test {
 
@@ -185,6 +186,8 @@ class Random {
   std::mt19937_64 bits_;
 };
 
+inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4};
+
 /// Keys and values of one sequence and one head, in pages: K [kPageTokens, head_dim], then V.
 struct PagedHead {
   std::vector<std::vector<std::byte>> pages;
@@ -201,22 +204,26 @@ struct PagedHead {
 
   /// After k or v were changed.
   void store(std::size_t length, std::size_t head_dim) {
-    const std::size_t element = kv == KvType::kF32 ? 4 : 2;
-    v_offset = kPageTokens * head_dim * element;
+    const std::size_t row_bytes = kv_row_bytes(kv, head_dim);
+    v_offset = kPageTokens * row_bytes;
     pages.assign((length + kPageTokens - 1) / kPageTokens, std::vector<std::byte>(2 * v_offset));
     pointers.clear();
     for (const auto& page : pages) pointers.push_back(page.data());
     const auto put = [&](std::vector<float>& values, std::size_t offset) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::size_t position = i / head_dim;
-        const std::size_t place = (position % kPageTokens) * head_dim + i % head_dim;
-        std::byte* to = pages[position / kPageTokens].data() + offset + place * element;
-        if (kv == KvType::kBF16) {
-          const auto half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
-          values[i] = from_bf16(half);
-          std::memcpy(to, &half, sizeof(half));
+      for (std::size_t position = 0; position * head_dim < values.size(); ++position) {
+        float* row = values.data() + position * head_dim;
+        std::byte* to = pages[position / kPageTokens].data() + offset + position % kPageTokens * row_bytes;
+        if (kv == KvType::kF32) {
+          std::memcpy(to, row, row_bytes);
+        } else if (kv == KvType::kBF16) {
+          for (std::size_t i = 0; i < head_dim; ++i) {
+            const auto half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(row[i]) >> 16);
+            row[i] = from_bf16(half);
+            std::memcpy(to + i * sizeof(half), &half, sizeof(half));
+          }
         } else {
-          std::memcpy(to, &values[i], sizeof(float));
+          store_quantised_row(kv, row, head_dim, to);
+          load_quantised_row(kv, to, head_dim, row);
         }
       }
     };

@@ -372,7 +372,7 @@ std::vector<double> softmax_attention(const PagedHead& head, const std::vector<f
 TEST(KernelValues, Attention) {
   Random random(7);
   for (const std::size_t length : {1, 2, 63, 64, 65, 128, 129, 200}) {
-    for (const KvType kv : {KvType::kF32, KvType::kBF16}) {
+    for (const KvType kv : kAllKvTypes) {
       const std::size_t head_dim = random.size(16, 256);
       const PagedHead head(random, length, head_dim, kv);
       const std::vector<float> q = random.floats(3 * head_dim, 3.0F);

@@ -170,7 +170,7 @@ TEST(KernelBits, Attention) {
   for (int round = 0; round < 150; ++round) {
     const std::size_t head_dim = round % 3 == 0 ? random.size(16, 256) : 16 * random.size(1, 16);
     const std::size_t length = random.size(1, 200);
-    const PagedHead head(random, length, head_dim, round % 2 == 0 ? KvType::kF32 : KvType::kBF16);
+    const PagedHead head(random, length, head_dim, kAllKvTypes[static_cast<std::size_t>(round) % 4]);
     const std::vector<float> q = random.floats(random.size(1, 9) * head_dim, round % 5 == 0 ? 30.0F : 2.0F);
     expect_same(std::vector<float>(q.size()), [&](const Kernels& kernels, std::vector<float>& out) {
       kernels.attention(head.row(q, out, head_dim, length));

@@ -34,15 +34,25 @@ struct FamilySetting {
 
   bool is_best_isa() const { return options.isa == gpu::best_isa(); }
   std::string name() const {
-    return row.sample + "_" + test_name_of(options.isa) +
-           (options.compute == gpu::Compute::kF32 ? "_f32" : "_auto");
+    std::string name = row.sample;
+    name.append(1, '_').append(test_name_of(options.isa));
+    name.append(options.compute == gpu::Compute::kF32 ? "_f32" : "_auto");
+    if (is_quantised(options.kv)) name.append(1, '_').append(name_of(options.kv));
+    return name;
   }
   friend std::ostream& operator<<(std::ostream& out, const FamilySetting& setting) {
     return out << setting.name();
   }
 };
 
-/// Every family, with every instruction set, in both settings; under a sanitizer with the machine's best, in the default.
+/// With keys and values in blocks: attention alone, beside recurrent layers, where layers keep them otherwise.
+inline std::vector<gpu::KvType> block_types_of(const FamilySample& row) {
+  if (row.sample == "llama" || row.sample == "qwen3_5_text") return {gpu::KvType::kInt8, gpu::KvType::kInt4};
+  if (row.sample == "kimi_linear" || row.sample == "recurrent_gemma") return {gpu::KvType::kInt8};
+  return {};
+}
+
+/// Every family, with every instruction set, in both settings, some with keys and values in blocks; under a sanitizer with the machine's best, in the default.
 inline std::vector<FamilySetting> family_settings() {
   std::vector<FamilySetting> all;
   for (const FamilySample& row : family_samples()) {
@@ -54,6 +64,9 @@ inline std::vector<FamilySetting> family_settings() {
     for (const gpu::Isa isa : different_isas()) {
       all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
       all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
+    }
+    for (const gpu::KvType kv : block_types_of(row)) {
+      all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = kv, .isa = gpu::best_isa()}});
     }
   }
   return all;

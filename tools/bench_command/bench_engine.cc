@@ -311,14 +311,11 @@ class EngineBench {
 const char* word(gpu::Compute compute) {
   return compute == gpu::Compute::kF32 ? "f32" : "auto";
 }
-const char* word(gpu::KvType kv) {
-  return kv == gpu::KvType::kF32 ? "f32" : "bf16";
-}
 
 void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
   std::printf("%s, compute %s, kv %s, %s; median of %u, spread = (slowest - fastest) / median\n",
-              bench.device().c_str(), word(compute.compute), word(compute.kv),
+              bench.device().c_str(), word(compute.compute), std::string(name_of(compute.kv)).c_str(),
               std::string(name_of(compute.isa)).c_str(), repeat);
   std::printf("%-28s %11s %8s %11s %9s %10s\n", "", "ms", "spread", "tokens/s", "GB/s", "GFLOP/s");
   for (const Line& line : lines) {
@@ -336,7 +333,7 @@ void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsig
 void print_json(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
   std::printf(R"({"device":"%s","compute":"%s","kv_dtype":"%s","isa":"%s","repeat":%u,"results":[)",
-              bench.device().c_str(), word(compute.compute), word(compute.kv),
+              bench.device().c_str(), word(compute.compute), std::string(name_of(compute.kv)).c_str(),
               std::string(name_of(compute.isa)).c_str(), repeat);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];

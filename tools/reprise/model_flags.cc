@@ -10,7 +10,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
   command.add_option("--device", flags.device, "Where to compute: " + devices)->capture_default_str();
   command.add_option("--compute", flags.compute, "f32: the reference; auto: the fastest")
       ->capture_default_str();
-  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16 or auto")
+  command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16, int8, int4 or auto")
       ->capture_default_str();
   command.add_option(
       "--isa", flags.isa,
