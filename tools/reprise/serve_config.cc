@@ -235,7 +235,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.text("engine.device", "--device", config.engine.device,
              "Where to compute: cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
   table.text("engine.compute", "--compute", config.engine.compute, "f32: the reference; auto: the fastest");
-  table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype, "Keys and values as f32, bf16, int8, int4 or auto");
+  table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype,
+             "Keys and values as f32, bf16, int8, int4 or auto");
   table.text("engine.isa", "--isa", config.engine.isa,
              "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
   table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
