@@ -156,7 +156,8 @@ std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64
   const std::uint64_t given = state == 0 ? left : state;
   if (usual > given) {
     return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +
-           " of " + in_units(given) + " for state); --kv-dtype bf16 halves what f32 takes, int8 nearly halves that";
+           " of " + in_units(given) +
+           " for state); --kv-dtype bf16 halves what f32 takes, int8 nearly halves that";
   }
   return "yes: " + std::to_string(usual == 0 ? 0 : given / usual) + " sequences of " +
          std::to_string(kUsualTokens) + " tokens beside the weights, at most";

@@ -35,7 +35,9 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
       weights_(checkpoint_, arena),
       memory_(place.memory) {
   if (options.compute == gpu::Compute::kF32 || options.kv != gpu::KvType::kBF16) {
-    throw LoadError(checkpoint_.path(), "", "a GPU computes in bf16, and keeps keys and values so: compute f32 and other kinds of kv_dtype are for the CPU");
+    throw LoadError(checkpoint_.path(), "",
+                    "a GPU computes in bf16, and keeps keys and values so: compute f32 and other kinds of "
+                    "kv_dtype are for the CPU");
   }
   embedding_ = weights_.linear({config().embedding});
   LayerFactory factory(checkpoint_, weights_, state_, ropes_);
