@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "gpu/cpu/kv_quants.h"
+#include "gpu/kv_widening.h"
 
 namespace reprise::gpu {
 namespace {

@@ -11,10 +11,10 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/cpu/kv_quants.h"
 #include "gpu/cpu/math.h"
 #include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
+#include "gpu/kv_widening.h"
 
 namespace reprise::gpu {
 namespace {

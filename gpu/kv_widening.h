@@ -1,5 +1,5 @@
 // Rows of keys and values in blocks (gpu/kv_rows.h), widened. Loops that compilers turn into vectors: an element is one
-// product, so that all have the same bits. Included by the kernel sources, with internal linkage.
+// product, so that all have the same bits. With internal linkage: each kernel source has them for its own instructions.
 
 #pragma once
 
