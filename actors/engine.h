@@ -27,6 +27,7 @@
 
 #include "actors/engine_options.h"
 #include "protocol/adapters.h"
+#include "protocol/server_desk.h"
 #include "protocol/service.h"
 
 namespace reprise::runtime {
@@ -41,7 +42,7 @@ namespace reprise::actors {
 
 struct WorkerFigures;
 
-class Engine : public protocol::Service, private protocol::AdapterDesk {
+class Engine : public protocol::Service, public protocol::ServerDesk, private protocol::AdapterDesk {
  public:
   /// Begins to load the models; they are there when health() says so.
   Engine(runtime::System& system, EngineOptions options);
@@ -58,6 +59,13 @@ class Engine : public protocol::Service, private protocol::AdapterDesk {
   protocol::Health health() const override;
   std::vector<protocol::RunningRequest> running() const override;
   std::vector<protocol::Figure> figures() const override;
+
+  // actors/engine_desk.cc
+  runtime::Task<protocol::ServerCache> view_cache(protocol::CacheScope scope,
+                                                  std::uint32_t most_nodes) override;
+  runtime::Task<protocol::Answer<std::uint64_t>> drop_cache(std::string model) override;
+  runtime::Task<protocol::Answer<protocol::ModelCard>> load_model(std::string name) override;
+  runtime::Task<protocol::Answer<std::string>> unload_model(std::string name) override;
 
   using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;
   Loaded load(ModelSpec spec, std::chrono::milliseconds timeout);

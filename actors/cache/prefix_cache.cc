@@ -447,6 +447,10 @@ std::optional<EntryInfo> PrefixCache::find(EntryId id) const {
   return info_of(at->second);
 }
 
+const CacheNamespaces& PrefixCache::namespaces() const {
+  return impl_->namespaces;
+}
+
 PrefixCacheStats PrefixCache::stats() const {
   PrefixCacheStats stats = impl_->counted;
   stats.flights = impl_->flights.size();

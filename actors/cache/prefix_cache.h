@@ -52,6 +52,8 @@
 
 namespace reprise::actors {
 
+class CacheNamespaces;  // actors/cache/cache_namespaces.h
+
 using protocol::MissReason;
 using protocol::Origin;
 
@@ -202,6 +204,7 @@ class PrefixCache {
   // -- looking at it
 
   std::optional<EntryInfo> find(EntryId entry) const;
+  const CacheNamespaces& namespaces() const;
   PrefixCacheStats stats() const;
   /// Tokens on paths that an entry covers, each counted once: what shared pages would hold. Superseded
   /// entries that are still leased do not count.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "actors/cache/cache_view.h"
 #include "runtime/names.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
@@ -420,6 +421,10 @@ protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
   }
   publish();
   return {};
+}
+
+protocol::CacheView PrefixRegistry::on(protocol::ViewCache view) {
+  return view_of(cache_, view, now(), bound_.kind);
 }
 
 Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {

@@ -41,6 +41,7 @@
 
 #include "actors/cache/prefix_cache.h"
 #include "actors/cache/registry_figures.h"
+#include "protocol/cache_view.h"
 #include "protocol/job.h"
 #include "protocol/registry.h"
 #include "protocol/tier.h"
@@ -79,7 +80,7 @@ class PrefixRegistry : public runtime::Actor {
   using Accepts =
       runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
                         protocol::Settle, protocol::EndFlight, protocol::DropEntry, protocol::DropNamespaces,
-                        protocol::Reclaim, protocol::InjectCrash, BindRegistry>;
+                        protocol::Reclaim, protocol::ViewCache, protocol::InjectCrash, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -97,6 +98,7 @@ class PrefixRegistry : public runtime::Actor {
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   protocol::Nothing on(protocol::DropNamespaces drop);
+  protocol::CacheView on(protocol::ViewCache view);
   runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim);
   protocol::Nothing on(protocol::InjectCrash crash);
   void on(BindRegistry bind);

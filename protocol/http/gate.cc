@@ -4,6 +4,7 @@
 
 #include "protocol/http/cors.h"
 #include "protocol/http/refusals.h"
+#include "protocol/http/site_guard.h"
 
 namespace reprise::protocol {
 namespace {
@@ -56,6 +57,9 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
                         "only an operator's key may do this: 'operator = true' in a [[keys]] table "
                         "of the server's configuration makes one",
                     .code = "operator_only"};
+  }
+  if (route.for_operators && route.method == HttpMethod::kPost) {
+    if (auto objection = site_objection(request, context.options)) return objection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
     return server_busy("the server holds as many bytes of requests as it may");

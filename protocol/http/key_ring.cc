@@ -100,10 +100,10 @@ const Tenant* KeyRing::tenant_of(std::string_view given) const {
   return found == nullptr ? nullptr : &tenants_[found->tenant];
 }
 
-std::string name_space_of(std::string_view tenant, std::string_view cache_salt) {
-  if (tenant.empty() && cache_salt.empty()) return {};
-  // The length makes it clear where the tenant ends.
-  return std::to_string(tenant.size()) + ":" + std::string(tenant) + ":" + std::string(cache_salt);
+const Tenant* KeyRing::tenant_named(std::string_view name) const {
+  const auto found =
+      std::find_if(tenants_.begin(), tenants_.end(), [&](const Tenant& one) { return one.name == name; });
+  return found == tenants_.end() ? nullptr : &*found;
 }
 
 }  // namespace reprise::protocol

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "protocol/http/tenant.h"
+#include "protocol/name_space.h"
 
 namespace reprise::protocol {
 
@@ -32,6 +33,8 @@ class KeyRing {
   std::size_t size() const { return keys_.size(); }
   /// The tenant of a key, until the ring is changed; null for one that is not known.
   const Tenant* tenant_of(std::string_view key) const;
+  /// The same by its name.
+  const Tenant* tenant_named(std::string_view name) const;
 
  private:
   struct Key {
@@ -41,8 +44,5 @@ class KeyRing {
   std::vector<Key> keys_;
   std::vector<Tenant> tenants_;
 };
-
-/// Who may share snapshots, as one string. Different pairs give different strings.
-std::string name_space_of(std::string_view tenant, std::string_view cache_salt);
 
 }  // namespace reprise::protocol

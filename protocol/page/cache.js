@@ -1,28 +1,193 @@
-// The cache at work: what the replies of this browser were restored from.
+// The cache at work: what the server tells of it (GET v1/cache), again and again while it is looked at, and what the
+// replies of this browser were restored from. Lengths and places alone: the server tells no text.
 
+import { ApiFailure, getJson, postJson } from './api.js';
+import { CacheTree } from './cache_tree.js';
 import * as conversations from './conversations.js';
 import { element } from './markdown.js';
-import { kReasons, percent } from './report.js';
+import { bar, kReasons, percent } from './report.js';
+import { settings } from './settings.js';
+
+const kEvery = 2000;  // milliseconds between two looks
+const kPoints = 60;  // of a curve
+
+export function bytes(count) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) {
+    count /= 1024;
+    ++unit;
+  }
+  return (unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)) + ' ' + units[unit];
+}
+
+function svg(name, attributes, ...children) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+/** A curve of numbers (null: nothing to tell), from the oldest to the newest. */
+function curve(values, most, label) {
+  const known = values.map((value, i) => [i, value]).filter(([, value]) => value !== null);
+  const x = i => (100 * (i + kPoints - values.length) / (kPoints - 1)).toFixed(2);
+  const y = value => (29 - 27 * Math.min(1, Math.max(0, value / most))).toFixed(2);
+  return svg('svg', { viewBox: '0 0 100 30', preserveAspectRatio: 'none', class: 'curve', role: 'img', 'aria-label': label },
+    svg('path', { d: 'M0 29.5H100', class: 'axis' }),
+    ...(known.length > 1 ? [svg('path', { d: 'M' + known.map(([i, value]) => x(i) + ' ' + y(value)).join('L'), class: 'line' })] : []),
+    ...known.slice(-1).map(([i, value]) => svg('path', { d: `M${x(i)} ${y(value)}v0.01`, class: 'end' })));
+}
+
+const card = (title, value, ...more) => element('section', { class: 'card' }, element('h3', {}, title), element('p', { class: 'figure' }, value), ...more);
+
+function reasonList(counts, lost) {
+  const rows = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]);
+  const most = Math.max(1, ...rows.map(([, count]) => count));
+  if (rows.length === 0) return element('p', { class: 'aside' }, 'Nothing was looked up yet.');
+  return element('ul', { class: 'reasons' }, ...rows.map(([reason, count]) => element('li', { title: kReasons[reason] ?? '' },
+    element('span', { class: 'reason' }, reason), bar([[reason === 'none' ? 'restored' : 'lost', count, ''], ['rest', most - count, '']], `${count} of ${most}`),
+    element('span', { class: 'count' }, `${count} ×` + (lost?.[reason] ? ` · ${lost[reason]} tokens` : '')))));
+}
 
 export class CacheView {
   constructor(host) {
     this.host = host;
+    this.timer = null;
+    this.looks = new Map();  // of each model: counts at one time after the other
+    this.trees = new Map();  // of each model
+    this.note = '';
   }
 
   open() {
     this.refresh();
   }
 
-  close() {}
+  close() {
+    clearTimeout(this.timer);
+    this.timer = null;
+  }
 
-  refresh() {
+  async refresh() {
+    this.close();
     if (this.host.hidden) return;
-    const reports = conversations.all().flatMap(one => Object.values(one.nodes)).filter(node => node.report).map(node => node.report);
+    let seen = null;
+    try {
+      seen = await getJson('v1/cache', settings.key);
+      this.note = '';
+    } catch (error) {
+      if (!(error instanceof ApiFailure)) throw error;
+      this.note = error.status === 404 ? 'This server does not show its cache.' : error.message;
+    }
+    if (this.host.hidden) return;
+    if (!this.isBeingUsed()) this.render(seen);
+    this.close();
+    this.timer = setTimeout(() => (document.hidden ? this.wait() : this.refresh()), kEvery);
+  }
+
+  /** Until somebody looks again. */
+  wait() {
+    document.addEventListener('visibilitychange', () => this.refresh(), { once: true });
+  }
+
+  /** What the keyboard stands on, or what is marked to be copied, is not taken away. */
+  isBeingUsed() {
+    const selection = getSelection();
+    return this.host.contains(document.activeElement) && document.activeElement !== this.host ||
+      !selection.isCollapsed && this.host.contains(selection.anchorNode);
+  }
+
+  render(seen) {
+    const top = this.host.scrollTop;
+    const parts = [];
+    for (const model of seen?.models ?? []) parts.push(...this.model(model, seen.scope === 'all', seen.models.length > 1));
+    if (seen?.tiers?.length > 0) parts.push(this.tiers(seen.tiers));
+    this.host.replaceChildren(element('div', { class: 'cache-page' },
+      ...(this.note ? [element('p', { class: 'aside' }, this.note)] : []), ...parts, this.ownReplies()));
+    this.host.scrollTop = top;
+  }
+
+  model(model, operates, several) {
+    const out = [element('header', { class: 'cache-head' }, element('h2', {}, several || model.state !== 'ready' ? model.model : 'Cache of ' + model.model),
+      ...(model.state === 'ready' ? [] : [element('span', { class: 'badge' }, model.state)]), ...(operates ? [this.actions(model)] : []))];
+    if (!model.cached) {
+      if (model.state === 'ready') out.push(element('p', { class: 'aside' }, 'This model runs without a cache.'));
+      return out;
+    }
+    const counts = model.counts;
+    if (counts) {
+      const before = this.looks.get(model.model) ?? [];
+      const looks = before.at(-1)?.lookups > counts.lookups ? [] : before;  // it was loaded anew
+      looks.push(counts);
+      if (looks.length > kPoints + 1) looks.shift();
+      this.looks.set(model.model, looks);
+      const steps = looks.slice(1).map((now, i) => [looks[i], now]);
+      const rates = steps.map(([before, now]) => (now.prompt_tokens > before.prompt_tokens ?
+        (now.restored_tokens - before.restored_tokens) / (now.prompt_tokens - before.prompt_tokens) : null));
+      const gone = steps.map(([before, now]) => Math.max(0, now.evicted + now.expired - before.evicted - before.expired));
+      out.push(element('div', { class: 'cards' },
+        card('Hit rate', percent(counts.restored_tokens, counts.prompt_tokens), element('p', { class: 'aside' },
+          `${counts.restored_tokens} of ${counts.prompt_tokens} prompt tokens restored`), curve(rates, 1, 'Hit rate over the last minutes')),
+        card('Memory', bytes(counts.bytes), element('p', { class: 'aside' }, `of ${bytes(counts.budget_bytes)}`),
+          bar([['restored', counts.bytes, ''], ['rest', Math.max(0, counts.budget_bytes - counts.bytes), '']], `${bytes(counts.bytes)} of ${bytes(counts.budget_bytes)}`)),
+        card('Snapshots', String(counts.entries), element('p', { class: 'aside' }, `${counts.superseded} replaced by later ones` +
+          (counts.computing > 0 ? `, ${counts.computing} being computed` : ''))),
+        card('Gave way', String(counts.evicted + counts.expired), element('p', { class: 'aside' }, `${counts.evicted} evicted, ${counts.expired} expired`),
+          curve(gone, Math.max(1, ...gone), 'Evictions over the last minutes'))),
+      element('section', { class: 'block' }, element('h3', {}, 'Why no more was restored'), reasonList(counts.reasons, counts.lost_tokens)));
+    }
+    const tree = this.trees.get(model.model) ?? new CacheTree();
+    this.trees.set(model.model, tree);
+    out.push(tree.render(model));
+    return out;
+  }
+
+  actions(model) {
+    const act = async (from, path, question) => {
+      if (question && !confirm(question)) return;
+      from.disabled = true;
+      try {
+        await postJson(path, { model: model.model }, settings.key);
+      } catch (error) {
+        if (!(error instanceof ApiFailure)) throw error;
+        alert(error.message);
+      }
+      from.blur();
+      this.refresh();
+    };
+    const button = (words, path, question) => {
+      const node = element('button', { type: 'button', class: 'quiet small' }, words);
+      node.addEventListener('click', () => act(node, path, question));
+      return node;
+    };
+    if (model.state === 'unloaded') return element('span', { class: 'actions' }, button('Load', 'v1/models/load'));
+    if (model.state !== 'ready') return element('span');
+    return element('span', { class: 'actions' },
+      ...(model.cached ? [button('Drop snapshots', 'v1/cache/drop', `Drop all snapshots of ${model.model} that its device holds?`)] : []),
+      button('Unload', 'v1/models/unload', `Unload ${model.model}? Requests that use it fail.`));
+  }
+
+  tiers(tiers) {
+    return element('section', { class: 'block' }, element('h3', {}, 'Tiers below'), element('ul', { class: 'reasons' }, ...tiers.map(tier =>
+      element('li', {}, element('span', { class: 'reason' }, tier.tier + (tier.off ? ' (off)' : '')),
+        bar([['restored', tier.bytes, ''], ['rest', Math.max(0, tier.budget_bytes - tier.bytes), '']], `${bytes(tier.bytes)} of ${bytes(tier.budget_bytes)}`),
+        element('span', { class: 'count' }, `${bytes(tier.bytes)}; ${tier.stored} written, ${tier.loaded} read`)))));
+  }
+
+  ownReplies() {
+    const reports = conversations.all().flatMap(one => Object.values(one.nodes)).filter(node => node.report)
+      .sort((a, b) => a.at - b.at).map(node => node.report);
     const sum = field => reports.reduce((total, report) => total + report[field], 0);
-    const reasons = new Map();
-    for (const report of reports) reasons.set(report.reason, (reasons.get(report.reason) ?? 0) + 1);
-    this.host.replaceChildren(element('h2', {}, 'Replies kept in this browser'),
-      element('p', {}, `${percent(sum('restored'), sum('prompt'))} of ${sum('prompt')} prompt tokens were restored, in ${reports.length} replies.`),
-      element('ul', {}, ...[...reasons].map(([reason, count]) => element('li', {}, `${count} × ${reason}: ${kReasons[reason] ?? ''}`))));
+    const reasons = {};
+    const lost = {};
+    for (const report of reports) {
+      reasons[report.reason] = (reasons[report.reason] ?? 0) + 1;
+      if (report.lost > 0) lost[report.reason] = (lost[report.reason] ?? 0) + report.lost;
+    }
+    return element('section', { class: 'block' }, element('h3', {}, 'Replies kept in this browser'),
+      element('p', { class: 'aside' }, reports.length === 0 ? 'None yet.' :
+        `${percent(sum('restored'), sum('prompt'))} of ${sum('prompt')} prompt tokens were restored, in ${reports.length} ${reports.length === 1 ? 'reply' : 'replies'}.`),
+      ...(reports.length > 0 ? [curve(reports.slice(-kPoints).map(report => (report.prompt > 0 ? report.restored / report.prompt : null)), 1,
+        'Share restored, reply by reply'), reasonList(reasons, lost)] : []));
   }
 }

@@ -3,6 +3,8 @@
 //
 // Bounds: kMost conversations and kMostCharacters in all; those not used for longest go first.
 
+import { keysOf, local } from './storage.js';
+
 const kMost = 60;
 const kMostCharacters = 3_000_000;
 const kPrefix = 'reprise.chat.';
@@ -20,14 +22,14 @@ function isConversation(value) {
 
 function read(key) {
   try {
-    const value = JSON.parse(localStorage.getItem(key));
+    const value = JSON.parse(local.getItem(key));
     return isConversation(value) ? value : null;
   } catch {
     return null;
   }
 }
 
-const keys = () => Object.keys(localStorage).filter(key => key.startsWith(kPrefix));
+const keys = () => keysOf(local).filter(key => key.startsWith(kPrefix));
 
 /** Those that are kept, the one used last first. */
 export function all() {
@@ -35,8 +37,8 @@ export function all() {
 }
 
 export const load = id => read(kPrefix + id);
-export const remove = id => localStorage.removeItem(kPrefix + id);
-export const removeAll = () => keys().forEach(key => localStorage.removeItem(key));
+export const remove = id => local.removeItem(kPrefix + id);
+export const removeAll = () => keys().forEach(key => local.removeItem(key));
 
 /** Keeps it; others may go for it. False: it is too large, or the browser keeps nothing. */
 export function save(conversation) {
@@ -44,16 +46,16 @@ export function save(conversation) {
   const text = JSON.stringify(conversation);
   if (text.length > kMostCharacters) return false;
   const others = all().filter(other => other.id !== conversation.id);
-  let held = text.length + others.reduce((sum, other) => sum + (localStorage.getItem(kPrefix + other.id)?.length ?? 0), 0);
+  let held = text.length + others.reduce((sum, other) => sum + (local.getItem(kPrefix + other.id)?.length ?? 0), 0);
   const dropOldest = () => {
     const oldest = others.pop();
-    held -= localStorage.getItem(kPrefix + oldest.id)?.length ?? 0;
+    held -= local.getItem(kPrefix + oldest.id)?.length ?? 0;
     remove(oldest.id);
   };
   while (others.length > 0 && (others.length >= kMost || held > kMostCharacters)) dropOldest();
   for (;;) {
     try {
-      localStorage.setItem(kPrefix + conversation.id, text);
+      local.setItem(kPrefix + conversation.id, text);
       return true;
     } catch {
       if (others.length === 0) return false;

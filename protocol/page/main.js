@@ -5,6 +5,7 @@ import { CacheView } from './cache.js';
 import { Chat } from './chat.js';
 import * as conversations from './conversations.js';
 import { element } from './markdown.js';
+import { local, session } from './storage.js';
 import { bindSettings, loadSettings, settings, showModels } from './settings.js';
 
 const kCurrent = 'reprise.current';
@@ -82,8 +83,8 @@ function choose(conversation) {
 
 function remember() {
   try {
-    sessionStorage.setItem(kCurrent, chat.conversation.id);
-    localStorage.setItem(kCurrent, chat.conversation.id);
+    session.setItem(kCurrent, chat.conversation.id);
+    local.setItem(kCurrent, chat.conversation.id);
   } catch { /* a reload begins anew then */ }
 }
 byId('new-chat').addEventListener('click', () => choose(conversations.newConversation()));
@@ -154,7 +155,7 @@ byId('forget').addEventListener('click', () => {
 
 // -- the beginning
 
-const last = sessionStorage.getItem(kCurrent) ?? localStorage.getItem(kCurrent);
+const last = session.getItem(kCurrent) ?? local.getItem(kCurrent);
 chat.open((last && conversations.load(last)) || conversations.newConversation());
 listConversations();
 loadModels();

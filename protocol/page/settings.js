@@ -1,5 +1,7 @@
 // What the user has set. The API key outlasts the tab only where that was asked for.
 
+import { local, session } from './storage.js';
+
 const kKey = 'reprise.settings';
 const kFields = ['model', 'system', 'temperature', 'top_p', 'max_tokens', 'seed', 'thinking', 'theme'];
 
@@ -15,10 +17,10 @@ function stored(storage, key) {
 export const settings = { key: '', keep_key: false };
 
 export function loadSettings() {
-  const kept = stored(localStorage, kKey);
+  const kept = stored(local, kKey);
   for (const field of kFields) settings[field] = typeof kept[field] === 'string' ? kept[field] : '';
   settings.keep_key = typeof kept.key === 'string' && kept.key !== '';
-  const forTab = stored(sessionStorage, kKey).key;
+  const forTab = stored(session, kKey).key;
   settings.key = settings.keep_key ? kept.key : typeof forTab === 'string' ? forTab : '';
   applyTheme();
 }
@@ -27,8 +29,8 @@ function saveSettings() {
   const kept = Object.fromEntries(kFields.map(field => [field, settings[field]]));
   if (settings.keep_key) kept.key = settings.key;
   try {
-    localStorage.setItem(kKey, JSON.stringify(kept));
-    sessionStorage.setItem(kKey, JSON.stringify(settings.keep_key ? {} : { key: settings.key }));
+    local.setItem(kKey, JSON.stringify(kept));
+    session.setItem(kKey, JSON.stringify(settings.keep_key ? {} : { key: settings.key }));
   } catch { /* they hold for this page alone then */ }
 }
 

@@ -117,6 +117,39 @@ const tests = {
     await close();  // fails where a request went elsewhere, or the policy was broken
   },
 
+  async 'shows the cache, and what is dropped is gone'(browser) {
+    const { page, close } = await open(browser, REAL, { viewport: { width: 1280, height: 800 } });
+    await ask(page, 'My secret word is xylophone.');
+    await ask(page, 'Thank you.');
+    const answers = [];
+    page.on('response', async response => { if (response.url().endsWith('/v1/cache')) answers.push(await response.text()); });
+    await page.getByRole('button', { name: 'Cache', exact: true }).click();
+    await page.locator('.tree li').first().waitFor();
+    assert.ok(await page.locator('.tree .mark').count() > 1);
+    assert.match(await page.locator('.card', { hasText: 'Hit rate' }).innerText(), /\d+ %/);
+    assert.ok(await page.locator('.reasons li').count() > 0);
+    await page.waitForFunction(() => document.querySelector('.curve .line') !== null || document.querySelectorAll('.curve').length > 1);
+    assert.ok(answers.length > 0);
+    assert.ok(!answers.join().includes('xylophone'), 'lengths and places, never text');
+    page.on('dialog', dialog => dialog.accept());
+    await page.getByRole('button', { name: 'Drop snapshots' }).click();
+    await page.waitForFunction(() => document.querySelectorAll('.tree .mark:not(.gone)').length === 0);
+    await close();
+  },
+
+  async 'loads and unloads a model'(browser) {
+    const { page, close } = await open(browser, REAL);
+    page.on('dialog', dialog => dialog.accept());
+    await page.getByRole('button', { name: 'Cache', exact: true }).click();
+    await page.getByRole('button', { name: 'Unload' }).click();
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.getByRole('button', { name: 'Unload' }).waitFor();
+    await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    const reply = await ask(page, 'Hello, I am Ada.');
+    assert.equal(await reply.locator('.failure').count(), 0);
+    await close();
+  },
+
   async 'keys are asked for'(browser) {
     const { page, close } = await open(browser, LOCKED);
     const key = page.getByLabel('API key', { exact: true });

@@ -10,6 +10,8 @@
 #include <optional>
 
 #include "protocol/admin/adapter_api.h"
+#include "protocol/admin/cache_api.h"
+#include "protocol/admin/model_api.h"
 #include "protocol/admin/trace_api.h"
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
@@ -100,6 +102,16 @@ void raise_descriptor_limit(const protocol::HttpOptions& http) {
   }
 }
 
+/// A tenant sees its own prompts in the cache, an operator everybody's; without keys everybody is one.
+protocol::admin::ScopeOf scopes_of(const protocol::KeyRing& keys) {
+  return [&keys](std::string_view name) -> protocol::CacheScope {
+    if (keys.empty()) return {.all = true};
+    const protocol::Tenant* tenant = keys.tenant_named(name);
+    if (tenant == nullptr) return {};
+    return {.all = tenant->is_operator, .cache_owner = tenant->cache_owner};
+  };
+}
+
 void warn_about(const ServeConfig& config) {
   if (!is_loopback(config.http.host) && config.http.keys.empty()) {
     log_line(LogLevel::kWarning,
@@ -125,6 +137,11 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   protocol::IoLoop loop;
   runtime::System system;
   std::unique_ptr<protocol::Service> service = make_service(system, config);
+  if (auto* desk = dynamic_cast<protocol::ServerDesk*>(service.get())) {
+    std::ranges::move(protocol::admin::cache_routes(*desk, scopes_of(config.http.keys)),
+                      std::back_inserter(apis.routes));
+    std::ranges::move(protocol::admin::model_routes(*desk), std::back_inserter(apis.routes));
+  }
   std::optional<HttpServer> server;
   try {
     server.emplace(system, loop, *service, config.http, std::move(apis));

@@ -1,0 +1,31 @@
+#include "protocol/name_space.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace reprise::protocol {
+
+std::string name_space_of(std::string_view owner, std::string_view cache_salt) {
+  if (owner.empty() && cache_salt.empty()) return {};
+  // The length makes it clear where the owner ends.
+  return std::to_string(owner.size()) + ":" + std::string(owner) + ":" + std::string(cache_salt);
+}
+
+NameSpaceParts parts_of(std::string_view name_space) {
+  constexpr std::string_view kAdapter = "adapter ";
+  NameSpaceParts parts;
+  if (name_space.starts_with(kAdapter)) {
+    parts.of_adapter = true;
+    name_space.remove_prefix(std::min(name_space.find('\n'), name_space.size() - 1) + 1);
+  }
+  std::size_t length = 0;
+  const char* const end = name_space.data() + name_space.size();
+  const auto [behind, error] = std::from_chars(name_space.data(), end, length);
+  if (error != std::errc() || behind == end || *behind != ':') return parts;
+  name_space.remove_prefix(static_cast<std::size_t>(behind - name_space.data()) + 1);
+  parts.owner = name_space.substr(0, length);
+  parts.salted = name_space.size() > length + 1;
+  return parts;
+}
+
+}  // namespace reprise::protocol
