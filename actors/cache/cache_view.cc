@@ -13,12 +13,12 @@ using protocol::ViewedSpace;
 
 /// A node that may be shown next. One walk stamps all nodes on its way, so that a parent's stamp is never older than its
 /// children's, and the newest comes behind its parent.
-struct Candidate {
+struct NodeToView {
   const PrefixTree::Node* node;
   std::size_t space;
   std::uint32_t parent;
 
-  bool operator<(const Candidate& other) const { return node->last_walk() < other.node->last_walk(); }
+  bool operator<(const NodeToView& other) const { return node->last_walk() < other.node->last_walk(); }
 };
 
 std::uint64_t bytes_alone(std::uint32_t tokens, const protocol::StateKind& kind) {
@@ -27,7 +27,7 @@ std::uint64_t bytes_alone(std::uint32_t tokens, const protocol::StateKind& kind)
   return kind.slot_bytes + pages * kind.page_bytes;
 }
 
-ViewedNode viewed(const Candidate& candidate, const PrefixCache& cache, CacheTime now,
+ViewedNode viewed(const NodeToView& candidate, const PrefixCache& cache, CacheTime now,
                   const protocol::StateKind& kind) {
   const PrefixTree::Node& node = *candidate.node;
   ViewedNode out{.parent = candidate.parent,
@@ -53,7 +53,7 @@ protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache&
   protocol::CacheView view;
   const CacheNamespaces& namespaces = cache.namespaces();
   std::vector<ViewedSpace> spaces;
-  std::priority_queue<Candidate> candidates;
+  std::priority_queue<NodeToView> candidates;
   const auto add_children = [&](const PrefixTree::Node* node, std::size_t space, std::uint32_t parent) {
     node->for_each_child([&](const PrefixTree::Node* child) { candidates.push({child, space, parent}); });
   };
@@ -73,7 +73,7 @@ protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache&
       view.cut = true;
       break;
     }
-    const Candidate newest = candidates.top();
+    const NodeToView newest = candidates.top();
     candidates.pop();
     std::vector<ViewedNode>& nodes = spaces[newest.space].nodes;
     nodes.push_back(viewed(newest, cache, now, kind));

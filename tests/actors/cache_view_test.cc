@@ -115,8 +115,8 @@ TEST(CacheView, ATenantSeesItsOwn) {
 }
 
 TEST(NameSpace, WhatWasPutTogetherComesApart) {
-  for (const std::string& owner : {"", "a", "12:34", "#0f"}) {
-    for (const std::string& salt : {"", "s", "1:a:"}) {
+  for (const std::string owner : {"", "a", "12:34", "#0f"}) {
+    for (const std::string salt : {"", "s", "1:a:"}) {
       const protocol::NameSpaceParts parts = protocol::parts_of(protocol::name_space_of(owner, salt));
       EXPECT_EQ(parts.owner, owner);
       EXPECT_EQ(parts.salted, !salt.empty());

@@ -131,6 +131,8 @@ const tests = {
     await page.waitForFunction(() => document.querySelector('.curve .line') !== null || document.querySelectorAll('.curve').length > 1);
     assert.ok(answers.length > 0);
     assert.ok(!answers.join().includes('xylophone'), 'lengths and places, never text');
+    await page.setViewportSize({ width: 360, height: 740 });
+    await assertNoOverflow(page, 'the cache on a phone');
     page.on('dialog', dialog => dialog.accept());
     await page.getByRole('button', { name: 'Drop snapshots' }).click();
     await page.waitForFunction(() => document.querySelectorAll('.tree .mark:not(.gone)').length === 0);
@@ -166,6 +168,16 @@ const tests = {
     await close(one => one.includes('401'));
   },
 
+  async 'works where nothing may be kept'(browser) {
+    const deny = context => context.addInitScript(() => {
+      for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get() { throw new Error('denied'); } });
+    });
+    const { page, close } = await open(browser, SCRIPTED, { prepare: deny });
+    const reply = await ask(page, 'Hello');
+    assert.equal(await reply.locator('.content').innerText(), 'Hello, world!');
+    await close();
+  },
+
   async 'fits a phone, large letters and both colours'(browser) {
     const wide = 'say: ' + 'unbroken'.repeat(60) + '\n\n```\n' + 'x'.repeat(400) + '\n```\n\n| a | b |\n|---|---|\n| ' + 'y'.repeat(90) + ' | ' + 'z'.repeat(90) + ' |';
     for (const [name, viewport] of [['phone', { width: 360, height: 740 }], ['200 %', { width: 640, height: 360 }]]) {
@@ -184,7 +196,7 @@ const tests = {
       await page.keyboard.press('Escape');
       await page.getByRole('button', { name: 'Cache', exact: true }).click();
       await assertNoOverflow(page, name + ', the cache');
-      await close();
+      await close(one => one.includes('404'));  // the scripted server has no cache to show
     }
   },
 
