@@ -45,9 +45,8 @@ function row(node, level, longest) {
     mark.style.insetInlineStart = 100 * node.depth / longest + '%';
     track.append(mark);
   }
-  const words = [`${node.depth} tokens`];
-  if (level > 0) words[0] = `+${node.tokens} to ${node.depth}`;
-  const label = element('span', { class: 'label' }, element('b', {}, words[0]));
+  const words = level > 0 ? `+${node.tokens} to ${node.depth}` : node.depth === 1 ? '1 token' : `${node.depth} tokens`;
+  const label = element('span', { class: 'label' }, element('b', {}, words));
   if (snapshot) {
     label.append(element('span', { class: 'origin', title: kOrigins[snapshot.origin] ?? '' }, snapshot.origin),
       [snapshot.tier, size(snapshot.bytes), ...(snapshot.hits > 0 ? [`${snapshot.hits} ${snapshot.hits === 1 ? 'hit' : 'hits'}`] : []),
