@@ -142,6 +142,17 @@ void list_registry(const std::string& model, const RegistryFigures& registry, Li
                  tier);
     list.counter("cache_brought_tokens_total", "Their tokens.", read(registry.brought_tokens[i]), tier);
   }
+  for (const auto& [result, figure] :
+       {std::pair{"exact", &registry.exact}, {"partial", &registry.partial}, {"miss", &registry.missed}}) {
+    list.counter("cache_requests_total", "Requests by how much of their prompt was restored.", read(*figure),
+                 with("result", result));
+  }
+  list.counter("cache_capped_total", "Entries that gave way to others of their conversation.",
+               read(registry.capped), of);
+  list.counter("cache_thrashed_total", "Entries made again soon after they were evicted.",
+               read(registry.thrashed), of);
+  list.gauge("cache_index_bytes", "Memory of the tree of prompts and the list of entries.",
+             read(registry.index_bytes), of);
   list.counter("cache_evicted_total", "Entries that gave way.", read(registry.evicted), of);
   list.counter("cache_expired_total", "Entries that outlived their time.", read(registry.expired), of);
   list.counter("cache_superseded_total", "Entries that a later turn replaced.", read(registry.superseded),

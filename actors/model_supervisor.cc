@@ -271,8 +271,10 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
 
 void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
   const protocol::ArchLoaded& loaded = served.arch;
+  const RegistrySettings settings = settings_for(options_.registry, loaded.any_token, loaded.slot_bytes);
+  served.least_tokens = settings.min_insert_tokens;
   if (!managed.registry || managed.registry.stopped()) {
-    RegistryOptions registry{options_.registry};
+    RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
     if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;

@@ -40,16 +40,19 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     const std::uint32_t at = std::min(*place, last) / rules.grid * rules.grid;
     if (at > restored) places.emplace(at, Reason{origin, ttl});
   };
+  const auto add_worthy = [&](std::optional<std::uint32_t> place, Origin origin) {
+    if (place && std::min(*place, last) >= rules.least_tokens) add(place, origin);
+  };
   if (!rules.any_token) {
-    add(borders.first_user, Origin::kSystem);
-    add(borders.last_user, Origin::kLastUser);
-    add(branch, Origin::kBranch);
+    add_worthy(borders.first_user, Origin::kSystem);
+    add_worthy(borders.last_user, Origin::kLastUser);
+    add_worthy(branch, Origin::kBranch);
     for (const std::uint32_t place : wanted) add(place, Origin::kBranch);
-    for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
-    add(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
-    add(borders.after_last_user, Origin::kHistory);
+    for (const std::uint32_t place : spaced_places(last, rules)) add_worthy(place, Origin::kSpaced);
+    add_worthy(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
+    add_worthy(borders.after_last_user, Origin::kHistory);
   }
-  add(last, Origin::kPromptEnd);
+  add_worthy(last, Origin::kPromptEnd);
   if (!rules.any_token) {
     std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
     std::stable_sort(by_life.begin(), by_life.end(),

@@ -8,8 +8,10 @@
 
 #include "actors/cache/cache_entry.h"
 #include "actors/cache/cache_namespaces.h"
+#include "actors/cache/conversation_entries.h"
 #include "actors/cache/eviction_policy.h"
 #include "actors/cache/eviction_queue.h"
+#include "actors/cache/index_bytes.h"
 #include "actors/cache/prefix_tree.h"
 #include "base/check.h"
 
@@ -142,7 +144,8 @@ struct PrefixCache::Impl {
   // Out of the tree and the queue. What is left is a name, for those who hold a lease.
   void detach(CacheEntry& entry, MissReason tombstone) {
     queue.remove(entry);
-    tree.clear_entry(entry.node, tombstone);
+    conversations.remove(entry);
+    tree.clear_entry(entry.node, tombstone, counted.lookups);
     entry.node = nullptr;
     counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
     --counted.entries;
@@ -165,6 +168,19 @@ struct PrefixCache::Impl {
     }
   }
 
+  // Of a conversation that has made too many: those go first that eviction would take first.
+  void cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped) {
+    if (options.max_per_conversation == 0) return;
+    while (conversations.count(newest) > options.max_per_conversation) {
+      CacheEntry* old = conversations.least_valuable(newest, now);
+      if (old == nullptr) return;
+      dropped.push_back(old->snapshot);
+      detach(*old, MissReason::kEvicted);
+      ++counted.capped;
+      entries.erase(old->id);
+    }
+  }
+
   // After anything that walked in a namespace or took something out of it.
   void settle(CacheNamespace& space) {
     namespaces.update(space);
@@ -182,6 +198,7 @@ struct PrefixCache::Impl {
   PrefixTree tree;
   EvictionQueue queue;
   CacheNamespaces namespaces;
+  ConversationEntries conversations;
   std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
   std::unordered_map<FlightId, Flight> flights;
   std::uint64_t clock = 0;  // of walks and uses
@@ -329,10 +346,14 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.ttl = made.ttl;
     entry.home = &space;
     entry.node = node;
+    const std::uint64_t since = impl_->counted.lookups - node->note();
+    if (node->tombstone() == MissReason::kEvicted && since < kThrashWindow) ++impl_->counted.thrashed;
     impl_->tree.set_entry(node, entry.id);
+    impl_->conversations.add(entry);
     ++impl_->counted.entries;
     ++impl_->counted.inserts_by_origin[static_cast<std::size_t>(made.origin)];
     impl_->supersede(entry, made.keep, inserted.superseded);
+    impl_->cap(entry, now, inserted.superseded);
   }
   impl_->queue.remove(entry);
   // Of two wishes the longer life counts.
@@ -456,6 +477,7 @@ PrefixCacheStats PrefixCache::stats() const {
   stats.flights = impl_->flights.size();
   stats.path_tokens = impl_->tree.tokens();
   stats.namespaces = impl_->namespaces.size();
+  stats.index_bytes = index_bytes(impl_->tree.nodes(), impl_->tree.tokens(), impl_->entries.size());
   return stats;
 }
 

@@ -20,6 +20,8 @@
 //                matter then. A pinned entry is not superseded.
 //   Leases       a leased entry is never dropped; it may be superseded, is then found no more, and goes with
 //                its last lease.
+//   Caps         at most max_per_conversation entries that one conversation made: a further one makes that of them
+//                go that eviction would take first. It is evicted, to those who miss it.
 //   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim
 //                nor to its time to live.
 //   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last. A policy
@@ -107,7 +109,7 @@ struct Inserted {
   EntryId entry = 0;
   /// The place was taken by an entry of its own; `snapshot` is not needed and belongs to the caller again.
   bool already_there = false;
-  std::vector<std::uint64_t> superseded;  // snapshots to drop
+  std::vector<std::uint64_t> superseded;  // or over its conversation's cap: snapshots to drop
 };
 
 struct EntryInfo {
@@ -122,6 +124,9 @@ struct EntryInfo {
   bool pinned;
 };
 
+/// An entry that is made again within so many lookups of its eviction was evicted too early.
+inline constexpr std::uint64_t kThrashWindow = 100;
+
 /// Counted since the beginning.
 struct PrefixCacheStats {
   std::uint64_t lookups = 0;
@@ -131,8 +136,11 @@ struct PrefixCacheStats {
   std::uint64_t hits_by_origin[protocol::kOrigins] = {};
   std::uint64_t inserts_by_origin[protocol::kOrigins] = {};
   std::uint64_t evicted = 0, expired = 0, superseded = 0;
+  std::uint64_t capped = 0;    // gave way to others of their own conversation
+  std::uint64_t thrashed = 0;  // inserts where one was evicted fewer than kThrashWindow lookups before
   // Now:
   std::uint64_t entries = 0, leases = 0, pinned = 0, flights = 0, path_tokens = 0, namespaces = 0;
+  std::uint64_t index_bytes = 0;  // of the tree and the list of entries
 };
 
 class PrefixCache {

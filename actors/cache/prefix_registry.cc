@@ -367,10 +367,15 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   co_return adopted;
 }
 
+// The index is memory, too; but it never takes more than half.
+std::uint64_t PrefixRegistry::budget_for_snapshots() const {
+  return options_.budget_bytes - std::min(cache_.stats().index_bytes, options_.budget_bytes / 2);
+}
+
 Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
   for (;;) {
     auto asked =
-        worker_.ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = options_.budget_bytes},
+        worker_.ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = budget_for_snapshots()},
                     kWorkerDeadline);
     const protocol::JobResult<protocol::Adopted> adopted = protocol::answer_of(co_await asked);
     if (!adopted.ok()) {
@@ -525,6 +530,9 @@ void PrefixRegistry::publish() {
   set(figures.evicted, stats.evicted);
   set(figures.expired, stats.expired);
   set(figures.superseded, stats.superseded);
+  set(figures.capped, stats.capped);
+  set(figures.thrashed, stats.thrashed);
+  set(figures.index_bytes, stats.index_bytes);
   set(figures.entries, stats.entries);
   set(figures.leases, stats.leases);
   set(figures.pinned, stats.pinned);

@@ -147,6 +147,7 @@ class PrefixRegistry : public runtime::Actor {
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
   void drop_later(protocol::SnapshotId snapshot);
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
+  std::uint64_t budget_for_snapshots() const;
   void pass(Flight& flight, std::uint32_t up_to);
   /// There is more to reclaim than there was.
   void offer();

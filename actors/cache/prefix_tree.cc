@@ -29,6 +29,7 @@ PrefixTree::~PrefixTree() {
 
 PrefixTree::Node* PrefixTree::add_root() {
   Node* root = new Node;
+  ++nodes_;
   roots_.insert(root);
   return root;
 }
@@ -47,6 +48,7 @@ void PrefixTree::drop_subtree(Node* top) {
     node->children_.for_each([&](Node* child) { waiting.push_back(child); });
     if (idle(node)) idle_.erase(node->stamp_);
     tokens_ -= node->edge_.size();
+    --nodes_;
     delete node;
   }
 }
@@ -139,6 +141,7 @@ PrefixTree::Node* PrefixTree::trim() {
   Node* parent = leaf->parent_;
   parent->children_.erase(leaf->edge_.front());
   tokens_ -= leaf->edge_.size();
+  --nodes_;
   delete leaf;
   if (parent->parent_ == nullptr) return parent->leaf() ? parent : nullptr;
   settle(parent);
@@ -156,11 +159,12 @@ void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
   count_up(node, kEntry);
 }
 
-void PrefixTree::clear_entry(Node* node, MissReason tombstone) {
+void PrefixTree::clear_entry(Node* node, MissReason tombstone, std::uint64_t note) {
   REPRISE_CHECK(node->entry_ != 0, "there is no entry to clear");
   node->entry_ = 0;
   count_down(node, kEntry);
   if (tombstone != MissReason::kNone) set_tombstone(node, tombstone);
+  node->note_ = note;
   settle(node);
 }
 
@@ -283,6 +287,7 @@ void PrefixTree::take_place(Node* node, Node* of) {
 PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp) {
   const std::size_t cut = depth - node->parent_->depth_;
   Node* upper = new Node;
+  ++nodes_;
   upper->edge_.assign(node->edge_.begin(), node->edge_.begin() + cut);
   upper->depth_ = depth;
   upper->stamp_ = stamp;
@@ -307,11 +312,13 @@ void PrefixTree::merge(Node* node) {
   edge.insert(edge.end(), child->edge_.begin(), child->edge_.end());
   child->edge_ = std::move(edge);
   take_place(child, node);
+  --nodes_;
   delete node;
 }
 
 PrefixTree::Node* PrefixTree::add_leaf(Node* parent, Tokens edge, Stamp stamp) {
   Node* leaf = new Node;
+  ++nodes_;
   leaf->parent_ = parent;
   leaf->edge_.assign(edge.begin(), edge.end());
   leaf->depth_ = parent->depth_ + static_cast<std::uint32_t>(edge.size());

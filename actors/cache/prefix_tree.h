@@ -45,6 +45,7 @@ class PrefixTree {
     const Node* parent() const { return parent_; }                 // null: a root
     std::uint64_t entry() const { return entry_; }                 // 0: none
     protocol::MissReason tombstone() const { return tombstone_; }  // kNone: none
+    std::uint64_t note() const { return note_; }                   // what the owner said with it
     const std::vector<std::uint64_t>& flights() const { return flights_; }
     /// Here and below.
     std::uint32_t count(Kind kind) const { return below_[kind].count; }
@@ -75,6 +76,7 @@ class PrefixTree {
     protocol::MissReason tombstone_ = protocol::MissReason::kNone;
     Stamp stamp_ = 0;
     std::uint64_t entry_ = 0;
+    std::uint64_t note_ = 0;
     std::vector<std::uint64_t> flights_;
     std::array<Below, kKinds> below_;
     ChildMap<Node> children_;
@@ -125,13 +127,14 @@ class PrefixTree {
   Node* trim();
   bool has_idle_leaf() const { return !idle_.empty(); }
   std::uint64_t tokens() const { return tokens_; }
+  std::uint64_t nodes() const { return nodes_; }  // roots too
 
   // -- what nodes carry
 
   /// There must be none. A tombstone goes.
   void set_entry(Node* node, std::uint64_t entry);
-  /// The entry goes; `tombstone`, unless kNone, stays in its place. The node may go, too.
-  void clear_entry(Node* node, protocol::MissReason tombstone);
+  /// The entry goes; `tombstone`, unless kNone, stays in its place, with a note. The node may go, too.
+  void clear_entry(Node* node, protocol::MissReason tombstone, std::uint64_t note = 0);
   /// The entry was used: find_below() prefers it now.
   void use_entry(Node* node);
   void add_flight(Node* node, std::uint64_t flight);
@@ -164,6 +167,7 @@ class PrefixTree {
   std::unordered_set<Node*> roots_;
   std::map<Stamp, Node*> idle_;  // leaves that carry no entry and no flight; no two have one stamp
   std::uint64_t tokens_ = 0;
+  std::uint64_t nodes_ = 0;
   std::uint64_t covered_ = 0;
 };
 

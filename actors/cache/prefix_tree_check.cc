@@ -9,12 +9,13 @@ namespace reprise::actors {
 using protocol::MissReason;
 
 void PrefixTree::check() const {
-  std::uint64_t tokens = 0, covered = 0;
+  std::uint64_t nodes = 0, tokens = 0, covered = 0;
   std::size_t idle_leaves = 0;
   std::vector<const Node*> waiting(roots_.begin(), roots_.end());
   while (!waiting.empty()) {
     const Node* node = waiting.back();
     waiting.pop_back();
+    ++nodes;
     tokens += node->edge_.size();
     covered += node->count(kEntry) > 0 ? node->edge_.size() : 0;
     if (node->parent_ != nullptr) {
@@ -51,6 +52,7 @@ void PrefixTree::check() const {
       REPRISE_CHECK(listed[kind] == 0 && node->below_[kind].last == previous, "lists are whole");
     }
   }
+  REPRISE_CHECK(nodes == nodes_, "nodes add up");
   REPRISE_CHECK(tokens == tokens_, "tokens add up");
   REPRISE_CHECK(covered == covered_, "covered tokens add up");
   REPRISE_CHECK(idle_leaves == idle_.size(), "idle leaves are leaves");

@@ -173,6 +173,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
   main_->report.kept_tokens = usage_.cache.kept_tokens;
   usage_.cache = main_->report;
+  if (main_->reads_cache && main_->announced)
+    job_.model->registry_figures->count_request(main_->report, job_.model->arch.grid);
   tell_progress(usage_.prompt_tokens);
   protocol::Event started =
       protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};

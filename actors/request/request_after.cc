@@ -30,7 +30,7 @@ Task<void> RequestActor::prefill_history() {
     history = std::get<TokenList>(std::move(*answered));
   }
   history.resize(history.size() / model.arch.grid * model.arch.grid);
-  if (history.size() < 2) co_return;
+  if (history.size() < std::max(2U, model.least_tokens)) co_return;
 
   Computation computation;
   computation.tokens = share_tokens(std::move(history));

@@ -280,6 +280,7 @@ Task<bool> RequestActor::send(protocol::Event event) {
 Task<void> RequestActor::keep_turn_end(Choice& choice) {
   const ServedModel& model = *job_.model;
   if (!main_->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
+  if (main_->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
   protocol::CheckpointPlan plan = plan_of(*main_);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;
   auto asked = model.worker.ask(

@@ -35,6 +35,7 @@ struct ServedModel {
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
   RequestRules limits;
+  std::uint32_t least_tokens = 1;  // that a snapshot must have
   std::function<void(const std::string&)> warn;
 
   /// Where messages begin in a prompt; nothing where that is not known.
@@ -46,6 +47,7 @@ struct ServedModel {
     const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;
     return {.grid = arch.grid,
             .any_token = arch.any_token,
+            .least_tokens = least_tokens,
             .most_spaced = static_cast<std::uint32_t>(std::min<std::uint64_t>(share, 24))};
   }
   /// Tokens of one sequence that the device has memory for, beside a snapshot of its prompt where it is kept.

@@ -56,7 +56,8 @@ class Duel {
   }
 
   void compare() {
-    const PrefixCacheStats a = real_.stats(), b = naive_.stats();
+    PrefixCacheStats a = real_.stats(), b = naive_.stats();
+    a.thrashed = b.thrashed = a.index_bytes = b.index_bytes = 0;  // of no concern to the naive one
     ASSERT_EQ(std::memcmp(&a, &b, sizeof a), 0)
         << "path tokens " << a.path_tokens << " " << b.path_tokens << ", entries " << a.entries << " "
         << b.entries << ", namespaces " << a.namespaces << " " << b.namespaces;

@@ -38,6 +38,8 @@ class ChatWorld {
   Json message_of(const protocol::ChatPrompt& chat, const BenchAnswer& answer) const;
   /// Of a prompt, after others that were sent or prefilled.
   Hope up_to_border(const TokenList& prompt, const std::vector<TokenList>& seen) const;
+  /// Just past the last opener among the first `count` tokens; 0: there is none.
+  std::uint32_t last_border(const TokenList& tokens, std::size_t count) const;
   /// What the engine prefills of a conversation in idle time, once it has answered.
   TokenList history_of(const protocol::ChatPrompt& chat, const Json& reply) const;
 
@@ -45,8 +47,6 @@ class ChatWorld {
   ChatWorld(protocol::ChatFormatPtr chat, std::shared_ptr<const models::Tokenizer> tokenizer,
             std::uint32_t prompt, const RestoreRules& rules)
       : chat_(std::move(chat)), tokenizer_(std::move(tokenizer)), prompt_(prompt), rules_(rules) {}
-  /// Just past the last opener among the first `count`; 0: there is none.
-  std::uint32_t last_border(const TokenList& tokens, std::size_t count) const;
 
   const protocol::ChatFormatPtr chat_;
   const std::shared_ptr<const models::Tokenizer> tokenizer_;

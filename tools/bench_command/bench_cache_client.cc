@@ -14,7 +14,7 @@ constexpr auto kAnswerDeadline = 30min;
 constexpr auto kRestDeadline = 10min;
 constexpr int kLogprobs = 5;
 
-actors::EngineOptions engine_options(const EngineFlags& flags, bool cache) {
+actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes) {
   actors::EngineOptions options{};
   options.models.push_back({.name = "bench",
                             .path = flags.model,
@@ -25,6 +25,7 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache) {
   options.worker.device_options.threads = flags.threads;
   options.worker.state_bytes = 0;
   options.cache = cache;
+  options.registry.budget_bytes = cache_bytes;
   options.requests.longest_wait = kAnswerDeadline;
   options.log = [](const std::string& line) { std::fprintf(stderr, "reprise: %s\n", line.c_str()); };
   return options;
@@ -32,9 +33,9 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache) {
 
 }  // namespace
 
-BenchClient::BenchClient(const EngineFlags& flags, bool cache)
+BenchClient::BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes)
     : system_({.workers = 2}),
-      engine_(std::make_unique<actors::Engine>(system_, engine_options(flags, cache))) {
+      engine_(std::make_unique<actors::Engine>(system_, engine_options(flags, cache, cache_bytes))) {
   if (const auto error = engine_->wait_until_ready(kLoadDeadline)) throw std::runtime_error(error->message);
   card_ = engine_->models().front();
 }

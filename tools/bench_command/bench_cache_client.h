@@ -34,7 +34,8 @@ struct BenchAnswer {
 class BenchClient {
  public:
   /// Loads the model. Throws std::runtime_error.
-  BenchClient(const EngineFlags& flags, bool cache);
+  /// `cache_bytes`: what its snapshots may hold; 0: all of the state memory.
+  BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes = 0);
 
   /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error for a request that failed.
   BenchAnswer ask(protocol::Prompt prompt, std::uint32_t reply_tokens, const std::string& name_space,
@@ -44,6 +45,7 @@ class BenchClient {
   void rest();
 
   const protocol::ModelCard& card() const { return card_; }
+  std::vector<protocol::Figure> figures() const { return engine_->figures(); }
 
  private:
   runtime::System system_;

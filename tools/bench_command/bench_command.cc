@@ -10,6 +10,9 @@ BenchCommand::BenchCommand(CLI::App& app)
   CLI::Option_group* what = bench.add_option_group("what", "What to measure");
   what->add_flag("--engine", engine_alone_, "The engine alone, without server and actors");
   what->add_flag("--cache", cache_, "What the snapshot cache saves, through the whole engine");
+  what->add_option("--workload", workload_options_.names,
+                   "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
+      ->delimiter(',');
   what->require_option(1);
   add_engine_flags(bench, flags_);
   bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
@@ -44,10 +47,23 @@ BenchCommand::BenchCommand(CLI::App& app)
                   "With --cache: begin nothing new after so long")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  bench
+      .add_option("--memory-mb", workload_options_.memory_mb,
+                  "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
+      ->delimiter(',');
+  bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
+      ->capture_default_str();
+  bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
+      ->capture_default_str();
   bench.add_option("--report", cache_options_.report, "With --cache: an HTML page to write");
 }
 
 int BenchCommand::run() {
+  if (!workload_options_.names.empty()) {
+    workload_options_.engine = flags_;
+    workload_options_.json = json_;
+    return bench_workload(workload_options_);
+  }
   if (cache_) {
     cache_options_.engine = flags_;
     if (prompt_ != 0) cache_options_.prompt = prompt_;

@@ -8,6 +8,7 @@
 
 #include "tools/bench_command/bench_cache.h"
 #include "tools/bench_command/bench_engine.h"
+#include "tools/bench_command/workload.h"
 
 namespace reprise::tools {
 
@@ -31,6 +32,7 @@ class BenchCommand {
   bool json_ = false;
   BenchEngineOptions engine_options_;
   BenchCacheOptions cache_options_;
+  WorkloadOptions workload_options_;
 };
 
 }  // namespace reprise::tools

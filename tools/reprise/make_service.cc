@@ -122,6 +122,10 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.registry.budget_bytes = config.cache.budget_mb << 20;
   if (config.cache.max_entries > 0) options.registry.cache.max_entries = config.cache.max_entries;
   options.registry.cache.ttl = config.cache.ttl;
+  options.registry.recurrent_max_entries = config.cache.recurrent_max_entries;
+  options.registry.recurrent_ttl = config.cache.recurrent_ttl;
+  options.registry.cache.max_per_conversation = config.cache.max_per_conversation;
+  options.registry.min_insert_tokens = config.cache.min_insert_tokens;
   options.registry.cache.policy = config.cache.policy;
   set_tiers(config.cache, options);
   const bool all = config.cache.verify_inline && config.cache.verify_percent == 0;

@@ -277,6 +277,16 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Snapshots kept of a model, 0: at most 10,000");
   table.seconds("cache.ttl", "--cache-ttl", config.cache.ttl, 0, 365 * kDay,
                 "For a snapshot to live unused, 0: for ever");
+  table.number("cache.recurrent_max_entries", "--cache-recurrent-max-entries",
+               config.cache.recurrent_max_entries, 0, kAny,
+               "The same for models with recurrent state, 0: no others");
+  table.seconds("cache.recurrent_ttl", "--cache-recurrent-ttl", config.cache.recurrent_ttl, 0, 365 * kDay,
+                "The same for models with recurrent state, 0: no other");
+  table.number("cache.max_per_conversation", "--cache-max-per-conversation",
+               config.cache.max_per_conversation, 0, kAny,
+               "Snapshots that one conversation may hold, 0: any");
+  table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", config.cache.min_insert_tokens, 0,
+               1 << 20, "A snapshot of fewer tokens is not kept, 0: from the model's sizes");
   table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru or forks");
   table.number("cache.verify_percent", "--cache-verify-percent", config.cache.verify_percent, 0, 100,
                "Hits that are computed again in idle time and compared");

@@ -49,7 +49,11 @@ struct CacheConfig {
   bool enabled = true;
   std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
   std::uint64_t max_entries = 0;
-  std::chrono::milliseconds ttl{0};  // 0: for ever
+  std::chrono::milliseconds ttl{0};            // 0: for ever
+  std::uint64_t recurrent_max_entries = 0;     // of models with recurrent state; 0: the same
+  std::chrono::milliseconds recurrent_ttl{0};  // likewise
+  std::uint64_t max_per_conversation = 64;     // 0: no limit
+  std::uint32_t min_insert_tokens = 0;         // 0: from the model's sizes
   std::string policy = "forks";
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set

@@ -1,0 +1,57 @@
+#pragma once
+// Which entries a conversation has made, so that one alone cannot hold more than its share.
+//
+// Threading: the owner of the cache.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "actors/cache/cache_entry.h"
+
+namespace reprise::actors {
+
+class ConversationEntries {
+ public:
+  /// An entry of conversation 0 is nobody's.
+  void add(CacheEntry& entry) {
+    if (entry.conversation != 0) made_[key_of(entry)].push_back(&entry);
+  }
+  void remove(const CacheEntry& entry) {
+    const auto found = made_.find(key_of(entry));
+    if (found == made_.end()) return;
+    std::erase(found->second, &entry);
+    if (found->second.empty()) made_.erase(found);
+  }
+  /// How many its conversation has made.
+  std::size_t count(const CacheEntry& entry) const {
+    const auto found = made_.find(key_of(entry));
+    return found == made_.end() ? 0 : found->second.size();
+  }
+  /// Of those that can go, but for `newest`, the one whose time unused over its patience is longest; null: none can.
+  CacheEntry* least_valuable(const CacheEntry& newest, std::chrono::nanoseconds now) const {
+    const auto found = made_.find(key_of(newest));
+    if (found == made_.end()) return nullptr;
+    CacheEntry* least = nullptr;
+    const auto age = [now](const CacheEntry& entry) { return (now - entry.last_use) / entry.patience; };
+    for (CacheEntry* entry : found->second) {
+      if (entry == &newest || !entry->queued || entry->pinned) continue;
+      const bool before = least == nullptr || age(*entry) > age(*least) ||
+                          (age(*entry) == age(*least) && entry->use_order < least->use_order);
+      if (before) least = entry;
+    }
+    return least;
+  }
+
+ private:
+  // Clients name conversations: one's name says nothing of what stands in another's namespace.
+  using Key = std::pair<const CacheNamespace*, std::uint64_t>;
+  static Key key_of(const CacheEntry& entry) { return {entry.home, entry.conversation}; }
+
+  std::map<Key, std::vector<CacheEntry*>> made_;  // none of them empty
+};
+
+}  // namespace reprise::actors

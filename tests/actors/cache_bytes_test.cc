@@ -1,0 +1,84 @@
+// What the index of the cache weighs, beside what the allocator gave for it.
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "actors/cache/index_bytes.h"
+#include "tests/actors/cache_fixture.h"
+#include "tests/sanitized.h"
+
+namespace {
+
+std::atomic<std::int64_t> held{0};
+
+void* counted(std::size_t size) {
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  held += static_cast<std::int64_t>(malloc_usable_size(memory)) + 8;  // and the allocator's own word
+  return memory;
+}
+
+void give_back(void* memory) {
+  if (memory == nullptr) return;
+  held -= static_cast<std::int64_t>(malloc_usable_size(memory)) + 8;
+  std::free(memory);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size);
+}
+void operator delete(void* memory) noexcept {
+  give_back(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  give_back(memory);
+}
+
+namespace reprise::actors {
+namespace {
+
+TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator has other sizes";
+  for (const std::uint32_t length : {8U, 512U}) {
+    const std::int64_t before = held;
+    PrefixCache cache({});
+    // Half of the prompts go on from an earlier one's middle, as turns and branches do.
+    for (TokenId i = 0; i < 2000; ++i) {
+      List prompt = run_of(i % 2 == 0 ? i * 1000 : (i - 1) * 1000, length);
+      if (i % 2 == 1) prompt.back() = 7;
+      cache.insert(
+          "", prompt,
+          {.snapshot = static_cast<std::uint64_t>(i + 1), .length = length, .conversation = 1U + i / 4},
+          CacheTime(i));
+    }
+    const double weighed = static_cast<double>(held - before);
+    const double counted_bytes = static_cast<double>(cache.stats().index_bytes);
+    RecordProperty("weighed_" + std::to_string(length), std::to_string(weighed));
+    EXPECT_GT(counted_bytes, 0.75 * weighed) << length << " tokens: " << weighed << " bytes";
+    EXPECT_LT(counted_bytes, 1.35 * weighed) << length << " tokens: " << weighed << " bytes";
+  }
+}
+
+TEST(CacheBytes, ANodeIsBelowAKilobyteAndAnEntryBelowAQuarterOfOne) {
+  EXPECT_LE(kNodeBytes, 1024U);
+  EXPECT_LE(kEntryBytes, 320U);
+}
+
+TEST(CacheBytes, WhatGoesIsCountedNoMore) {
+  PrefixCacheOptions options;
+  options.max_path_tokens = 0;
+  PrefixCache cache(options);
+  const std::uint64_t empty = cache.stats().index_bytes;
+  const EntryId entry = cache.insert("", run_of(1, 100), {.snapshot = 1, .length = 100}, CacheTime(1)).entry;
+  EXPECT_GT(cache.stats().index_bytes, empty + 400);
+  cache.remove(entry, MissReason::kNone);
+  EXPECT_EQ(cache.stats().index_bytes, empty);
+  cache.check();
+}
+
+}  // namespace
+}  // namespace reprise::actors

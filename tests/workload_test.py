@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""`reprise bench --workload` with the built-in model, on few requests: usage: workload_test.py PROGRAM
+
+Counts of tokens do not depend on the machine's speed, so they are compared; times are not.
+"""
+import json
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv[1]
+
+
+def bench(*options):
+    return subprocess.run([PROGRAM, "bench", "--threads", "1", *options], capture_output=True, text=True, timeout=280)
+
+
+def rows(*options):
+    done = bench("--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["workloads"]
+
+
+COUNTS = ("requests", "exact", "partial", "miss", "prompt_tokens", "possible_tokens", "restored_tokens", "inserts",
+          "evicted", "thrashed", "superseded")
+
+
+class Workloads(unittest.TestCase):
+    def test_goals_where_memory_suffices(self):
+        told = rows("--workload", "chat,rag,batch,agent", "--scale", "0.12")
+        self.assertEqual([row["name"] for row in told], ["chat", "rag", "batch", "agent"])
+        for row in told:
+            with self.subTest(row["name"]):
+                self.assertEqual(row["exact"] + row["partial"] + row["miss"], row["requests"])
+                self.assertLessEqual(row["restored_tokens"], row["possible_tokens"])
+                self.assertLessEqual(row["possible_tokens"], row["prompt_tokens"])
+                self.assertEqual(row["evicted"], 0)
+                self.assertEqual(row["differences"], 0)
+                self.assertGreater(row["index_bytes"], 0)
+                if row["name"] != "rag":  # few questions find few orders of documents again
+                    for goal in row["goals"]:
+                        self.assertEqual(goal["verdict"], "PASS", goal)
+
+    def test_the_same_seed_gives_the_same_counts(self):
+        first, second = (rows("--workload", "agent", "--scale", "0.2")[0] for _ in range(2))
+        self.assertEqual({name: first[name] for name in COUNTS}, {name: second[name] for name in COUNTS})
+        other = rows("--workload", "agent", "--scale", "0.2", "--seed", "2")[0]
+        self.assertNotEqual(first["prompt_tokens"], other["prompt_tokens"])
+
+    def test_little_memory_evicts_and_says_so(self):
+        row = rows("--workload", "chat", "--scale", "0.2", "--memory-mb", "3")[0]
+        self.assertGreater(row["evicted"], 0)
+        self.assertLessEqual(row["peak_bytes"], 3 << 20)
+        self.assertEqual(row["differences"], 0)
+        self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
+
+    def test_what_makes_no_sense(self):
+        for options in (["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
+                        ["--workload", "chat", "--memory-mb", "-1"], ["--workload", "chat", "--cache"]):
+            done = bench(*options)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
