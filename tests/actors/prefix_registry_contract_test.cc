@@ -81,13 +81,21 @@ TEST_F(RegistryContract, ASecondSnapshotOfAPlaceIsDropped) {
 }
 
 TEST_F(RegistryContract, WhatStandsInTheWayOfTheBudgetIsEvicted) {
-  start(2 * kSnapshotBytes);
+  start(2 * kSnapshotBytes + kSnapshotBytes / 2);  // the index takes some of it
   for (FlightNumber i = 1; i <= 4; ++i) keep(i, prompt(100, static_cast<TokenId>(i)), 60);
   EXPECT_EQ(held_->count(), 2U);
   EXPECT_TRUE(is_adopted(4));
   EXPECT_FALSE(is_adopted(1));
   announce(9, prompt(100, 1));
   EXPECT_EQ(look_up(9).reason, protocol::MissReason::kEvicted);
+}
+
+TEST_F(RegistryContract, TheIndexCountsInTheBudget) {
+  start(2 * kSnapshotBytes);
+  for (FlightNumber i = 1; i <= 2; ++i) keep(i, prompt(100, static_cast<TokenId>(i)), 60);
+  EXPECT_EQ(held_->count(), 1U);
+  EXPECT_GT(figures_->index_bytes.load(), 0U);
+  EXPECT_LT(figures_->index_bytes.load(), kSnapshotBytes);
 }
 
 TEST_F(RegistryContract, AnUnhealthyCheckpointIsTheReasonOfAMiss) {

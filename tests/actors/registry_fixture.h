@@ -40,7 +40,7 @@ struct Held {
   }
 };
 
-constexpr std::uint64_t kSnapshotBytes = 100;
+constexpr std::uint64_t kSnapshotBytes = 100'000;  // far more than an index of few prompts
 
 struct LetAdoptionsGo {};
 
@@ -167,7 +167,7 @@ class RegistryContract : public testing::Test {
     tier_ = system_.spawn<FakeTier>({}, below_);
     start();
   }
-  void start(std::uint64_t budget = 1'000'000) {
+  void start(std::uint64_t budget = 1'000 * kSnapshotBytes) {
     worker_ = system_.spawn<FakeWorker>({}, held_);
     RegistryOptions options;
     options.supervisor = system_.spawn<FakeSupervisor>({}, held_);
