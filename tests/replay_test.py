@@ -77,7 +77,24 @@ class Replay(unittest.TestCase):
         self.assertEqual(result("--policy", "forks")[0]["restored_tokens"], 20)
         status, out, err = replay("--policy", "best")
         self.assertEqual((status, out), (2, ""))
-        self.assertIn("lru, forks", err)
+        self.assertIn("lru, forks, returns", err)
+
+    def test_rivals(self):
+        # With room for everything all restore the same; with little, nobody more than the one that knows the future.
+        for policy in ("lfu", "sieve", "s3fifo", "flops", "belady"):
+            self.assertEqual(result("--policy", policy)[0]["restored_tokens"], 20, policy)
+            told, _ = result("--policy", policy, "--budget-mb", "0.00003")
+            self.assertLessEqual(told["peak_bytes"], 30, policy)
+        status, out, err = replay("--compare-mb", "0.00003,0.00006", "--json")
+        self.assertEqual(status, 0, err)
+        rates = json.loads(out)["token_hit_rates"]
+        self.assertEqual(len(rates), 8)
+        for policy, row in rates.items():
+            self.assertEqual(len(row), 2)
+            for rate, best in zip(row, rates["belady"]):
+                self.assertLessEqual(rate, best + 1e-9, policy)
+        status, out, _ = replay("--compare-mb", "0.00003")
+        self.assertIn("| belady |", out)
 
     def test_the_table(self):
         status, out, _ = replay()

@@ -4,6 +4,7 @@
 // Threading: the owner of the cache.
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 
 #include "actors/cache/prefix_tree.h"
@@ -12,6 +13,13 @@
 namespace reprise::actors {
 
 struct CacheNamespace;
+
+/// As an eviction policy tells entries apart.
+struct EntryKind {
+  bool shared = false;  // several prompts go on from it
+  bool hit = false;
+  auto operator<=>(const EntryKind&) const = default;
+};
 
 struct CacheEntry {
   std::uint64_t id = 0;
@@ -31,8 +39,8 @@ struct CacheEntry {
   CacheNamespace* home = nullptr;
   PrefixTree::Node* node = nullptr;  // null: superseded, and out of the tree, but leased
 
-  std::uint32_t patience = 1;  // what the policy said of it last
-  bool queued = false;         // in the eviction queue
+  EntryKind kind{};     // as it was when it was queued last
+  bool queued = false;  // in the eviction queue
 };
 
 }  // namespace reprise::actors

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/cache/cache_entry.h"
+#include "actors/cache/eviction_policy.h"
 
 namespace reprise::actors {
 
@@ -32,11 +33,14 @@ class ConversationEntries {
     return found == made_.end() ? 0 : found->second.size();
   }
   /// Of those that can go, but for `newest`, the one whose time unused over its patience is longest; null: none can.
-  CacheEntry* least_valuable(const CacheEntry& newest, std::chrono::nanoseconds now) const {
+  CacheEntry* least_valuable(const CacheEntry& newest, std::chrono::nanoseconds now,
+                             const EvictionPolicy& policy) const {
     const auto found = made_.find(key_of(newest));
     if (found == made_.end()) return nullptr;
     CacheEntry* least = nullptr;
-    const auto age = [now](const CacheEntry& entry) { return (now - entry.last_use) / entry.patience; };
+    const auto age = [&](const CacheEntry& entry) {
+      return (now - entry.last_use) / policy.patience(entry.kind);
+    };
     for (CacheEntry* entry : found->second) {
       if (entry == &newest || !entry->queued || entry->pinned) continue;
       const bool before = least == nullptr || age(*entry) > age(*least) ||

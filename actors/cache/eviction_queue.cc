@@ -18,7 +18,7 @@ bool EvictionQueue::EndsBefore::operator()(const CacheEntry* a, const CacheEntry
 
 void EvictionQueue::add(CacheEntry& entry) {
   REPRISE_CHECK(!entry.queued, "an entry is queued twice");
-  const bool first = queues_[entry.pinned][entry.patience].insert(&entry).second;
+  const bool first = queues_[entry.pinned][entry.kind].insert(&entry).second;
   REPRISE_CHECK(first, "two uses have one place in the order");
   if (entry.ttl > Time::zero()) short_lived_[entry.pinned].insert(&entry);
   entry.queued = true;
@@ -26,28 +26,28 @@ void EvictionQueue::add(CacheEntry& entry) {
 
 void EvictionQueue::remove(CacheEntry& entry) {
   if (!entry.queued) return;
-  ByPatience& queues = queues_[entry.pinned];
-  const auto queue = queues.find(entry.patience);
+  ByKind& queues = queues_[entry.pinned];
+  const auto queue = queues.find(entry.kind);
   REPRISE_CHECK(queue != queues.end() && queue->second.erase(&entry) == 1, "a queued entry is in its queue");
   if (queue->second.empty()) queues.erase(queue);
   if (entry.ttl > Time::zero()) short_lived_[entry.pinned].erase(&entry);
   entry.queued = false;
 }
 
-CacheEntry* EvictionQueue::oldest(const ByPatience& queues) {
+CacheEntry* EvictionQueue::oldest(const ByKind& queues) {
   CacheEntry* oldest = nullptr;
-  for (const auto& [patience, queue] : queues) {
+  for (const auto& [kind, queue] : queues) {
     if (oldest == nullptr || LessRecent{}(*queue.begin(), oldest)) oldest = *queue.begin();
   }
   return oldest;
 }
 
-CacheEntry* EvictionQueue::least_valuable(const ByPatience& queues, Time now) {
-  const auto age = [now](const CacheEntry* entry) {
-    return std::max(now - entry->last_use, Time::zero()) / entry->patience;
+CacheEntry* EvictionQueue::least_valuable(const ByKind& queues, Time now) const {
+  const auto age = [&](const CacheEntry* entry) {
+    return std::max(now - entry->last_use, Time::zero()) / policy_.patience(entry->kind);
   };
   CacheEntry* least = nullptr;
-  for (const auto& [patience, queue] : queues) {
+  for (const auto& [kind, queue] : queues) {
     CacheEntry* entry = *queue.begin();
     const bool goes_before = least == nullptr || age(entry) > age(least) ||
                              (age(entry) == age(least) && LessRecent{}(entry, least));

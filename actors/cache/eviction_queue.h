@@ -1,9 +1,9 @@
 #pragma once
 // The entries that may be evicted, in the order in which they should go. Leased ones are not in it.
 //
-// Order: expired ones, by the cache's time to live or by their own; then by the time since the last use over the entry's patience, longest first; pinned
+// Order: expired ones, by the cache's time to live or by their own; then by the time since the last use over the patience with its kind, longest first; pinned
 // ones behind all others.
-// Costs: log of the number of entries, for each patience there is.
+// Costs: log of the number of entries, for each kind there is.
 // Threading: one owner.
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <set>
 
 #include "actors/cache/cache_entry.h"
+#include "actors/cache/eviction_policy.h"
 
 namespace reprise::actors {
 
@@ -18,10 +19,10 @@ class EvictionQueue {
  public:
   using Time = std::chrono::nanoseconds;
 
-  /// `ttl`: time to live since the last use; 0: for ever.
-  explicit EvictionQueue(Time ttl) : ttl_(ttl) {}
+  /// `ttl`: time to live since the last use; 0: for ever. `policy` must outlive it.
+  EvictionQueue(Time ttl, const EvictionPolicy& policy) : ttl_(ttl), policy_(policy) {}
 
-  /// Its last use, patience, time to live and pin must not change while it is in the queue.
+  /// Its last use, kind, time to live and pin must not change while it is in the queue.
   void add(CacheEntry& entry);
   void remove(CacheEntry& entry);  // does nothing if it is not in the queue
 
@@ -38,13 +39,14 @@ class EvictionQueue {
     bool operator()(const CacheEntry* a, const CacheEntry* b) const;
   };
   using ByAge = std::set<CacheEntry*, LessRecent>;
-  using ByPatience = std::map<std::uint32_t, ByAge>;  // none of them empty
+  using ByKind = std::map<EntryKind, ByAge>;  // none of them empty
 
-  static CacheEntry* oldest(const ByPatience& queues);
-  static CacheEntry* least_valuable(const ByPatience& queues, Time now);
+  static CacheEntry* oldest(const ByKind& queues);
+  CacheEntry* least_valuable(const ByKind& queues, Time now) const;
 
   Time ttl_;
-  ByPatience queues_[2];                              // [pinned]
+  const EvictionPolicy& policy_;
+  ByKind queues_[2];                                  // [pinned]
   std::set<CacheEntry*, EndsBefore> short_lived_[2];  // those with a time to live of their own
 };
 

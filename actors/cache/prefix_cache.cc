@@ -32,6 +32,12 @@ EntryInfo info_of(const CacheEntry& entry) {
           entry.last_use, entry.hits,     entry.leases, entry.pinned};
 }
 
+std::unique_ptr<EvictionPolicy> named_policy(const std::string& name) {
+  std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name);
+  if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + name);
+  return policy;
+}
+
 }  // namespace
 
 struct PrefixCache::Impl {
@@ -47,10 +53,9 @@ struct PrefixCache::Impl {
 
   explicit Impl(PrefixCacheOptions given)
       : options(std::move(given)),
-        policy(find_eviction_policy(options.policy)),
-        queue(options.ttl),
+        policy(named_policy(options.policy)),
+        queue(options.ttl, *policy),
         namespaces(tree, options.max_namespaces) {
-    if (policy == nullptr) throw std::invalid_argument("unknown eviction policy: " + options.policy);
     if (options.grid == 0) throw std::invalid_argument("the grid of a prefix cache cannot be 0");
   }
 
@@ -94,8 +99,20 @@ struct PrefixCache::Impl {
     return MissReason::kNoCheckpoint;
   }
 
+  // A prompt that comes back to an entry that was evicted tells as much of the time to return as a hit does.
+  void see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now) {
+    const std::uint32_t possible = restorable(place.depth, length);
+    for (Node* node = place.node; node != nullptr && node->depth() > restored;
+         node = PrefixTree::parent_of(node)) {
+      if (node->depth() > possible || !node->burial().counts || node->entry() != 0) continue;
+      policy->returned({.shared = node->burial().shared}, now - node->burial().last_use);
+      PrefixTree::settle_burial(node);
+      return;
+    }
+  }
+
   void enqueue(CacheEntry& entry) {
-    entry.patience = policy(entry);
+    entry.kind = kind_of(entry);
     queue.add(entry);
   }
 
@@ -145,7 +162,11 @@ struct PrefixCache::Impl {
   void detach(CacheEntry& entry, MissReason tombstone) {
     queue.remove(entry);
     conversations.remove(entry);
-    tree.clear_entry(entry.node, tombstone, counted.lookups);
+    tree.clear_entry(entry.node, tombstone,
+                     {.at = counted.lookups,
+                      .last_use = entry.last_use,
+                      .counts = tombstone == MissReason::kEvicted,
+                      .shared = entry.kind.shared});
     entry.node = nullptr;
     counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
     --counted.entries;
@@ -172,7 +193,7 @@ struct PrefixCache::Impl {
   void cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped) {
     if (options.max_per_conversation == 0) return;
     while (conversations.count(newest) > options.max_per_conversation) {
-      CacheEntry* old = conversations.least_valuable(newest, now);
+      CacheEntry* old = conversations.least_valuable(newest, now, *policy);
       if (old == nullptr) return;
       dropped.push_back(old->snapshot);
       detach(*old, MissReason::kEvicted);
@@ -194,7 +215,7 @@ struct PrefixCache::Impl {
   }
 
   PrefixCacheOptions options;
-  EvictionPolicy policy;
+  std::unique_ptr<EvictionPolicy> policy;
   PrefixTree tree;
   EvictionQueue queue;
   CacheNamespaces namespaces;
@@ -203,6 +224,7 @@ struct PrefixCache::Impl {
   std::unordered_map<FlightId, Flight> flights;
   std::uint64_t clock = 0;  // of walks and uses
   std::uint64_t last_id = 0;
+  CacheTime seen_at{0};  // when a victim was last looked for
   PrefixCacheStats counted;
 };
 
@@ -290,9 +312,11 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
       found.reason = MissReason::kBelowMinimum;
     } else {
       found.reason = impl_->explain(place, prompt.size(), best.at);
+      impl_->see_return(place, prompt.size(), best.at, now);
       if (best.entry != nullptr) {
         CacheEntry& entry = *best.entry;
         found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
+        impl_->policy->returned(entry.kind, now - entry.last_use);
         impl_->use(entry, now);
         const auto length = static_cast<std::uint32_t>(prompt.size());
         if (request != 0 && entry.length == impl_->restorable(length, length)) entry.request = request;
@@ -346,7 +370,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.ttl = made.ttl;
     entry.home = &space;
     entry.node = node;
-    const std::uint64_t since = impl_->counted.lookups - node->note();
+    const std::uint64_t since = impl_->counted.lookups - node->burial().at;
     if (node->tombstone() == MissReason::kEvicted && since < kThrashWindow) ++impl_->counted.thrashed;
     impl_->tree.set_entry(node, entry.id);
     impl_->conversations.add(entry);
@@ -378,13 +402,18 @@ void PrefixCache::note_unhealthy(std::string_view name_space, Tokens tokens) {
 std::optional<EntryInfo> PrefixCache::least_valuable(CacheTime now, bool allow_pinned) const {
   const CacheEntry* entry = impl_->queue.first(now, allow_pinned);
   if (entry == nullptr) return std::nullopt;
+  impl_->seen_at = now;
   return info_of(*entry);
 }
 
 bool PrefixCache::remove(EntryId id, MissReason why) {
   const auto at = impl_->entries.find(id);
   if (at == impl_->entries.end() || at->second.leases > 0) return false;
-  if (why == MissReason::kEvicted) ++impl_->counted.evicted;
+  if (why == MissReason::kEvicted) {
+    ++impl_->counted.evicted;
+    const CacheTime unused = std::max(impl_->seen_at - at->second.last_use, CacheTime::zero());
+    impl_->policy->evicted(at->second.kind, unused);
+  }
   if (why == MissReason::kExpired) ++impl_->counted.expired;
   CacheNamespace& space = *at->second.home;
   impl_->detach(at->second, why);

@@ -159,12 +159,12 @@ void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
   count_up(node, kEntry);
 }
 
-void PrefixTree::clear_entry(Node* node, MissReason tombstone, std::uint64_t note) {
+void PrefixTree::clear_entry(Node* node, MissReason tombstone, const EntryBurial& burial) {
   REPRISE_CHECK(node->entry_ != 0, "there is no entry to clear");
   node->entry_ = 0;
   count_down(node, kEntry);
   if (tombstone != MissReason::kNone) set_tombstone(node, tombstone);
-  node->note_ = note;
+  node->burial_ = burial;
   settle(node);
 }
 

@@ -18,6 +18,7 @@
 // Threading: one owner.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -29,6 +30,14 @@
 #include "protocol/cache_report.h"
 
 namespace reprise::actors {
+
+/// What the owner wants to remember of an entry that went.
+struct EntryBurial {
+  std::uint64_t at = 0;  // by a count of the owner's
+  std::chrono::nanoseconds last_use{0};
+  bool counts = false;  // its return has yet to be seen
+  bool shared = false;
+};
 
 class PrefixTree {
  public:
@@ -45,7 +54,7 @@ class PrefixTree {
     const Node* parent() const { return parent_; }                 // null: a root
     std::uint64_t entry() const { return entry_; }                 // 0: none
     protocol::MissReason tombstone() const { return tombstone_; }  // kNone: none
-    std::uint64_t note() const { return note_; }                   // what the owner said with it
+    const EntryBurial& burial() const { return burial_; }          // what the owner said with it
     const std::vector<std::uint64_t>& flights() const { return flights_; }
     /// Here and below.
     std::uint32_t count(Kind kind) const { return below_[kind].count; }
@@ -76,7 +85,7 @@ class PrefixTree {
     protocol::MissReason tombstone_ = protocol::MissReason::kNone;
     Stamp stamp_ = 0;
     std::uint64_t entry_ = 0;
-    std::uint64_t note_ = 0;
+    EntryBurial burial_{};
     std::vector<std::uint64_t> flights_;
     std::array<Below, kKinds> below_;
     ChildMap<Node> children_;
@@ -133,8 +142,11 @@ class PrefixTree {
 
   /// There must be none. A tombstone goes.
   void set_entry(Node* node, std::uint64_t entry);
-  /// The entry goes; `tombstone`, unless kNone, stays in its place, with a note. The node may go, too.
-  void clear_entry(Node* node, protocol::MissReason tombstone, std::uint64_t note = 0);
+  /// The entry goes; `tombstone`, unless kNone, stays in its place, with what is to be remembered. The node may go, too.
+  void clear_entry(Node* node, protocol::MissReason tombstone, const EntryBurial& burial = {});
+  static Node* parent_of(const Node* node) { return node->parent_; }
+  /// The return of an entry that went was seen.
+  static void settle_burial(Node* node) { node->burial_.counts = false; }
   /// The entry was used: find_below() prefers it now.
   void use_entry(Node* node);
   void add_flight(Node* node, std::uint64_t flight);

@@ -118,6 +118,11 @@ CLI::App& add_replay(CLI::App& app, ReplayOptions& options) {
       ->capture_default_str();
   replay->add_option("--max-path-tokens", options.max_path_tokens, "Of prompts remembered, 0 for no limit")
       ->capture_default_str();
+  replay
+      ->add_option("--compare-mb", options.compare_mb,
+                   "All policies, those that others published, and one that knows the future, at these "
+                   "budgets, 220000,440000,...")
+      ->delimiter(',');
   replay->add_flag("--json", options.json, "One JSON object instead of a table");
   return *replay;
 }

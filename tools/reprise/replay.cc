@@ -5,11 +5,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <unordered_map>
 
 #include "actors/cache/eviction_policy.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/json_text.h"
+#include "tools/reprise/replay_rivals.h"
 #include "tools/reprise/trace_file.h"
 
 namespace reprise::tools {
@@ -42,7 +45,9 @@ Origins read_origins(const std::string& list) {
 }
 
 actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
-  const auto names = actors::eviction_policy_names();
+  const auto own = actors::eviction_policy_names();
+  const bool is_own = std::find(own.begin(), own.end(), options.policy) != own.end();
+  const auto names = replay_policy_names();
   if (std::find(names.begin(), names.end(), options.policy) == names.end()) {
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
@@ -55,14 +60,42 @@ actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
   cache.ttl = std::chrono::nanoseconds(static_cast<std::int64_t>(options.ttl_seconds * 1e9));
   cache.grid = options.block_tokens;
   cache.any_token = options.any_token;
-  cache.policy = options.policy;
+  cache.policy = is_own ? options.policy : "lru";
   return cache;
 }
 
+/// Which requests can use a place: known by the id of its last block, for equal ids have equal blocks before them.
+class TraceFuture : public Future {
+ public:
+  void add(const TraceRequest& request, std::uint32_t block_tokens) {
+    const std::size_t whole = request.input_tokens == 0 ? 0 : (request.input_tokens - 1) / block_tokens;
+    for (std::size_t i = 0; i < std::min(whole, request.blocks.size()); ++i) {
+      uses_[static_cast<std::uint64_t>(request.blocks[i])].push_back(requests_);
+    }
+    ++requests_;
+  }
+  void advance() { ++now_; }
+  std::uint64_t next_use(std::uint64_t place) const override {
+    const auto found = uses_.find(place);
+    if (found == uses_.end()) return UINT64_MAX;
+    const auto next = std::upper_bound(found->second.begin(), found->second.end(), now_);
+    return next == found->second.end() ? UINT64_MAX : *next;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> uses_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t now_ = 0;
+};
+
 class Replay {
  public:
-  explicit Replay(const ReplayOptions& options)
-      : options_(options), origins_(read_origins(options.origins)), cache_(cache_options(options)) {
+  Replay(const ReplayOptions& options, TraceFuture& future)
+      : options_(options),
+        origins_(read_origins(options.origins)),
+        cache_(cache_options(options)),
+        future_(future),
+        rival_(make_rival(options.policy, future)) {
     actors::PrefixCacheOptions below = cache_options(options);
     below.policy = "lru";
     for (std::size_t i = 0; i < options.lower_mb.size(); ++i) {
@@ -80,6 +113,7 @@ class Replay {
     const actors::Found found = cache_.lookup("", prompt_, 0, request.time);
     const actors::FlightId flight = cache_.begin_flight("", prompt_, request.time);
     if (found.restore) (void)cache_.release(found.restore->entry);  // RestoreKv has been answered
+    if (found.restore && rival_) rival_->used(found.restore->entry, request.time);
     const Deepest deepest = restore(found, request.time);
     const bool goes_on = found.restore && found.restore->origin == Origin::kPromptEnd;
     const actors::Conversation conversation = !options_.supersede ? 0
@@ -87,9 +121,20 @@ class Replay {
                                                                   : result_.requests;
     std::map<std::uint32_t, Origin> places = plan(found, deepest.at);
     if (deepest.tier > 0) places[deepest.at] = deepest.origin;  // it stands above again
+    std::uint32_t above = deepest.tier == 0 ? deepest.at : 0;
     for (const auto& [at, origin] : places) {
       const auto inserted =
           cache_.insert("", prompt_, {++snapshot_, at, origin, conversation, result_.requests}, request.time);
+      if (rival_ && !inserted.already_there) {
+        const std::uint32_t own = at - std::min(above, at);
+        rival_->made({.id = inserted.entry,
+                      .place = static_cast<std::uint64_t>(request.blocks[at / options_.block_tokens - 1]),
+                      .tokens = at,
+                      .own = own,
+                      .bytes = static_cast<double>(own * options_.kv_bytes_per_token + options_.state_bytes),
+                      .last_use = request.time});
+      }
+      above = at;
       shrink(inserted.entry, request.time);
       for (std::size_t i = 0; i < lower_.size(); ++i) {
         lower_[i]->insert("", prompt_, {++snapshot_, at, origin, 0, result_.requests}, request.time);
@@ -97,6 +142,7 @@ class Replay {
       }
     }
     cache_.end_flight(flight);
+    future_.advance();
     result_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -147,11 +193,18 @@ class Replay {
            cache_.stats().entries * options_.state_bytes;
   }
 
+  std::optional<actors::EntryInfo> next_victim(actors::CacheTime now) {
+    if (!rival_ || cache_.stats().entries == 0) return cache_.least_valuable(now, true);
+    for (;;) {  // what was superseded or has expired is still in a rival's books
+      if (const auto victim = cache_.find(rival_->victim(now))) return victim;
+    }
+  }
+
   void shrink(actors::EntryId newest, actors::CacheTime now) {
     const auto budget = options_.budget_mb == 0 ? std::numeric_limits<std::uint64_t>::max()
                                                 : static_cast<std::uint64_t>(options_.budget_mb * 1e6);
     while (bytes() > budget) {
-      const auto victim = cache_.least_valuable(now, true);
+      const auto victim = next_victim(now);
       if (!victim) break;
       if (victim->id == newest && result_.evicted_at_once++ == 0) {
         std::fprintf(stderr, "reprise: an entry of %u tokens had to go as soon as it was made\n",
@@ -180,6 +233,8 @@ class Replay {
   const ReplayOptions& options_;
   Origins origins_;
   actors::PrefixCache cache_;
+  TraceFuture& future_;
+  std::unique_ptr<Rival> rival_;  // null: the cache decides
   std::vector<std::unique_ptr<actors::PrefixCache>> lower_;
   TokenList prompt_;
   std::uint64_t snapshot_ = 0;
@@ -241,15 +296,28 @@ void print_json(const ReplayOptions& options, const ReplayResult& result) {
 
 }  // namespace
 
+std::vector<std::string> replay_policy_names() {
+  std::vector<std::string> names = actors::eviction_policy_names();
+  names.insert(names.end(), rival_names().begin(), rival_names().end());
+  return names;
+}
+
 ReplayResult replay_trace(const ReplayOptions& options) {
   if (options.block_tokens == 0) throw UsageError("--block-tokens: at least 1");
-  Replay replay(options);
+  std::vector<TraceRequest> requests;
+  TraceFuture future;
   TraceFile trace(options.trace, options.block_tokens);
-  while (const auto request = trace.next()) replay.request(*request);
+  while (auto request = trace.next()) {
+    future.add(*request, options.block_tokens);
+    requests.push_back(std::move(*request));
+  }
+  Replay replay(options, future);
+  for (const TraceRequest& request : requests) replay.request(request);
   return replay.result();
 }
 
 int replay(const ReplayOptions& options) {
+  if (!options.compare_mb.empty()) return compare_policies(options);
   const ReplayResult result = replay_trace(options);
   options.json ? print_json(options, result) : print_table(options, result);
   return 0;

@@ -25,8 +25,8 @@ namespace reprise::tools {
 
 struct ReplayOptions {
   std::filesystem::path trace;
-  std::string policy = "lru";
-  double budget_mb = 0;  // of 10^6 bytes; 0: no limit
+  std::string policy = "lru";  // the cache's, or a rival's (replay_rivals.h)
+  double budget_mb = 0;        // of 10^6 bytes; 0: no limit
   std::uint64_t kv_bytes_per_token = 65'536;
   std::uint64_t state_bytes = 26'787'840;
   std::uint32_t block_tokens = 512;
@@ -37,6 +37,8 @@ struct ReplayOptions {
   double ttl_seconds = 0;             // 0: for ever
   std::uint64_t max_path_tokens = 0;  // 0: no limit
   bool json = false;
+  /// A table of all policies at these budgets, in MB, instead; empty: none.
+  std::vector<double> compare_mb{};
 };
 
 struct ReplayResult {
@@ -57,10 +59,16 @@ struct ReplayResult {
   }
 };
 
+/// The cache's own policies, then the rivals.
+std::vector<std::string> replay_policy_names();
+
 /// Throws UsageError, models::LoadError.
 ReplayResult replay_trace(const ReplayOptions& options);
 
 /// Prints the result; returns the exit status. Throws as replay_trace().
 int replay(const ReplayOptions& options);
+
+/// The table of `compare_mb`, as Markdown or JSON. Throws as replay_trace().
+int compare_policies(const ReplayOptions& options);
 
 }  // namespace reprise::tools

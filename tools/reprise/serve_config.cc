@@ -287,7 +287,7 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Snapshots that one conversation may hold, 0: any");
   table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", config.cache.min_insert_tokens, 0,
                1 << 20, "A snapshot of fewer tokens is not kept, 0: from the model's sizes");
-  table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru or forks");
+  table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", config.cache.verify_percent, 0, 100,
                "Hits that are computed again in idle time and compared");
   table.toggle("cache.verify_inline", "--cache-verify-inline", "true", config.cache.verify_inline,

@@ -54,7 +54,7 @@ struct CacheConfig {
   std::chrono::milliseconds recurrent_ttl{0};  // likewise
   std::uint64_t max_per_conversation = 64;     // 0: no limit
   std::uint32_t min_insert_tokens = 0;         // 0: from the model's sizes
-  std::string policy = "forks";
+  std::string policy = "returns";
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set
   bool idle_prefill = true;
