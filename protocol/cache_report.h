@@ -75,8 +75,9 @@ struct CacheReport {
   std::uint32_t behind_tokens = 0;  // of a kept earlier prompt, behind the place where this one left it
   /// Of the prompt, up to the deepest checkpoint of it that was kept; known at the end.
   std::uint32_t kept_tokens = 0;
-  std::optional<Origin> origin{};  // of the checkpoint that was restored
-  std::optional<Tier> tier{};      // where it was
+  std::uint32_t pinned_tokens = 0;  // of the prompt, that a pin holds; known at the end
+  std::optional<Origin> origin{};   // of the checkpoint that was restored
+  std::optional<Tier> tier{};       // where it was
   bool waited_for_other = false;  // another request was computing the same prefix, and this one waited for it
 };
 

@@ -6,6 +6,7 @@
 // Announced to Settle the prompt is in flight: others that share its beginning wait for its checkpoints instead of
 // computing the same. The registry knows it until EndFlight.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,16 @@ struct Settle {
   using Reply = FlightSettled;
   FlightNumber flight = 0;
   std::uint32_t reported = 0;
+};
+
+/// The deepest state of the flight's prompt is the last to go, for so long. Asked when the flight has settled.
+struct Pinned {
+  std::uint32_t tokens = 0;  // that it has; 0: there is none, or too many are pinned
+};
+struct Pin {
+  using Reply = Pinned;
+  FlightNumber flight = 0;
+  std::chrono::seconds time{0};
 };
 
 struct EndFlight {

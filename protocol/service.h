@@ -156,6 +156,7 @@ struct GenerateRequest {
   std::string name_space{};
   bool cache_prompt = true;            // false: neither read nor write the cache
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
+  std::chrono::seconds pin{0};         // for so long the state of the prompt is the last to be evicted
   Priority priority = Priority::kNormal;
   std::string tenant{};          // who asks, where clients are told apart: they get fair shares
   double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit

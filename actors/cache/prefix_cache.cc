@@ -158,6 +158,32 @@ struct PrefixCache::Impl {
     ++counted.pinned;
   }
 
+  // Its place in the queue depends on it.
+  void change_pin(CacheEntry& entry, bool pinned) {
+    const bool queued = entry.queued;
+    queue.remove(entry);
+    if (pinned) {
+      pin(entry);
+    } else {
+      counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
+    }
+    if (queued) enqueue(entry);
+  }
+
+  void end_pins(CacheTime now) {
+    std::erase_if(timed_pins, [&](EntryId id) {
+      CacheEntry& entry = entries.at(id);
+      if (entry.pinned_until > now) return false;
+      change_pin(entry, false);
+      return true;
+    });
+  }
+
+  std::size_t pins_of(const CacheNamespace& space) const {
+    return static_cast<std::size_t>(std::count_if(timed_pins.begin(), timed_pins.end(),
+                                                  [&](EntryId id) { return entries.at(id).home == &space; }));
+  }
+
   // Out of the tree and the queue. What is left is a name, for those who hold a lease.
   void detach(CacheEntry& entry, MissReason tombstone) {
     queue.remove(entry);
@@ -169,6 +195,7 @@ struct PrefixCache::Impl {
                       .shared = entry.kind.shared});
     entry.node = nullptr;
     counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
+    std::erase(timed_pins, entry.id);
     --counted.entries;
   }
 
@@ -221,6 +248,7 @@ struct PrefixCache::Impl {
   CacheNamespaces namespaces;
   ConversationEntries conversations;
   std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
+  std::vector<EntryId> timed_pins;                  // of entries in the tree; at most max_pinned
   std::unordered_map<FlightId, Flight> flights;
   std::uint64_t clock = 0;  // of walks and uses
   std::uint64_t last_id = 0;
@@ -460,8 +488,29 @@ std::vector<std::uint64_t> PrefixCache::remove_namespaces(std::string_view prefi
   return dropped;
 }
 
+std::uint32_t PrefixCache::pin(std::string_view name_space, Tokens tokens, CacheTime until) {
+  CacheNamespace* space = impl_->namespaces.find(name_space);
+  if (space == nullptr) return 0;
+  const Place place = impl_->tree.match(space->root, tokens);
+  const Node* node = place.node;
+  while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
+  if (node == nullptr) return 0;
+  CacheEntry& entry = impl_->entry_at(node);
+  const bool is_new = !entry.pinned;
+  if (is_new) {
+    if (impl_->pins_of(*space) >= impl_->options.max_pinned_of_namespace) return 0;
+    impl_->change_pin(entry, true);
+    if (!entry.pinned) return 0;
+    impl_->timed_pins.push_back(entry.id);
+  }
+  if (is_new || entry.pinned_until > CacheTime::zero())
+    entry.pinned_until = std::max(entry.pinned_until, until);
+  return entry.length;
+}
+
 std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {
   std::vector<std::uint64_t> dropped;
+  impl_->end_pins(now);
   while (const CacheEntry* entry = impl_->queue.expired(now, true)) {
     dropped.push_back(entry->snapshot);
     remove(entry->id, MissReason::kExpired);

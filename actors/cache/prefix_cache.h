@@ -22,7 +22,8 @@
 //                its last lease.
 //   Caps         at most max_per_conversation entries that one conversation made: a further one makes that of them
 //                go that eviction would take first. It is evicted, to those who miss it.
-//   Pins         at most max_pinned entries; a pinned entry is the last to be evicted, not immune to reclaim
+//   Pins         at most max_pinned entries, of a namespace max_pinned_of_namespace by pin(), each for its time; a
+//                pinned entry is the last to be evicted, not immune to reclaim
 //                nor to its time to live.
 //   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last. A policy
 //                may be more patient with some.
@@ -186,6 +187,9 @@ class PrefixCache {
   /// the place is taken, the entry there is used, and pinned if this one was to be.
   Inserted insert(std::string_view name_space, std::span<const TokenId> tokens, const NewEntry& entry,
                   CacheTime now);
+  /// The deepest entry at or before the end of these tokens is pinned until then, at least. Its length; 0: there is none,
+  /// or as many are pinned as may be.
+  std::uint32_t pin(std::string_view name_space, std::span<const TokenId> tokens, CacheTime until);
   /// A checkpoint at the end of these tokens was not stored, so that later misses can tell: kUnhealthy. Does
   /// nothing where the path is not known or has an entry.
   void note_unhealthy(std::string_view name_space, std::span<const TokenId> tokens);
@@ -201,7 +205,7 @@ class PrefixCache {
                                          MissReason why);
   /// All entries of the namespaces whose names begin so; as remove_from().
   std::vector<std::uint64_t> remove_namespaces(std::string_view prefix, MissReason why);
-  /// All that have outlived their time, removed; their snapshots.
+  /// All that have outlived their time, removed; their snapshots. Pins that have, end.
   std::vector<std::uint64_t> expire(CacheTime now);
   /// Whether there are more than max_entries.
   bool over_entry_limit() const;

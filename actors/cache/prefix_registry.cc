@@ -213,6 +213,15 @@ Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
   }
 }
 
+protocol::Pinned PrefixRegistry::on(protocol::Pin pin) {
+  const auto found = flights_.find(pin.flight);
+  if (found == flights_.end()) return {};
+  const Flight& flight = found->second;
+  const protocol::Pinned pinned{.tokens = cache_.pin(flight.name_space, *flight.prompt, now() + pin.time)};
+  publish();
+  return pinned;
+}
+
 void PrefixRegistry::on(protocol::EndFlight end) {
   const auto found = flights_.find(end.flight);
   if (found == flights_.end()) return;

@@ -79,8 +79,9 @@ class PrefixRegistry : public runtime::Actor {
  public:
   using Accepts =
       runtime::Messages<protocol::Announce, protocol::Lookup, protocol::EndLease, protocol::CheckpointTaken,
-                        protocol::Settle, protocol::EndFlight, protocol::DropEntry, protocol::DropNamespaces,
-                        protocol::Reclaim, protocol::ViewCache, protocol::InjectCrash, BindRegistry>;
+                        protocol::Settle, protocol::Pin, protocol::EndFlight, protocol::DropEntry,
+                        protocol::DropNamespaces, protocol::Reclaim, protocol::ViewCache,
+                        protocol::InjectCrash, BindRegistry>;
   static constexpr const char* kName = "registry";
   static constexpr std::uint32_t kMostRestarts = 3;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -95,6 +96,7 @@ class PrefixRegistry : public runtime::Actor {
   void on(protocol::EndLease lease);
   runtime::Task<void> on(protocol::CheckpointTaken taken);
   runtime::Task<protocol::FlightSettled> on(protocol::Settle settle);
+  protocol::Pinned on(protocol::Pin pin);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   protocol::Nothing on(protocol::DropNamespaces drop);

@@ -106,6 +106,7 @@ class RequestActor : public runtime::Actor {
   protocol::CheckpointPlan plan_of(const Computation& computation) const;
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();
+  runtime::Task<void> pin_prompt();
 
   // -- request_decode.cc
   runtime::Task<Failure> decode();

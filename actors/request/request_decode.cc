@@ -45,6 +45,10 @@ Task<RequestActor::Failure> RequestActor::decode() {
   usage_.timing.decode_ms = since_arrival_ms() - usage_.timing.first_token_ms;
   Task<void> settling = all_settled();
   co_await settling;
+  if (job_.request->pin > std::chrono::seconds(0) && main_->flight) {
+    Task<void> pinning = pin_prompt();
+    co_await pinning;
+  }
   co_return std::nullopt;
 }
 

@@ -269,6 +269,13 @@ Task<void> RequestActor::settle(protocol::FlightNumber flight, std::uint32_t rep
   settled_.signal();
 }
 
+Task<void> RequestActor::pin_prompt() {
+  auto asked = job_.model->registry.ask(protocol::Pin{.flight = main_->number, .time = job_.request->pin},
+                                        kPatience, lost_.token());
+  const Result<protocol::Pinned> pinned = co_await asked;
+  if (pinned.ok()) usage_.cache.pinned_tokens = pinned->tokens;
+}
+
 Task<void> RequestActor::all_settled() {
   while (settling_ > 0) {
     auto waiting = settled_.wait(runtime::TimePoint::max(), lost_.token());

@@ -65,6 +65,7 @@ class NamedReply final : public Reply {
     Json told = shown(snapshot_);
     told["restored_tokens"] = event.usage.cache.restored_tokens;
     told["prefilled_tokens"] = event.usage.cache.prefilled_tokens;
+    told["pinned_tokens"] = event.usage.cache.pinned_tokens;
     told["kept"] = shelf_->put(tenant_, std::move(snapshot_), std::time(nullptr));
     told.dump_to(out);
   }
@@ -110,13 +111,16 @@ class NameEndpoint final : public Endpoint {
     snapshot.created = std::time(nullptr);
     snapshot.expires =
         snapshot.created + fields.integer("ttl", 1, SnapshotShelf::kLongest.count()).value_or(kUsualLife);
-    for (const char* only_whole : {"stream", "n", "pin"}) {
+    for (const char* only_whole : {"stream", "n"}) {
       if (fields.find(only_whole) != nullptr)
         refuse_field(only_whole, "invalid_value", "does not go with a name");
     }
     TextRequest request = chats ? read_chat_request(body, limits) : read_completion_request(body, limits);
     if (!request.asked.further_prompts.empty()) refuse_field("prompt", "too_many", "one prompt has one name");
     request.asked.generate.max_tokens = 1;
+    if (fields.boolean("pin").value_or(false)) {
+      request.asked.generate.pin = std::chrono::seconds(snapshot.expires - snapshot.created);
+    }
     request.asked.generate.conversation = new_conversation(snapshot.name);
     for (const char* member : kOfBeginning) {
       if (const Json* value = fields.find(member)) snapshot.beginning[member] = *value;

@@ -53,6 +53,22 @@ TEST_P(EngineTest, TurnsOfRawPrompts) {
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("sequences") == 0; }));
 }
 
+TEST_P(EngineTest, APinnedPromptOutlivesOthers) {
+  EngineOptions options = EngineHarness::defaults(GetParam().device, GetParam().model);
+  options.registry.cache.max_entries = 3;
+  EngineHarness engine(options);
+  const TokenList kept = random_tokens(200, 1), passing = random_tokens(200, 2);
+  protocol::GenerateRequest wish = EngineHarness::request(kept, 2);
+  wish.pin = std::chrono::seconds(1000);
+  const Reply pinned = engine.ask(wish);
+  EXPECT_GE(pinned.usage.cache.pinned_tokens, 128U);
+  EXPECT_EQ(engine.figure("cache_pinned"), 1);
+  EXPECT_EQ(engine.ask(passing, 2).usage.cache.pinned_tokens, 0U);
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_FALSE(engine.ask(random_tokens(200, 10 + i), 2).error);
+  EXPECT_EQ(engine.ask(kept, 2).cache.restored_tokens, std::min(pinned.usage.cache.pinned_tokens, 199U));
+  EXPECT_LT(engine.ask(passing, 2).cache.restored_tokens, 128U);
+}
+
 TEST_P(EngineTest, EndsInTheMiddleOfAStep) {
   for (std::uint32_t i = 0; i < 8; ++i) {
     auto harness =

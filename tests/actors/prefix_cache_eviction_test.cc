@@ -81,6 +81,45 @@ TEST_F(PrefixCacheEviction, PinnedOnesGoLast) {
   EXPECT_TRUE(cache().find(again.entry)->pinned);
 }
 
+TEST_F(PrefixCacheEviction, APinLastsForItsTime) {
+  const EntryId a = put({1, 1});
+  const EntryId b = put({2, 2});
+  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(20)), 2U) << "the deepest that there is";
+  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(10)), 2U) << "the longer time counts";
+  EXPECT_EQ(cache().pin("", List{3}, std::chrono::seconds(20)), 0U);
+  EXPECT_EQ(cache().pin("elsewhere", List{1, 1}, std::chrono::seconds(20)), 0U);
+  EXPECT_TRUE(cache().expire(std::chrono::seconds(19)).empty());
+  EXPECT_EQ(cache().stats().pinned, 1U);
+  EXPECT_EQ(cache().least_valuable(std::chrono::seconds(19), true)->id, b);
+  EXPECT_TRUE(cache().expire(std::chrono::seconds(20)).empty()) << "the pin ends, its entry does not";
+  EXPECT_EQ(cache().stats().pinned, 0U);
+  EXPECT_EQ(evict_all(), (Ids{a, b}));
+}
+
+TEST_F(PrefixCacheEviction, ANamespaceHasFewPins) {
+  options.max_pinned = 6;
+  options.max_pinned_of_namespace = 4;
+  for (TokenId token = 0; token < 6; ++token) {
+    for (const char* space : {"one", "two"}) {
+      cache().insert(space, List{token, token}, entry(2), now());
+    }
+  }
+  const auto pins = [&](const char* space) {
+    int pinned = 0;
+    for (TokenId token = 0; token < 6; ++token) {
+      pinned += cache().pin(space, List{token, token}, std::chrono::seconds(1000)) > 0 ? 1 : 0;
+    }
+    return pinned;
+  };
+  EXPECT_EQ(pins("one"), 4);
+  EXPECT_EQ(pins("two"), 2) << "six in all";
+  EXPECT_EQ(cache().remove_from("one", List{0, 0}, MissReason::kCorrupt).size(), 1U);
+  EXPECT_EQ(pins("two"), 3) << "a pin goes with its entry";
+  cache().clear();
+  EXPECT_EQ(cache().stats().pinned, 0U);
+  cache().check();
+}
+
 TEST_F(PrefixCacheEviction, TimeToLive) {
   options.ttl = std::chrono::seconds(10);
   const EntryId a = put({1, 1});  // at 1

@@ -83,6 +83,15 @@ TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
   EXPECT_EQ(post("/v1/chat/completions", R"({"from_snapshot":"base","messages":[]})").status, 404);
 }
 
+TEST_F(SnapshotApiTest, ANameMayBePinnedForItsTime) {
+  const ClientResponse named = post("/v1/snapshots", R"({"name":"p","prompt":"x","ttl":60,"pin":true})");
+  ASSERT_EQ(named.status, 200) << named.body;
+  EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(60));
+  EXPECT_NE(parsed(named.body).find("pinned_tokens"), nullptr) << named.body;
+  ASSERT_EQ(post("/v1/snapshots", R"({"name":"q","prompt":"x","pin":false})").status, 200);
+  EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(0));
+}
+
 TEST_F(SnapshotApiTest, APromptIsGoneOnFromToo) {
   ASSERT_EQ(post("/v1/snapshots", R"({"name":"p","prompt":[1,2,3]})").status, 200);
   ASSERT_EQ(post("/v1/completions", R"({"from_snapshot":"p","prompt":[4]})").status, 200);
@@ -106,7 +115,7 @@ TEST_F(SnapshotApiTest, WhatMakesNoSenseIsRefusedByItsField) {
   EXPECT_EQ(refused(R"({"name":"../x","prompt":"x"})"), "name");
   EXPECT_EQ(refused(R"({"name":"x"})"), "prompt");
   EXPECT_EQ(refused(R"({"name":"x","prompt":"x","ttl":99999999})"), "ttl");
-  EXPECT_EQ(refused(R"({"name":"x","prompt":"x","pin":true})"), "pin");
+  EXPECT_EQ(refused(R"({"name":"x","prompt":"x","pin":"long"})"), "pin");
   EXPECT_EQ(refused(R"({"name":"x","prompt":"x","stream":true})"), "stream");
   EXPECT_EQ(refused(R"({"name":"x","prompt":["x","y"]})"), "prompt");
   const ClientResponse put = ask("PUT", "/v1/snapshots");
