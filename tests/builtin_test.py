@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import unittest
@@ -49,6 +50,36 @@ class Builtin(unittest.TestCase):
         self.assertRegex(done.stdout, r"GPU memory +12\.00 GiB")
         self.assertRegex(done.stdout, r"snapshot at 8192 .*; \d+ fit")
         self.assertRegex(done.stdout, r"fits +yes: \d+ sequences")
+
+    def test_a_prompt_is_continued_or_said_and_it_tells_which(self):
+        raw = run("generate", "--prompt", "My name is Esther.", "--max-tokens", "20")
+        self.assertEqual(raw.returncode, 0, raw.stderr)
+        self.assertIn("continued as raw text; --chat", raw.stderr)
+        said = run("generate", "--chat", "--prompt", "My name is Esther.", "--max-tokens", "60", "--json")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("a user's message in the model's chat template", said.stderr)
+        self.assertEqual(json.loads(said.stdout)["finish_reason"], "stop")
+        self.assertIn("Esther", json.loads(said.stdout)["text"])
+        self.assertEqual(json.loads(said.stdout)["text"], talk("My name is Esther."))
+        for wrong in ["--chat", "--tokens", "1 2"], ["--system", "x", "--prompt", "y"]:
+            self.assertEqual(run("generate", *wrong).returncode, 2, wrong)
+
+    def test_the_doctor_says_what_is_used_and_what_to_do(self):
+        with socket.socket() as busy:
+            busy.bind(("127.0.0.1", 0))
+            busy.listen()
+            port = busy.getsockname()[1]
+            ill = run("doctor", "--port", str(port))
+            self.assertEqual(ill.returncode, 1, ill.stdout)
+            self.assertRegex(ill.stdout, rf"(?m)^BAD   port +127.0.0.1:{port}: .*in use\n +-> .*--port$")
+        well = run("doctor", "--port", str(port))
+        self.assertEqual(well.returncode, 0, well.stdout)
+        for line in (r"processor +.+; kernels plain.*; \S+ is used", r"memory +.+ can be taken", r"huge pages ", r"open files ",
+                     r"GPU ", r"model +.*builtin: qwen3_5\w*, .* of weights", rf"port +127.0.0.1:{port} is free"):
+            self.assertRegex(well.stdout, rf"(?m)^(ok|note) +{line}")
+        missing = run("doctor", "--port", str(port), "--model", "/nowhere/at/all")
+        self.assertEqual(missing.returncode, 1)
+        self.assertRegex(missing.stdout, r"(?m)^BAD   model +/nowhere/at/all: .+\n +-> name a Hugging Face folder")
 
     def test_the_environment_names_another(self):
         done = run("inspect", REPRISE_BUILTIN_MODEL="/nowhere/at/all")

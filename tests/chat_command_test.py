@@ -1,14 +1,19 @@
 """`reprise chat` seen from outside, on a model with random weights.
 Usage: chat_command_test.py REPRISE REPRISE_RANDOM_MODEL FOLDER_WITH_TOKENIZER MODEL_WITHOUT_TOKENIZER"""
 
+import fcntl
 import os
 import pty
 import re
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import time
 import unittest
 
 TOKEN_MODEL = sys.argv.pop(4)
@@ -33,16 +38,16 @@ TEMPLATE = """{%- for message in messages -%}
 {%- endif -%}
 """
 
-STATUS = re.compile(r"^\[(\d+) tokens restored(?: \((\w+)\))?, (\d+) prefilled, miss reason (\w+)"
-                    r"(?:; first token after [\d.]+ ms)?(?:, [\d.]+ tokens/s)?; (\d+) tokens(.*)\]$", re.MULTILINE)
+STATUS = re.compile(r"^\[restored (\d+)(?: \((\w+)\))?, prefilled (\d+), miss (\w+) @(\d+); (\d+) tokens([^;\]]*)"
+                    r"(?:; first [\d.]+ ms)?(?:, [\d.]+/s)?\]\r?$", re.MULTILINE)
 
 
 class Turn:
     """A status line."""
 
     def __init__(self, fields):
-        self.restored, self.prefilled, self.tokens = int(fields[0]), int(fields[2]), int(fields[4])
-        self.origin, self.reason, self.end = fields[1], fields[3], fields[5]
+        self.restored, self.prefilled, self.tokens = int(fields[0]), int(fields[2]), int(fields[5])
+        self.origin, self.reason, self.position, self.end = fields[1], fields[3], int(fields[4]), fields[6]
         self.prompt = self.restored + self.prefilled
 
 
@@ -63,23 +68,24 @@ def command(model=None, most=12):
             "--max-tokens", str(most)]
 
 
+def setUpModule():
+    """Models with random weights: one with a chat template, and one without."""
+    Chat.folder = tempfile.TemporaryDirectory()
+    Chat.model = os.path.join(Chat.folder.name, "random")
+    subprocess.run([RANDOM_MODEL, "--out", Chat.model, "--shape", "qwen3_5-tiny", "--vocab", "4096"],
+                   check=True, capture_output=True)
+    shutil.copy(os.path.join(TOKENIZER, "tokenizer.json"), Chat.model)
+    Chat.without_template = os.path.join(Chat.folder.name, "plain")
+    shutil.copytree(Chat.model, Chat.without_template)
+    with open(os.path.join(Chat.model, "chat_template.jinja"), "w") as file:
+        file.write(TEMPLATE)
+
+
+def tearDownModule():
+    Chat.folder.cleanup()
+
+
 class Chat(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.model = os.path.join(cls.folder.name, "random")
-        subprocess.run([RANDOM_MODEL, "--out", cls.model, "--shape", "qwen3_5-tiny", "--vocab", "4096"],
-                       check=True, capture_output=True)
-        shutil.copy(os.path.join(TOKENIZER, "tokenizer.json"), cls.model)
-        cls.without_template = os.path.join(cls.folder.name, "plain")
-        shutil.copytree(cls.model, cls.without_template)
-        with open(os.path.join(cls.model, "chat_template.jinja"), "w") as file:
-            file.write(TEMPLATE)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
     def assert_well(self, chat, turns):
         self.assertEqual(chat.status, 0, chat.errors)
         self.assertEqual(len(chat.turns), turns, chat.errors)
@@ -108,6 +114,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(twice.output, once.output * 2)  # greedy
         self.assertEqual(twice.turns[1].prefilled, 1)
         self.assertEqual(twice.turns[1].prompt, twice.turns[0].prompt)
+        self.assertEqual(Ended(["How tall are trees?", "/regenerate"], "--no-think").output, twice.output)
 
     def test_reset_and_undo_take_turns_back(self):
         once = Ended(["One.", "Two."], "--no-think")
@@ -194,7 +201,7 @@ class Chat(unittest.TestCase):
             chat.stdin.write(b"Hello.\n")
             chat.stdin.flush()
             line = b""
-            while b"tokens restored" not in line:
+            while b"[restored" not in line:
                 line = chat.stderr.readline()
                 self.assertNotEqual(line, b"")
             chat.send_signal(signal.SIGINT)
@@ -217,6 +224,135 @@ class Chat(unittest.TestCase):
             except OSError:  # how a terminal ends whose other side is closed
                 pass
         self.assertRegex(shown, rb"(?s)^\x1b\[2m.+\x1b\[0m")
+
+
+
+class Terminal:
+    """A chat at a terminal of so many columns."""
+
+    def __init__(self, *arguments, columns=80, environment=()):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.terminal, self.seen = ours, b""
+        self.process = subprocess.Popen([*command(), "--no-think", *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
+                                        start_new_session=True, env={**os.environ, "TERM": "xterm", **dict(environment)},
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(theirs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.terminal)
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def wait_for(self, pattern, timeout=60):
+        """What came up to the pattern, which is then behind us."""
+        limit = time.monotonic() + timeout
+        while not (found := re.search(pattern, self.seen)):
+            ready, _, _ = select.select([self.terminal], [], [], max(0, limit - time.monotonic()))
+            if not ready:
+                raise AssertionError(f"{pattern} did not come: {self.seen}")
+            try:
+                self.seen += os.read(self.terminal, 65536)
+            except OSError:
+                raise AssertionError(f"{pattern} did not come before the end: {self.seen}")
+        before, self.seen = self.seen[:found.end()], self.seen[found.end():]
+        return before
+
+
+class AtATerminal(unittest.TestCase):
+    def test_keys_edit_the_line_and_bring_lines_back(self):
+        with Terminal() as chat:
+            chat.wait_for(rb"> ")
+            chat.type(b"/nonsensf\x7fX\x1b[D\x1b[3~e\n")  # a letter taken back; a cursor to the left, and Delete
+            chat.wait_for(rb"there is no command /nonsensee")
+            chat.wait_for(rb"> ")
+            chat.type(b"b\x01/a\n")  # Ctrl-A
+            chat.wait_for(rb"there is no command /ab;")
+            chat.wait_for(rb"> ")
+            chat.type(b"\x1b[A\x1b[A\n")  # two lines back
+            chat.wait_for(rb"there is no command /nonsensee")
+            chat.wait_for(rb"> ")
+            chat.type("/ö€𝄞\n".encode())
+            chat.wait_for("there is no command /ö€𝄞;".encode())
+            chat.wait_for(rb"> ")
+            chat.type(b"Hello.\n")
+            answered = chat.wait_for(rb"\[restored [^\n]*\]")
+            self.assertNotIn(b"^[[", answered)
+            chat.wait_for(rb"> ")
+            chat.type(b"\x04")
+            self.assertEqual(chat.process.wait(timeout=60), 0)
+
+    def test_ctrl_c_at_the_prompt_ends_it(self):
+        with Terminal() as chat:
+            chat.wait_for(rb"> ")
+            chat.type(b"half a line\x03")
+            self.assertEqual(chat.process.wait(timeout=60), 0)
+
+    def test_the_status_does_not_wrap(self):
+        for columns in 30, 60, 80, 200:
+            with Terminal(columns=columns) as chat:
+                chat.wait_for(rb"> ")
+                chat.type(b"Hello.\n")
+                line = re.search(rb"\[restored [^\n]*\]", chat.wait_for(rb"\[restored [^\n]*\]")).group(0)
+                self.assertLess(len(line), columns)
+                if columns >= 60:
+                    self.assertIn(b"miss never_seen @0", line)
+
+
+class WithAServer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", Chat.model, "--model-name", "served",
+                                       "--threads", "1", "--api-key", "a-secret-of-ours"],
+                                      stderr=subprocess.PIPE, text=True)
+        for line in cls.server.stderr:
+            if found := re.search(r"listening on (http://\S+)/", line):
+                cls.url = found.group(1)
+            if "is loaded" in line:
+                break
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+        cls.server.communicate()
+
+    def chat(self, lines, *arguments, key="a-secret-of-ours", url=None):
+        text = "".join(line + "\n" for line in lines).encode()
+        ended = subprocess.run([PROGRAM, "chat", "--url", url or self.url, "--temperature", "0", "--max-tokens", "12",
+                                "--no-think", *arguments], input=text, capture_output=True, timeout=120,
+                               env={**os.environ, "REPRISE_API_KEY": key})
+        turns = [Turn(fields) for fields in STATUS.findall(ended.stderr.decode())]
+        return ended.returncode, ended.stdout, ended.stderr.decode(), turns
+
+    def test_it_says_what_a_chat_without_one_says(self):
+        lines = ["Tell me about rivers, please.", "And about the sea?", "/regenerate"]
+        here = Ended(lines, "--no-think")
+        status, output, errors, turns = self.chat(lines)
+        self.assertEqual(status, 0, errors)
+        self.assertIn("served at " + self.url, errors)
+        self.assertEqual(output, here.output)
+        self.assertEqual([turn.prompt for turn in turns], [turn.prompt for turn in here.turns])
+        self.assertEqual(turns[2].prefilled, 1)
+        self.assertEqual(self.chat(lines[:1], "--model", "served", url=self.url + "/v1/")[0], 0)
+
+    def test_what_goes_wrong_is_told(self):
+        for more, words in [(dict(key="wrong-secret"), "key"), (dict(url="http://127.0.0.1:9"), "127.0.0.1:9"),
+                            (dict(url="file:///etc/passwd"), "file")]:
+            status, output, errors, _ = self.chat(["Hello."], **more)
+            self.assertEqual((status, output), (1, b""), errors)
+            self.assertIn(words, errors)
+        status, _, errors, _ = self.chat(["Hello."], "--model", "other")
+        self.assertEqual(status, 1)
+        self.assertIn("there is no model 'other'; served: served", errors)
+        status, output, errors, turns = self.chat(["many words " * 200000, "One."], "--max-tokens", "3")
+        self.assertEqual((status, len(turns)), (1, 1), errors[-300:])
+        self.assertIn("the conversation is as before", errors)
 
 
 if __name__ == "__main__":

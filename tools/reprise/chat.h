@@ -1,5 +1,5 @@
 #pragma once
-// `reprise chat`: a conversation in the terminal, with the engine in the same process.
+// `reprise chat`: a conversation in the terminal, with a model in the same process or, with --url, on a server.
 //
 // Lines come from stdin, a pipe as well; replies go to stdout as they are made, everything else to stderr.
 // Reasoning is shown dimmed where stdout is a terminal, and left out elsewhere. Ctrl-C ends a reply that is
@@ -25,6 +25,8 @@ struct ChatOptions {
   std::uint32_t max_tokens = 2048;
   bool no_think = false;
   bool no_cache = false;
+  std::string url{};      // of a server; empty: none, and engine.model is loaded. Else that is a name there
+  std::string api_key{};  // for the server
 };
 
 /// Returns the exit status: 1 if a reply failed, 2 where the model cannot chat. Throws UsageError.

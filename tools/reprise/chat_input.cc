@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tools/reprise/line_editor.h"
+
 namespace reprise::tools {
 
 namespace {
@@ -30,6 +32,7 @@ ChatInput::ChatInput() {
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals_ < 0)
     throw std::runtime_error(std::string("cannot listen for Ctrl-C: ") + std::strerror(errno));
+  if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1) editor_ = std::make_unique<LineEditor>();
 }
 
 ChatInput::~ChatInput() {
@@ -45,7 +48,30 @@ bool ChatInput::interrupted(std::chrono::milliseconds wait) {
   return any;
 }
 
-ChatInput::Heard ChatInput::next(std::string& line) {
+ChatInput::Heard ChatInput::next(const char* prompt, std::string& line) {
+  if (!editor_) return next_piped(line);
+  const auto wait_for_key = [this] {
+    pollfd ready[] = {{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                      {.fd = signals_, .events = POLLIN, .revents = 0}};
+    while (poll(ready, 2, -1) < 0) {
+      if (errno != EINTR) return false;
+    }
+    return !interrupted();
+  };
+  switch (editor_->read(prompt, kMostBytes, wait_for_key, line)) {
+    case LineEditor::Read::kLine:
+      return Heard::kLine;
+    case LineEditor::Read::kTooLong:
+      return Heard::kTooLong;
+    case LineEditor::Read::kEnd:
+      return Heard::kEnd;
+    case LineEditor::Read::kInterrupted:
+      return Heard::kInterrupt;
+  }
+  return Heard::kEnd;
+}
+
+ChatInput::Heard ChatInput::next_piped(std::string& line) {
   for (;;) {
     const std::size_t newline = buffer_.find('\n', scanned_);
     if (newline != std::string::npos || (ended_ && !buffer_.empty())) {

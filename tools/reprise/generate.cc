@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
+#include "actors/request/chat_tokens.h"
 #include "models/sampling/sampler.h"
+#include "models/text/chat_template_source.h"
 #include "models/text/text_stream.h"
 #include "models/text/tokenizer_load.h"
+#include "protocol/chat/chat_format.h"
 #include "tools/reprise/json_text.h"
 #include "tools/reprise/single_sequence.h"
 
@@ -29,13 +33,43 @@ std::optional<models::Tokenizer> find_tokenizer(const models::Checkpoint& checkp
   return models::load_tokenizer(path);
 }
 
-std::vector<TokenId> prompt_tokens(const GenerateOptions& options,
-                                   const std::optional<models::Tokenizer>& tokenizer) {
+using TokenizerPtr = std::shared_ptr<const models::Tokenizer>;
+
+/// The prompt as a user's message, in the template that came with the model.
+std::vector<TokenId> chat_prompt_tokens(const GenerateOptions& options, const std::string& source,
+                                        const TokenizerPtr& tokenizer) {
+  auto format = protocol::ChatFormat::make(source, actors::chat_tokens(tokenizer));
+  if (!format.ok()) throw UsageError("--chat: the model's chat template cannot be used: " + format.error());
+  protocol::ChatPrompt chat{.messages = Json::array()};
+  if (!options.system.empty()) chat.messages.push_back(Json{{"role", "system"}, {"content", options.system}});
+  chat.messages.push_back(Json{{"role", "user"}, {"content", *options.prompt}});
+  auto rendered = (*format)->render(chat);
+  if (!rendered.ok()) throw UsageError("--chat: " + rendered.error().message);
+  return (*format)->encode(*rendered);
+}
+
+/// Says on stderr how a text is given to a model that has a chat template: people who mean the one and get the other
+/// would not see why.
+std::vector<TokenId> prompt_tokens(const GenerateOptions& options, const TokenizerPtr& tokenizer) {
   if (options.tokens.has_value() == options.prompt.has_value()) {
     throw UsageError("exactly one of --prompt and --tokens is needed");
   }
+  if (options.chat && options.tokens) throw UsageError("--chat: goes with --prompt");
+  if (!options.chat && !options.system.empty()) throw UsageError("--system: goes with --chat");
   if (options.tokens) return parse_token_ids(*options.tokens);
   if (!tokenizer) throw UsageError("--prompt: this model has no tokenizer; give --tokens");
+  const std::optional<std::string> source = models::load_chat_template(options.engine.model);
+  if (options.chat) {
+    if (!source || source->empty()) {
+      throw UsageError("--chat: this model has no chat template; without --chat the prompt is continued");
+    }
+    std::fputs("reprise: the prompt is a user's message in the model's chat template (--chat)\n", stderr);
+    return chat_prompt_tokens(options, *source, tokenizer);
+  }
+  if (source && !source->empty()) {
+    std::fputs("reprise: the prompt is continued as raw text; --chat makes it a message to the model\n",
+               stderr);
+  }
   std::vector<TokenId> ids = tokenizer->encode(*options.prompt);
   if (tokenizer->adds_bos() && tokenizer->bos()) ids.insert(ids.begin(), *tokenizer->bos());
   if (ids.empty()) throw UsageError("--prompt: it has no tokens");
@@ -81,8 +115,10 @@ int generate(const GenerateOptions& options) {
   const std::vector<ParamError> errors = options.sampling.validate(config.vocab);
   if (!errors.empty()) throw UsageError(errors.front().describe());
 
-  const std::optional<models::Tokenizer> tokenizer =
-      find_tokenizer(sequence.model().checkpoint(), options.engine.model);
+  TokenizerPtr tokenizer;
+  if (auto found = find_tokenizer(sequence.model().checkpoint(), options.engine.model)) {
+    tokenizer = std::make_shared<const models::Tokenizer>(std::move(*found));
+  }
   const std::vector<TokenId> prompt = prompt_tokens(options, tokenizer);
   sequence.begin(prompt.size() + options.max_tokens);
 
@@ -107,7 +143,9 @@ int generate(const GenerateOptions& options) {
       return 1;
     }
     const TokenId token = std::get<models::Sampled>(result).token;
-    if (!options.ignore_eos && std::ranges::find(config.tokens.eos, token) != config.tokens.eos.end()) {
+    const bool ends = std::ranges::find(config.tokens.eos, token) != config.tokens.eos.end() ||
+                      (options.chat && tokenizer->eos() == token);
+    if (!options.ignore_eos && ends) {
       output.finish_reason = "stop";
       break;
     }

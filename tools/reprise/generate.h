@@ -13,6 +13,8 @@ struct GenerateOptions {
   EngineFlags engine;
   std::optional<std::string> prompt;  // text; needs a tokenizer
   std::optional<std::string> tokens;  // token ids, used as they are
+  bool chat = false;                  // the prompt is what a user says, in the model's chat template
+  std::string system{};               // of such a chat; empty: none
   std::size_t max_tokens = 128;
   SamplingParams sampling{};
   std::vector<std::string> stop{};

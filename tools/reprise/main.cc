@@ -7,15 +7,19 @@
 #include "tools/bench_command/bench_command.h"
 #include "tools/reprise/builtin_model.h"
 #include "tools/reprise/chat.h"
+#include "tools/reprise/doctor.h"
 #include "tools/reprise/generate.h"
+#include "tools/reprise/hub.h"
 #include "tools/reprise/inspect.h"
 #include "tools/reprise/logits.h"
 #include "tools/reprise/make_service.h"
+#include "tools/reprise/manual.h"
 #include "tools/reprise/model_flags.h"
 #include "tools/reprise/render.h"
 #include "tools/reprise/replay.h"
 #include "tools/reprise/serve_command.h"
 #include "tools/reprise/snapshot_command.h"
+#include "tools/reprise/suggestion.h"
 #include "tools/reprise/tokenize.h"
 
 namespace {
@@ -44,6 +48,8 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
   add_engine_flags(*generate, options.engine);
   add_adapter_flag(*generate, options.engine);
   generate->add_option("--prompt", options.prompt, "Text to continue");
+  generate->add_flag("--chat", options.chat, "The prompt is a user's message, in the model's chat template");
+  generate->add_option("--system", options.system, "The system message, with --chat");
   generate->add_option("--tokens", options.tokens, "Token ids to continue, as they are: \"1 2 3\"");
   generate->add_option("--max-tokens", options.max_tokens, "Tokens to generate at most")
       ->check(CLI::Range(1UL, 10'000'000UL))
@@ -66,6 +72,13 @@ CLI::App& add_generate(CLI::App& app, GenerateOptions& options) {
 CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
   CLI::App* chat = app.add_subcommand("chat", "Talk to a model in the terminal");
   add_engine_flags(*chat, options.engine, "cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
+  chat->add_option(
+      "--url", options.url,
+      "Talk to a server that runs, http://127.0.0.1:8080; --model is then what it calls the model");
+  chat->add_option("--api-key", options.api_key, "For that server")->envname("REPRISE_API_KEY");
+  chat->parse_complete_callback([&options] {
+    if (options.url.empty()) options.engine.model = model_or_builtin(options.engine.model);
+  });
   chat->add_option("--system", options.system, "The system message");
   chat->add_option("--temperature", options.temperature, "0 is greedy; the model's own without it");
   chat->add_option("--top-p", options.top_p, "Keep this share of the mass; the model's own without it");
@@ -76,6 +89,36 @@ CLI::App& add_chat(CLI::App& app, ChatOptions& options) {
   chat->add_flag("--no-think", options.no_think, "Ask the template for replies without reasoning");
   chat->add_flag("--no-cache", options.no_cache, "Compute every prompt anew");
   return *chat;
+}
+
+struct PullOptions {
+  std::string model;
+  std::string folder;
+  std::string revision;
+};
+
+CLI::App& add_pull(CLI::App& app, PullOptions& options) {
+  CLI::App* pull = app.add_subcommand("pull", "Fetch a model from the hub, and print where it lies");
+  pull->footer(
+      "HF_TOKEN opens what needs a token, HF_ENDPOINT names another hub, REPRISE_MODELS the folder that "
+      "models\n"
+      "are kept in (~/.cache/reprise/models). A pull that broke off goes on where it was.");
+  pull->add_option(
+          "model", options.model,
+          "OWNER/MODEL, or OWNER/MODEL:FILE for one of its GGUF files (a word of its name will do: Q4_K_M)")
+      ->required();
+  pull->add_option("--out", options.folder, "Keep models in this folder");
+  pull->add_option("--revision", options.revision, "A branch, a tag or a commit; main without it");
+  return *pull;
+}
+
+int pull_model(const PullOptions& options) {
+  HubSettings settings = hub_settings();
+  if (!options.folder.empty()) settings.folder = options.folder;
+  if (!options.revision.empty()) settings.revision = options.revision;
+  if (!is_safe_path(settings.revision)) throw UsageError("--revision: '" + settings.revision + "' is none");
+  std::printf("%s\n", pull(settings, parse_hub_name(options.model)).c_str());
+  return 0;
 }
 
 CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
@@ -137,6 +180,19 @@ int run(int argc, char** argv) {
   const CLI::App& generate_command = add_generate(app, generate_options);
   ChatOptions chat_options;
   const CLI::App& chat_command = add_chat(app, chat_options);
+  const CLI::App* manual_command = app.add_subcommand("manual", "Print the manual page, for man(1)");
+  std::string shell;
+  CLI::App* completion_command =
+      app.add_subcommand("completion", "Print the completions of these commands for a shell");
+  completion_command->add_option("shell", shell, "bash, zsh or fish")->required();
+  DoctorOptions doctor_options;
+  CLI::App* doctor_command =
+      app.add_subcommand("doctor", "Look at this machine, and say what will be used and what is missing");
+  doctor_command->add_option("--model", doctor_options.model, kModelHelp);
+  doctor_command->add_option("--host", doctor_options.host, "Address to listen on")->capture_default_str();
+  doctor_command->add_option("--port", doctor_options.port, "Port to listen on")->capture_default_str();
+  PullOptions pull_options;
+  const CLI::App& pull_command = add_pull(app, pull_options);
   LogitsOptions logits_options;
   const CLI::App& logits_command = add_logits(app, logits_options);
   TokenizeOptions tokenize_options;
@@ -168,7 +224,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    const int status = app.exit(error);
+    if (status == 0) return 0;
+    const std::string meant = suggestion(app, std::vector<std::string>(argv + 1, argv + argc));
+    if (!meant.empty()) std::fprintf(stderr, "%s\n", meant.c_str());
+    return kUsage;
   }
   if (devices_command->parsed()) return list_devices();
   if (snapshot_command.parsed()) return snapshot_command.run();
@@ -176,6 +236,10 @@ int run(int argc, char** argv) {
   if (bench_command.parsed()) return bench_command.run();
   if (inspect_command->parsed()) return inspect(inspect_options);
   if (chat_command.parsed()) return chat(chat_options);
+  if (pull_command.parsed()) return pull_model(pull_options);
+  if (doctor_command->parsed()) return doctor(doctor_options);
+  if (manual_command->parsed()) return std::fputs(manual_page(app, REPRISE_VERSION).c_str(), stdout) < 0;
+  if (completion_command->parsed()) return std::fputs(completion_script(app, shell).c_str(), stdout) < 0;
   if (generate_command.parsed()) return generate(generate_options);
   if (logits_command.parsed()) return print_logits(logits_options);
   if (tokenize_command->parsed()) {

@@ -12,7 +12,7 @@ namespace reprise::tools {
 
 /// What a command's help says of --model.
 inline constexpr const char* kModelHelp =
-    "A Hugging Face folder or a GGUF file; without it the built-in model";
+    "A Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; without it the built-in model";
 
 /// Where no model is given, `flags` name the built-in one; parsing throws UsageError if there is none.
 /// `flags` must outlive the command. `devices`: what the help says that there is.

@@ -11,6 +11,7 @@
 #include "base/json_text.h"
 #include "protocol/chat/named_templates.h"
 #include "protocol/http/log.h"
+#include "tools/reprise/hub_name.h"
 
 namespace reprise::tools {
 namespace {
@@ -360,6 +361,10 @@ void load_config_environment(ServeConfig& config, const std::function<const char
 }
 
 ModelTable model_at(const std::string& path) {
+  if (path.starts_with(kHubPrefix)) {
+    const HubName name = parse_hub_name(path);
+    return {.name = name.file.empty() ? name.model : model_at(name.file).name, .path = path};
+  }
   std::filesystem::path file(path);
   if (!file.has_filename()) file = file.parent_path();  // "folder/"
   if (file.extension() == ".gguf") return {.name = file.stem().string(), .path = path};

@@ -1,0 +1,210 @@
+#include "tools/reprise/doctor.h"
+
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "gpu/compute.h"
+#include "gpu/devices.h"
+#include "models/checkpoint.h"
+#include "models/memory_plan.h"
+#include "tools/reprise/builtin_model.h"
+#include "tools/reprise/hub.h"
+
+#ifndef REPRISE_DOCTOR_CUDA
+#define REPRISE_DOCTOR_CUDA 0
+#endif
+
+namespace reprise::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Findings {
+ public:
+  void good(const char* what, const std::string& text) { line("ok", what, text, ""); }
+  void note(const char* what, const std::string& text, const std::string& advice) {
+    line("note", what, text, advice);
+  }
+  void bad(const char* what, const std::string& text, const std::string& advice) {
+    line("BAD", what, text, advice);
+    any_bad_ = true;
+  }
+  bool any_bad() const { return any_bad_; }
+
+ private:
+  static void line(const char* verdict, const char* what, const std::string& text,
+                   const std::string& advice) {
+    std::printf("%-4s  %-12s %s\n", verdict, what, text.c_str());
+    if (!advice.empty()) std::printf("      %-12s -> %s\n", "", advice.c_str());
+  }
+  bool any_bad_ = false;
+};
+
+/// The first line of a file that begins so, behind its colon; empty: none.
+std::string line_of(const char* file, const std::string& begin) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(begin)) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t text = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    return text == std::string::npos ? std::string() : line.substr(text);
+  }
+  return {};
+}
+
+void look_at_processor(Findings& findings) {
+  std::string name = line_of("/proc/cpuinfo", "model name");
+  if (name.empty()) name = "a processor that does not tell its name";
+  std::string sets;
+  for (const gpu::Isa isa : gpu::available_isas()) {
+    sets += (sets.empty() ? "" : ", ") + std::string(gpu::name_of(isa));
+  }
+  const std::string best(gpu::name_of(gpu::best_isa()));
+  const std::string text = name + ", " + std::to_string(std::thread::hardware_concurrency()) +
+                           " threads; kernels " + sets + "; " + best + " is used";
+  if (best == "plain") {
+    findings.note("processor", text, "there are no vector kernels for it: expect a tenth of the speed");
+  } else {
+    findings.good("processor", text);
+  }
+}
+
+void look_at_memory(Findings& findings) {
+  constexpr std::uint64_t kLittle = std::uint64_t{2} << 30;
+  const std::uint64_t free = models::available_memory();
+  const std::string text = models::in_units(free) + " can be taken";
+  if (free < kLittle) {
+    findings.note("memory", text,
+                  "snapshots share it with the weights: end what else needs much, or set engine.state_mb");
+  } else {
+    findings.good("memory", text);
+  }
+  constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/enabled";
+  std::ifstream file(kHugePages);
+  std::string modes;
+  if (!std::getline(file, modes)) {
+    findings.note("huge pages", "this kernel has none", "");
+  } else if (modes.find("[never]") != std::string::npos) {
+    findings.note("huge pages", "are off", "as root: echo madvise > " + std::string(kHugePages));
+  } else {
+    findings.good("huge pages", modes);
+  }
+}
+
+void look_at_files(Findings& findings) {
+  constexpr rlim_t kWanted = 2048;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const std::string text = std::to_string(limit.rlim_max) + " may be open at once";
+  if (limit.rlim_max < kWanted) {
+    findings.note("open files", text,
+                  "each connection is one: raise `ulimit -Hn`, or LimitNOFILE of the service");
+  } else {
+    findings.good("open files", text);
+  }
+}
+
+void look_at_gpus(Findings& findings) {
+  const std::vector<gpu::DeviceInfo> devices = gpu::list_devices();
+  for (const gpu::DeviceInfo& device : devices) {
+    findings.good(
+        "GPU", "cuda:" + std::to_string(device.index) + " " + device.name + ", compute " +
+                   std::to_string(device.compute_major) + "." + std::to_string(device.compute_minor) + ", " +
+                   models::in_units(device.free_bytes) + " of " + models::in_units(device.total_bytes) +
+                   " free, driver for CUDA " + std::to_string(device.driver_version / 1000) + "." +
+                   std::to_string(device.driver_version % 1000 / 10));
+  }
+  if (!devices.empty()) return;
+  const std::string driver = line_of("/proc/driver/nvidia/version", "NVRM version");
+  const bool has_card = !driver.empty() || fs::exists("/dev/nvidia0");
+  if (!has_card) {
+    findings.good("GPU", "none; models are computed on the processor");
+  } else if (REPRISE_DOCTOR_CUDA == 0) {
+    findings.note("GPU", "there is one, and this build has no CUDA",
+                  "build with the CUDA toolkit: docs/gpu.md");
+  } else {
+    findings.bad("GPU",
+                 "there is one, and CUDA cannot use it (driver: " + (driver.empty() ? "?" : driver) + ")",
+                 "look at `nvidia-smi`; the driver must be for CUDA 12 or later, and /dev/nvidia* readable");
+  }
+}
+
+void look_at_model(Findings& findings, const std::string& wanted) {
+  std::string path;
+  try {
+    path = model_or_builtin(wanted);
+    const models::Checkpoint checkpoint = models::Checkpoint::open(path);
+    const models::MemoryPlan plan = models::plan_memory(checkpoint, models::ComputeOptions{});
+    const std::string fits = models::verdict(plan, models::available_memory(), 0);
+    const std::string text = path + ": " + checkpoint.config().architecture + ", " +
+                             models::in_units(plan.weights()) +
+                             " of weights; on the processor it fits: " + fits;
+    findings.good("model", text);
+  } catch (const std::exception& error) {
+    findings.bad("model", error.what(),
+                 wanted.empty() ? "`cmake --install` puts the built-in model in place; or name one: --model"
+                                : "name a Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]");
+  }
+  try {
+    const fs::path folder = hub_settings().folder;
+    std::error_code unknown;
+    fs::path there = folder;
+    while (!fs::exists(there, unknown) && there.has_relative_path()) there = there.parent_path();
+    const fs::space_info space = fs::space(there, unknown);
+    findings.good("models", folder.string() + " is where `reprise pull` puts them" +
+                                (unknown ? "" : "; " + models::in_units(space.available) + " free"));
+  } catch (const std::exception& error) {
+    findings.note("models", error.what(), "");
+  }
+}
+
+void look_at_port(Findings& findings, const DoctorOptions& options) {
+  const std::string where = options.host + ":" + std::to_string(options.port);
+  addrinfo wish{};
+  wish.ai_socktype = SOCK_STREAM;
+  wish.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &wish, &found) != 0) {
+    return findings.bad("port", options.host + " is no address of this machine", "name another: --host");
+  }
+  const int socket = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  const int bound = socket < 0 ? -1 : bind(socket, found->ai_addr, found->ai_addrlen);
+  const int heard = bound != 0 ? -1 : listen(socket, 1);
+  const int error = errno;
+  if (socket >= 0) close(socket);
+  freeaddrinfo(found);
+  if (heard == 0) {
+    findings.good("port", where + " is free");
+  } else {
+    findings.bad("port", where + ": " + std::strerror(error),
+                 error == EADDRINUSE ? "a server runs there already, or take another: --port"
+                                     : "take another: --port, --host");
+  }
+}
+
+}  // namespace
+
+int doctor(const DoctorOptions& options) {
+  Findings findings;
+  look_at_processor(findings);
+  look_at_memory(findings);
+  look_at_files(findings);
+  look_at_gpus(findings);
+  look_at_model(findings, options.model);
+  look_at_port(findings, options);
+  std::puts(findings.any_bad() ? "Something will not work; see BAD above." : "All that is needed is there.");
+  return findings.any_bad() ? 1 : 0;
+}
+
+}  // namespace reprise::tools
