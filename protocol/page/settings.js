@@ -53,7 +53,7 @@ export function requestFields() {
 
 export function showModels(select, models) {
   select.replaceChildren(new Option('The first that is served', ''),
-    ...models.map(model => new Option(model.state && model.state !== 'ready' ? `${model.id} (${model.state})` : model.id, model.id)));
+    ...models.map(model => new Option(model.state && model.state !== 'ready' ? `${model.id} (${model.problem || model.state})` : model.id, model.id)));
   if (settings.model && !models.some(model => model.id === settings.model)) {
     select.append(new Option(settings.model + ' (not served)', settings.model));
   }

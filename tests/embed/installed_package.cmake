@@ -24,6 +24,23 @@ function(install_package)
   file(RENAME "${embed_dir}/first" "${embed_dir}/prefix")
 endfunction()
 
+# extract(<section> <language> <file>): the first block of that section of docs/embedding.md that is fenced as this language.
+function(extract section language file)
+  file(READ "${source_dir}/docs/embedding.md" text)
+  foreach(mark IN ITEMS "\n## ${section}\n" "\n```${language}\n")
+    string(FIND "${text}" "${mark}" begin)
+    if(begin EQUAL -1)
+      message(FATAL_ERROR "docs/embedding.md lacks this, or has it elsewhere:${mark}")
+    endif()
+    string(LENGTH "${mark}" length)
+    math(EXPR begin "${begin} + ${length}")
+    string(SUBSTRING "${text}" ${begin} -1 text)
+  endforeach()
+  string(FIND "${text}" "\n```" end)
+  string(SUBSTRING "${text}" 0 ${end} text)
+  file(WRITE "${file}" "${text}\n")
+endfunction()
+
 # configure(<name of build folder> <source folder> [<argument>...]): leaves `configure_command`, to be run.
 function(configure name source)
   set(build "${embed_dir}/${name}-build")
