@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""The manual page and the completions, as the program writes them. Usage: manual_test.py PROGRAM"""
+
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+
+
+def run(*arguments, **more):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, **more)
+
+
+def commands():
+    """Those that --help lists."""
+    listed = run("--help").stdout.split("Subcommands:", 1)[1]
+    return re.findall(r"(?m)^  (\w+) ", listed)
+
+
+class Manual(unittest.TestCase):
+    def test_it_has_every_command_and_option(self):
+        page = run("manual").stdout
+        self.assertTrue(page.startswith(".TH REPRISE 1 "))
+        self.assertGreater(len(commands()), 10)
+        for command in commands():
+            self.assertIn(f"\n.SS {command}\n", page)
+            for option in re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", run(command, "--help").stdout):
+                self.assertIn(option.replace("-", "\\-"), page, command)
+        self.assertNotRegex(page, r"(?m)^\.(?!(TH|SH|SS|TP|B|I|PP)\b)")  # no line that troff would take for a request
+
+    @unittest.skipUnless(shutil.which("groff"), "there is no groff")
+    def test_troff_has_nothing_to_say_against_it(self):
+        made = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("manual").stdout, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(made.stderr, "")
+        self.assertIn("SYNOPSIS", re.sub(r".\x08", "", made.stdout))
+
+
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        script = run("completion", "bash").stdout + (
+            'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reprise; printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", "reprise", *words], capture_output=True, text=True, timeout=60,
+                              cwd="/")
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    def test_bash(self):
+        self.assertEqual(self.complete("ser"), ["serve"])
+        self.assertEqual(self.complete("serve", "--por"), ["--port"])
+        self.assertEqual(self.complete("serve", "--model", "/et"), ["/etc"])
+        self.assertIn("doctor", self.complete(""))
+
+    def test_zsh_and_fish_name_the_same(self):
+        for shell in "zsh", "fish":
+            done = run("completion", shell)
+            self.assertEqual(done.returncode, 0)
+            for command in commands():
+                self.assertRegex(done.stdout, rf"\b{command}\b")
+            self.assertIn("port", done.stdout)
+            if shutil.which(shell):
+                checked = subprocess.run([shell, "-n", "/dev/stdin"], input=done.stdout, capture_output=True, text=True,
+                                         timeout=60)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_another_shell_is_refused(self):
+        done = run("completion", "csh")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("bash, zsh, fish", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
