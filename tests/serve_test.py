@@ -366,6 +366,32 @@ class Configuration(unittest.TestCase):
         failed = subprocess.run([PROGRAM, "serve", "--no-such-option"], capture_output=True, timeout=10)
         self.assertNotEqual(failed.returncode, 0)
 
+    def test_what_was_meant_is_suggested(self):
+        for arguments, meant in [(["serv"], "`serve`"), (["sevre"], "`serve`"), (["generat", "--prompt", "x"], "`generate`"),
+                                 (["serve", "--prot", "1"], "`--port`"), (["serve", "--modell=x"], "`--model`"),
+                                 (["snapshot", "verfy"], "`verify`")]:
+            failed = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=10)
+            self.assertEqual(failed.returncode, 2, arguments)
+            self.assertIn("Did you mean " + meant, failed.stderr)
+        failed = subprocess.run([PROGRAM, "xylophone"], capture_output=True, text=True, timeout=10)
+        self.assertEqual(failed.returncode, 2)
+        self.assertNotIn("Did you mean", failed.stderr)
+
+    def test_a_policy_that_does_not_exist_is_named_before_anything_is_loaded(self):
+        done = self.run_serve("--cache-policy", "oldest", "--port", "0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("cache.policy: 'oldest' is not one of", done.stderr)
+        self.assertNotIn("listening", done.stderr)
+
+
+class ModelsThatCannotBeLoaded(unittest.TestCase):
+    def test_the_only_one_ends_the_server_with_the_reason(self):
+        done = subprocess.run([PROGRAM, "serve", "--port", "0", "--model", "/nowhere/at/all"], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"(?m) model 'all' cannot be used: /nowhere/at/all: .+$")
+        self.assertRegex(done.stderr, r"(?m) error stopping: no model could be loaded")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -37,9 +37,7 @@ actors::EngineOptions engine_options(const ChatOptions& options) {
 class EnginePartner final : public ChatPartner {
  public:
   explicit EnginePartner(const ChatOptions& options) : options_(options) {
-    actors::EngineOptions wishes = engine_options(options);
-    wishes.log_error = [this](const std::string& line) { problem_ = line; };
-    engine_.emplace(system_, std::move(wishes));
+    engine_.emplace(system_, engine_options(options));
   }
 
   std::optional<std::string> meet(ChatInput& input) override {
@@ -51,7 +49,7 @@ class EnginePartner final : public ChatPartner {
         std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
     }
     bar.reset();
-    if (card.state == ModelCard::State::kFailed) throw std::runtime_error(problem_);
+    if (card.state == ModelCard::State::kFailed) throw std::runtime_error(engine_->health().detail);
     if (card.chat == nullptr) {
       std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),
                    card.takes_text ? "no chat template" : "no tokenizer");
@@ -68,7 +66,6 @@ class EnginePartner final : public ChatPartner {
   protocol::GenerateRequest request(const ChatWish& wish) const;
 
   const ChatOptions& options_;
-  std::string problem_;  // of the model; written before it is said to have failed
   runtime::System system_;
   std::optional<actors::Engine> engine_;
   protocol::ChatFormatPtr format_;

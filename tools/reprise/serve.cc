@@ -43,19 +43,56 @@ sigset_t all_signals() {
   return signals;
 }
 
-/// Returns with one that ends the server; tells meanwhile how far models are that take long to load. `sessions` may be
-/// null.
+/// Watches the models that come with the server.
+class ModelWatch {
+ public:
+  explicit ModelWatch(const protocol::Service& service) : service_(service) {}
+
+  /// Tells now and then how far those are that take long to load.
+  void look() {
+    std::size_t loading = 0;
+    std::size_t failed = 0;
+    const std::vector<protocol::ModelCard> cards = service_.models();
+    for (const protocol::ModelCard& card : cards) {
+      if (card.state == protocol::ModelCard::State::kFailed) ++failed;
+      if (card.state != protocol::ModelCard::State::kLoading) continue;
+      ++loading;
+      if (looks_ % kLooksOfAReport != 0) continue;
+      log_line(LogLevel::kInfo, "model '" + card.id +
+                                    "' is being loaded: " + std::to_string(card.loaded_permille / 10) + " %");
+    }
+    ++looks_;
+    settled_ = settled_ || loading == 0;
+    was_useful_ = was_useful_ || failed + loading < cards.size();
+    useless_ = !was_useful_ && !cards.empty() && failed == cards.size();
+  }
+  /// Until the first time that none is being loaded it is worth to look often.
+  timespec pause() const {
+    return settled_ ? timespec{.tv_sec = 5, .tv_nsec = 0} : timespec{.tv_sec = 0, .tv_nsec = kLookNs};
+  }
+  /// None of them could be loaded, ever: there is nothing to serve.
+  bool useless() const { return useless_; }
+
+ private:
+  static constexpr long kLookNs = 50'000'000;
+  static constexpr std::uint64_t kLooksOfAReport = 100;
+  const protocol::Service& service_;
+  std::uint64_t looks_ = 1;
+  bool settled_ = false;
+  bool was_useful_ = false;
+  bool useless_ = false;
+};
+
+/// Returns with one that ends the server, or with 0 where there is nothing to serve. `sessions` may be null.
 int wait_for_signal(const protocol::Service& service, traces::SessionControl* sessions) {
-  constexpr timespec kBetweenReports{.tv_sec = 5, .tv_nsec = 0};
   const sigset_t signals = all_signals();
+  ModelWatch watch(service);
   for (;;) {
-    const int signal = sigtimedwait(&signals, nullptr, &kBetweenReports);
+    const timespec pause = watch.pause();
+    const int signal = sigtimedwait(&signals, nullptr, &pause);
     if (signal < 0) {
-      for (const protocol::ModelCard& card : service.models()) {
-        if (card.state != protocol::ModelCard::State::kLoading) continue;
-        log_line(LogLevel::kInfo, "model '" + card.id + "' is being loaded: " +
-                                      std::to_string(card.loaded_permille / 10) + " %");
-      }
+      watch.look();
+      if (watch.useless()) return 0;
       continue;
     }
     if (signal != SIGUSR2) return signal;
@@ -154,7 +191,11 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
 
   const int signal = wait_for_signal(*service, sessions.get());
   end_at_next_signal();
-  log_line(LogLevel::kInfo, signal == SIGINT ? "stopping: interrupted" : "stopping: terminated");
+  if (signal == 0) {
+    log_line(LogLevel::kError, "stopping: no model could be loaded; the lines above say why");
+  } else {
+    log_line(LogLevel::kInfo, signal == SIGINT ? "stopping: interrupted" : "stopping: terminated");
+  }
   const bool closed = server->stop(config.shutdown);
   if (closed) service.reset();
   const runtime::StopReport report = system.stop(kDrainTime, kStopTime);
@@ -164,10 +205,10 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
     }
     log_line(LogLevel::kInfo, "stopped");
     if (sessions != nullptr && sessions->state().records) sessions->finish();
-    _exit(0);
+    _exit(signal == 0 ? 1 : 0);
   }
   log_line(LogLevel::kInfo, "stopped");
-  return 0;
+  return signal == 0 ? 1 : 0;
 }
 
 }  // namespace reprise::tools

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "actors/cache/eviction_policy.h"
 #include "protocol/http/log.h"
 #include "tools/reprise/engine_flags.h"
 
@@ -16,7 +17,9 @@ ServeCommand::ServeCommand(CLI::App& app)
       "Every setting may stand in the file as well, and in a variable: see --print-config, where http.port "
       "is REPRISE_HTTP_PORT. REPRISE_API_KEYS holds keys.");
   command_
-      ->add_option("--model", model_, "A Hugging Face folder or a GGUF file; the built-in model without it")
+      ->add_option(
+          "--model", model_,
+          "A Hugging Face folder, a GGUF file, or hf:OWNER/MODEL[:FILE]; the built-in model without it")
       ->envname("REPRISE_MODEL");
   command_->add_option("--model-name,--alias", model_name_,
                        "What clients call it, instead of the file's name; several names between commas");
@@ -60,6 +63,12 @@ void ServeCommand::resolve() {
     reasoning_known = reasoning_known || config_.reasoning == known;
   if (!reasoning_known) {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
+  }
+  if (actors::find_eviction_policy(config_.cache.policy) == nullptr) {
+    std::string known;
+    for (const std::string& name : actors::eviction_policy_names())
+      known += (known.empty() ? "" : ", ") + name;
+    throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
   if (!protocol::log_level_named(config_.log_level)) {
     throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");
