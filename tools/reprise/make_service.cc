@@ -87,30 +87,36 @@ std::string template_text(const std::string& given) {
   throw UsageError("chat.template: '" + given + "' is no file, and none of " + protocol::template_names());
 }
 
-}  // namespace
-
-std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
-  actors::EngineOptions options{};
+std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
+  std::vector<actors::ModelSpec> specs;
   std::vector<ModelTable> models = config.models;
   if (models.empty()) models.push_back(model_at(model_or_builtin("")));
   for (const ModelTable& model : models) {
-    options.models.push_back({.name = model.name,
-                              .path = model_or_builtin(model.path),
-                              .device = model.device,
-                              .compute = config.engine.compute,
-                              .kv_dtype = config.engine.kv_dtype,
-                              .isa = config.engine.isa,
-                              .adapters = {}});
-    actors::ModelSpec& spec = options.models.back();
+    specs.push_back({.name = model.name,
+                     .path = model_or_builtin(model.path),
+                     .device = model.device,
+                     .compute = config.engine.compute,
+                     .kv_dtype = config.engine.kv_dtype,
+                     .isa = config.engine.isa,
+                     .adapters = {}});
+    actors::ModelSpec& spec = specs.back();
     spec.aliases = model.aliases;
     spec.tags = model.tags;
     spec.context = static_cast<std::uint32_t>(config.context / std::max(config.parallel, 1U));
     spec.chat_template =
         template_text(model.chat_template.empty() ? config.chat_template : model.chat_template);
     for (const AdapterTable& adapter : model.adapters) {
-      options.models.back().adapters.push_back({.name = adapter.name, .path = adapter.path});
+      spec.adapters.push_back({.name = adapter.name, .path = adapter.path});
     }
   }
+  return specs;
+}
+
+}  // namespace
+
+std::unique_ptr<protocol::Service> make_service(runtime::System& system, const ServeConfig& config) {
+  actors::EngineOptions options;
+  options.models = model_specs(config);
   options.worker.device = config.engine.device;
   options.worker.device_options.threads = config.engine.threads;
   options.worker.state_bytes = config.state_mb << 20;
