@@ -1,5 +1,6 @@
 #include "tools/reprise/serve_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -64,10 +65,10 @@ void ServeCommand::resolve() {
   if (!reasoning_known) {
     throw UsageError("chat.reasoning: '" + config_.reasoning + "' is not one of on, auto, off, template");
   }
-  if (actors::find_eviction_policy(config_.cache.policy) == nullptr) {
+  const std::vector<std::string> policies = actors::eviction_policy_names();
+  if (std::find(policies.begin(), policies.end(), config_.cache.policy) == policies.end()) {
     std::string known;
-    for (const std::string& name : actors::eviction_policy_names())
-      known += (known.empty() ? "" : ", ") + name;
+    for (const std::string& name : policies) known += (known.empty() ? "" : ", ") + name;
     throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
   if (!protocol::log_level_named(config_.log_level)) {
