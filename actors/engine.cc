@@ -158,7 +158,10 @@ std::vector<protocol::ModelCard> Engine::models() const {
       card.id += ":" + adapter.name;
       for (std::string& alias : card.aliases) alias += ":" + adapter.name;
       card.parent = entry.card.id;
-      if (!adapter.ready()) card.state = protocol::ModelCard::State::kFailed;
+      if (!adapter.ready()) {
+        card.state = protocol::ModelCard::State::kFailed;
+        card.problem = adapter.error;
+      }
       cards.push_back(std::move(card));
     }
   }

@@ -32,7 +32,8 @@ struct EngineOptions {
   std::chrono::milliseconds longest_step{120'000};  // at least; large models may take longer (step_watch.h)
   std::uint32_t most_reloads = 3;                   // of a model, within reload_window
   std::chrono::minutes reload_window{10};
-  std::function<void(const std::string&)> log{};  // may be empty; called from any thread
+  std::function<void(const std::string&)> log{};        // may be empty; called from any thread
+  std::function<void(const std::string&)> log_error{};  // what somebody has to mend; empty: `log`
   /// The device cannot be used again in this process: its requests have been told, its models have failed.
   /// May be empty; a server ends itself here, for its service manager to start it anew.
   std::function<void(const std::string& why)> device_lost{};

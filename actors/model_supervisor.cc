@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "actors/request/chat_tokens.h"
+#include "actors/served/without_folders.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"
@@ -88,6 +89,7 @@ void ModelSupervisor::publish_state(Managed& managed, ModelCard::State state, co
   if (const auto entry = directory_->find(managed.spec.name)) card = entry->card;
   card.id = managed.spec.name;
   card.state = state;
+  card.problem = state == ModelCard::State::kFailed ? detail : std::string();
   directory_->set({.card = std::move(card),
                    .model = nullptr,
                    .detail = detail,
@@ -135,8 +137,8 @@ Task<void> ModelSupervisor::load(std::string name) {
 void ModelSupervisor::end_load(Managed& managed, const Error& error) {
   managed.loading = false;
   if (error) {
-    log("model '" + managed.spec.name + "' cannot be used: " + error->message);
-    publish_state(managed, ModelCard::State::kFailed, error->message);
+    log_error("model '" + managed.spec.name + "' cannot be used: " + error->message);
+    publish_state(managed, ModelCard::State::kFailed, without_folders(error->message, managed.spec.path));
   }
   if (managed.waiting.empty()) return;
   const auto entry = directory_->find(managed.spec.name);

@@ -142,6 +142,7 @@ class ModelSupervisor : public runtime::Actor {
   void log(const std::string& line) const {
     if (options_.log) options_.log(line);
   }
+  void log_error(const std::string& line) const { options_.log_error ? options_.log_error(line) : log(line); }
 
   // -- model_supervisor_adapters.cc
   runtime::Task<ServedAdapter> bring_adapter(runtime::RefOf<DeviceWorker> worker, protocol::ArchId arch,

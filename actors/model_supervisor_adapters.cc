@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "actors/model_supervisor.h"
+#include "actors/served/without_folders.h"
 
 namespace reprise::actors {
 
@@ -60,7 +61,8 @@ Task<ServedAdapter> ModelSupervisor::bring_adapter(runtime::RefOf<DeviceWorker> 
   if (loaded.ok()) {
     adapter.loaded = *loaded;
   } else {
-    adapter.error = loaded.error().message;
+    adapter.error = without_folders(loaded.error().message, spec.path);
+    log_error("adapter '" + spec.name + "' cannot be used: " + loaded.error().message);
     adapter.fault = loaded.error().fault;
   }
   co_return adapter;
@@ -72,10 +74,10 @@ Task<std::vector<ServedAdapter>> ModelSupervisor::bring_adapters(const Managed& 
   for (const AdapterSpec& spec : specs) {
     Task<ServedAdapter> bringing = bring_adapter(managed.device->worker, managed.arch, spec);
     ServedAdapter adapter = co_await bringing;
-    log("adapter '" + spec.name + "' of model '" + managed.spec.name + "' " +
-        (adapter.ready() ? "is loaded: rank " + std::to_string(adapter.loaded.rank) + ", " +
-                               std::to_string(adapter.loaded.bytes >> 10) + " KiB"
-                         : "cannot be used: " + adapter.error));
+    if (adapter.ready()) {
+      log("adapter '" + spec.name + "' of model '" + managed.spec.name + "' is loaded: rank " +
+          std::to_string(adapter.loaded.rank) + ", " + std::to_string(adapter.loaded.bytes >> 10) + " KiB");
+    }
     adapters.push_back(std::move(adapter));
   }
   co_return adapters;
@@ -113,7 +115,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
     const auto served = named(entry->adapters, spec.name);
     if (there->path != spec.path) {
       co_return refuse(ServiceErrorCode::kInvalid,
-                       "adapter '" + spec.name + "' is there, from " + there->path + ": unload it first");
+                       "adapter '" + spec.name + "' is there, from another path: unload it first");
     }
     if (served != entry->adapters.end() && served->ready()) {
       co_return LoadModelAdapter::Reply(card_of(managed.spec.name, *served));

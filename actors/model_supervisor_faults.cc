@@ -72,7 +72,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
   while (!managed.reloads.empty() && now - managed.reloads.front() > options_.reload_window) {
     managed.reloads.pop_front();
   }
-  log("model '" + managed.spec.name + "' has failed: " + why);
+  log_error("model '" + managed.spec.name + "' has failed: " + why);
   const bool too_often = managed.reloads.size() >= options_.most_reloads;
   if (!too_often) {
     managed.reloads.push_back(now);
@@ -173,7 +173,7 @@ void ModelSupervisor::look_at(Device& device) {
 
 Task<void> ModelSupervisor::lose_device(Device& device, std::string why) {
   if (std::exchange(device.lost, true)) co_return;
-  log(device.name + ": the device is lost: " + why);
+  log_error(device.name + ": the device is lost: " + why);
   for (auto& [name, managed] : models_) {
     if (managed.device != &device) continue;
     managed.arch = {};

@@ -46,4 +46,14 @@ bool ModelCard::answers_to(std::string_view name) const {
   return id == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
 }
 
+std::string no_such_model(std::string_view name, const std::vector<std::string>& served) {
+  constexpr std::size_t kMostNames = 16;
+  std::string text = "there is no model '" + std::string(name) + "'";
+  for (std::size_t i = 0; i < std::min(served.size(), kMostNames); ++i) {
+    text += (i == 0 ? "; served: " : ", ") + served[i];
+  }
+  if (served.size() > kMostNames) text += " and " + std::to_string(served.size() - kMostNames) + " more";
+  return text;
+}
+
 }  // namespace reprise::protocol

@@ -200,6 +200,8 @@ struct Usage {
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
   std::uint32_t reattached = 0;          // replies of the history that got their reasoning back
+  std::vector<std::string>
+      unknown_fields{};  // of the request, that mean nothing here (protocol/api/known_fields.h)
 };
 
 struct Admitted {
@@ -269,6 +271,7 @@ struct ModelCard {
   std::shared_ptr<const ChatFormat> chat{};  // null: no chat
   enum class State : std::uint8_t { kLoading, kReady, kFailed } state = State::kLoading;
   std::uint32_t loaded_permille = 0;  // while it is loading
+  std::string problem{};              // why it failed, without the folders of its files; empty otherwise
 
   std::vector<std::string> aliases{};         // further names that requests may use
   std::vector<std::string> tags{};            // words for people
@@ -282,6 +285,10 @@ struct ModelCard {
   bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
+
+/// "there is no model 'x'; served: a, b": what a client is told that asks for another, with a few of the names. All
+/// tenants are served all models.
+std::string no_such_model(std::string_view name, const std::vector<std::string>& served);
 
 /// One that is being answered, or waits for it. Lengths alone: what it says is nobody else's.
 struct RunningRequest {

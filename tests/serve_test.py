@@ -22,8 +22,8 @@ HOST = "127.0.0.1"
 class Server:
     """A server on a port of the system's choice. Killed at the end of the block if it still runs."""
 
-    def __init__(self, *arguments):
-        command = [PROGRAM, "serve", "--port", "0", "--model", MODEL, *arguments]
+    def __init__(self, *arguments, model=MODEL):
+        command = [PROGRAM, "serve", "--port", "0", *(["--model", model] if model else []), *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line):
@@ -389,8 +389,45 @@ class ModelsThatCannotBeLoaded(unittest.TestCase):
         done = subprocess.run([PROGRAM, "serve", "--port", "0", "--model", "/nowhere/at/all"], capture_output=True,
                               text=True, timeout=60)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, r"(?m) model 'all' cannot be used: /nowhere/at/all: .+$")
+        self.assertRegex(done.stderr, r"(?m) error model 'all' cannot be used: /nowhere/at/all: .+$")
         self.assertRegex(done.stderr, r"(?m) error stopping: no model could be loaded")
+
+    def test_one_of_two_is_told_of_and_the_other_serves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "reprise.toml")
+            broken = os.path.join(folder, "broken")
+            os.mkdir(broken)
+            with open(os.path.join(broken, "config.json"), "w") as file:
+                file.write('{"model_type": "abacus"}')
+            with open(config, "w") as file:
+                file.write(f"[[models]]\nname = 'good'\npath = '{MODEL}'\n[[models]]\nname = 'bad'\npath = '{broken}'\n")
+            with Server("--config", config, model=None) as server:
+                cards = {}
+                for _ in range(600):
+                    cards = {card["id"]: card for card in json.loads(server.request("GET", "/v1/models")[1])["data"]}
+                    if all(card["state"] != "loading" for card in cards.values()):
+                        break
+                    time.sleep(0.1)
+                self.assertEqual([cards["good"]["state"], cards["bad"]["state"]], ["ready", "failed"])
+                self.assertNotIn("problem", cards["good"])
+                self.assertIn("abacus", cards["bad"]["problem"])
+                response, health = server.request("GET", "/health")
+                self.assertEqual(response.status, 503)
+                body = json.dumps({"model": "bad", "prompt": [1], "max_tokens": 1})
+                response, answer = server.request("POST", "/v1/completions", body=body)
+                self.assertEqual(response.status, 503)
+                for text in cards["bad"]["problem"], health.decode(), answer.decode():
+                    self.assertIn("abacus", text)
+                    self.assertNotIn(folder, text)
+                body = json.dumps({"model": "good", "prompt": [1], "max_tokens": 1})
+                self.assertEqual(server.request("POST", "/v1/completions", body=body)[0].status, 200)
+                body = json.dumps({"model": "other", "prompt": [1], "max_tokens": 1})
+                response, answer = server.request("POST", "/v1/completions", body=body)
+                self.assertEqual(response.status, 404)
+                self.assertIn("served: good, bad", json.loads(answer)["error"]["message"])
+                server.process.send_signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait(timeout=10), 0)
+                self.assertRegex(server.process.stderr.read(), rf" error model 'bad' cannot be used: {folder}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,12 @@ std::string those_of(const Entry& entry) {
   return names.empty() ? "it has none" : "it has " + names;
 }
 
+std::string there_is_no(const ModelDirectory& directory, const std::string& model) {
+  std::vector<std::string> served;
+  for (const Entry& entry : directory.all()) served.push_back(entry.card.id);
+  return protocol::no_such_model(model, served);
+}
+
 }  // namespace
 
 Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::string& model,
@@ -39,7 +45,7 @@ Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::str
   Named found = named(directory, model);
   if (!found.entry) {
     return ServiceError{ServiceErrorCode::kUnknownModel,
-                        model.empty() ? "no model is loaded" : "there is no model '" + model + "'", "model"};
+                        model.empty() ? "no model is loaded" : there_is_no(directory, model), "model"};
   }
   const Entry& entry = *found.entry;
   if (!entry.model) {

@@ -1,6 +1,7 @@
 #include "protocol/anthropic/messages_request.h"
 
 #include "protocol/anthropic/chat_blocks.h"
+#include "protocol/api/known_fields.h"
 #include "protocol/openai/continuation.h"
 #include "protocol/openai/request.h"
 
@@ -125,6 +126,7 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   }
   if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);
   generate.prompt = std::move(chat);
+  note_unknown_fields(body, FieldsOf::kMessages, asked.unknown_fields);
   return asked;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // From the JSON body of POST /v1/messages, or of count_tokens, to what it asks for.
 //
-// Fields that change nothing about the answer are accepted, known or not; one that would and is not supported is
-// refused by its name.
+// Fields that change nothing about the answer are accepted, and named in it where they are not known; one that would
+// and is not supported is refused by its name.
 //
 // Threading: pure functions. Both throw BadRequest.
 

@@ -31,6 +31,7 @@ struct ApiRequest {
   bool one_call = false;  // of a tool in a reply; what comes behind it is left out
   std::string cache_salt{};
   std::optional<Priority> priority{};
+  std::vector<std::string> unknown_fields{};  // as known_fields.h names them
 };
 
 }  // namespace reprise::protocol

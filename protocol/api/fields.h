@@ -24,6 +24,7 @@ class Fields {
   /// `path` stands before the names in messages: "messages[2]"; empty at the top.
   explicit Fields(const Json& object, std::string path = {});
 
+  const Json& whole() const { return object_; }
   std::string path_of(std::string_view name) const;
   /// Null where there is none.
   const Json* find(std::string_view name) const;

@@ -76,6 +76,7 @@ void Generation::complete_request() {
   generate.tenant_share = tenant_.state_share;
   generate.priority = priority_for(tenant_, request_.priority);
   exchange_.record().stream = request_.stream;
+  exchange_.record().unknown_fields = request_.unknown_fields;
   exchange_.record().model = generate.model;
 }
 
@@ -319,6 +320,7 @@ bool Generation::take(Event& event) {
     reply_->finished(*finished, out_);
   } else if (auto* done = std::get_if<Done>(&event)) {
     done->usage.reattached = reattached_;
+    done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;
     context_.metrics.reply_done(done->usage);

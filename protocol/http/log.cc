@@ -72,6 +72,9 @@ void log_request(const RequestRecord& record) {
   if (!record.tenant.empty()) fmt::format_to(out, " tenant={}", in_quotes(record.tenant));
   if (!record.model.empty()) fmt::format_to(out, " model={}", in_quotes(record.model));
   if (record.generates) fmt::format_to(out, " stream={}", record.stream);
+  for (const std::string& name : record.unknown_fields) {
+    fmt::format_to(out, " unknown_field={}", in_quotes(name));
+  }
   if (record.usage) {
     const Usage& usage = *record.usage;
     const CacheReport& cache = usage.cache;

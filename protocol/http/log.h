@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/service.h"
 
@@ -33,6 +34,7 @@ struct RequestRecord {
   std::string outcome = "done";  // or "client_left", or an error's code
   std::string model{};
   bool stream = false;
+  std::vector<std::string> unknown_fields{};
   std::optional<Usage> usage{};
 };
 

@@ -5,6 +5,7 @@
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/known_fields.h"
 #include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/openai/unsupported.h"
@@ -126,6 +127,8 @@ CompletionRequest read_all_but_prompt(const Json& body, const BodyLimits& limits
   reply.ignore_eos = generate.ignore_eos;
   reply.stop = generate.stop;
   if (const Json* grammar = fields.find("grammar")) reply.grammar = grammar->as_string();
+  note_unknown_fields(body, FieldsOf::kLlama, request.asked.unknown_fields);
+  reply.unknown_fields = request.asked.unknown_fields;
   return request;
 }
 

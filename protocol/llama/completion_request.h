@@ -28,6 +28,7 @@ struct CompletionOptions {
   bool ignore_eos = false;
   std::vector<std::string> stop{};
   std::string grammar{};
+  std::vector<std::string> unknown_fields{};
 };
 
 struct CompletionRequest {

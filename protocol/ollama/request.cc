@@ -2,6 +2,7 @@
 
 #include "protocol/api/api_error.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/known_fields.h"
 #include "protocol/ollama/facts.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/everyday_fields.h"
@@ -66,6 +67,8 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
     asked.generate.constraint = std::move(format);
   }
   for (const char* name : {"images", "template", "context", "logprobs"}) refuse_given(fields, name);
+  note_unknown_fields(fields.whole(), FieldsOf::kOllama, asked.unknown_fields);
+  note_unknown_fields(options, FieldsOf::kOllamaOptions, asked.unknown_fields, "options.");
   return request;
 }
 

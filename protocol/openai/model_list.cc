@@ -1,5 +1,6 @@
 #include "protocol/openai/model_list.h"
 
+#include "base/utf8.h"
 #include "protocol/openai/codex_models.h"
 
 namespace reprise::protocol::openai {
@@ -18,6 +19,7 @@ Json describe(const ModelCard& card) {
            {"chat_template_assumed", card.chat_is_assumed},
            {"state", name_of(card.state)}};
   if (card.state == ModelCard::State::kLoading) out["loaded"] = card.loaded_permille / 1000.0;
+  if (!card.problem.empty()) out["problem"] = as_utf8(card.problem);
   return out;
 }
 
@@ -32,13 +34,13 @@ runtime::Task<Question::Answered> ModelListQuestion::answer(Service& service) {
 }
 
 runtime::Task<Question::Answered> ModelQuestion::answer(Service& service) {
+  std::vector<std::string> served;
   for (const ModelCard& card : service.models()) {
     if (card.id == id_) co_return describe(card).dump();
+    served.push_back(card.id);
   }
-  co_return ApiError{.status = 404,
-                     .message = "there is no model '" + id_ + "'",
-                     .code = "model_not_found",
-                     .param = "model"};
+  co_return ApiError{
+      .status = 404, .message = no_such_model(id_, served), .code = "model_not_found", .param = "model"};
 }
 
 }  // namespace reprise::protocol::openai

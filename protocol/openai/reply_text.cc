@@ -4,6 +4,7 @@
 
 #include "base/json_text.h"
 #include "base/utf8.h"
+#include "protocol/api/known_fields.h"
 #include "protocol/api/lossy_text.h"
 #include "protocol/api/timings.h"
 
@@ -160,6 +161,10 @@ void append_reprise(std::string& out, const Usage& usage) {
   if (usage.reattached > 0) {
     out += ",\"reattached\":";
     append_integer(out, usage.reattached);
+  }
+  if (!usage.unknown_fields.empty()) {
+    out += ",\"unknown_fields\":";
+    list_of_texts(usage.unknown_fields).dump_to(out);
   }
   if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
   out += '}';

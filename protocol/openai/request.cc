@@ -5,6 +5,7 @@
 
 #include "protocol/api/body.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/known_fields.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/constraint_fields.h"
 #include "protocol/openai/continuation.h"
@@ -277,6 +278,8 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   read_continuation(fields, manners, chat);
   tell_date(manners, chat);
+  note_unknown_fields(body, manners == Manners::kLlamaServer ? FieldsOf::kLlamaChat : FieldsOf::kChat,
+                      request.asked.unknown_fields);
   request.asked.generate.prompt = std::move(chat);
   return request;
 }
@@ -305,6 +308,7 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
     request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
   read_completion_wishes(fields, limits, request);
+  note_unknown_fields(body, FieldsOf::kCompletions, request.asked.unknown_fields);
   return request;
 }
 

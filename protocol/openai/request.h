@@ -1,7 +1,8 @@
 #pragma once
 // From the JSON body of a request to what it asks for, for POST /v1/chat/completions and /v1/completions.
 //
-// Fields that change nothing about the answer are accepted, known or not. A known field that would change the
+// Fields that change nothing about the answer are accepted, and named in it where nobody knows them
+// (protocol/api/known_fields.h). A known field that would change the
 // answer and is not supported is refused by its name, never ignored (protocol/openai/unsupported.h). Wrong
 // types and values are refused with the field's name and the reason.
 //

@@ -1,5 +1,6 @@
 #include "protocol/responses/responses_request.h"
 
+#include "protocol/api/known_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/responses/input_items.h"
 
@@ -198,6 +199,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   read_reasoning(fields, chat.template_extra);
   asked.generate.prompt = std::move(chat);
   request.frame = frame_of(fields, request.store);
+  note_unknown_fields(body, FieldsOf::kResponses, asked.unknown_fields);
   return request;
 }
 

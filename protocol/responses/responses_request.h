@@ -2,7 +2,7 @@
 // From the JSON body of POST /v1/responses to what it asks for.
 //
 // Tools that are not functions are skipped: the model is not told of them. Fields that change nothing about the answer
-// are accepted, known or not; one that would and is not supported is refused by its name.
+// are accepted, and named in it where they are not known; one that would and is not supported is refused by its name.
 //
 // Threading: a pure function, but for the store that it reads.
 

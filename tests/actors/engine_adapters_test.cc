@@ -67,7 +67,7 @@ TEST_P(AdapterEngine, AreChosenByNameOrFieldAndListed) {
   EXPECT_EQ(unknown.error->message, "model 'm' has no adapter 'three'; it has one, two");
   EXPECT_EQ(unknown.error->field, "adapter");
   EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->code, ServiceErrorCode::kUnknownModel);
-  EXPECT_EQ(harness.ask(request(prompt, "n:one")).error->message, "there is no model 'n:one'");
+  EXPECT_EQ(harness.ask(request(prompt, "n:one")).error->message, "there is no model 'n:one'; served: m");
   EXPECT_EQ(harness.ask(request(prompt, "m:one", "two")).error->code, ServiceErrorCode::kInvalid);
 }
 

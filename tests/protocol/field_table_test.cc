@@ -55,6 +55,75 @@ const std::vector<Api>& apis() {
   return kApis;
 }
 
+std::vector<std::string> unknown_fields(const std::string& body) {
+  const auto parsed = Json::parse(body);
+  const Json* own = parsed.ok() && parsed->is_object() ? parsed->find_object("reprise") : nullptr;
+  const Json::Array* names = own == nullptr ? nullptr : own->find_array("unknown_fields");
+  std::vector<std::string> out;
+  if (names == nullptr) return out;
+  for (const Json& name : *names) out.push_back(name.as_string());
+  return out;
+}
+
+TEST(UnknownFields, AreNamedInEveryAnswer) {
+  Served served;
+  HttpClient client(served.port());
+  for (const Api& api : apis()) {
+    const bool ollama = std::string_view(api.path).starts_with("/api/");
+    const std::string limit = std::string_view(api.path) == "/v1/messages" ? ",\"max_tokens\":8" : "";
+    const std::string misspelt = R"(,"temprature":0.5,"Stream":true,"nothing":null})";
+    const ClientResponse response = client.post(api.path, api.base + limit + misspelt);
+    EXPECT_EQ(response.status, 200) << api.path << response.body;
+    EXPECT_EQ(unknown_fields(response.body), (std::vector<std::string>{"temprature", "Stream"})) << api.path;
+    if (ollama) {
+      const ClientResponse within = client.post(api.path, api.base + R"(,"options":{"temprature":0.5}})");
+      EXPECT_EQ(unknown_fields(within.body), std::vector<std::string>{"options.temprature"});
+    }
+  }
+}
+
+TEST(UnknownFields, AStreamNamesThemAtItsEnd) {
+  Served served;
+  HttpClient client(served.port());
+  for (const Api& api : apis()) {
+    if (std::string_view(api.path).starts_with("/api/")) continue;  // streams unless told, and is told not to
+    const std::string limit = std::string_view(api.path) == "/v1/messages" ? ",\"max_tokens\":8" : "";
+    const ClientResponse response =
+        client.post(api.path, api.base + limit + R"(,"temprature":1,"stream":true})");
+    EXPECT_NE(response.body.find(R"("unknown_fields":["temprature"])"), std::string::npos)
+        << api.path << response.body;
+  }
+}
+
+TEST(UnknownFields, AreBoundedInNumberAndLength) {
+  Served served;
+  HttpClient client(served.port());
+  std::string body = R"({"prompt":"hi")";
+  for (int i = 0; i < 5000; ++i) body += ",\"" + std::string(200, 'x') + std::to_string(i) + "\":1";
+  const ClientResponse response = client.post("/v1/completions", body + "}");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const std::vector<std::string> unknown = unknown_fields(response.body);
+  ASSERT_EQ(unknown.size(), 9u);
+  EXPECT_EQ(unknown.front(), std::string(64, 'x') + "…");
+  EXPECT_EQ(unknown.back(), "and 4992 more");
+  // A name is cut between characters.
+  std::string wide = "x";
+  for (int i = 0; i < 100; ++i) wide += "é";
+  const ClientResponse cut = client.post("/v1/completions", R"({"prompt":"hi",")" + wide + "\":1}");
+  ASSERT_EQ(unknown_fields(cut.body).size(), 1u) << cut.body;
+  EXPECT_EQ(unknown_fields(cut.body)[0].size(), 63u + std::string_view("…").size());
+}
+
+TEST(UnknownFields, WhatClientsSendOnPurposeIsKnown) {
+  Served served;
+  HttpClient client(served.port());
+  const ClientResponse response =
+      client.post("/v1/chat/completions",
+                  R"({"messages":[{"role":"user","content":"hi"}],"user":"u","store":false,"metadata":{},)"
+                  R"("service_tier":"auto","stream_options":null})");
+  EXPECT_TRUE(unknown_fields(response.body).empty()) << response.body;
+}
+
 TEST(FieldTable, EveryCellIsTrue) {
   Served served;
   HttpClient client(served.port());
@@ -80,6 +149,13 @@ TEST(FieldTable, EveryCellIsTrue) {
       } else {
         EXPECT_TRUE(cell == "yes" || cell == "options" || cell == "–") << what << cell;
         EXPECT_EQ(response.status, 200) << what;
+        // What is no field there is named in the answer, and nothing else is.
+        const std::vector<std::string> unknown = unknown_fields(response.body);
+        if (cell == "–") {
+          EXPECT_EQ(unknown, std::vector<std::string>{name}) << what;
+        } else {
+          EXPECT_TRUE(unknown.empty()) << what;
+        }
       }
     }
   }

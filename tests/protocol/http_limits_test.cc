@@ -118,7 +118,7 @@ TEST(HttpLimits, AnErrorThatQuotesBytesIsValidJson) {
   const ClientResponse response = client.get("/v1/models/a%ff%c3b%ed%a0%80%f0%9f%98%80");
   EXPECT_EQ(response.status, 404);
   EXPECT_EQ(error_field(response, "message"),
-            "there is no model 'a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD\U0001F600'");
+            "there is no model 'a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD\U0001F600'; served: fake");
   served.service.set_script([](const GenerateRequest&) {
     return Script{Event(Failed{{.code = ServiceErrorCode::kInvalid, .message = "\xff", .field = "\xfe"}})};
   });

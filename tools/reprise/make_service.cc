@@ -147,6 +147,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
   options.most_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
+  options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };
   options.device_lost = [](const std::string& why) {
     protocol::log_line(protocol::LogLevel::kError, "ending, to be started anew: the device is lost: " + why);
     std::_Exit(kDeviceLostExit);
