@@ -117,6 +117,9 @@ class NameEndpoint final : public Endpoint {
     }
     TextRequest request = chats ? read_chat_request(body, limits) : read_completion_request(body, limits);
     if (!request.asked.further_prompts.empty()) refuse_field("prompt", "too_many", "one prompt has one name");
+    std::erase_if(request.asked.unknown_fields, [](const std::string& name) {  // to those who read the prompt
+      return name == "name" || name == "ttl" || name == "pin";
+    });
     request.asked.generate.max_tokens = 1;
     if (fields.boolean("pin").value_or(false)) {
       request.asked.generate.pin = std::chrono::seconds(snapshot.expires - snapshot.created);
