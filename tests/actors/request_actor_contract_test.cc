@@ -240,6 +240,7 @@ class FakeRegistry : public runtime::Actor {
       reply.answer(protocol::FlightSettled{});
     }
   }
+  protocol::Pinned on(protocol::Pin) { return {}; }
   void on(protocol::EndFlight end) {
     const std::lock_guard lock(script_->mutex);
     script_->flights.erase(end.flight);
