@@ -241,6 +241,7 @@ class FakeRegistry : public runtime::Actor {
     }
   }
   protocol::Pinned on(protocol::Pin) { return {}; }
+  protocol::CacheView on(protocol::ViewCache) { return {}; }
   void on(protocol::EndFlight end) {
     const std::lock_guard lock(script_->mutex);
     script_->flights.erase(end.flight);
