@@ -49,7 +49,10 @@ class EnginePartner final : public ChatPartner {
         std::_Exit(kInterrupted);  // nothing was begun that would have to be ended
     }
     bar.reset();
-    if (card.state == ModelCard::State::kFailed) throw std::runtime_error(engine_->health().detail);
+    if (card.state == ModelCard::State::kFailed) {
+      // Clients of a server are not told where files lie; whoever named one is.
+      throw std::runtime_error(options_.engine.model + ": " + engine_->health().detail);
+    }
     if (card.chat == nullptr) {
       std::fprintf(stderr, "reprise: model '%s' has %s: use `reprise generate`\n", card.id.c_str(),
                    card.takes_text ? "no chat template" : "no tokenizer");

@@ -50,6 +50,8 @@ struct LineEditor::Parts {
     for (;;) {
       unsigned char bytes[4];
       if (!parts.next_byte(bytes[0])) return 0;
+      // A Ctrl-D that was typed before the line is read leaves a zero behind in the terminal.
+      if (bytes[0] == 0 && parts.taken == 0) return 0;
       const std::size_t count = bytes[0] < 0xC0 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
       for (std::size_t i = 1; i < count; ++i) {
         if (!parts.next_byte(bytes[i])) return 0;
