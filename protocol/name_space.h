@@ -18,6 +18,7 @@ struct NameSpaceParts {
   std::string_view owner{};
   bool salted = false;
 };
+/// Parts of `name_space`, which must outlive them.
 NameSpaceParts parts_of(std::string_view name_space);
 
 }  // namespace reprise::protocol

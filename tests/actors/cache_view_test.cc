@@ -117,7 +117,8 @@ TEST(CacheView, ATenantSeesItsOwn) {
 TEST(NameSpace, WhatWasPutTogetherComesApart) {
   for (const std::string owner : {"", "a", "12:34", "#0f"}) {
     for (const std::string salt : {"", "s", "1:a:"}) {
-      const protocol::NameSpaceParts parts = protocol::parts_of(protocol::name_space_of(owner, salt));
+      const std::string whole = protocol::name_space_of(owner, salt);
+      const protocol::NameSpaceParts parts = protocol::parts_of(whole);
       EXPECT_EQ(parts.owner, owner);
       EXPECT_EQ(parts.salted, !salt.empty());
       EXPECT_FALSE(parts.of_adapter);
