@@ -49,7 +49,7 @@ if(TARGET reprise)
     configure_file(\"${PROJECT_SOURCE_DIR}/tools/deploy/reprise.service.in\" \"${PROJECT_BINARY_DIR}/reprise.service\" @ONLY)
     if(NOT EXISTS \"\$ENV{DESTDIR}\${REPRISE_SYSCONFDIR}/reprise/reprise.toml\")
       file(INSTALL \"${PROJECT_SOURCE_DIR}/tools/deploy/reprise.toml\"
-        DESTINATION \"\$ENV{DESTDIR}\${REPRISE_SYSCONFDIR}/reprise\")
+        DESTINATION \"\${REPRISE_SYSCONFDIR}/reprise\")  # file(INSTALL) puts DESTDIR in front by itself
     endif()" COMPONENT program)
   install(FILES "${PROJECT_BINARY_DIR}/reprise.service" DESTINATION lib/systemd/system COMPONENT program)
   set(pages_dir "${PROJECT_BINARY_DIR}/pages")
