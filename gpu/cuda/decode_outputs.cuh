@@ -15,6 +15,7 @@ template <GemmOutput kKind>
 struct PlainOutput {
   void* y;
   int outputs;
+  int stride;  // from a row of y to the next
 
   __device__ int weight_rows() const { return outputs; }
   /// The row of W that output `index` of a block of kCount is of.
@@ -28,7 +29,7 @@ struct PlainOutput {
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
-      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
+      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * stride + output;
       const float sum = sum_at(i / kCount, i % kCount);
       if constexpr (kKind == GemmOutput::kBf16) {
         static_cast<Bf16*>(y)[place] = narrow(sum);
@@ -37,6 +38,33 @@ struct PlainOutput {
       } else {
         static_cast<float*>(y)[place] += sum;
       }
+    }
+  }
+};
+
+/// The same, of a kind that is known when it runs: one kernel instead of three.
+struct AnyOutput {
+  void* y;
+  int outputs;
+  int stride;
+  GemmOutput kind;
+
+  __device__ int weight_rows() const { return outputs; }
+  template <int kCount>
+  __device__ int row_of(int block, int index) const {
+    return block * kCount + index;
+  }
+  template <int kCount, int kThreads, class SumAt>
+  __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
+    const auto put = [&](auto plain) {
+      plain.template put_block<kCount, kThreads>(block, first_row, rows, sum_at);
+    };
+    if (kind == GemmOutput::kBf16) {
+      put(PlainOutput<GemmOutput::kBf16>{y, outputs, stride});
+    } else if (kind == GemmOutput::kF32) {
+      put(PlainOutput<GemmOutput::kF32>{y, outputs, stride});
+    } else {
+      put(PlainOutput<GemmOutput::kAddF32>{y, outputs, stride});
     }
   }
 };
@@ -74,14 +102,14 @@ struct GatedOutput {
 
 /// Calls `launch` with the PlainOutput of a kind.
 template <class Launch>
-void with_output(void* y, int outputs, GemmOutput kind, const Launch& launch) {
+void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Launch& launch) {
   switch (kind) {
     case GemmOutput::kBf16:
-      return launch(PlainOutput<GemmOutput::kBf16>{y, outputs});
+      return launch(PlainOutput<GemmOutput::kBf16>{y, weight.rows, weight.stride()});
     case GemmOutput::kF32:
-      return launch(PlainOutput<GemmOutput::kF32>{y, outputs});
+      return launch(PlainOutput<GemmOutput::kF32>{y, weight.rows, weight.stride()});
     case GemmOutput::kAddF32:
-      return launch(PlainOutput<GemmOutput::kAddF32>{y, outputs});
+      return launch(PlainOutput<GemmOutput::kAddF32>{y, weight.rows, weight.stride()});
   }
 }
 

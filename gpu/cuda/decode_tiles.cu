@@ -1,265 +1,69 @@
-// A block makes 64 outputs for up to 8 * kRowTiles rows of x. Chunks of both come through a ring in shared memory, chain
-// after chain (gpu/cuda/decode_product.cuh); when a chain ends, its sum is added to those before. Of the eight warps, warp
-// w has the outputs' tile w % 4 and half w / 4 of the rows.
-//
-// Where there are too few outputs for that, a cluster of eight blocks has the chains, and each block adds up a share of
-// the rows over all eight.
-//
-// The weights of the first chunks are asked for before the kernel in front has ended.
+// Products of more than a few decoded rows with weights of bf16 (gpu/cuda/decode_tiled.cuh).
 #include "gpu/cuda/decode_tiles.h"
 
-#include <cooperative_groups.h>
-
-#include "gpu/cuda/decode_outputs.cuh"
-#include "gpu/cuda/decode_product.cuh"
-#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/decode_tiled.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
 
-using product::kChains;
-using product::kChunk;
-using product::kOutputs;
-using product::kRowBytes;
-using product::kUnits;
-
-constexpr int kThreads = 256;
-constexpr int kTiles = 4;  // of outputs
-constexpr int kBlockOutputs = kTiles * kOutputs;
-constexpr int kPitch = kBlockOutputs + 1;
-constexpr int kEnoughTiles = 90;  // blocks for nearly all multiprocessors
-
-template <int kRowTiles>
-struct Ring {
-  static constexpr int kRows = 8 * kRowTiles;
-  static constexpr int kStageBytes = (kBlockOutputs + kRows) * kRowBytes;
-  static constexpr int kStages = kRowTiles > 4 ? 5 : 7;
-  static constexpr int kBytes = kStages * kStageBytes;
-  static_assert(kBytes >= kRows * kPitch * static_cast<int>(sizeof(float)), "the sums take its place");
-};
-
-/// The chunks of a block in their order.
-struct ChunkWalk {
-  int chunk;
-  int chain;
-
-  __device__ bool ended(int chunks) const { return chunk >= chunks; }
-  /// Whether the chunk is its chain's last.
-  __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
-  template <int kRanks>
-  __device__ void advance(int chunks) {
-    chunk += kChains;
-    if (kRanks > 1 || chunk < chunks) return;
-    ++chain;
-    chunk = chain < kChains && chain < chunks ? chain : chunks;
-  }
-};
-
-/// Rows of a chunk, by all threads; those from `present` on become zeros.
-template <int kCount, class RowAt>
-__device__ __forceinline__ void copy_rows_of_chunk(std::uint32_t to, int chunk, int columns,
-                                                   const RowAt& row_at) {
-#pragma unroll
-  for (int i = 0; i < (kCount * kUnits + kThreads - 1) / kThreads; ++i) {
-    const int item = i * kThreads + static_cast<int>(threadIdx.x);
-    if (kCount * kUnits % kThreads != 0 && item >= kCount * kUnits) break;
-    const int row = item / kUnits;
-    const int unit = item % kUnits;
-    const int k = chunk * kChunk + unit * 8;
-    const Bf16* from = row_at(row);
-    const bool present = from != nullptr && k < columns;
-    copy_chunk(to + product::place_of(row, unit), present ? from + k : static_cast<const void*>(row_at.any()),
-               present);
-  }
-}
-
-struct RowsOfX {
-  const Bf16* x;
-  int first;
-  int m;
-  int columns;
-  __device__ const Bf16* operator()(int row) const {
-    return first + row < m ? x + static_cast<std::size_t>(first + row) * columns : nullptr;
-  }
-  __device__ const Bf16* any() const { return x; }
-};
+using product::kTiledOutputs;
 
 template <class Output>
-struct RowsOfW {
-  const Bf16* w;
-  int block;
-  int columns;
-  Output output;
-  __device__ const Bf16* operator()(int row) const {
-    const int place = output.template row_of<kBlockOutputs>(block, row);
-    return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
+class Bf16Tiles {
+ public:
+  static constexpr int kChunkBytes = kTiledOutputs * product::kRowBytes;
+  static constexpr int kWarpBytes = 0;
+
+  __device__ Bf16Tiles(const std::byte* w, int columns, int block, const Output& output)
+      : rows_{reinterpret_cast<const Bf16*>(w), block, columns, output} {}
+
+  __device__ void copy(std::uint32_t to, int chunk) const {
+    product::copy_rows_of_chunk<kTiledOutputs>(to, chunk, rows_.columns, rows_);
   }
-  __device__ const Bf16* any() const { return w; }
+  __device__ product::WeightPart part(const std::byte* at, std::byte* /*own*/, int /*chunk*/, int tile,
+                                      int lane) const {
+    return product::read_weights(at, product::kOutputs * tile, lane);
+  }
+
+ private:
+  struct Rows {
+    const Bf16* w;
+    int block;
+    int columns;
+    Output output;
+    __device__ const Bf16* operator()(int row) const {
+      const int place = output.template row_of<kTiledOutputs>(block, row);
+      return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
+    }
+    __device__ const Bf16* any() const { return w; }
+  };
+  Rows rows_;
 };
-
-/// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
-template <int kOwn>
-__device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const std::byte* stage, int tile,
-                                               int first_tile, int lane) {
-  const product::WeightPart w = product::read_weights(stage, kOutputs * tile, lane);
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    product::RowPart x;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      x.of[half] = product::read_unit(stage, kBlockOutputs + 8 * (first_tile + i) + lane / 4, half, lane % 4);
-    }
-    product::multiply_chunk(sums[i], w, x);
-  }
-}
-
-/// kRanks: blocks that share a sum, 1 or kChains.
-template <int kRowTiles, int kRanks, class Output>
-__global__ void __launch_bounds__(kThreads, 2)
-    tiled_product(const Bf16* x, int m, const Bf16* w, int columns, Output output) {
-  using Memory = Ring<kRowTiles>;
-  constexpr int kOwn = kRowTiles / 2;  // tiles of rows of a warp
-  extern __shared__ __align__(128) std::byte memory[];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int tile = warp % kTiles;
-  const int first_tile = warp / kTiles * kOwn;  // of rows
-  const int block = static_cast<int>(blockIdx.x) / kRanks;
-  const int rank = static_cast<int>(blockIdx.x) % kRanks;
-  const int first_row = static_cast<int>(blockIdx.y) * Memory::kRows;
-  const int chunks = (columns + kChunk - 1) / kChunk;
-  const RowsOfW<Output> weights{w, block, columns, output};
-  const RowsOfX rows{x, first_row, m, columns};
-  const std::uint32_t ring = shared_address(memory);
-  const auto stage_at = [&](int index) { return ring + index % Memory::kStages * Memory::kStageBytes; };
-  const auto copy_weights = [&](const ChunkWalk& at, int index) {
-    if (!at.ended(chunks)) copy_rows_of_chunk<kBlockOutputs>(stage_at(index), at.chunk, columns, weights);
-  };
-  const auto copy_x = [&](const ChunkWalk& at, int index) {
-    if (!at.ended(chunks)) {
-      copy_rows_of_chunk<Memory::kRows>(stage_at(index) + kBlockOutputs * kRowBytes, at.chunk, columns, rows);
-    }
-    end_copy_group();
-  };
-
-  const ChunkWalk begin{.chunk = rank, .chain = rank};
-  ChunkWalk ahead = begin;
-#pragma unroll
-  for (int i = 0; i < Memory::kStages - 1; ++i) {
-    copy_weights(ahead, i);
-    ahead.advance<kRanks>(chunks);
-  }
-  wait_for_earlier();
-  let_next_begin();
-  ahead = begin;
-#pragma unroll
-  for (int i = 0; i < Memory::kStages - 1; ++i) {
-    copy_x(ahead, i);
-    ahead.advance<kRanks>(chunks);
-  }
-
-  float totals[kOwn][4] = {};
-  float sums[kOwn][4] = {};
-  int index = 0;
-  for (ChunkWalk at = begin; !at.ended(chunks); ++index) {
-    wait_for_copies<Memory::kStages - 2>();
-    __syncthreads();  // the chunk is there, and nobody reads the one before any more
-    copy_weights(ahead, index + Memory::kStages - 1);
-    copy_x(ahead, index + Memory::kStages - 1);
-    ahead.advance<kRanks>(chunks);
-    multiply_stage<kOwn>(sums, memory + index % Memory::kStages * Memory::kStageBytes, tile, first_tile,
-                         lane);
-    if (at.ends_chain(chunks)) {
-#pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          totals[i][j] += sums[i][j];
-          sums[i][j] = 0;
-        }
-      }
-    }
-    at.advance<kRanks>(chunks);
-  }
-
-  wait_for_copies<0>();
-  __syncthreads();                                   // nobody reads the ring any more
-  auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    product::put_sums<kPitch>(totals[i], partial + 8 * (first_tile + i) * kPitch + kOutputs * tile, lane);
-  }
-  if constexpr (kRanks == 1) {
-    __syncthreads();
-    output.template put_block<kBlockOutputs, kThreads>(
-        block, first_row, min(Memory::kRows, m - first_row),
-        [&](int row, int column) { return partial[row * kPitch + column]; });
-  } else {
-#if __CUDA_ARCH__ >= 900
-    const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
-    constexpr int kShare = Memory::kRows / kChains;  // rows that this block adds up
-    const float* of_chain[kChains];
-#pragma unroll
-    for (int other = 0; other < kChains; ++other) {
-      of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kPitch;
-    }
-    output.template put_block<kBlockOutputs, kThreads>(block, first_row + rank * kShare,
-                                                       min(kShare, m - first_row - rank * kShare),
-                                                       [&](int row, int column) {
-                                                         float sum = 0;
-#pragma unroll
-                                                         for (int other = 0; other < kChains; ++other)
-                                                           sum += of_chain[other][row * kPitch + column];
-                                                         return sum;
-                                                       });
-    cluster.sync();  // until the others have read this block's
-#endif
-  }
-}
-
-template <int kRowTiles, int kRanks, class Output>
-void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
-  using Memory = Ring<kRowTiles>;
-  const auto kernel = tiled_product<kRowTiles, kRanks, Output>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-        "shared memory of a product");
-  const LaunchShape shape{.blocks = dim3((weight.rows + kBlockOutputs - 1) / kBlockOutputs * kRanks,
-                                         (m + Memory::kRows - 1) / Memory::kRows),
-                          .threads = kThreads,
-                          .shared_bytes = Memory::kBytes,
-                          .cluster = kRanks};
-  launch_after(kernel, shape, stream, x, m, static_cast<const Bf16*>(weight.data), weight.columns, output);
-}
 
 template <int kRanks, class Output>
 void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
   if (m <= 16) {
-    launch<2, kRanks>(x, m, weight, output, stream);
+    product::launch_tiled<Bf16Tiles, 2, kRanks>(x, m, weight, output, stream);
   } else if (m <= 32) {
-    launch<4, kRanks>(x, m, weight, output, stream);
+    product::launch_tiled<Bf16Tiles, 4, kRanks>(x, m, weight, output, stream);
   } else {
-    launch<8, kRanks>(x, m, weight, output, stream);
+    product::launch_tiled<Bf16Tiles, 8, kRanks>(x, m, weight, output, stream);
   }
-}
-
-bool has_enough_outputs(const DeviceWeight& weight) {
-  return weight.rows >= kEnoughTiles * kBlockOutputs;
 }
 
 }  // namespace
 
 bool tiles_suit(const DeviceWeight& weight) {
-  return has_enough_outputs(weight) || is_hopper_or_later();
+  return product::tiles_suit_to(weight);
 }
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
                      StreamHandle stream) {
-  product::with_output(y, weight.rows, kind, [&](const auto& output) {
-    if (has_enough_outputs(weight)) {
+  product::with_output(y, weight, kind, [&](const auto& output) {
+    if (product::has_enough_outputs(weight)) {
       launch_for<1>(x, m, weight, output, stream);
     } else {
-      launch_for<kChains>(x, m, weight, output, stream);
+      launch_for<product::kChains>(x, m, weight, output, stream);
     }
   });
 }

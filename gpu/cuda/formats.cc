@@ -25,7 +25,31 @@ constexpr DeviceUpload kUploads[] = {
     {.stored = &kBF16Format, .kept = &kBf16OnDevice, .convert = nullptr},
     {.stored = &kF16Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
     {.stored = &kF32Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ8_0Format, .kept = &kQ8_0OnDevice, .convert = nullptr},
+    {.stored = &kQ4_0Format, .kept = &kQ4_0OnDevice, .convert = nullptr},
+    {.stored = &kQ4_KFormat, .kept = &kQ4_KOnDevice, .convert = nullptr},
+    {.stored = &kQ5_KFormat, .kept = &kQ5_KOnDevice, .convert = nullptr},
+    {.stored = &kQ6_KFormat, .kept = &kQ6_KOnDevice, .convert = nullptr},
+    {.stored = &kIQ4_XSFormat, .kept = &kIQ4_XSOnDevice, .convert = nullptr},
+    {.stored = &kF8TileFormat, .kept = &kF8OnDevice, .convert = nullptr},
+    {.stored = &kF8RowFormat, .kept = &kF8OnDevice, .convert = nullptr},
+    // Without kernels of their own: larger there than in the file.
+    {.stored = &kInt4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ4_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ5_0Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ5_1Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ2_KFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kQ3_KFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kIQ4_NLFormat, .kept = &kBf16OnDevice, .convert = round_to_bf16},
+    {.stored = &kMXFP4Format, .kept = &kBf16OnDevice, .convert = round_to_bf16},
 };
+
+std::size_t bytes_of_bf16(std::size_t rows, std::size_t columns) {
+  return rows * columns * sizeof(Bf16);
+}
+void copy_bf16(const DeviceWeight& weight, Bf16* to, StreamHandle stream) {
+  copy_on_device(to, weight.data, bytes_of_bf16(weight.rows, weight.columns), stream);
+}
 
 constexpr FusedProducts kFusedBf16{
     .normed = decode_bf16_normed, .gated = decode_bf16_gated, .normed_gated = decode_bf16_normed_gated};
@@ -34,7 +58,11 @@ constexpr FusedProducts kFusedBf16{
 
 constinit const DeviceFormat kBf16OnDevice{.format = &kBF16Format,
                                            .columns_multiple = 8,  // rows begin on 16 bytes
+                                           .rows_together = 1,
                                            .is_rows_of_bf16 = true,
+                                           .bytes = bytes_of_bf16,
+                                           .pack = nullptr,
+                                           .expand = copy_bf16,
                                            .decode = decode_bf16,
                                            .fused = &kFusedBf16,
                                            .embed = embed_bf16};
@@ -49,6 +77,16 @@ const DeviceUpload* find_upload(const WeightFormat& stored) {
 void decode_gemm(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream) {
   weight.format->decode(x, m, weight, y, output, stream);
+}
+
+void decode_gemm(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
+                 StreamHandle stream) {
+  const std::size_t element = output == GemmOutput::kBf16 ? sizeof(Bf16) : sizeof(float);
+  auto* to = static_cast<std::byte*>(y);
+  for (const DeviceWeight& part : parts) {
+    decode_gemm(x, m, part, to, output, stream);
+    to += static_cast<std::size_t>(part.rows) * element;
+  }
 }
 
 void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y, StreamHandle stream) {

@@ -24,6 +24,20 @@ struct DeviceWeight {
   const void* data = nullptr;
   int rows = 0;
   int columns = 0;
+  int part_of = 0;  // rows of the weight that this is a part of; 0: it is whole
+
+  /// From a row of the product to the next: that of a part stands among the outputs of the whole.
+  int stride() const { return part_of == 0 ? rows : part_of; }
+};
+
+/// Rows of a tensor in the GPU's memory, as a file has them.
+struct StoredRows {
+  const WeightFormat* format = nullptr;
+  const std::byte* data = nullptr;
+  const float* scales = nullptr;  // all of the tensor's, where they lie apart
+  int rows = 0;
+  int columns = 0;
+  int first = 0;  // the first of them in the tensor
 };
 
 enum class GemmOutput {
@@ -47,9 +61,15 @@ struct FusedProducts {
 struct DeviceFormat {
   const WeightFormat* format;
   int columns_multiple;  // what columns must be a multiple of
-  /// Whether the elements are bf16, row by row: what cuBLASLt can multiply by in a prefill. For others a prefill
-  /// is computed by `decode`, too.
+  int rows_together;     // that share memory: parts of a weight begin at multiples of them
+  /// Whether the elements are bf16, row by row: what cuBLASLt can multiply by in a prefill.
   bool is_rows_of_bf16;
+  std::size_t (*bytes)(std::size_t rows, std::size_t columns);
+  /// Rows of a tensor into those of a weight from `row` on; what it fills up with has been zeroed. Null: they are
+  /// copied as they are.
+  void (*pack)(const StoredRows& from, const DeviceWeight& to, int row, StreamHandle stream);
+  /// The whole weight as rows of bf16, for a prefill.
+  void (*expand)(const DeviceWeight& weight, Bf16* to, StreamHandle stream);
   /// decode_gemm() for this format.
   void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
@@ -60,12 +80,20 @@ struct DeviceFormat {
 };
 
 extern const DeviceFormat kBf16OnDevice;
+// Quantised weights keep the size that they have in files (gpu/cuda/quants/formats.cuh).
+extern const DeviceFormat kQ8_0OnDevice;
+extern const DeviceFormat kQ4_0OnDevice;
+extern const DeviceFormat kQ4_KOnDevice;
+extern const DeviceFormat kQ5_KOnDevice;
+extern const DeviceFormat kQ6_KOnDevice;
+extern const DeviceFormat kIQ4_XSOnDevice;
+extern const DeviceFormat kF8OnDevice;
 
 /// How a checkpoint's format comes to the GPU.
 struct DeviceUpload {
   const WeightFormat* stored;
   const DeviceFormat* kept;
-  /// The weight as it is kept, on the host. Null: its bytes are copied as they are.
+  /// The weight as rows of bf16, on the host. Null: its bytes go to the GPU as they are.
   void (*convert)(const WeightView& weight, std::byte* to);
 };
 

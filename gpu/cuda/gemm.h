@@ -5,12 +5,15 @@
 // Exactness: in each form a row of y depends on its row of x and on W alone, not on how many rows there are.
 // Decode has one kernel a format for every number of rows, whose sum over k has a fixed order. Prefill uses
 // cuBLASLt with split-K forbidden; that its rows do not depend on their number is a measured fact and no promise,
-// so admit() tries it for each weight, and one that fails goes through the decode form, as do formats that
-// cuBLASLt does not know.
+// so admit() tries it for each weight, and one that fails goes through the decode form. Weights that cuBLASLt does not
+// know are made rows of bf16 first, in memory that the PrefillGemm keeps for the largest of them.
+//
+// A weight may consist of parts in different formats, whose outputs stand one after another.
 //
 // Threading: a PrefillGemm is used by one thread. decode_gemm has no state.
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "gpu/cuda/batch.h"
@@ -22,6 +25,9 @@ namespace reprise::gpu::cuda {
 
 /// x bf16 [m, columns] -> y.
 void decode_gemm(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                 StreamHandle stream);
+/// The same of a weight in parts.
+void decode_gemm(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
                  StreamHandle stream);
 /// The same for weights of bf16.
 void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
@@ -63,14 +69,23 @@ class PrefillGemm {
   /// Rows that buffers of x and y must have for m rows: the rest holds anything and is overwritten.
   static int padded(int m) { return (m + kGrid - 1) / kGrid * kGrid; }
 
-  /// x bf16 [padded(m), columns] -> y. kAddF32 adds to all padded rows.
-  void multiply(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+  /// x bf16 [padded(m), columns] -> y. kAddF32 adds to all padded rows. Calls that share a PrefillGemm are in one stream.
+  void multiply(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
                 StreamHandle stream);
+  void multiply(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                StreamHandle stream) {
+    multiply(x, m, std::span(&weight, 1), y, output, stream);
+  }
 
   /// Whether the first rows of a product have the same bits for every number of rows up to `most`; remembers
-  /// it for weights of this shape. To be called once for each shape before multiply(); waits for the GPU. A
-  /// format that cuBLASLt does not know is not tried: its one form has them by itself.
-  bool admit(const DeviceWeight& weight, GemmOutput output, int most);
+  /// it for weights of this shape. To be called once for each shape before multiply(); waits for the GPU.
+  bool admit(std::span<const DeviceWeight> parts, GemmOutput output, int most);
+  bool admit(const DeviceWeight& weight, GemmOutput output, int most) {
+    return admit(std::span(&weight, 1), output, most);
+  }
+
+  /// Of the memory that it keeps.
+  std::size_t bytes() const;
 
   /// What decides the bits of what was admitted: cuBLASLt's version, and the algorithms that it chose.
   std::string arithmetic() const;

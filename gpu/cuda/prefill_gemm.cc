@@ -61,12 +61,25 @@ struct Plan {
 
 using Shape = std::tuple<int, int, GemmOutput>;  // outputs, columns
 
+Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
+  int outputs = 0;
+  for (const DeviceWeight& part : parts) outputs += part.rows;
+  return {outputs, parts.front().columns, output};
+}
+bool is_rows(std::span<const DeviceWeight> parts) {
+  return parts.size() == 1 && parts.front().format->is_rows_of_bf16;
+}
+std::size_t elements(const DeviceWeight& weight) {
+  return static_cast<std::size_t>(weight.rows) * static_cast<std::size_t>(weight.columns);
+}
+
 }  // namespace
 
 struct PrefillGemm::State {
   cublasLtHandle_t handle = nullptr;
   std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;  // outputs, columns, m
   std::map<Shape, bool> admitted;
+  DeviceBytes expanded;  // weights that are no rows of bf16, one after another as they are needed
 
   ~State() {
     if (handle != nullptr) cublasLtDestroy(handle);
@@ -115,16 +128,37 @@ struct PrefillGemm::State {
                              std::to_string(outputs) + " x " + std::to_string(columns));
   }
 
-  void run(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+  /// The whole weight as rows of bf16.
+  const void* rows_of(std::span<const DeviceWeight> parts, StreamHandle stream) {
+    if (is_rows(parts)) return parts.front().data;
+    auto* to = expanded.as<Bf16>();
+    for (const DeviceWeight& part : parts) {
+      part.format->expand(part, to, stream);
+      to += elements(part);
+    }
+    return expanded.data();
+  }
+  void make_room(std::span<const DeviceWeight> parts) {
+    if (is_rows(parts)) return;
+    std::size_t bytes = 0;
+    for (const DeviceWeight& part : parts) bytes += elements(part) * sizeof(Bf16);
+    if (bytes <= expanded.size()) return;
+    expanded = DeviceBytes();  // before more is taken
+    expanded = DeviceBytes(bytes);
+  }
+
+  void run(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
            StreamHandle stream) {
-    std::unique_ptr<Plan>& plan = plans[{weight.rows, weight.columns, m, output}];
-    if (!plan) plan = make(weight.rows, weight.columns, m, output);
+    const auto& [outputs, columns, kind] = shape_of(parts, output);
+    std::unique_ptr<Plan>& plan = plans[{outputs, columns, m, kind}];
+    if (!plan) plan = make(outputs, columns, m, kind);
+    const void* weight = rows_of(parts, stream);
     const float alpha = 1;
     const float beta = output == GemmOutput::kAddF32 ? 1 : 0;
-    check_lt(cublasLtMatmul(handle, plan->operation.get(), &alpha, weight.data, plan->weight.get(), x,
-                            plan->x.get(), &beta, y, plan->y.get(), y, plan->y.get(), &plan->algorithm,
-                            nullptr, 0, stream),
-             "cublasLtMatmul");
+    check_lt(
+        cublasLtMatmul(handle, plan->operation.get(), &alpha, weight, plan->weight.get(), x, plan->x.get(),
+                       &beta, y, plan->y.get(), y, plan->y.get(), &plan->algorithm, nullptr, 0, stream),
+        "cublasLtMatmul");
   }
 };
 
@@ -133,41 +167,47 @@ PrefillGemm::PrefillGemm() : state_(std::make_unique<State>()) {
 }
 PrefillGemm::~PrefillGemm() = default;
 
-void PrefillGemm::multiply(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
-                           StreamHandle stream) {
-  const auto found = state_->admitted.find({weight.rows, weight.columns, output});
-  const bool refused = found != state_->admitted.end() && !found->second;
-  if (!weight.format->is_rows_of_bf16 || refused) {
-    decode_gemm(x, m, weight, y, output, stream);
+void PrefillGemm::multiply(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y,
+                           GemmOutput output, StreamHandle stream) {
+  const auto found = state_->admitted.find(shape_of(parts, output));
+  if (found != state_->admitted.end() && !found->second) {
+    decode_gemm(x, m, parts, y, output, stream);
   } else {
-    state_->run(x, padded(m), weight, y, output, stream);
+    state_->make_room(parts);
+    state_->run(x, padded(m), parts, y, output, stream);
   }
 }
 
-bool PrefillGemm::admit(const DeviceWeight& weight, GemmOutput output, int most) {
-  if (!weight.format->is_rows_of_bf16) return true;
-  const Shape shape{weight.rows, weight.columns, output};
+std::size_t PrefillGemm::bytes() const {
+  return state_->expanded.size();
+}
+
+bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, int most) {
+  state_->make_room(parts);
+  const Shape shape = shape_of(parts, output);
   if (const auto found = state_->admitted.find(shape); found != state_->admitted.end()) return found->second;
+  const auto outputs = static_cast<std::size_t>(std::get<0>(shape));
+  const auto columns = static_cast<std::size_t>(std::get<1>(shape));
   const int largest = padded(most);
   const std::size_t element = output == GemmOutput::kBf16 ? 2 : 4;
-  const std::size_t kept = kGrid * static_cast<std::size_t>(weight.rows) * element;
+  const std::size_t kept = kGrid * outputs * element;
   Stream stream;
   // x of every magnitude that bf16 activations have; any pattern will do that is no constant.
-  std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * static_cast<std::size_t>(weight.columns));
+  std::vector<Bf16> pattern(static_cast<std::size_t>(largest) * columns);
   std::uint32_t bits = 12345;
   for (Bf16& value : pattern) {
     bits = bits * 1664525 + 1013904223;
     value = static_cast<Bf16>((bits >> 16 & 0x8000) | (0x3d00 + (bits >> 8) % 0x400));
   }
   const DeviceBytes x(pattern.size() * sizeof(Bf16));
-  const DeviceBytes y(static_cast<std::size_t>(largest) * static_cast<std::size_t>(weight.rows) * element);
+  const DeviceBytes y(static_cast<std::size_t>(largest) * outputs * element);
   copy_to_device(x.data(), pattern.data(), x.size(), stream.handle());
   std::vector<std::byte> first(kept);
   std::vector<std::byte> other(kept);
   bool same = true;
   for (int m = kGrid; m <= largest && same; m = m < 4 * kGrid ? m + kGrid : 2 * m) {
     fill(y.data(), 0, y.size(), stream.handle());
-    state_->run(x.as<const Bf16>(), m, weight, y.data(), output, stream.handle());
+    state_->run(x.as<const Bf16>(), m, parts, y.data(), output, stream.handle());
     std::vector<std::byte>& to = m == kGrid ? first : other;
     copy_to_host(to.data(), y.data(), kept, stream.handle());
     stream.wait();

@@ -116,6 +116,11 @@ __global__ void square_each_row(Bf16* x, int size) {
   *place = values;
 }
 
+__global__ void order_each_row(const Bf16* x, int size, const std::int32_t* order, Bf16* y) {
+  const size_t first = (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) y[first + i] = x[first + order[i]];
+}
+
 /// For kernels whose threads have eight elements each of rows that are multiples of them.
 struct EightsGrid {
   dim3 blocks;
@@ -189,6 +194,12 @@ void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_f
       act == GateFunction::kSilu ? gate_each_row<GateFunction::kSilu> : gate_each_row<GateFunction::kGelu>;
   kernel<<<grid.blocks, grid.threads, 0, stream>>>(x, size, gate_factor, y);
   check_launch("gate_rows");
+}
+
+void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
+                   StreamHandle stream) {
+  order_each_row<<<rows, kThreads, 0, stream>>>(x, size, order, y);
+  check_launch("order_columns");
 }
 
 void relu_squared(Bf16* x, int rows, int size, StreamHandle stream) {

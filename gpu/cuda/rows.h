@@ -42,6 +42,10 @@ void add_rows(const float* x, int rows, int size, float factor, float* y, Stream
 void add_normed_rows(const float* x, int rows, int size, const RowNorm& norm, float factor, float* y,
                      StreamHandle stream);
 
+/// y [rows, size] = x [rows, size] with column order[k] at place k, bf16.
+void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
+                   StreamHandle stream);
+
 enum class GateFunction { kSilu, kGelu };
 
 /// y [rows, size] = act(gate_factor * gate) * up of x [rows, 2, size]: gate, then up. bf16; size is a multiple of 8.

@@ -90,6 +90,9 @@ void copy_to_device(std::byte* to, const void* from, std::size_t bytes, StreamHa
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copying to the GPU");
 }
 
+void copy_on_device(void* to, const void* from, std::size_t bytes, StreamHandle stream) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying on the GPU");
+}
 void copy_to_host(void* to, const std::byte* from, std::size_t bytes, StreamHandle stream) {
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "copying from the GPU");

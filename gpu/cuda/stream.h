@@ -101,6 +101,8 @@ class PinnedBytes {
 
 /// In the order of the stream. A host side that is not pinned is copied before the call returns.
 void copy_to_device(std::byte* to, const void* from, std::size_t bytes, StreamHandle stream);
+/// Both on the GPU.
+void copy_on_device(void* to, const void* from, std::size_t bytes, StreamHandle stream);
 void copy_to_host(void* to, const std::byte* from, std::size_t bytes, StreamHandle stream);
 void fill(std::byte* to, int value, std::size_t bytes, StreamHandle stream);
 

@@ -54,8 +54,8 @@ void GatedDeltaNet::apply(const CudaStep& step, const PartInput& x, const PartOu
 }
 
 void GatedDeltaNet::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -19,8 +19,8 @@ void Mlp::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
 }
 
 void Mlp::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  gemm.admit(up_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(down_.weight, output, most_rows);
+  up_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  down_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -99,7 +99,9 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
-         Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float));
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
+                            sizeof(gc::Bf16));
 }
 
 void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
@@ -114,7 +116,8 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .size = made.size,
                       .ropes = buffers.ropes,
                       .adapters = chosen.rows,
-                      .inner = buffers.inner};
+                      .inner = buffers.inner,
+                      .ordered = buffers.ordered};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
@@ -176,7 +179,12 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                   .ropes = ropes_.take(memory, made.size.rows),
                   .chosen = memory.take<gc::Bf16>(picked * config().hidden),
                   .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
-                  .inner = nullptr};
+                  .inner = nullptr,
+                  .ordered = nullptr};
+  if (weights_.most_ordered() > 0) {
+    buffers.ordered =
+        memory.take<gc::Bf16>(made.size.padded() * static_cast<std::size_t>(weights_.most_ordered()));
+  }
   if (chosen.largest_rank > 0) {
     buffers.inner = memory.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
   }

@@ -73,9 +73,10 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
-    gc::Bf16* chosen;  // [picked rows, hidden]
-    float* logits;     // [picked rows] rows of head_.weight.rows
-    float* inner;      // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* chosen;   // [picked rows, hidden]
+    float* logits;      // [picked rows] rows of head_.weight.rows
+    float* inner;       // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* ordered;  // [padded rows, most columns that are put in order]; null where none are
   };
 
   /// What the slices of a step chose.

@@ -84,10 +84,10 @@ void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOu
 }
 
 void SelectiveScan::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(x_.weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(dt_.weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  x_.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  dt_.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

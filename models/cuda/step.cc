@@ -21,25 +21,30 @@ std::byte* Workspace::bytes(std::size_t count) {
 void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
                         gc::GemmOutput output) const {
   if (x.x != nullptr) return multiply(x.x, linear, y, output);
-  linear.weight.format->fused->normed(x.raw, batch.rows, linear.weight, y, output, stream);
+  const std::size_t element = output == gc::GemmOutput::kBf16 ? sizeof(gc::Bf16) : sizeof(float);
+  auto* to = static_cast<std::byte*>(y);
+  for (const gc::DeviceWeight& part : linear.parts) {
+    part.format->fused->normed(x.raw, batch.rows, part, to, output, stream);
+    to += static_cast<std::size_t>(part.rows) * element;
+  }
 }
 
 bool CudaStep::takes_raw(const DeviceLinear& linear) const {
-  return phase == Phase::kDecode && adapters.empty() && linear.bias == nullptr &&
-         linear.weight.format->fused != nullptr &&
+  return phase == Phase::kDecode && adapters.empty() && linear.is_fused() &&
          batch.rows * linear.weight.columns <= kMostNormedElements && batch.rows <= gc::kMostNormedRows;
 }
 
 bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {
-  return phase == Phase::kDecode && adapters.empty() && linear.bias == nullptr &&
-         linear.weight.format->fused != nullptr && linear.weight.rows == 2 * outputs;
+  return phase == Phase::kDecode && adapters.empty() && linear.is_fused() && linear.parts.size() == 1 &&
+         linear.weight.rows == 2 * outputs && outputs % linear.weight.format->rows_together == 0;
 }
 
 void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
+  const gc::Bf16* rows = in_order(x, linear);
   if (phase == Phase::kPrefill) {
-    gemm.multiply(x, batch.rows, linear.weight, y, output, stream);
+    gemm.multiply(rows, batch.rows, linear.parts, y, output, stream);
   } else {
-    gc::decode_gemm(x, batch.rows, linear.weight, y, output, stream);
+    gc::decode_gemm(rows, batch.rows, linear.parts, y, output, stream);
   }
   if (linear.bias != nullptr) {
     if (output == gc::GemmOutput::kBf16) {
@@ -49,6 +54,12 @@ void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, 
     }
   }
   if (!adapters.empty()) add_changes(x, linear, y, output);
+}
+
+const gc::Bf16* CudaStep::in_order(const gc::Bf16* x, const DeviceLinear& linear) const {
+  if (linear.column_order == nullptr) return x;
+  gc::order_columns(x, batch.rows, linear.weight.columns, linear.column_order, ordered, stream);
+  return ordered;
 }
 
 void CudaStep::add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y,

@@ -75,11 +75,14 @@ struct CudaStep {
   std::span<const RopeTable> ropes{};       // one for each rope of the model
   std::span<const AdapterRows> adapters{};  // rows that chose one
   float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
+  gc::Bf16* ordered = nullptr;  // [padded rows, most columns], where inputs are to be put in order
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   /// The same of a part's input. Only a linear that takes_raw() is given one that is to be normed.
   void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  /// x, or its columns in the linear's order.
+  const gc::Bf16* in_order(const gc::Bf16* x, const DeviceLinear& linear) const;
   /// Whether rows can be given to a product as they are in the stream.
   bool takes_raw(const DeviceLinear& linear) const;
   /// Whether a product and the gate behind it are one here.

@@ -11,6 +11,8 @@ namespace reprise::models::cuda {
 namespace {
 
 constexpr std::size_t kRowsMultiple = 8;  // outputs: rows of y begin on 16 bytes
+constexpr std::size_t kStagingBytes = 64 << 20;
+constexpr std::size_t kStagingAlignment = 256;
 
 std::size_t rounded_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -40,15 +42,54 @@ const gc::DeviceUpload& WeightStore::upload_of(const std::string& name) const {
   return *upload;
 }
 
-void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns,
-                         std::byte* to) {
+std::size_t WeightStore::rows_of(const std::string& name) const {
+  return checkpoint_.shape(name + ".weight").front();
+}
+
+void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to,
+                         std::size_t row) {
   static constexpr traces::ZoneSite kSite{"upload"};
   traces::Zone zone(kSite);
   if (zone.on()) zone.text(std::to_string(tensor.bytes.size()) + " bytes");
+  if (how.kept->pack != nullptr) return pack_rows(tensor, to, row);
+  const auto columns = static_cast<std::size_t>(to.columns);
+  upload_rows(tensor, how, columns,
+              static_cast<std::byte*>(const_cast<void*>(to.data)) + how.kept->bytes(row, columns));
+}
+
+// In turns: the GPU puts them in their order, out of memory of a bounded size.
+void WeightStore::pack_rows(const Tensor& tensor, const gc::DeviceWeight& to, std::size_t row) {
+  const gpu::WeightView from = view_of(tensor);
+  const std::size_t scale_bytes = tensor.scales.size();
+  const std::size_t scale_room = rounded_up(scale_bytes, kStagingAlignment);
+  const std::size_t turn = std::clamp<std::size_t>(kStagingBytes / from.row_bytes(), 1, from.rows);
+  if (staging_.size() < scale_room + turn * from.row_bytes()) {
+    stream_.wait();
+    staging_ = gc::DeviceBytes();
+    staging_ = gc::DeviceBytes(scale_room + turn * from.row_bytes());
+  }
+  gc::copy_to_device(staging_.data(), tensor.scales.data(), scale_bytes, stream_.handle());
+  for (std::size_t first = 0; first < from.rows; first += turn) {
+    const std::size_t count = std::min(turn, from.rows - first);
+    gc::copy_to_device(staging_.data() + scale_room, from.row(first), count * from.row_bytes(),
+                       stream_.handle());
+    to.format->pack({.format = from.format,
+                     .data = staging_.data() + scale_room,
+                     .scales = reinterpret_cast<const float*>(staging_.data()),
+                     .rows = static_cast<int>(count),
+                     .columns = static_cast<int>(from.columns),
+                     .first = static_cast<int>(first)},
+                    to, static_cast<int>(row + first), stream_.handle());
+    stream_.wait();  // the source may go
+  }
+}
+
+void WeightStore::upload_rows(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns,
+                              std::byte* to) {
   const gpu::WeightView from = view_of(tensor);
   if (how.convert == nullptr && columns == from.columns) {
     gc::copy_to_device(to, tensor.bytes.data(), tensor.bytes.size(), stream_.handle());
-    stream_.wait();  // the source may go
+    stream_.wait();
     return;
   }
   const gpu::WeightView kept{.format = how.kept->format, .rows = from.rows, .columns = from.columns};
@@ -58,12 +99,16 @@ void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std:
   } else {
     std::copy_n(tensor.bytes.data(), converted.size(), converted.begin());
   }
-  if (columns != from.columns) {
-    const gpu::WeightView filled{.format = how.kept->format, .rows = from.rows, .columns = columns};
-    std::vector<std::byte> wider(filled.bytes());  // zeros
+  if (columns != from.columns || !tensor.column_order.empty()) {
+    // Rows of bf16: each element can be put at its place.
+    std::vector<std::byte> wider(from.rows * columns * sizeof(gc::Bf16));  // zeros
+    const auto* halves = reinterpret_cast<const gc::Bf16*>(converted.data());
+    auto* placed = reinterpret_cast<gc::Bf16*>(wider.data());
     for (std::size_t row = 0; row < from.rows; ++row) {
-      std::copy_n(converted.data() + row * kept.row_bytes(), kept.row_bytes(),
-                  wider.data() + row * filled.row_bytes());
+      for (std::size_t k = 0; k < from.columns; ++k) {
+        const std::size_t place = tensor.column_order.empty() ? k : tensor.column_order[k];
+        placed[row * columns + place] = halves[row * from.columns + k];
+      }
     }
     converted = std::move(wider);
   }
@@ -72,52 +117,82 @@ void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, std:
 }
 
 DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs inputs) {
-  const gc::DeviceFormat& format = *upload_of(names.front() + ".weight").kept;
+  std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
   std::size_t rows = 0;
   bool biased = false;
+  bool all_bf16 = true;
   for (const std::string& name : names) {
-    if (const gc::DeviceFormat* other = upload_of(name + ".weight").kept; other != &format) {
-      throw LoadError(checkpoint_.path(), name + ".weight",
-                      std::string(other->format->name) + " beside " + std::string(format.format->name) +
-                          " of " + names.front() +
-                          ".weight: a GPU multiplies by both at once, in one format");
-    }
-    rows += checkpoint_.shape(name + ".weight").front();
+    rows += rows_of(name);
     biased = biased || checkpoint_.has(name + ".bias");
+    all_bf16 = all_bf16 && upload_of(name + ".weight").kept->is_rows_of_bf16;
   }
-  const auto multiple = static_cast<std::size_t>(format.columns_multiple);
-  std::size_t columns = checkpoint_.shape(names.front() + ".weight").back();
   // Only elements that stand by themselves can be filled up with zeros.
-  if (inputs == Inputs::kFilledUp && format.is_rows_of_bf16) columns = rounded_up(columns, multiple);
-  if (columns % multiple != 0) {
-    throw LoadError(checkpoint_.path(), names.front(),
-                    std::to_string(columns) + " inputs: a GPU needs a multiple of " +
-                        std::to_string(format.columns_multiple));
+  if (inputs == Inputs::kFilledUp && all_bf16) {
+    columns = rounded_up(columns, static_cast<std::size_t>(gc::kBf16OnDevice.columns_multiple));
   }
+  DeviceLinear out;
   const std::size_t padded = rounded_up(rows, kRowsMultiple);
-  const std::size_t row_bytes =
-      gpu::WeightView{.format = format.format, .rows = padded, .columns = columns}.row_bytes();
-  std::byte* data = take(padded * row_bytes);
-  gc::fill(data + rows * row_bytes, 0, (padded - rows) * row_bytes, stream_.handle());
+  out.weight = {.rows = static_cast<int>(padded), .columns = static_cast<int>(columns)};
   std::vector<float> bias(biased ? padded : 0);
+  std::vector<std::uint32_t> order;
   std::size_t row = 0;
-  std::vector<DeviceLinear::Layer> layers;
-  for (const std::string& name : names) {
-    layers.push_back({name, static_cast<int>(row)});
-    upload(checkpoint_.tensor(name + ".weight"), upload_of(name + ".weight"), columns,
-           data + row * row_bytes);
-    if (checkpoint_.has(name + ".bias")) {
-      const std::vector<float> part = load_vector(checkpoint_, name + ".bias");
-      std::copy(part.begin(), part.end(), bias.begin() + static_cast<std::ptrdiff_t>(row));
+  for (std::size_t i = 0; i < names.size();) {
+    const gc::DeviceFormat& format = *upload_of(names[i] + ".weight").kept;
+    if (columns % static_cast<std::size_t>(format.columns_multiple) != 0) {
+      throw LoadError(checkpoint_.path(), names[i],
+                      std::to_string(columns) + " inputs: a GPU needs a multiple of " +
+                          std::to_string(format.columns_multiple));
     }
-    row += checkpoint_.shape(name + ".weight").front();
+    // Those of one format are one part.
+    std::size_t end = i;
+    std::size_t count = 0;
+    while (end < names.size() && upload_of(names[end] + ".weight").kept == &format) {
+      count += rows_of(names[end++]);
+    }
+    if (end == names.size()) count = padded - row;
+    const std::size_t bytes = format.bytes(count, columns);
+    gc::DeviceWeight part{.format = &format,
+                          .data = take(bytes),
+                          .rows = static_cast<int>(count),
+                          .columns = static_cast<int>(columns)};
+    gc::fill(static_cast<std::byte*>(const_cast<void*>(part.data)), 0, bytes, stream_.handle());
+    std::size_t in_part = 0;
+    for (; i < end; ++i) {
+      const std::string& name = names[i];
+      out.layers.push_back({name, static_cast<int>(row + in_part)});
+      const Tensor tensor = checkpoint_.tensor(name + ".weight", ColumnOrder::kAny);
+      if (format.pack != nullptr && tensor.column_order != order) {
+        if (row + in_part != 0) {
+          throw LoadError(checkpoint_.path(), name + ".weight",
+                          "its columns stand in another order than those of " + names.front() +
+                              ".weight: a GPU multiplies by both at once");
+        }
+        order = tensor.column_order;
+      }
+      upload(tensor, upload_of(name + ".weight"), part, in_part);
+      if (checkpoint_.has(name + ".bias")) {
+        const std::vector<float> own = load_vector(checkpoint_, name + ".bias");
+        std::copy(own.begin(), own.end(), bias.begin() + static_cast<std::ptrdiff_t>(row + in_part));
+      }
+      in_part += rows_of(name);
+    }
+    row += count;
+    out.parts.push_back(part);
   }
-  return {.weight = {.format = &format,
-                     .data = data,
-                     .rows = static_cast<int>(padded),
-                     .columns = static_cast<int>(columns)},
-          .bias = biased ? vector(bias) : nullptr,
-          .layers = std::move(layers)};
+  if (out.parts.size() == 1) {
+    out.weight = out.parts.front();
+  } else {
+    for (gc::DeviceWeight& part : out.parts) part.part_of = out.weight.rows;
+  }
+  if (biased) out.bias = vector(bias);
+  if (!order.empty()) {
+    most_ordered_ = std::max(most_ordered_, out.weight.columns);
+    std::byte* places = take(order.size() * sizeof(std::uint32_t));
+    gc::copy_to_device(places, order.data(), order.size() * sizeof(std::uint32_t), stream_.handle());
+    stream_.wait();
+    out.column_order = reinterpret_cast<const std::int32_t*>(places);
+  }
+  return out;
 }
 
 const float* WeightStore::vector(const std::vector<float>& values) {

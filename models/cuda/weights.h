@@ -5,6 +5,8 @@
 // Threading: used by one thread while a model is loaded. The memory belongs to the WeightStore and ends with
 // it.
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,13 @@ namespace gc = gpu::cuda;
 
 /// y = x W^T + bias of several layers of a checkpoint at once: their outputs stand one after another.
 struct DeviceLinear {
-  gc::DeviceWeight weight;      // rows rounded up to a multiple of 8, the last ones zeros
-  const float* bias = nullptr;  // [weight.rows]; null: none
+  /// The whole: rows rounded up to a multiple of 8, the last ones zeros. Without format and data where its parts have
+  /// several of them.
+  gc::DeviceWeight weight;
+  std::vector<gc::DeviceWeight> parts;  // at least one; their outputs stand one after another
+  const float* bias = nullptr;          // [weight.rows]; null: none
+  /// [weight.columns]: which input each column of the weight is of; null: its own.
+  const std::int32_t* column_order = nullptr;
 
   /// The layers that it is of, for adapters, which change them one by one.
   struct Layer {
@@ -28,6 +35,16 @@ struct DeviceLinear {
     int first = 0;  // output
   };
   std::vector<Layer> layers{};
+
+  /// Whether a product takes the norm of its inputs, or the gate of its outputs, on its way.
+  bool is_fused() const {
+    return bias == nullptr && column_order == nullptr &&
+           std::all_of(parts.begin(), parts.end(),
+                       [](const gc::DeviceWeight& part) { return part.format->fused != nullptr; });
+  }
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+    gemm.admit(parts, output, most_rows);
+  }
 };
 
 class WeightStore {
@@ -42,19 +59,27 @@ class WeightStore {
   enum class Inputs { kAsTheyAre, kFilledUp };
 
   /// `names` without their ".weight"; all have the same inputs. Throws LoadError (also for a tensor in a format
-  /// that has no product on a GPU, for tensors that are kept in different ones, and for a number of inputs that
+  /// that has no product on a GPU, for columns that stand in different orders, and for a number of inputs that
   /// suits none; if they are filled up, weight.columns is the next that does, and the others' weights are zeros),
   /// std::bad_alloc.
   DeviceLinear linear(const std::vector<std::string>& names, Inputs inputs = Inputs::kAsTheyAre);
   const float* vector(const std::vector<float>& values);
+  /// The most columns of a linear whose inputs are to be put in order; 0: none is.
+  int most_ordered() const { return most_ordered_; }
   /// Waits until all is there.
-  void finish() { stream_.wait(); }
+  void finish() {
+    stream_.wait();
+    staging_ = gc::DeviceBytes();
+  }
 
  private:
   std::byte* take(std::size_t bytes);
   const gc::DeviceUpload& upload_of(const std::string& name) const;
-  /// Rows of `columns` elements, which the tensor may have fewer of.
-  void upload(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns, std::byte* to);
+  std::size_t rows_of(const std::string& name) const;
+  /// Into the weight's rows from `row` on.
+  void upload(const Tensor& tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to, std::size_t row);
+  void upload_rows(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns, std::byte* to);
+  void pack_rows(const Tensor& tensor, const gc::DeviceWeight& to, std::size_t row);
 
   struct Block {
     std::byte* data;
@@ -64,6 +89,8 @@ class WeightStore {
   gc::Arena& arena_;
   gc::Stream stream_;
   std::vector<Block> blocks_;
+  gc::DeviceBytes staging_;  // rows as files have them
+  int most_ordered_ = 0;
 };
 
 }  // namespace reprise::models::cuda

@@ -5,6 +5,7 @@
 // Prefill slices begin on the grid, as they must on a GPU.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +23,7 @@
 #include "models/gpu_refusal.h"
 #include "models/model.h"
 #include "tests/models/family_table.h"
+#include "tools/random_model/write_gguf.h"
 
 namespace reprise::models {
 
@@ -37,15 +39,41 @@ inline std::vector<std::string> samples_on_gpu() {
   return names;
 }
 
-/// Those, and the built-in model.
+/// Types of random GGUF files: those that a GPU keeps in their size, one that it widens, and a mixture.
+inline const std::vector<std::string>& quantised_on_gpu() {
+  static const std::vector<std::string> kTypes = {"Q8_0", "Q4_0",   "Q4_K", "Q5_K",
+                                                  "Q6_K", "IQ4_XS", "Q5_1", "Q4_K_M"};
+  return kTypes;
+}
+
+/// Those, the built-in model, and quantised ones.
 inline std::vector<std::string> models_on_gpu() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("builtin");
+  names.insert(names.end(), quantised_on_gpu().begin(), quantised_on_gpu().end());
   return names;
+}
+
+/// A file of random weights of this type, made when it is asked for first.
+inline std::filesystem::path quantised_file(const std::string& type) {
+  static const std::filesystem::path kFolder =
+      std::filesystem::path(testing::TempDir()) / ("reprise_cuda_" + std::to_string(::getpid()));
+  const std::filesystem::path file = kFolder / (type + ".gguf");
+  if (std::filesystem::exists(file)) return file;
+  tools::RandomShape shape = *tools::shape_named("qwen3_5-tiny");
+  shape.hidden = 256;
+  shape.intermediate = 768;
+  shape.head_dim = 64;
+  shape.key_head_dim = shape.value_head_dim = 64;
+  shape.vocab = 203;  // outputs that end inside a block
+  tools::write_random_gguf(shape, tools::GgufTypes(type), 5, file);
+  return file;
 }
 
 inline std::filesystem::path model_folder(const std::string& name) {
   if (name == "builtin") return std::filesystem::path(REPRISE_SOURCE_DIR) / "models" / name;
+  const std::vector<std::string>& types = quantised_on_gpu();
+  if (std::find(types.begin(), types.end(), name) != types.end()) return quantised_file(name);
   return test::sample_checkpoint({.family = {}, .sample = name});
 }
 

@@ -1,0 +1,154 @@
+#pragma once
+// Products of few decoded rows: a skinny product that reads each weight once. The order of its additions is that of
+// gpu/cuda/decode_product.cuh. Included by CUDA sources alone, a source for each format.
+//
+// A block of 8 warps makes some outputs for up to 8 rows of x; a warp has a chain, and a ring of chunks of weights that
+// begin to come before the kernel in front has ended. A Ring is how weights of a format come:
+//   kOutputs, kWarpBytes, kDepth    of a block; of shared memory for a warp; chunks that are under way
+//   Ring(memory, w, columns, block, output)
+//   begin_load(index, chunk, chunks)      the index-th chunk of the warp, `chunk` of all, if there is such a one
+//   part(index, chunk, tile, lane)        what a lane holds of it, as bf16
+
+#include <type_traits>
+
+#include "base/check.h"
+#include "gpu/cuda/decode_outputs.cuh"
+#include "gpu/cuda/decode_product.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/gemm.h"
+
+namespace reprise::gpu::cuda::product {
+
+inline constexpr int kSkinnyThreads = kChains * 32;
+inline constexpr int kSkinnyRows = 8;  // of a block
+inline constexpr int kWide = 6144;     // outputs from which blocks of 32 are enough for all multiprocessors
+inline constexpr int kNarrow = 3072;   // and blocks of 16
+
+/// Where x comes from: rows of bf16, or the norm of rows of f32.
+struct PlainRows {
+  const Bf16* x;
+};
+struct RowsToNorm : NormedRows {
+  explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
+};
+
+/// The norm's factor of row g of the block's, to all lanes; of a row beyond m it means nothing. All threads call it.
+__device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
+                                              int lane) {
+  __shared__ float squares[kChains][kSkinnyRows];
+  const int g = lane / 4;
+  const float* row = rows.x + static_cast<std::size_t>(min(g, m - 1)) * columns;
+  const float own = squares_of_chain(row, chain, lane % 4, columns);
+  if (lane % 4 == 0) squares[chain][g] = own;
+  __syncthreads();
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < kChains; ++i) total += squares[i][g];
+  return norm_scale(total, columns, rows.norm.eps);
+}
+
+/// Of RowsToNorm there are 8 at most.
+template <class Ring, class Rows, class Output>
+__global__ void __launch_bounds__(kSkinnyThreads, 3)
+    skinny_product(Rows rows, int m, const std::byte* w, int columns, Output output) {
+  constexpr bool kNormed = std::is_same_v<Rows, RowsToNorm>;
+  constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
+  constexpr int kPitch = kOutputTiles * kOutputs + 1;
+  extern __shared__ __align__(128) std::byte memory[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4;  // row of W, and row of x, in a tile
+  const int t = lane % 4;  // share of k
+  const int block = static_cast<int>(blockIdx.x);
+  const int first_row = static_cast<int>(blockIdx.y) * kSkinnyRows;
+  const int chunks = (columns + kChunk - 1) / kChunk;
+
+  const Ring ring(memory + warp * Ring::kWarpBytes, w, columns, block, output);
+#pragma unroll
+  for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
+  if constexpr (kNormed) {
+    for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSkinnyThreads * 32) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(rows.norm.weight + i));
+    }
+  }
+
+  wait_for_earlier();
+  let_next_begin();
+  const int row = first_row + g;
+  float scale = 0;
+  if constexpr (kNormed) scale = scale_of_row(rows, m, columns, warp, lane);
+  const auto row_part = [&](int k) {
+    const std::size_t place = static_cast<std::size_t>(row) * columns;
+    if constexpr (kNormed) {
+      RowPart part;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = k + 32 * half;
+        part.of[half] = row < m && at < columns
+                            ? normed_eight(rows.x + place, rows.norm, scale, rows.factor, at)
+                            : make_uint4(0, 0, 0, 0);
+      }
+      return part;
+    } else {
+      return load_row(row < m ? rows.x + place : nullptr, k, columns);
+    }
+  };
+
+  float sums[kOutputTiles][4] = {};
+  int index = 0;
+  for (int chunk = warp; chunk < chunks; chunk += kChains, ++index) {
+    const RowPart x = row_part(chunk * kChunk + 8 * t);
+    wait_for_copies<Ring::kDepth - 1>();
+    __syncwarp();
+#pragma unroll
+    for (int o = 0; o < kOutputTiles; ++o) multiply_chunk(sums[o], ring.part(index, chunk, o, lane), x);
+    __syncwarp();
+    ring.begin_load(index, chunk + Ring::kDepth * kChains, chunks);
+  }
+
+  __shared__ float partial[kChains][kSkinnyRows * kPitch];
+#pragma unroll
+  for (int o = 0; o < kOutputTiles; ++o) put_sums<kPitch>(sums[o], partial[warp] + kOutputs * o, lane);
+  __syncthreads();
+  output.template put_block<Ring::kOutputs, kSkinnyThreads>(
+      block, first_row, min(kSkinnyRows, m - first_row), [&](int of_row, int column) {
+        float sum = 0;
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) sum += partial[chain][of_row * kPitch + column];
+        return sum;
+      });
+}
+
+template <class Ring, class Rows, class Output>
+void launch_skinny(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
+                   StreamHandle stream) {
+  constexpr int kBytes = kChains * Ring::kWarpBytes;
+  const auto kernel = skinny_product<Ring, Rows, Output>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "shared memory of a product");
+  const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs,
+                                         (m + kSkinnyRows - 1) / kSkinnyRows),
+                          .threads = kSkinnyThreads,
+                          .shared_bytes = kBytes};
+  launch_after(kernel, shape, stream, rows, m, static_cast<const std::byte*>(weight.data), weight.columns,
+               output);
+}
+
+/// Ring of so many outputs, by how many outputs there are, so that all multiprocessors have some: the bits are the same.
+template <template <int, class> class Ring, class Rows, class Output>
+void launch_skinny_for(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
+                       StreamHandle stream) {
+  if (weight.rows >= kWide) {
+    launch_skinny<Ring<32, Output>>(rows, m, weight, output, stream);
+  } else if (weight.rows >= kNarrow) {
+    launch_skinny<Ring<16, Output>>(rows, m, weight, output, stream);
+  } else {
+    launch_skinny<Ring<8, Output>>(rows, m, weight, output, stream);
+  }
+}
+
+inline void check_few(int m) {
+  REPRISE_CHECK(m <= kMostNormedRows, "more rows than a product takes the norm of");
+}
+
+}  // namespace reprise::gpu::cuda::product

@@ -1,0 +1,237 @@
+#pragma once
+// Products of more than a few decoded rows, through shared memory; the order of additions is that of
+// gpu/cuda/decode_product.cuh. Included by CUDA sources alone, a source for each format.
+//
+// A block makes 64 outputs for up to 8 * kRowTiles rows of x. Chunks of both come through a ring in shared memory, chain
+// after chain; when a chain ends, its sum is added to those before. Of the eight warps, warp w has the outputs' tile w % 4
+// and half w / 4 of the rows.
+//
+// Where there are too few outputs for that, a cluster of eight blocks has the chains, and each block adds up a share of
+// the rows over all eight.
+//
+// The weights of the first chunks are asked for before the kernel in front has ended. Weights is how those of a format
+// come:
+//   kChunkBytes, kWarpBytes       of shared memory: of a chunk of 64 outputs; for each warp besides
+//   Weights(w, columns, block, output)
+//   copy(to, chunk)               begins to, by all threads
+//   part(at, own, chunk, tile, lane)    what a lane holds of it, as bf16; `own` is the warp's memory
+
+#include <cooperative_groups.h>
+
+#include "gpu/cuda/decode_outputs.cuh"
+#include "gpu/cuda/decode_product.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
+
+namespace reprise::gpu::cuda::product {
+
+inline constexpr int kTiledThreads = 256;
+inline constexpr int kTiles = 4;  // of outputs
+inline constexpr int kTiledOutputs = kTiles * kOutputs;
+inline constexpr int kTiledPitch = kTiledOutputs + 1;
+inline constexpr int kEnoughTiles = 90;  // blocks for nearly all multiprocessors
+
+template <int kRowTiles, class Weights>
+struct TiledMemory {
+  static constexpr int kRows = 8 * kRowTiles;
+  static constexpr int kStageBytes = Weights::kChunkBytes + kRows * kRowBytes;
+  static constexpr int kStages = kRowTiles > 4 ? 5 : 7;
+  static constexpr int kRing = kStages * kStageBytes;
+  static constexpr int kBytes = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
+  static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
+};
+
+/// The chunks of a block in their order.
+struct ChunkWalk {
+  int chunk;
+  int chain;
+
+  __device__ bool ended(int chunks) const { return chunk >= chunks; }
+  /// Whether the chunk is its chain's last.
+  __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
+  template <int kRanks>
+  __device__ void advance(int chunks) {
+    chunk += kChains;
+    if (kRanks > 1 || chunk < chunks) return;
+    ++chain;
+    chunk = chain < kChains && chain < chunks ? chain : chunks;
+  }
+};
+
+/// Rows of a chunk, by all threads; those from `present` on become zeros.
+template <int kCount, class RowAt>
+__device__ __forceinline__ void copy_rows_of_chunk(std::uint32_t to, int chunk, int columns,
+                                                   const RowAt& row_at) {
+#pragma unroll
+  for (int i = 0; i < (kCount * kUnits + kTiledThreads - 1) / kTiledThreads; ++i) {
+    const int item = i * kTiledThreads + static_cast<int>(threadIdx.x);
+    if (kCount * kUnits % kTiledThreads != 0 && item >= kCount * kUnits) break;
+    const int row = item / kUnits;
+    const int unit = item % kUnits;
+    const int k = chunk * kChunk + unit * 8;
+    const Bf16* from = row_at(row);
+    const bool present = from != nullptr && k < columns;
+    copy_chunk(to + place_of(row, unit), present ? from + k : static_cast<const void*>(row_at.any()),
+               present);
+  }
+}
+
+struct RowsOfX {
+  const Bf16* x;
+  int first;
+  int m;
+  int columns;
+  __device__ const Bf16* operator()(int row) const {
+    return first + row < m ? x + static_cast<std::size_t>(first + row) * columns : nullptr;
+  }
+  __device__ const Bf16* any() const { return x; }
+};
+
+/// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
+template <int kOwn>
+__device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const WeightPart& w,
+                                               const std::byte* rows, int first_tile, int lane) {
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    RowPart x;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      x.of[half] = read_unit(rows, 8 * (first_tile + i) + lane / 4, half, lane % 4);
+    }
+    multiply_chunk(sums[i], w, x);
+  }
+}
+
+/// kRanks: blocks that share a sum, 1 or kChains.
+template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Output>
+__global__ void __launch_bounds__(kTiledThreads, 2)
+    tiled_product(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
+  using Weights = WeightsOf<Output>;
+  using Memory = TiledMemory<kRowTiles, Weights>;
+  constexpr int kOwn = kRowTiles / 2;  // tiles of rows of a warp
+  extern __shared__ __align__(128) std::byte memory[];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int tile = warp % kTiles;
+  const int first_tile = warp / kTiles * kOwn;  // of rows
+  const int block = static_cast<int>(blockIdx.x) / kRanks;
+  const int rank = static_cast<int>(blockIdx.x) % kRanks;
+  const int first_row = static_cast<int>(blockIdx.y) * Memory::kRows;
+  const int chunks = (columns + kChunk - 1) / kChunk;
+  const Weights weights(w, columns, block, output);
+  const RowsOfX rows{x, first_row, m, columns};
+  const std::uint32_t ring = shared_address(memory);
+  const auto stage_at = [&](int index) { return ring + index % Memory::kStages * Memory::kStageBytes; };
+  const auto copy_weights = [&](const ChunkWalk& at, int index) {
+    if (!at.ended(chunks)) weights.copy(stage_at(index), at.chunk);
+  };
+  const auto copy_x = [&](const ChunkWalk& at, int index) {
+    if (!at.ended(chunks)) {
+      copy_rows_of_chunk<Memory::kRows>(stage_at(index) + Weights::kChunkBytes, at.chunk, columns, rows);
+    }
+    end_copy_group();
+  };
+
+  const ChunkWalk begin{.chunk = rank, .chain = rank};
+  ChunkWalk ahead = begin;
+#pragma unroll
+  for (int i = 0; i < Memory::kStages - 1; ++i) {
+    copy_weights(ahead, i);
+    ahead.advance<kRanks>(chunks);
+  }
+  wait_for_earlier();
+  let_next_begin();
+  ahead = begin;
+#pragma unroll
+  for (int i = 0; i < Memory::kStages - 1; ++i) {
+    copy_x(ahead, i);
+    ahead.advance<kRanks>(chunks);
+  }
+
+  float totals[kOwn][4] = {};
+  float sums[kOwn][4] = {};
+  int index = 0;
+  for (ChunkWalk at = begin; !at.ended(chunks); ++index) {
+    wait_for_copies<Memory::kStages - 2>();
+    __syncthreads();  // the chunk is there, and nobody reads the one before any more
+    copy_weights(ahead, index + Memory::kStages - 1);
+    copy_x(ahead, index + Memory::kStages - 1);
+    ahead.advance<kRanks>(chunks);
+    const std::byte* stage = memory + index % Memory::kStages * Memory::kStageBytes;
+    multiply_stage<kOwn>(
+        sums, weights.part(stage, memory + Memory::kRing + warp * Weights::kWarpBytes, at.chunk, tile, lane),
+        stage + Weights::kChunkBytes, first_tile, lane);
+    if (at.ends_chain(chunks)) {
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          totals[i][j] += sums[i][j];
+          sums[i][j] = 0;
+        }
+      }
+    }
+    at.advance<kRanks>(chunks);
+  }
+
+  wait_for_copies<0>();
+  __syncthreads();                                   // nobody reads the ring any more
+  auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    put_sums<kTiledPitch>(totals[i], partial + 8 * (first_tile + i) * kTiledPitch + kOutputs * tile, lane);
+  }
+  if constexpr (kRanks == 1) {
+    __syncthreads();
+    output.template put_block<kTiledOutputs, kTiledThreads>(
+        block, first_row, min(Memory::kRows, m - first_row),
+        [&](int row, int column) { return partial[row * kTiledPitch + column]; });
+  } else {
+#if __CUDA_ARCH__ >= 900
+    const auto cluster = cooperative_groups::this_cluster();
+    cluster.sync();
+    constexpr int kShare = Memory::kRows / kChains;  // rows that this block adds up
+    const float* of_chain[kChains];
+#pragma unroll
+    for (int other = 0; other < kChains; ++other) {
+      of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kTiledPitch;
+    }
+    output.template put_block<kTiledOutputs, kTiledThreads>(
+        block, first_row + rank * kShare, min(kShare, m - first_row - rank * kShare),
+        [&](int row, int column) {
+          float sum = 0;
+#pragma unroll
+          for (int other = 0; other < kChains; ++other) sum += of_chain[other][row * kTiledPitch + column];
+          return sum;
+        });
+    cluster.sync();  // until the others have read this block's
+#endif
+  }
+}
+
+template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Output>
+void launch_tiled(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                  StreamHandle stream) {
+  using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
+  const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Output>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+        "shared memory of a product");
+  const LaunchShape shape{.blocks = dim3((weight.rows + kTiledOutputs - 1) / kTiledOutputs * kRanks,
+                                         (m + Memory::kRows - 1) / Memory::kRows),
+                          .threads = kTiledThreads,
+                          .shared_bytes = Memory::kBytes,
+                          .cluster = kRanks};
+  launch_after(kernel, shape, stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns,
+               output);
+}
+
+inline bool has_enough_outputs(const DeviceWeight& weight) {
+  return weight.rows >= kEnoughTiles * kTiledOutputs;
+}
+
+/// Whether there are enough outputs for all multiprocessors, or else clusters of blocks that share a sum: compute
+/// capability 9.0 and later.
+inline bool tiles_suit_to(const DeviceWeight& weight) {
+  return has_enough_outputs(weight) || is_hopper_or_later();
+}
+
+}  // namespace reprise::gpu::cuda::product

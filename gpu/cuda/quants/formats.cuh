@@ -1,0 +1,243 @@
+#pragma once
+// How quantised weights lie in a GPU's memory, and how a lane reads them. Included by CUDA sources alone.
+//
+// Eight rows of W by 256 columns are a block: the bytes that the file has for them, in another order. First the headers
+// (scales) of the eight rows, then four chunks of 64 columns; blocks of the same rows follow each other along the columns.
+// Columns are filled up to 256 with zeros, rows to eight. A Format says
+//   kHeaderBytes, kChunkBytes     of eight rows; multiples of 16
+//   kHasOffset                    whether something is added to number * scale
+//   kScales                       of a row in a chunk: each has 64 / kScales columns
+//   scale(header, row, chunk, i)  the i-th of them; row of the eight, chunk of the four
+//   numbers(chunk, lane, q)       what lane 4 g + t needs of a chunk for a tensor core: of row g columns 8 t ... 8 t + 7
+//                                 (q[0]) and 32 + 8 t ... (q[1]), in pairs (gpu/cuda/decode_product.cuh)
+//
+// Within a row of a chunk stand the words of t = 0, of each its first eight columns and then its second eight. Numbers of
+// four bits: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have eight, pairs 0 and 1 in the first, at
+// bits 0 and 16, and 8 and 24.
+
+#include "gpu/cuda/quants/values.cuh"
+
+namespace reprise::gpu::cuda::quants {
+
+inline constexpr int kRows = 8;
+inline constexpr int kColumns = 256;
+inline constexpr int kChunkColumns = 64;
+inline constexpr int kChunks = kColumns / kChunkColumns;
+
+template <class Format>
+inline constexpr int kBlockBytes = Format::kHeaderBytes + kChunks* Format::kChunkBytes;
+
+__device__ __forceinline__ uint2 two_words(const std::byte* chunk, int lane) {
+  return *reinterpret_cast<const uint2*>(chunk + 8 * lane);
+}
+__device__ __forceinline__ uint4 four_words(const std::byte* chunk, int lane) {
+  return *reinterpret_cast<const uint4*>(chunk + 16 * lane);
+}
+
+/// Four bits and, from `more` on, others: what `more(half, i)` has of pair i at its place.
+template <class More>
+__device__ __forceinline__ void numbers_of_nibbles(uint2 words, std::uint32_t zero_and_128, Pair (&q)[2][4],
+                                                   const More& more) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const std::uint32_t word = half == 0 ? words.x : words.y;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      q[half][i] = few_bits(((word >> (4 * i)) & 0x000f000f) | more(half, i), zero_and_128);
+    }
+  }
+}
+struct NoMore {
+  __device__ std::uint32_t operator()(int, int) const { return 0; }
+};
+
+__device__ __forceinline__ void numbers_of_bytes(uint4 words, Pair (&q)[2][4]) {
+  const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t from = word[2 * half + i / 2];
+      q[half][i] = signed_bytes(i % 2 == 0 ? from : from >> 8);
+    }
+  }
+}
+
+/// Header: f16 [8 rows][8 groups of 32].
+__device__ __forceinline__ Scale scale_of_32(const std::byte* header, int row, int chunk, int i) {
+  const auto* scales = reinterpret_cast<const std::uint16_t*>(header);
+  return make_scale(half_as_float(scales[8 * row + 2 * chunk + i]), 0);
+}
+
+struct Q8_0 {
+  static constexpr int kHeaderBytes = 128;
+  static constexpr int kChunkBytes = 512;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    return scale_of_32(header, row, chunk, i);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    numbers_of_bytes(four_words(chunk, lane), q);
+  }
+};
+
+struct Q4_0 {
+  static constexpr int kHeaderBytes = 128;
+  static constexpr int kChunkBytes = 256;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    return scale_of_32(header, row, chunk, i);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    numbers_of_nibbles(two_words(chunk, lane), 0x43084308, q, NoMore{});  // less 8
+  }
+};
+
+/// Header: of a row 16 bytes: f16 d, f16 dmin, then for each chunk three bytes: scale, offset, scale, offset of six bits.
+/// The numbers are taken less kZero, so that what is added to them is small.
+template <int kZero>
+__device__ __forceinline__ Scale scale_of_six_bits(const std::byte* header, int row, int chunk, int i) {
+  const auto* words = reinterpret_cast<const std::uint32_t*>(header) + 4 * row;
+  const std::uint32_t both = words[0];
+  const std::uint32_t first = words[1 + 3 * chunk / 4];
+  const std::uint32_t second = words[3 * chunk / 4 < 2 ? 2 + 3 * chunk / 4 : 3];
+  const std::uint32_t six = __funnelshift_r(first, second, 3 * chunk % 4 * 8) >> (12 * i);
+  const float scale = __fmul_rn(half_as_float(both), static_cast<float>(six & 63));
+  const float offset = __fmul_rn(half_as_float(both >> 16), static_cast<float>((six >> 6) & 63));
+  return make_scale(scale, __fmaf_rn(static_cast<float>(kZero), scale, -offset));
+}
+
+struct Q4_K {
+  static constexpr int kHeaderBytes = 128;
+  static constexpr int kChunkBytes = 256;
+  static constexpr bool kHasOffset = true;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    return scale_of_six_bits<8>(header, row, chunk, i);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    numbers_of_nibbles(two_words(chunk, lane), 0x43084308, q, NoMore{});
+  }
+};
+
+/// A chunk is that of Q4_K, then for each lane 16 bits: of half h and pair i the fifth bits at 8 h + i and 8 h + 4 + i.
+struct Q5_K {
+  static constexpr int kHeaderBytes = 128;
+  static constexpr int kChunkBytes = 256 + 64;
+  static constexpr bool kHasOffset = true;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    return scale_of_six_bits<16>(header, row, chunk, i);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    const std::uint32_t bits = reinterpret_cast<const std::uint16_t*>(chunk + 256)[lane];
+    const std::uint32_t of_half[2] = {(bits & 0xff) | bits << 12, bits >> 8 | bits >> 8 << 12};
+    numbers_of_nibbles(two_words(chunk, lane), 0x43104310, q,  // less 16
+                       [&](int half, int i) { return (of_half[half] << (4 - i)) & 0x00100010; });
+  }
+};
+
+/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk is that of Q4_K, then for each lane 32 bits:
+/// of half h and pair i the upper two bits at 8 h + 2 i and 16 + 8 h + 2 i.
+struct Q6_K {
+  static constexpr int kHeaderBytes = 128 + 16;
+  static constexpr int kChunkBytes = 256 + 128;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kScales = 4;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    const int number = reinterpret_cast<const std::int8_t*>(header)[16 * row + 4 * chunk + i];
+    const float d = half_as_float(reinterpret_cast<const std::uint16_t*>(header + 128)[row]);
+    return make_scale(__fmul_rn(d, static_cast<float>(number)), 0);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    const std::uint32_t bits = reinterpret_cast<const std::uint32_t*>(chunk + 256)[lane];
+    numbers_of_nibbles(two_words(chunk, lane), 0x43204320, q,  // less 32
+                       [&](int half, int i) { return (bits >> (8 * half + 2 * i) & 0x00030003) << 4; });
+  }
+};
+
+/// Header: of a row 8 bytes: f16 d, upper two bits of eight scales, lower four bits of them, as in files. Numbers of four
+/// bits choose signed bytes; of four that follow each other the second and the third have changed places.
+struct IQ4_XS {
+  static constexpr int kHeaderBytes = 64;
+  static constexpr int kChunkBytes = 256;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+    const uint2 words = reinterpret_cast<const uint2*>(header)[row];
+    const int group = 2 * chunk + i;
+    const std::uint32_t low = words.y >> (4 * group) & 15;
+    const std::uint32_t high = words.x >> (16 + 2 * group) & 3;
+    const int number = static_cast<int>(low | high << 4) - 32;
+    return make_scale(__fmul_rn(half_as_float(words.x), static_cast<float>(number)), 0);
+  }
+  /// -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113, for the four numbers in the lower half of `word`.
+  __device__ static std::uint32_t four_bytes(std::uint32_t word) {
+    const std::uint32_t index = word & 0x7777;
+    const std::uint32_t below = __byte_perm(0xbfad9881, 0xf6eaddcf, index);
+    const std::uint32_t above = __byte_perm(0x26190d01, 0x71594535, index);
+    return __byte_perm(below, above, 0x3210 + ((word & 0x8888) >> 1));
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    const uint2 words = two_words(chunk, lane);
+    numbers_of_bytes(make_uint4(four_bytes(words.x), four_bytes(words.x >> 16), four_bytes(words.y),
+                                four_bytes(words.y >> 16)),
+                     q);
+  }
+};
+
+/// FP8 e4m3 with a scale for a row, or for a tile of 128 x 128. Header: f32 [8 rows][2 halves of the columns].
+struct F8 {
+  static constexpr int kHeaderBytes = 64;
+  static constexpr int kChunkBytes = 512;
+  static constexpr bool kHasOffset = false;
+  static constexpr int kScales = 2;
+  __device__ static Scale scale(const std::byte* header, int row, int chunk, int /*i*/) {
+    return make_scale(reinterpret_cast<const float*>(header)[2 * row + chunk / 2], 0);
+  }
+  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    const uint4 words = four_words(chunk, lane);
+    const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
+    const Pair exponents = as_pair(0x7b807b80);  // 2^120: between the biases of the exponents
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t bytes = word[2 * half + i / 2] >> (i % 2 * 8);
+        const std::uint32_t moved = ((bytes << 8) & 0x80008000) | ((bytes << 4) & 0x07f007f0);
+        q[half][i] = __hmul2_rn(as_pair(moved), exponents);
+      }
+    }
+  }
+};
+
+// -- rows as bf16
+
+/// The 16 bytes of bf16 of row lane / 4 that lane needs: columns 8 t ... of the chunk, and 32 + 8 t ... `scale_at(i)`
+/// is the row's i-th scale of the chunk.
+template <class Format, class ScaleAt>
+__device__ __forceinline__ void expand(const std::byte* chunk, int lane, const ScaleAt& scale_at,
+                                       uint4 (&to)[2]) {
+  Pair q[2][4];
+  Format::numbers(chunk, lane, q);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const Scale scale =
+        scale_at(Format::kScales == 2 ? half : Format::kScales / 2 * half + lane % 4 * Format::kScales / 8);
+    to[half] = make_uint4(
+        value_of<Format::kHasOffset>(q[half][0], scale), value_of<Format::kHasOffset>(q[half][1], scale),
+        value_of<Format::kHasOffset>(q[half][2], scale), value_of<Format::kHasOffset>(q[half][3], scale));
+  }
+}
+
+/// From a block in any memory; `chunk` of its four.
+template <class Format>
+__device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, uint4 (&to)[2]) {
+  expand<Format>(
+      block + Format::kHeaderBytes + chunk * Format::kChunkBytes, lane,
+      [&](int i) { return Format::scale(block, lane / 4, chunk, i); }, to);
+}
+
+}  // namespace reprise::gpu::cuda::quants

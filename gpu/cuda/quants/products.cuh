@@ -1,0 +1,350 @@
+#pragma once
+// Everything that a GPU does with weights of a quantised format (gpu/cuda/quants/formats.cuh): the functions of its
+// DeviceFormat. Included by CUDA sources alone, a source for each format: quants/q4_k.cu and its like.
+//
+// Products have the bits of gpu/cuda/decode_product.cuh for the weights that expand() gives: chunks come into shared memory
+// as they are stored, and a warp makes bf16 of them in registers.
+
+#include "gpu/cuda/decode_skinny.cuh"
+#include "gpu/cuda/decode_tiled.cuh"
+#include "gpu/cuda/quants/packing.cuh"
+
+namespace reprise::gpu::cuda::quants {
+
+__device__ __forceinline__ int blocks_of(int columns) {
+  return (columns + kColumns - 1) / kColumns;
+}
+
+/// 16 bytes that other warps ask for as well.
+__device__ __forceinline__ void copy_shared(std::uint32_t to, const void* from, bool present) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0)
+               : "memory");
+}
+
+/// Where chunks of eight rows of W lie: `kOutputs` of a block, by whose threads.
+template <class Format, int kBlockOutputs, class Output>
+class ChunkCopies {
+ public:
+  static constexpr int kGroups = kBlockOutputs / kRows;
+  static constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
+  static constexpr int kBytes = kGroups * kGroupBytes;
+
+  __device__ ChunkCopies(const std::byte* w, int columns, int block, const Output& output)
+      : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
+
+  /// Begins to copy a chunk of all groups, by threads `thread` of kThreads.
+  template <int kThreads>
+  __device__ void copy(std::uint32_t to, int chunk, int thread) const {
+    constexpr int kHeaderUnits = Format::kHeaderBytes / 16;
+    constexpr int kChunkUnits = Format::kChunkBytes / 16;
+    for_units<kGroups * kChunkUnits, kThreads>(thread, [&](int item) {
+      const int group = item / kChunkUnits;
+      const int unit = item % kChunkUnits;
+      const std::byte* from = stored(group, chunk);
+      copy_chunk(to + group * kGroupBytes + Format::kHeaderBytes + 16 * unit,
+                 from == nullptr
+                     ? w_
+                     : from + Format::kHeaderBytes + chunk % kChunks * Format::kChunkBytes + 16 * unit,
+                 from != nullptr);
+    });
+    for_units<kGroups * kHeaderUnits, kThreads>(thread, [&](int item) {
+      const int group = item / kHeaderUnits;
+      const int unit = item % kHeaderUnits;
+      const std::byte* from = stored(group, chunk);
+      copy_shared(to + group * kGroupBytes + 16 * unit, from == nullptr ? w_ : from + 16 * unit,
+                  from != nullptr);
+    });
+  }
+
+ private:
+  template <int kUnits, int kThreads, class Each>
+  __device__ static void for_units(int thread, const Each& each) {
+#pragma unroll
+    for (int i = 0; i < (kUnits + kThreads - 1) / kThreads; ++i) {
+      const int item = i * kThreads + thread;
+      if (kUnits % kThreads == 0 || item < kUnits) each(item);
+    }
+  }
+  /// The block of a group that has the chunk; null: there are no such outputs.
+  __device__ const std::byte* stored(int group, int chunk) const {
+    const int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
+    if (row >= output_.weight_rows()) return nullptr;
+    return w_ + (static_cast<std::size_t>(row / kRows) * blocks_ + chunk / kChunks) * kBlockBytes<Format>;
+  }
+
+  const std::byte* w_;
+  int blocks_;
+  int block_;
+  const Output& output_;
+};
+
+/// Memory of a warp for the scales of a tile.
+template <class Format>
+inline constexpr int kScaleBytes = product::kOutputs* Format::kScales* static_cast<int>(sizeof(Scale));
+
+/// A lane's part of kGroups groups of eight rows (two, or one and nothing) that stand in shared memory; all lanes of a warp
+/// call it. `chunk` of its block.
+template <class Format, int kGroups>
+__device__ __forceinline__ product::WeightPart part_of(const std::byte* groups, std::byte* own, int chunk,
+                                                       int lane) {
+  constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
+  auto* scales = reinterpret_cast<Scale*>(own);  // [16 rows][kScales]
+  __syncwarp();                                  // nobody reads those of the tile before
+#pragma unroll
+  for (int i = 0; i < (kGroups * kRows * Format::kScales + 31) / 32; ++i) {
+    const int item = 32 * i + lane;
+    const int row = item / Format::kScales;
+    if (row < kGroups * kRows) {
+      scales[item] =
+          Format::scale(groups + row / kRows * kGroupBytes, row % kRows, chunk, item % Format::kScales);
+    }
+  }
+  __syncwarp();
+  product::WeightPart part;
+  const auto scale_of = [&](int row) {
+    return [=](int i) {
+      const uint4 four = *reinterpret_cast<const uint4*>(scales + row * Format::kScales + i);
+      return Scale{four.x, four.y, four.z, four.w};
+    };
+  };
+  expand<Format>(groups + Format::kHeaderBytes, lane, scale_of(lane / 4), part.low);
+  if constexpr (kGroups == 2) {
+    expand<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, scale_of(kRows + lane / 4), part.high);
+  } else {
+    part.high[0] = part.high[1] = make_uint4(0, 0, 0, 0);
+  }
+  return part;
+}
+
+template <class Format>
+struct Products {
+  template <int kBlockOutputs, class Output>
+  class Ring {
+    using Copies = ChunkCopies<Format, kBlockOutputs, Output>;
+
+   public:
+    static constexpr int kOutputs = kBlockOutputs;
+    static constexpr int kDepth = 6144 / Copies::kBytes < 8 ? 6144 / Copies::kBytes : 8;
+    static constexpr int kWarpBytes = kDepth * Copies::kBytes + kScaleBytes<Format>;
+
+    __device__ Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
+        : memory_(memory), copies_(w, columns, block, output) {}
+    __device__ void begin_load(int index, int chunk, int chunks) const {
+      if (chunk < chunks) {
+        copies_.template copy<32>(shared_address(memory_ + index % kDepth * Copies::kBytes), chunk,
+                                  static_cast<int>(threadIdx.x) % 32);
+      }
+      end_copy_group();
+    }
+    __device__ product::WeightPart part(int index, int chunk, int tile, int lane) const {
+      constexpr int kGroups = kBlockOutputs < product::kOutputs ? 1 : 2;
+      return part_of<Format, kGroups>(
+          memory_ + index % kDepth * Copies::kBytes + 2 * tile * Copies::kGroupBytes,
+          memory_ + kDepth * Copies::kBytes, chunk % kChunks, lane);
+    }
+
+   private:
+    std::byte* memory_;
+    Copies copies_;
+  };
+
+  template <class Output>
+  class Tiles {
+    using Copies = ChunkCopies<Format, product::kTiledOutputs, Output>;
+
+   public:
+    static constexpr int kChunkBytes = Copies::kBytes;
+    static constexpr int kWarpBytes = kScaleBytes<Format>;
+
+    __device__ Tiles(const std::byte* w, int columns, int block, const Output& output)
+        : copies_(w, columns, block, output) {}
+    __device__ void copy(std::uint32_t to, int chunk) const {
+      copies_.template copy<product::kTiledThreads>(to, chunk, static_cast<int>(threadIdx.x));
+    }
+    __device__ product::WeightPart part(const std::byte* at, std::byte* own, int chunk, int tile,
+                                        int lane) const {
+      return part_of<Format, 2>(at + 2 * tile * Copies::kGroupBytes, own, chunk % kChunks, lane);
+    }
+
+   private:
+    Copies copies_;
+  };
+
+  template <int kRanks, class Output>
+  static void tiled(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                    StreamHandle stream) {
+    if (m <= 16) {
+      product::launch_tiled<Tiles, 2, kRanks>(x, m, weight, output, stream);
+    } else {
+      product::launch_tiled<Tiles, 8, kRanks>(x, m, weight, output, stream);
+    }
+  }
+
+  /// More outputs in a block than 16 help nothing: what takes time is making bf16 of them.
+  template <class Rows>
+  static void skinny(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
+                     StreamHandle stream) {
+    if (weight.rows >= product::kNarrow) {
+      product::launch_skinny<Ring<16, product::AnyOutput>>(rows, m, weight, output, stream);
+    } else {
+      product::launch_skinny<Ring<8, product::AnyOutput>>(rows, m, weight, output, stream);
+    }
+  }
+  template <class Rows>
+  static void skinny_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                           StreamHandle stream) {
+    product::launch_skinny<Ring<16, product::GatedOutput>>(rows, m, weight, product::GatedOutput(to, weight),
+                                                           stream);
+  }
+
+  static void decode(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
+                     StreamHandle stream) {
+    const product::AnyOutput output{y, weight.rows, weight.stride(), kind};
+    if (m <= product::kSkinnyRows || !product::tiles_suit_to(weight)) {
+      skinny(product::PlainRows{x}, m, weight, output, stream);
+    } else if (product::has_enough_outputs(weight)) {
+      tiled<1>(x, m, weight, output, stream);
+    } else {
+      tiled<product::kChains>(x, m, weight, output, stream);
+    }
+  }
+  static void decode_normed(const NormedRows& rows, int m, const DeviceWeight& weight, void* y,
+                            GemmOutput kind, StreamHandle stream) {
+    product::check_few(m);
+    skinny(product::RowsToNorm(rows), m, weight, product::AnyOutput{y, weight.rows, weight.stride(), kind},
+           stream);
+  }
+  static void decode_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
+                           StreamHandle stream) {
+    if (m > product::kSkinnyRows && product::tiles_suit_to(weight)) {
+      return tiled<1>(x, m, weight, product::GatedOutput(to, weight), stream);
+    }
+    skinny_gated(product::PlainRows{x}, m, weight, to, stream);
+  }
+  static void decode_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight,
+                                  const GatedRows& to, StreamHandle stream) {
+    product::check_few(m);
+    skinny_gated(product::RowsToNorm(rows), m, weight, to, stream);
+  }
+};
+
+/// A warp has a chunk of eight rows.
+template <class Format>
+__global__ void expand_chunks(const std::byte* w, int rows, int columns, Bf16* to) {
+  constexpr int kWarps = 8;
+  const int chunk = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(blockIdx.y) * kRows + lane / 4;
+  if (chunk * kChunkColumns >= columns) return;
+  const std::byte* block =
+      w + (static_cast<std::size_t>(blockIdx.y) * blocks_of(columns) + chunk / kChunks) * kBlockBytes<Format>;
+  uint4 values[2];
+  expand_from<Format>(block, chunk % kChunks, lane, values);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int k = chunk * kChunkColumns + 32 * half + 8 * (lane % 4);
+    if (row < rows && k < columns) {
+      *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row) * columns + k) = values[half];
+    }
+  }
+}
+
+/// A thread has 16 columns of a token's row.
+template <class Format>
+__global__ void embed_tokens(const std::int32_t* tokens, const std::byte* w, int columns, float* y) {
+  const int token = tokens[blockIdx.x];
+  float* to = y + static_cast<std::size_t>(blockIdx.x) * columns;
+  for (int i = static_cast<int>(threadIdx.x); i * 16 < blocks_of(columns) * kColumns;
+       i += static_cast<int>(blockDim.x)) {
+    const int chunk = i / 4;
+    const std::byte* block =
+        w + (static_cast<std::size_t>(token / kRows) * blocks_of(columns) + chunk / kChunks) *
+                kBlockBytes<Format>;
+    uint4 values[2];
+    expand_from<Format>(block, chunk % kChunks, token % kRows * 4 + i % 4, values);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = chunk * kChunkColumns + 32 * half + 8 * (i % 4);
+      const auto* from = reinterpret_cast<const Bf16*>(&values[half]);
+      if (k < columns) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) to[k + j] = widen(from[j]);
+      }
+    }
+  }
+}
+
+template <class Source>
+struct OnDevice {
+  using Format = typename Source::Format;
+
+  static std::size_t bytes(std::size_t rows, std::size_t columns) {
+    return (rows + kRows - 1) / kRows * ((columns + kColumns - 1) / kColumns) * kBlockBytes<Format>;
+  }
+  static void pack(const StoredRows& from, const DeviceWeight& to, int row, StreamHandle stream) {
+    constexpr int kThreads = 32;
+    const ScaleTiles& tiles = from.format->scales;
+    const auto columns = static_cast<std::size_t>(from.columns);
+    Source source;
+    source.rows = {
+        .data = from.data,
+        .scales = from.scales,
+        .row_bytes = static_cast<int>(columns / from.format->block_size * from.format->block_bytes),
+        .scale_rows = static_cast<int>(tiles.rows),
+        .scale_columns = static_cast<int>(tiles.columns < columns ? tiles.columns : columns),
+        .scales_of_row =
+            tiles.rows == 0 ? 0 : static_cast<int>((columns + tiles.columns - 1) / tiles.columns),
+        .first_scaled = from.first};
+    source.columns = from.columns;
+    const int blocks = (to.columns + kColumns - 1) / kColumns;
+    constexpr int kMost = 32768;  // rows of a launch
+    for (int done = 0; done < from.rows; done += kMost) {
+      const int count = from.rows - done < kMost ? from.rows - done : kMost;
+      Source rest = source;
+      rest.rows.data += static_cast<std::size_t>(done) * rest.rows.row_bytes;
+      rest.rows.first_scaled += done;
+      pack_rows<Source><<<dim3((blocks + kThreads - 1) / kThreads, count), kThreads, 0, stream>>>(
+          rest, count, row + done, blocks, static_cast<std::byte*>(const_cast<void*>(to.data)));
+      check_launch("pack_rows");
+    }
+  }
+  static void expand(const DeviceWeight& weight, Bf16* to, StreamHandle stream) {
+    constexpr int kWarps = 8;
+    const int chunks = (weight.columns + kChunkColumns - 1) / kChunkColumns;
+    constexpr int kMost = 32768;  // groups of rows of a launch
+    const int groups = (weight.rows + kRows - 1) / kRows;
+    for (int done = 0; done < groups; done += kMost) {
+      const int count = groups - done < kMost ? groups - done : kMost;
+      expand_chunks<Format><<<dim3((chunks + kWarps - 1) / kWarps, count), kWarps * 32, 0, stream>>>(
+          static_cast<const std::byte*>(weight.data) +
+              bytes(static_cast<std::size_t>(done) * kRows, weight.columns),
+          weight.rows - done * kRows, weight.columns,
+          to + static_cast<std::size_t>(done) * kRows * weight.columns);
+      check_launch("expand_chunks");
+    }
+  }
+  static void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                    StreamHandle stream) {
+    embed_tokens<Format>
+        <<<rows, 128, 0, stream>>>(tokens, static_cast<const std::byte*>(table.data), table.columns, y);
+    check_launch("embed_tokens");
+  }
+
+  static constexpr FusedProducts kFused{.normed = Products<Format>::decode_normed,
+                                        .gated = Products<Format>::decode_gated,
+                                        .normed_gated = Products<Format>::decode_normed_gated};
+  static constexpr DeviceFormat describe(const WeightFormat& format) {
+    return {.format = &format,
+            .columns_multiple = static_cast<int>(format.block_size < 8 ? 8 : format.block_size),
+            .rows_together = kRows,
+            .is_rows_of_bf16 = false,
+            .bytes = bytes,
+            .pack = pack,
+            .expand = expand,
+            .decode = Products<Format>::decode,
+            .fused = &kFused,
+            .embed = embed};
+  }
+};
+
+}  // namespace reprise::gpu::cuda::quants
