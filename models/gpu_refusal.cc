@@ -38,7 +38,14 @@ Refusal refusal_of(const MlpSpec&) {
   return std::nullopt;
 }
 Refusal refusal_of(const MoeSpec& part) {
-  return part.name + ": a mixture of experts";
+  if (part.routed() > gpu::kMostRoutedOnGpu || part.chosen > gpu::kMostChosenOnGpu) {
+    return part.name + ": " + std::to_string(part.chosen) + " of " + std::to_string(part.routed()) +
+           " experts, above " + std::to_string(gpu::kMostChosenOnGpu) + " of " +
+           std::to_string(gpu::kMostRoutedOnGpu) + ",";
+  }
+  if (part.intermediate % 8 == 0 && part.width() % 8 == 0) return std::nullopt;
+  return part.name + ": experts of " + std::to_string(part.width()) + " by " +
+         std::to_string(part.intermediate) + ", which are no multiples of 8,";
 }
 Refusal refusal_of(const KdaSpec& part) {
   return part.name + ": Kimi Delta Attention";

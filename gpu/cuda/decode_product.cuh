@@ -88,6 +88,29 @@ __device__ __forceinline__ void put_sums(const float (&sums)[4], float* to, int 
   to[(2 * t + 1) * kPitch + g + 8] = sums[3];
 }
 
+// -- which rows of x meet which weight
+
+/// What a block multiplies: rows [first, end) of the product by the weight w. Row r of the product is of row list[r] of x,
+/// or of row r where there is no list.
+struct RowTile {
+  const std::byte* w;
+  int first;
+  int end;
+  const std::int32_t* list;
+
+  __device__ bool has(int row) const { return first + row < end; }
+  __device__ std::size_t row_of_x(int row) const { return list == nullptr ? first + row : list[first + row]; }
+};
+
+/// All m rows by one weight.
+struct OneWeight {
+  static constexpr bool kKnownLate = false;  // before the kernel in front has ended
+  const std::byte* w;
+  int m;
+
+  __device__ RowTile at(int tile, int rows) const { return {w, tile * rows, m, nullptr}; }
+};
+
 // -- a norm of rows of f32, in the order that products have
 
 /// Eight squares, added to `sum` in ascending order.

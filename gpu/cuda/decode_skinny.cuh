@@ -5,6 +5,7 @@
 // A block of 8 warps makes some outputs for up to 8 rows of x; a warp has a chain, and a ring of chunks of weights that
 // begin to come before the kernel in front has ended. A Ring is how weights of a format come:
 //   kOutputs, kWarpBytes, kDepth    of a block; of shared memory for a warp; chunks that are under way
+//   kTogether                       blocks that a multiprocessor has at least
 //   Ring(memory, w, columns, block, output)
 //   begin_load(index, chunk, chunks)      the index-th chunk of the warp, `chunk` of all, if there is such a one
 //   part(index, chunk, tile, lane)        what a lane holds of it, as bf16
@@ -47,10 +48,10 @@ __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int
   return norm_scale(total, columns, rows.norm.eps);
 }
 
-/// Of RowsToNorm there are 8 at most.
-template <class Ring, class Rows, class Output>
-__global__ void __launch_bounds__(kSkinnyThreads, 3)
-    skinny_product(Rows rows, int m, const std::byte* w, int columns, Output output) {
+/// Of RowsToNorm there are 8 at most, and one weight.
+template <class Ring, class Rows, class Where, class Output>
+__global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
+    skinny_product(Rows rows, Where where, int columns, Output output) {
   constexpr bool kNormed = std::is_same_v<Rows, RowsToNorm>;
   constexpr int kOutputTiles = (Ring::kOutputs + kOutputs - 1) / kOutputs;
   constexpr int kPitch = kOutputTiles * kOutputs + 1;
@@ -60,10 +61,12 @@ __global__ void __launch_bounds__(kSkinnyThreads, 3)
   const int g = lane / 4;  // row of W, and row of x, in a tile
   const int t = lane % 4;  // share of k
   const int block = static_cast<int>(blockIdx.x);
-  const int first_row = static_cast<int>(blockIdx.y) * kSkinnyRows;
   const int chunks = (columns + kChunk - 1) / kChunk;
 
-  const Ring ring(memory + warp * Ring::kWarpBytes, w, columns, block, output);
+  if constexpr (Where::kKnownLate) wait_for_earlier();
+  const RowTile tile = where.at(static_cast<int>(blockIdx.y), kSkinnyRows);
+  if (tile.first >= tile.end) return;
+  const Ring ring(memory + warp * Ring::kWarpBytes, tile.w, columns, block, output);
 #pragma unroll
   for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
   if constexpr (kNormed) {
@@ -72,25 +75,25 @@ __global__ void __launch_bounds__(kSkinnyThreads, 3)
     }
   }
 
-  wait_for_earlier();
+  if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
-  const int row = first_row + g;
+  const bool has_row = tile.has(g);
+  const std::size_t place = has_row ? tile.row_of_x(g) * columns : 0;
   float scale = 0;
-  if constexpr (kNormed) scale = scale_of_row(rows, m, columns, warp, lane);
+  if constexpr (kNormed) scale = scale_of_row(rows, tile.end, columns, warp, lane);
   const auto row_part = [&](int k) {
-    const std::size_t place = static_cast<std::size_t>(row) * columns;
     if constexpr (kNormed) {
       RowPart part;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int at = k + 32 * half;
-        part.of[half] = row < m && at < columns
+        part.of[half] = has_row && at < columns
                             ? normed_eight(rows.x + place, rows.norm, scale, rows.factor, at)
                             : make_uint4(0, 0, 0, 0);
       }
       return part;
     } else {
-      return load_row(row < m ? rows.x + place : nullptr, k, columns);
+      return load_row(has_row ? rows.x + place : nullptr, k, columns);
     }
   };
 
@@ -111,7 +114,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 3)
   for (int o = 0; o < kOutputTiles; ++o) put_sums<kPitch>(sums[o], partial[warp] + kOutputs * o, lane);
   __syncthreads();
   output.template put_block<Ring::kOutputs, kSkinnyThreads>(
-      block, first_row, min(kSkinnyRows, m - first_row), [&](int of_row, int column) {
+      block, tile.first, min(kSkinnyRows, tile.end - tile.first), [&](int of_row, int column) {
         float sum = 0;
 #pragma unroll
         for (int chain = 0; chain < kChains; ++chain) sum += partial[chain][of_row * kPitch + column];
@@ -119,19 +122,25 @@ __global__ void __launch_bounds__(kSkinnyThreads, 3)
       });
 }
 
+/// `tiles`: of rows.
+template <class Ring, class Rows, class Where, class Output>
+void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const DeviceWeight& weight,
+                      const Output& output, StreamHandle stream) {
+  constexpr int kBytes = kChains * Ring::kWarpBytes;
+  const auto kernel = skinny_product<Ring, Rows, Where, Output>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "shared memory of a product");
+  const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs, tiles),
+                          .threads = kSkinnyThreads,
+                          .shared_bytes = kBytes};
+  launch_after(kernel, shape, stream, rows, where, weight.columns, output);
+}
+
 template <class Ring, class Rows, class Output>
 void launch_skinny(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                    StreamHandle stream) {
-  constexpr int kBytes = kChains * Ring::kWarpBytes;
-  const auto kernel = skinny_product<Ring, Rows, Output>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory of a product");
-  const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs,
-                                         (m + kSkinnyRows - 1) / kSkinnyRows),
-                          .threads = kSkinnyThreads,
-                          .shared_bytes = kBytes};
-  launch_after(kernel, shape, stream, rows, m, static_cast<const std::byte*>(weight.data), weight.columns,
-               output);
+  launch_skinny_at<Ring>(rows, OneWeight{static_cast<const std::byte*>(weight.data), m},
+                         (m + kSkinnyRows - 1) / kSkinnyRows, weight, output, stream);
 }
 
 /// Ring of so many outputs, by how many outputs there are, so that all multiprocessors have some: the bits are the same.

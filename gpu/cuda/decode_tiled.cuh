@@ -77,11 +77,10 @@ __device__ __forceinline__ void copy_rows_of_chunk(std::uint32_t to, int chunk, 
 
 struct RowsOfX {
   const Bf16* x;
-  int first;
-  int m;
+  RowTile tile;
   int columns;
   __device__ const Bf16* operator()(int row) const {
-    return first + row < m ? x + static_cast<std::size_t>(first + row) * columns : nullptr;
+    return tile.has(row) ? x + tile.row_of_x(row) * columns : nullptr;
   }
   __device__ const Bf16* any() const { return x; }
 };
@@ -102,9 +101,9 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Wei
 }
 
 /// kRanks: blocks that share a sum, 1 or kChains.
-template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Output>
+template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 __global__ void __launch_bounds__(kTiledThreads, 2)
-    tiled_product(const Bf16* x, int m, const std::byte* w, int columns, Output output) {
+    tiled_product(const Bf16* x, Where where, int columns, Output output) {
   using Weights = WeightsOf<Output>;
   using Memory = TiledMemory<kRowTiles, Weights>;
   constexpr int kOwn = kRowTiles / 2;  // tiles of rows of a warp
@@ -115,10 +114,14 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   const int first_tile = warp / kTiles * kOwn;  // of rows
   const int block = static_cast<int>(blockIdx.x) / kRanks;
   const int rank = static_cast<int>(blockIdx.x) % kRanks;
-  const int first_row = static_cast<int>(blockIdx.y) * Memory::kRows;
   const int chunks = (columns + kChunk - 1) / kChunk;
-  const Weights weights(w, columns, block, output);
-  const RowsOfX rows{x, first_row, m, columns};
+  if constexpr (Where::kKnownLate) wait_for_earlier();
+  const RowTile where_rows = where.at(static_cast<int>(blockIdx.y), Memory::kRows);
+  if (where_rows.first >= where_rows.end) return;
+  const int first_row = where_rows.first;
+  const int m = where_rows.end;
+  const Weights weights(where_rows.w, columns, block, output);
+  const RowsOfX rows{x, where_rows, columns};
   const std::uint32_t ring = shared_address(memory);
   const auto stage_at = [&](int index) { return ring + index % Memory::kStages * Memory::kStageBytes; };
   const auto copy_weights = [&](const ChunkWalk& at, int index) {
@@ -138,7 +141,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     copy_weights(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
-  wait_for_earlier();
+  if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
   ahead = begin;
 #pragma unroll
@@ -208,20 +211,27 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   }
 }
 
-template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Output>
-void launch_tiled(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
-                  StreamHandle stream) {
+/// `tiles`: of rows. kRanks above 1 for one weight alone: a cluster ends together.
+template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
+void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceWeight& weight,
+                     const Output& output, StreamHandle stream) {
   using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
-  const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Output>;
+  const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Where, Output>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
         "shared memory of a product");
-  const LaunchShape shape{.blocks = dim3((weight.rows + kTiledOutputs - 1) / kTiledOutputs * kRanks,
-                                         (m + Memory::kRows - 1) / Memory::kRows),
+  const LaunchShape shape{.blocks = dim3((weight.rows + kTiledOutputs - 1) / kTiledOutputs * kRanks, tiles),
                           .threads = kTiledThreads,
                           .shared_bytes = Memory::kBytes,
                           .cluster = kRanks};
-  launch_after(kernel, shape, stream, x, m, static_cast<const std::byte*>(weight.data), weight.columns,
-               output);
+  launch_after(kernel, shape, stream, x, where, weight.columns, output);
+}
+
+template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Output>
+void launch_tiled(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                  StreamHandle stream) {
+  constexpr int kRows = 8 * kRowTiles;
+  launch_tiled_at<WeightsOf, kRowTiles, kRanks>(x, OneWeight{static_cast<const std::byte*>(weight.data), m},
+                                                (m + kRows - 1) / kRows, weight, output, stream);
 }
 
 inline bool has_enough_outputs(const DeviceWeight& weight) {

@@ -16,6 +16,8 @@ bool tiles_suit(const DeviceWeight& weight);
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                      StreamHandle stream);
+/// With the weights of experts.
+extern const ExpertProducts kBf16Experts;
 /// With the gate behind it.
 void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "gpu/cuda/decode_tiles.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/kernels.h"
@@ -51,8 +52,10 @@ void copy_bf16(const DeviceWeight& weight, Bf16* to, StreamHandle stream) {
   copy_on_device(to, weight.data, bytes_of_bf16(weight.rows, weight.columns), stream);
 }
 
-constexpr FusedProducts kFusedBf16{
-    .normed = decode_bf16_normed, .gated = decode_bf16_gated, .normed_gated = decode_bf16_normed_gated};
+constexpr FusedProducts kFusedBf16{.most_normed = 8192,
+                                   .normed = decode_bf16_normed,
+                                   .gated = decode_bf16_gated,
+                                   .normed_gated = decode_bf16_normed_gated};
 
 }  // namespace
 
@@ -65,6 +68,7 @@ constinit const DeviceFormat kBf16OnDevice{.format = &kBF16Format,
                                            .expand = copy_bf16,
                                            .decode = decode_bf16,
                                            .fused = &kFusedBf16,
+                                           .experts = &kBf16Experts,
                                            .embed = embed_bf16};
 
 const DeviceUpload* find_upload(const WeightFormat& stored) {

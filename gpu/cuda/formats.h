@@ -51,11 +51,25 @@ struct GatedRows;
 
 /// A format's products with what stands around them (gpu/cuda/gemm.h).
 struct FusedProducts {
+  /// Elements of x, in all its rows, up to which a product should take the norm on its way: each of its blocks reads all
+  /// rows, which lasts longer than norms take where there are more.
+  int most_normed;
   void (*normed)(const NormedRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
   void (*gated)(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to, StreamHandle stream);
   void (*normed_gated)(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream);
+};
+
+struct ExpertWeights;
+struct ExpertPlaces;
+
+/// Its products with the weights of many experts (gpu/cuda/experts.h).
+struct ExpertProducts {
+  void (*gated)(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places, const GatedRows& to,
+                StreamHandle stream);
+  void (*product)(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights, const ExpertPlaces& places,
+                  void* y, GemmOutput output, StreamHandle stream);
 };
 
 struct DeviceFormat {
@@ -74,6 +88,7 @@ struct DeviceFormat {
   void (*decode)(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                  StreamHandle stream);
   const FusedProducts* fused;  // null: it has none
+  const ExpertProducts* experts;
   /// embed() for this format.
   void (*embed)(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream);

@@ -23,7 +23,7 @@ std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name, "experts are not computed on a GPU yet; --device cpu does");
+  return std::make_unique<Moe>(spec, checkpoint_, weights_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {

@@ -13,6 +13,7 @@
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.h"
+#include "gpu/cuda/experts.h"
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/selective_scan.h"
@@ -149,6 +150,29 @@ class SwiGlu : public Part {
   float gate_factor_;
   DeviceLinear in_;  // gate, up
   DeviceLinear out_;
+};
+
+class Moe : public Part {
+ public:
+  Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+
+ private:
+  void add_shared(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+
+  gc::RouterShape shape_;
+  bool has_gates_;
+  int hidden_;
+  DeviceLinear router_;
+  const float* bias_ = nullptr;  // [routed]; null: none
+  gc::ExpertWeights in_;         // gate and up, or up alone
+  gc::ExpertWeights down_;
+  std::unique_ptr<Part> shared_;             // null: there is none
+  std::optional<DeviceLinear> shared_gate_;  // without: it counts as it is
+  std::optional<DeviceLinear> latent_in_;
+  std::optional<DeviceLinear> latent_out_;
 };
 
 }  // namespace reprise::models::cuda

@@ -4,13 +4,6 @@
 #include "gpu/cuda/rows.h"
 
 namespace reprise::models::cuda {
-namespace {
-
-// Every block of a product reads all rows when it takes their norm: more would be read longer than norms take.
-constexpr int kMostNormedElements = 8192;
-
-}  // namespace
-
 std::byte* Workspace::bytes(std::size_t count) {
   const std::size_t begin = next_;
   next_ += rounded(count);
@@ -31,7 +24,7 @@ void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
 
 bool CudaStep::takes_raw(const DeviceLinear& linear) const {
   return phase == Phase::kDecode && adapters.empty() && linear.is_fused() &&
-         batch.rows * linear.weight.columns <= kMostNormedElements && batch.rows <= gc::kMostNormedRows;
+         batch.rows * linear.weight.columns <= linear.most_normed() && batch.rows <= gc::kMostNormedRows;
 }
 
 bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {

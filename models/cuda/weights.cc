@@ -195,6 +195,47 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
   return out;
 }
 
+gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t count,
+                                       const std::vector<std::string>& names) {
+  const std::string first = prefix + "0" + names.front() + ".weight";
+  const gc::DeviceFormat& format = *upload_of(first).kept;
+  const std::size_t columns = checkpoint_.shape(first).back();
+  std::size_t rows = 0;
+  for (const std::string& name : names) rows += rows_of(prefix + "0" + name);
+  if (columns % static_cast<std::size_t>(format.columns_multiple) != 0 ||
+      rows % static_cast<std::size_t>(format.rows_together) != 0) {
+    throw LoadError(checkpoint_.path(), first,
+                    std::to_string(rows) + " x " + std::to_string(columns) + ": a GPU needs multiples of " +
+                        std::to_string(format.rows_together) + " and " +
+                        std::to_string(format.columns_multiple) + " for experts of this type");
+  }
+  gc::ExpertWeights out{.one = {.format = &format,
+                                .data = nullptr,
+                                .rows = static_cast<int>(rows),
+                                .columns = static_cast<int>(columns)},
+                        .bytes = format.bytes(rows, columns)};
+  std::byte* data = take(count * out.bytes);
+  out.one.data = data;
+  gc::fill(data, 0, count * out.bytes, stream_.handle());
+  for (std::size_t expert = 0; expert < count; ++expert) {
+    gc::DeviceWeight own = out.one;
+    own.data = data + expert * out.bytes;
+    std::size_t row = 0;
+    for (const std::string& name : names) {
+      const std::string full = prefix + std::to_string(expert) + name;
+      const gc::DeviceUpload& how = upload_of(full + ".weight");
+      if (how.kept != &format) {
+        throw LoadError(checkpoint_.path(), full + ".weight",
+                        std::string(how.kept->format->name) + " beside " + std::string(format.format->name) +
+                            " of " + first + ": a GPU has all experts in one type");
+      }
+      upload(checkpoint_.tensor(full + ".weight"), how, own, row);
+      row += rows_of(full);
+    }
+  }
+  return out;
+}
+
 const float* WeightStore::vector(const std::vector<float>& values) {
   std::byte* data = take(values.size() * sizeof(float));
   gc::copy_to_device(data, values.data(), values.size() * sizeof(float), stream_.handle());

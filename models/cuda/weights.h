@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu/cuda/arena.h"
+#include "gpu/cuda/experts.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/checkpoint.h"
@@ -42,6 +43,12 @@ struct DeviceLinear {
            std::all_of(parts.begin(), parts.end(),
                        [](const gc::DeviceWeight& part) { return part.format->fused != nullptr; });
   }
+  /// Where it is fused: elements of x up to which it should take their norm.
+  int most_normed() const {
+    int most = parts.front().format->fused->most_normed;
+    for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->most_normed);
+    return most;
+  }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
     gemm.admit(parts, output, most_rows);
   }
@@ -63,6 +70,10 @@ class WeightStore {
   /// suits none; if they are filled up, weight.columns is the next that does, and the others' weights are zeros),
   /// std::bad_alloc.
   DeviceLinear linear(const std::vector<std::string>& names, Inputs inputs = Inputs::kAsTheyAre);
+  /// Those of `count` experts, each the matrices `prefix` + its number + each of `names`, one below the other. All are in
+  /// one format. Throws as linear() does.
+  gc::ExpertWeights experts(const std::string& prefix, std::size_t count,
+                            const std::vector<std::string>& names);
   const float* vector(const std::vector<float>& values);
   /// The most columns of a linear whose inputs are to be put in order; 0: none is.
   int most_ordered() const { return most_ordered_; }

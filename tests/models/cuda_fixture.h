@@ -39,10 +39,11 @@ inline std::vector<std::string> samples_on_gpu() {
   return names;
 }
 
-/// Types of random GGUF files: those that a GPU keeps in their size, one that it widens, and a mixture.
+/// Types of random GGUF files: those that a GPU keeps in their size, one that it widens, and a mixture; and of experts.
 inline const std::vector<std::string>& quantised_on_gpu() {
-  static const std::vector<std::string> kTypes = {"Q8_0", "Q4_0",   "Q4_K", "Q5_K",
-                                                  "Q6_K", "IQ4_XS", "Q5_1", "Q4_K_M"};
+  static const std::vector<std::string> kTypes = {"Q8_0",     "Q4_0",     "Q4_K",      "Q5_K",
+                                                  "Q6_K",     "IQ4_XS",   "Q5_1",      "Q4_K_M",
+                                                  "moe_BF16", "moe_Q8_0", "moe_Q4_K_M"};
   return kTypes;
 }
 
@@ -60,13 +61,20 @@ inline std::filesystem::path quantised_file(const std::string& type) {
       std::filesystem::path(testing::TempDir()) / ("reprise_cuda_" + std::to_string(::getpid()));
   const std::filesystem::path file = kFolder / (type + ".gguf");
   if (std::filesystem::exists(file)) return file;
-  tools::RandomShape shape = *tools::shape_named("qwen3_5-tiny");
+  const bool has_experts = type.starts_with("moe_");
+  tools::RandomShape shape = *tools::shape_named(has_experts ? "qwen3_5_moe-tiny" : "qwen3_5-tiny");
   shape.hidden = 256;
-  shape.intermediate = 768;
+  if (has_experts) {
+    shape.experts = 20;
+    shape.experts_per_token = 3;
+    shape.expert_intermediate = shape.shared_intermediate = 256;
+  } else {
+    shape.intermediate = 768;
+  }
   shape.head_dim = 64;
   shape.key_head_dim = shape.value_head_dim = 64;
   shape.vocab = 203;  // outputs that end inside a block
-  tools::write_random_gguf(shape, tools::GgufTypes(type), 5, file);
+  tools::write_random_gguf(shape, tools::GgufTypes(has_experts ? type.substr(4) : type), 5, file);
   return file;
 }
 

@@ -28,7 +28,7 @@ struct Tolerance {
 // The other models with a state have norms behind a gate, or over what chooses a scan's weights, and the same bounds.
 // Random quantised files are of the first shape.
 Tolerance tolerance_for(const std::string& model) {
-  constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron", "Q", "IQ"};
+  constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron", "Q", "IQ", "moe"};
   if (std::any_of(std::begin(kMagnified), std::end(kMagnified),
                   [&](const char* family) { return model.starts_with(family); })) {
     return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};

@@ -7,6 +7,7 @@
 
 #include "gpu/cuda/decode_skinny.cuh"
 #include "gpu/cuda/decode_tiled.cuh"
+#include "gpu/cuda/expert_products.cuh"
 #include "gpu/cuda/quants/packing.cuh"
 
 namespace reprise::gpu::cuda::quants {
@@ -56,6 +57,13 @@ class ChunkCopies {
     });
   }
 
+  /// The block of a group that has the chunk; null: there are no such outputs.
+  __device__ const std::byte* stored(int group, int chunk) const {
+    const int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
+    if (row >= output_.weight_rows()) return nullptr;
+    return w_ + (static_cast<std::size_t>(row / kRows) * blocks_ + chunk / kChunks) * kBlockBytes<Format>;
+  }
+
  private:
   template <int kUnits, int kThreads, class Each>
   __device__ static void for_units(int thread, const Each& each) {
@@ -65,13 +73,6 @@ class ChunkCopies {
       if (kUnits % kThreads == 0 || item < kUnits) each(item);
     }
   }
-  /// The block of a group that has the chunk; null: there are no such outputs.
-  __device__ const std::byte* stored(int group, int chunk) const {
-    const int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
-    if (row >= output_.weight_rows()) return nullptr;
-    return w_ + (static_cast<std::size_t>(row / kRows) * blocks_ + chunk / kChunks) * kBlockBytes<Format>;
-  }
-
   const std::byte* w_;
   int blocks_;
   int block_;
@@ -116,23 +117,55 @@ __device__ __forceinline__ product::WeightPart part_of(const std::byte* groups, 
   return part;
 }
 
+/// Outputs below which blocks of 8 keep more multiprocessors busy.
+inline constexpr int kFew = 2048;
+
 template <class Format>
 struct Products {
+  /// A warp's chunks are eight apart, two blocks: their places follow from that of its first.
   template <int kBlockOutputs, class Output>
   class Ring {
     using Copies = ChunkCopies<Format, kBlockOutputs, Output>;
+    static constexpr int kHeaderUnits = Copies::kGroups * Format::kHeaderBytes / 16;
+    static constexpr int kUnits = kHeaderUnits + Copies::kGroups * Format::kChunkBytes / 16;
+    static constexpr int kOwn = (kUnits + 31) / 32;  // of a lane
+    static_assert(product::kChains % kChunks == 0);
 
    public:
     static constexpr int kOutputs = kBlockOutputs;
-    static constexpr int kDepth = 6144 / Copies::kBytes < 8 ? 6144 / Copies::kBytes : 8;
+    static constexpr int kTogether = kBlockOutputs > 16 ? 3 : 4;
+    static constexpr int kDepth = 4;
     static constexpr int kWarpBytes = kDepth * Copies::kBytes + kScaleBytes<Format>;
 
     __device__ Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
-        : memory_(memory), copies_(w, columns, block, output) {}
+        : memory_(memory) {
+      const Copies copies(w, columns, block, output);
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        const int unit = 32 * i + lane;
+        const bool is_header = unit < kHeaderUnits;
+        const int of_kind = is_header ? unit : unit - kHeaderUnits;
+        const int in_group = (is_header ? kHeaderUnits : kUnits - kHeaderUnits) / Copies::kGroups;
+        const int place = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
+        const std::byte* stored = unit < kUnits ? copies.stored(of_kind / in_group, warp) : nullptr;
+        to_[i] = of_kind / in_group * Copies::kGroupBytes + place;
+        from_[i] = stored == nullptr
+                       ? nullptr
+                       : stored + place + (is_header ? 0 : warp % kChunks * Format::kChunkBytes);
+      }
+    }
+    /// Outputs that there are not are never asked for: whatever stands there goes nowhere.
     __device__ void begin_load(int index, int chunk, int chunks) const {
       if (chunk < chunks) {
-        copies_.template copy<32>(shared_address(memory_ + index % kDepth * Copies::kBytes), chunk,
-                                  static_cast<int>(threadIdx.x) % 32);
+        const std::uint32_t slot = shared_address(memory_) + index % kDepth * Copies::kBytes;
+        const std::size_t ahead = static_cast<std::size_t>(chunk / product::kChains) *
+                                  (product::kChains / kChunks * kBlockBytes<Format>);
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          if (from_[i] != nullptr) copy_chunk(slot + to_[i], from_[i] + ahead);
+        }
       }
       end_copy_group();
     }
@@ -145,7 +178,8 @@ struct Products {
 
    private:
     std::byte* memory_;
-    Copies copies_;
+    const std::byte* from_[kOwn];
+    int to_[kOwn];
   };
 
   template <class Output>
@@ -180,11 +214,12 @@ struct Products {
     }
   }
 
-  /// More outputs in a block than 16 help nothing: what takes time is making bf16 of them.
   template <class Rows>
   static void skinny(const Rows& rows, int m, const DeviceWeight& weight, const product::AnyOutput& output,
                      StreamHandle stream) {
-    if (weight.rows >= product::kNarrow) {
+    if (weight.rows >= product::kWide) {
+      product::launch_skinny<Ring<32, product::AnyOutput>>(rows, m, weight, output, stream);
+    } else if (weight.rows >= kFew) {
       product::launch_skinny<Ring<16, product::AnyOutput>>(rows, m, weight, output, stream);
     } else {
       product::launch_skinny<Ring<8, product::AnyOutput>>(rows, m, weight, output, stream);
@@ -193,8 +228,12 @@ struct Products {
   template <class Rows>
   static void skinny_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream) {
-    product::launch_skinny<Ring<16, product::GatedOutput>>(rows, m, weight, product::GatedOutput(to, weight),
-                                                           stream);
+    const product::GatedOutput output(to, weight);
+    if (weight.rows >= product::kWide) {
+      product::launch_skinny<Ring<32, product::GatedOutput>>(rows, m, weight, output, stream);
+    } else {
+      product::launch_skinny<Ring<16, product::GatedOutput>>(rows, m, weight, output, stream);
+    }
   }
 
   static void decode(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
@@ -330,7 +369,8 @@ struct OnDevice {
     check_launch("embed_tokens");
   }
 
-  static constexpr FusedProducts kFused{.normed = Products<Format>::decode_normed,
+  static constexpr FusedProducts kFused{.most_normed = 2048,
+                                        .normed = Products<Format>::decode_normed,
                                         .gated = Products<Format>::decode_gated,
                                         .normed_gated = Products<Format>::decode_normed_gated};
   static constexpr DeviceFormat describe(const WeightFormat& format) {
@@ -343,6 +383,8 @@ struct OnDevice {
             .expand = expand,
             .decode = Products<Format>::decode,
             .fused = &kFused,
+            .experts = &product::GroupedProducts<Products<Format>::template Ring,
+                                                 Products<Format>::template Tiles>::kProducts,
             .embed = embed};
   }
 };

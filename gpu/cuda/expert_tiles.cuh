@@ -1,0 +1,36 @@
+#pragma once
+// Tiles of rows that go through experts, as products ask for them (gpu/cuda/decode_product.cuh). Included by CUDA sources
+// alone.
+
+#include "gpu/cuda/decode_product.cuh"
+#include "gpu/cuda/experts.h"
+
+namespace reprise::gpu::cuda::product {
+
+struct ExpertTiles {
+  static constexpr bool kKnownLate = true;  // the router is in front
+  const std::byte* w;
+  std::size_t bytes;  // of an expert
+  const std::int32_t* first;
+  const std::int32_t* tile_expert;
+  const std::int32_t* tile_first;
+  const std::int32_t* tile_count;
+  const std::int32_t* list;
+
+  ExpertTiles(const ExpertWeights& weights, const ExpertPlaces& places, bool x_is_by_place)
+      : w(static_cast<const std::byte*>(weights.one.data)),
+        bytes(weights.bytes),
+        first(places.first),
+        tile_expert(places.tile_expert),
+        tile_first(places.tile_first),
+        tile_count(places.tile_count),
+        list(x_is_by_place ? nullptr : places.row_at) {}
+
+  __device__ RowTile at(int tile, int /*rows*/) const {
+    if (tile >= *tile_count) return {w, 0, 0, nullptr};
+    const int expert = tile_expert[tile];
+    return {w + expert * bytes, tile_first[tile], first[expert + 1], list};
+  }
+};
+
+}  // namespace reprise::gpu::cuda::product

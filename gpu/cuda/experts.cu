@@ -1,0 +1,324 @@
+#include "gpu/cuda/experts.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kRouteWarps = 4;
+constexpr int kPlaceThreads = 256;
+constexpr int kSumThreads = 256;
+
+__device__ float sigmoid_of(float x) {
+  return 1.0F / (1.0F + expf(-x));
+}
+
+__device__ float sum_of_warp(float value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0U, value, step);
+  return value;
+}
+__device__ float max_of_warp(float value) {
+  for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(~0U, value, step));
+  return value;
+}
+
+/// Takes the experts of all but the best groups out of the choice; `ranks` in shared memory, by one warp.
+__device__ void keep_best_groups(const RouterShape& shape, float* ranks, float* group_scores, int lane) {
+  const int size = shape.routed / shape.groups;
+  for (int group = lane; group < shape.groups; group += 32) {
+    float first = -INFINITY;
+    float second = -INFINITY;
+    for (int i = 0; i < size; ++i) {
+      const float rank = ranks[group * size + i];
+      second = rank > first ? first : fmaxf(second, rank);
+      first = fmaxf(first, rank);
+    }
+    group_scores[group] = first + second;
+  }
+  __syncwarp();
+  for (int group = lane; group < shape.groups; group += 32) {
+    int better = 0;
+    for (int other = 0; other < shape.groups; ++other) {
+      const bool before = other < group ? group_scores[other] >= group_scores[group]
+                                        : group_scores[other] > group_scores[group];
+      better += before ? 1 : 0;
+    }
+    if (better < shape.chosen_groups) continue;
+    for (int i = 0; i < size; ++i) ranks[group * size + i] = -INFINITY;
+  }
+  __syncwarp();
+}
+
+/// A warp has a row; a lane experts lane, lane + 32, ...
+__global__ void __launch_bounds__(kRouteWarps * 32)
+    route_each_row(RouterShape shape, const float* logits, int stride, const float* bias, int rows,
+                   std::int32_t* chosen, float* weights) {
+  extern __shared__ float memory[];  // of a warp: scores, ranks, scores of groups, chosen
+  wait_for_earlier();
+  let_next_begin();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(blockIdx.x) * kRouteWarps + warp;
+  if (row >= rows) return;
+  float* scores = memory + warp * (2 * shape.routed + shape.groups + kMostChosen);
+  float* ranks = scores + shape.routed;
+  float* group_scores = ranks + shape.routed;
+  auto* found = reinterpret_cast<std::int32_t*>(group_scores + shape.groups);
+  const float* own = logits + static_cast<std::size_t>(row) * stride;
+
+  float top = -INFINITY;
+  for (int e = lane; e < shape.routed; e += 32) top = fmaxf(top, own[e]);
+  top = max_of_warp(top);
+  float sum = 0;
+  if (shape.scores == RouterScores::kSoftmax) {
+    for (int e = lane; e < shape.routed; e += 32) sum += expf(own[e] - top);
+    sum = sum_of_warp(sum);
+  }
+  // Where nothing but the softmax stands between them, the order of the logits is that of the scores.
+  const bool by_logits =
+      shape.scores == RouterScores::kSoftmax && bias == nullptr && shape.chosen_groups >= shape.groups;
+  for (int e = lane; e < shape.routed; e += 32) {
+    scores[e] = shape.scores == RouterScores::kSoftmax ? expf(own[e] - top) / sum : sigmoid_of(own[e]);
+    const float rank = by_logits ? own[e] : scores[e] + (bias == nullptr ? 0.0F : bias[e]);
+    ranks[e] = isnan(rank) ? -INFINITY : rank;
+  }
+  __syncwarp();
+  if (shape.chosen_groups < shape.groups) keep_best_groups(shape, ranks, group_scores, lane);
+
+  unsigned taken = 0;  // of this lane's
+  for (int i = 0; i < shape.chosen; ++i) {
+    float best = -INFINITY;
+    int at = kMostExperts;
+    for (int j = 0, e = lane; e < shape.routed; ++j, e += 32) {
+      if ((taken >> j & 1U) != 0) continue;
+      if (at == kMostExperts || ranks[e] > best) {
+        best = ranks[e];
+        at = e;
+      }
+    }
+    for (int step = 16; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(~0U, best, step);
+      const int other_at = __shfl_xor_sync(~0U, at, step);
+      const bool other_first =
+          other_at < kMostExperts && (at == kMostExperts || other > best || (other == best && other_at < at));
+      best = other_first ? other : best;
+      at = other_first ? other_at : at;
+    }
+    if (at % 32 == lane) taken |= 1U << (at / 32);
+    if (lane == 0) found[i] = at;
+  }
+  __syncwarp();
+  if (lane < shape.chosen) {
+    const int expert = found[lane];
+    int place = 0;
+    for (int i = 0; i < shape.chosen; ++i) place += found[i] < expert ? 1 : 0;
+    ranks[place] = scores[expert];  // the ranks are of no more use
+    chosen[static_cast<std::size_t>(row) * shape.chosen + place] = expert;
+  }
+  __syncwarp();
+  if (lane >= shape.chosen) return;
+  float weight = ranks[lane];
+  if (shape.normalised) {
+    float total = 0;
+    for (int i = 0; i < shape.chosen; ++i) total += ranks[i];
+    weight /= total + shape.epsilon;
+  }
+  weights[static_cast<std::size_t>(row) * shape.chosen + lane] = weight * shape.scale;
+}
+
+/// Sums of all threads before this one, and of all. By all threads of kPlaceThreads.
+__device__ int sum_before(int value, int* all) {
+  __shared__ int of_warp[kPlaceThreads / 32];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  int inclusive = value;
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(~0U, inclusive, step);
+    if (lane >= step) inclusive += other;
+  }
+  if (lane == 31) of_warp[warp] = inclusive;
+  __syncthreads();
+  int before = inclusive - value;
+  int total = 0;
+  for (int i = 0; i < kPlaceThreads / 32; ++i) {
+    if (i < warp) before += of_warp[i];
+    total += of_warp[i];
+  }
+  __syncthreads();  // of_warp may be used again
+  *all = total;
+  return before;
+}
+
+/// A block has an expert, the last one all zero experts; a thread has choices that follow each other.
+__global__ void __launch_bounds__(kPlaceThreads)
+    place_each_expert(int choices, int per_row, int experts, ExpertPlaces to) {
+  wait_for_earlier();
+  let_next_begin();
+  const int expert = static_cast<int>(blockIdx.x);
+  const bool is_zero = expert == experts;
+  const int share = (choices + kPlaceThreads - 1) / kPlaceThreads;
+  const int begin = min(choices, static_cast<int>(threadIdx.x) * share);
+  const int end = min(choices, begin + share);
+  int lower = 0;
+  int own = 0;
+  for (int i = begin; i < end; ++i) {
+    const int chosen = to.chosen[i];
+    lower += chosen < expert ? 1 : 0;
+    own += chosen == expert ? 1 : 0;
+    if (is_zero && chosen >= experts) to.place_of[i] = -1;
+  }
+  int first = 0;
+  sum_before(lower, &first);
+  int count = 0;
+  int place = sum_before(own, &count) + first;
+  if (threadIdx.x == 0) to.first[expert] = first;
+  if (is_zero) return;
+  for (int i = begin; i < end; ++i) {
+    if (to.chosen[i] != expert) continue;
+    to.place_of[i] = place;
+    to.row_at[place++] = i / per_row;
+  }
+}
+
+/// One block: each thread has experts that follow each other.
+__global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, ExpertPlaces to) {
+  wait_for_earlier();
+  let_next_begin();
+  const int share = (experts + kPlaceThreads - 1) / kPlaceThreads;
+  const int begin = min(experts, static_cast<int>(threadIdx.x) * share);
+  const int end = min(experts, begin + share);
+  const auto tiles_of = [&](int expert) {
+    return (to.first[expert + 1] - to.first[expert] + to.tile_rows - 1) / to.tile_rows;
+  };
+  int own = 0;
+  for (int expert = begin; expert < end; ++expert) own += tiles_of(expert);
+  int all = 0;
+  int tile = sum_before(own, &all);
+  for (int expert = begin; expert < end; ++expert) {
+    for (int i = 0, count = tiles_of(expert); i < count; ++i, ++tile) {
+      to.tile_expert[tile] = expert;
+      to.tile_first[tile] = to.first[expert] + i * to.tile_rows;
+    }
+  }
+  if (threadIdx.x == 0) *to.tile_count = all;
+}
+
+__global__ void __launch_bounds__(kSumThreads)
+    sum_each_row(int per_row, ExpertPlaces places, ExpertSum sum, int size) {
+  wait_for_earlier();
+  let_next_begin();
+  const std::size_t row = blockIdx.x;
+  for (int k = static_cast<int>(threadIdx.x); k < size; k += kSumThreads) {
+    float total = 0;
+    for (int i = 0; i < per_row; ++i) {
+      const int place = places.place_of[row * per_row + i];
+      const float made = place < 0 ? widen(sum.zero[row * size + k])
+                                   : sum.outputs[static_cast<std::size_t>(place) * size + k];
+      total = fmaf(places.weights[row * per_row + i], made, total);
+    }
+    float* y = sum.y + row * size + k;
+    *y = sum.adds ? *y + total : total;
+  }
+}
+
+__global__ void __launch_bounds__(kSumThreads)
+    add_shared_row(const float* x, const float* logits, int stride, int size, float* y) {
+  wait_for_earlier();
+  let_next_begin();
+  const std::size_t row = blockIdx.x;
+  const float weight = logits == nullptr ? 1.0F : sigmoid_of(logits[row * stride]);
+  for (int k = static_cast<int>(threadIdx.x); k < size; k += kSumThreads) {
+    y[row * size + k] = fmaf(weight, x[row * size + k], y[row * size + k]);
+  }
+}
+
+std::size_t rounded_up(std::size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+}  // namespace
+
+int ExpertPlaces::most_tiles(int rows, const RouterShape& shape) {
+  const int places = rows * shape.chosen;
+  const int of_tile = tile_rows_for(rows, shape);
+  const int used = places < shape.experts ? places : shape.experts;
+  return places / of_tile + used;
+}
+
+std::size_t ExpertPlaces::bytes(int rows, const RouterShape& shape) {
+  const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
+  // With the smallest tiles: fewer rows than these may have them.
+  const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
+  return 4 * rounded_up(choices * 4) + rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +
+         2 * rounded_up(tiles * 4) + rounded_up(4);
+}
+
+ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& shape) {
+  const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
+  const auto take = [&](std::size_t count) {
+    std::byte* data = memory;
+    memory += rounded_up(count * 4);
+    return data;
+  };
+  const auto integers = [&](std::size_t count) { return reinterpret_cast<std::int32_t*>(take(count)); };
+  ExpertPlaces out{};
+  out.tiles = most_tiles(rows, shape);
+  out.tile_rows = tile_rows_for(rows, shape);
+  out.chosen = integers(choices);
+  out.weights = reinterpret_cast<float*>(take(choices));
+  out.place_of = integers(choices);
+  out.row_at = integers(choices);
+  out.first = integers(static_cast<std::size_t>(shape.experts) + 1);
+  out.tile_expert = integers(static_cast<std::size_t>(out.tiles));
+  out.tile_first = integers(static_cast<std::size_t>(out.tiles));
+  out.tile_count = integers(1);
+  return out;
+}
+
+void route_rows(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                const ExpertPlaces& to, StreamHandle stream) {
+  REPRISE_CHECK(shape.routed <= kMostExperts && shape.chosen <= kMostChosen,
+                "more experts than the router's kernel has");
+  const std::size_t bytes =
+      static_cast<std::size_t>(kRouteWarps * (2 * shape.routed + shape.groups + kMostChosen)) * sizeof(float);
+  const LaunchShape grid{.blocks = dim3((rows + kRouteWarps - 1) / kRouteWarps),
+                         .threads = kRouteWarps * 32,
+                         .shared_bytes = bytes};
+  launch_after(route_each_row, grid, stream, shape, logits, stride, bias, rows, to.chosen, to.weights);
+}
+
+void place_rows(const RouterShape& shape, int rows, const ExpertPlaces& places, StreamHandle stream) {
+  const LaunchShape grid{.blocks = dim3(shape.experts + 1), .threads = kPlaceThreads};
+  launch_after(place_each_expert, grid, stream, rows * shape.chosen, shape.chosen, shape.experts, places);
+  launch_after(cut_tiles, {.blocks = dim3(1), .threads = kPlaceThreads}, stream, shape.experts, places);
+}
+
+void experts_gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,
+                   const GatedRows& to, StreamHandle stream) {
+  weights.one.format->experts->gated(x, weights, places, to, stream);
+}
+
+void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
+                     const ExpertPlaces& places, void* y, GemmOutput output, StreamHandle stream) {
+  weights.one.format->experts->product(x, x_is_by_place, weights, places, y, output, stream);
+}
+
+void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum& sum, int rows,
+                 int size, StreamHandle stream) {
+  launch_after(sum_each_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, shape.chosen, places,
+               sum, size);
+}
+
+void add_shared_expert(const float* x, const float* logits, int stride, int rows, int size, float* y,
+                       StreamHandle stream) {
+  launch_after(add_shared_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, x, logits, stride,
+               size, y);
+}
+
+}  // namespace reprise::gpu::cuda
