@@ -10,7 +10,7 @@ namespace reprise::tools {
 namespace {
 
 constexpr double kLeft = 90, kWidth = 600, kTop = 20, kHeight = 260;
-// Told apart without colour as well: by their marks, and in the legend by their order.
+// Each mark says on hovering whose it is, so that nobody has to tell curves by their colour.
 constexpr const char* kCurveColours[kMostCurves] = {"#8a97ab", "#1668c7", "#b5471b",
                                                     "#2b7a3d", "#7a3fa8", "#8a6d00"};
 
@@ -93,7 +93,9 @@ std::string report_chart(const ReportChart& chart) {
   for (const double tick : ticks) {
     out += "<line class=\"grid\"" + svg_at("x1", kLeft) + svg_at("x2", kLeft + kWidth) +
            svg_at("y1", y(tick)) + svg_at("y2", y(tick)) + "/>\n";
-    out += svg_label(kLeft - 8, y(tick) + 4, "end", short_number(tick) + " " + chart.unit);
+    char value[32];
+    std::snprintf(value, sizeof value, "%g", tick);
+    out += svg_label(kLeft - 8, y(tick) + 4, "end", value + (" " + chart.unit));
   }
   for (std::size_t place = 0; place < chart.places.size(); ++place) {
     out += svg_label(x(place), kTop + kHeight + 20, "middle", chart.places[place]);
