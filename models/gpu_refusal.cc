@@ -18,7 +18,6 @@ Refusal refusal_of_scan(const std::string& name, std::size_t size) {
 
 // Each kind of part: why a GPU does not compute it, if it does not.
 Refusal refusal_of(const AttentionSpec& part) {
-  if (part.window != 0) return part.name + ": attention with a window";
   if (part.score_multiplier > 0) return std::nullopt;
   return part.name + ": attention with a multiplier that is not positive";
 }
@@ -53,8 +52,8 @@ Refusal refusal_of(const KdaSpec& part) {
 Refusal refusal_of(const MlaSpec& part) {
   return part.name + ": latent attention";
 }
-Refusal refusal_of(const RgLruSpec& part) {
-  return part.name + ": RG-LRU";
+Refusal refusal_of(const RgLruSpec&) {
+  return std::nullopt;
 }
 Refusal refusal_of(const TimeMixSpec& part) {
   return part.name + ": RWKV's time mix";

@@ -21,6 +21,19 @@ concept Handles = AnswersLater<A, M> || requires(A& actor, M message) {
   actor.on(std::move(message));
 };
 
+/// What a handler without ReplyTo returns, the value in a Task<> or the plain one, is the answer to M.
+template <class Value, class M>
+struct IsReply : std::true_type {};  // told: whatever it returns is dropped
+template <class Value, Question M>
+struct IsReply<Value, M> : std::bool_constant<std::is_void_v<typename M::Reply> ||
+                                              std::is_convertible_v<Value, Result<typename M::Reply>>> {};
+template <class Value, Question M>
+struct IsReply<Task<Value>, M>
+    : std::bool_constant<(std::is_void_v<Value> && std::is_void_v<typename M::Reply>) ||
+                         std::is_convertible_v<Value, Result<typename M::Reply>>> {};
+template <class Returned, class M>
+concept ReturnsReply = IsReply<Returned, M>::value;
+
 inline Error failure(std::exception_ptr error) {
   try {
     std::rethrow_exception(std::move(error));
@@ -68,24 +81,20 @@ template <class A, class M>
 void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
   if constexpr (AnswersLater<A, M>) {
     using Returned = decltype(actor.on(std::move(message->payload), std::move(message->reply)));
-    if constexpr (kIsTask<Returned>) {
-      static_assert(std::is_void_v<typename Returned::Value>,
-                    "a handler with ReplyTo returns void or Task<void>");
+    if constexpr (std::is_same_v<Returned, Task<void>>) {
       Returned task = actor.on(std::move(message->payload), std::move(message->reply));
       cell.begin(std::make_unique<HandlerActivation<M, void>>(std::move(message), std::move(task)));
-    } else {
-      static_assert(std::is_void_v<Returned>, "a handler with ReplyTo returns void or Task<void>");
+    } else if constexpr (std::is_void_v<Returned>) {
       actor.on(std::move(message->payload), std::move(message->reply));
+    } else {
+      misuse<HandlerWithReplyToReturns<A, M, Returned>>();
     }
   } else {
     using Returned = decltype(actor.on(std::move(message->payload)));
-    if constexpr (kIsTask<Returned>) {
+    if constexpr (!ReturnsReply<Returned, M>) {
+      misuse<HandlerReturnsNoReplyTo<A, M, Returned>>();
+    } else if constexpr (kIsTask<Returned>) {
       using Value = typename Returned::Value;
-      if constexpr (Question<M>) {
-        static_assert(std::is_convertible_v<Value, Result<typename M::Reply>> ||
-                          (std::is_void_v<Value> && std::is_void_v<typename M::Reply>),
-                      "a question's handler returns its Reply, or takes ReplyTo<Reply>");
-      }
       Returned task = actor.on(std::move(message->payload));
       cell.begin(std::make_unique<HandlerActivation<M, Value>>(std::move(message), std::move(task)));
     } else if constexpr (Question<M>) {
@@ -93,8 +102,6 @@ void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
         actor.on(std::move(message->payload));
         message->reply.answer({});
       } else {
-        static_assert(std::is_convertible_v<Returned, Result<typename M::Reply>>,
-                      "a question's handler returns its Reply, or takes ReplyTo<Reply>");
         message->reply.answer(actor.on(std::move(message->payload)));
       }
     } else {
@@ -104,8 +111,13 @@ void call(A& actor, Cell& cell, std::unique_ptr<Message<M>>& message) {
 }
 
 template <class A, class M>
+requires(!Handles<A, M>) void handle(Cell&, Node*) {
+  misuse<ActorHasNoHandlerFor<A, M>>();
+}
+
+template <class A, class M>
+requires Handles<A, M>
 void handle(Cell& cell, Node* node) {
-  static_assert(Handles<A, M>, "an actor class lists a message in Accepts but has no on() for it");
   std::unique_ptr<Message<M>> message(static_cast<Message<M>*>(node));
   A& actor = static_cast<A&>(*cell.actor());
   if constexpr (Question<M>) {

@@ -6,7 +6,7 @@
 //   answer
 //
 // An actor class lists what it takes: `using Accepts = Messages<Add, Total>;`. Sending anything else does not
-// compile. A message must be movable without throwing, and must not refer to the sender's memory.
+// compile (runtime/misuse.h). A message must be movable without throwing, and must not refer to the sender's memory.
 
 #include <concepts>
 #include <memory>
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "runtime/cell.h"
+#include "runtime/misuse.h"
 #include "runtime/pool.h"
 #include "runtime/reply.h"
 #include "runtime/ticks.h"

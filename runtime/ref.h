@@ -10,7 +10,8 @@
 //   send          awaitable: waits for room where the receiver's mailbox says Overload::kSuspend, else like tell
 //   ask           awaitable: the answer, or why there is none, by a deadline
 //   ask_blocking  the same for a thread that is no actor's; never call it from a turn
-// The promises about order and delivery stand in runtime/mailbox.h.
+// The promises about order and delivery stand in runtime/mailbox.h. Of each there is one more without a body: what
+// the compiler says to a message that the actor does not take (runtime/misuse.h).
 //
 // Threading: tell, ask_blocking, stop: any thread. send, ask: within a turn.
 
@@ -97,12 +98,19 @@ class Ref {
   template <class M>
   requires OneOf<std::remove_cvref_t<M>, Ms...> SendStatus tell(M&& message)
   const { return ref_detail::tell(*cell_, std::forward<M>(message)); }
+  template <class M>
+  requires(!OneOf<std::remove_cvref_t<M>, Ms...>)
+      ActorDoesNotTake<std::remove_cvref_t<M>, Ms...> tell(M&& message)
+  const;
 
   /// Result<void> once the message is in the mailbox.
   template <class M>
   requires OneOf<M, Ms...> Ask<void> send(M message, TimePoint deadline = TimePoint::max(),
                                           const CancelToken& cancel = {})
   const { return ref_detail::send(*cell_, std::move(message), deadline, cancel); }
+  template <class M, class... Limits>
+  requires(!OneOf<M, Ms...>) ActorDoesNotTake<M, Ms...> send(M message, Limits&&... limits)
+  const;
 
   template <Question M>
   requires OneOf<M, Ms...> Ask<typename M::Reply> ask(M message, TimePoint deadline,
@@ -116,6 +124,12 @@ class Ref {
   requires OneOf<M, Ms...> Ask<typename M::Reply> ask(M message, Duration timeout,
                                                       const CancelToken& cancel = {})
   const { return ask(std::move(message), deadline_after(timeout), cancel); }
+  template <class M, class... Limits>
+  requires(!OneOf<M, Ms...>) ActorDoesNotTake<M, Ms...> ask(M message, Limits&&... limits)
+  const;
+  template <class M, class... Limits>
+  requires(OneOf<M, Ms...> && !Question<M>) MessageHasNoReply<M> ask(M message, Limits&&... limits)
+  const;
 
   template <Question M>
   requires OneOf<M, Ms...> Result<typename M::Reply> ask_blocking(M message, Duration timeout)
@@ -127,6 +141,12 @@ class Ref {
     ref_detail::ask<M>(*cell_, std::move(message), ReplyTo<typename M::Reply>(slot), deadline);
     return slot->wait_until(deadline);
   }
+  template <class M>
+  requires(!OneOf<M, Ms...>) ActorDoesNotTake<M, Ms...> ask_blocking(M message, Duration timeout)
+  const;
+  template <class M>
+  requires(OneOf<M, Ms...> && !Question<M>) MessageHasNoReply<M> ask_blocking(M message, Duration timeout)
+  const;
 
   /// After the turn in progress; what waits in the mailbox bounces.
   void stop() const { cell_->request_stop(); }

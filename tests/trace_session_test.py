@@ -58,8 +58,9 @@ class Server:
         assert status == 200, data
         return data.decode()
 
-    def admin(self, what="", method="POST"):
-        status, data = self.request(method, "/admin/trace" + what)
+    def admin(self, what="", method="POST", **headers):
+        headers = {"Content-Type": "application/json", **headers}
+        status, data = self.request(method, "/admin/trace" + what, headers=headers)
         return status, json.loads(data)
 
     def wait_for_idle_work(self):
@@ -229,6 +230,33 @@ class WholeWay(unittest.TestCase):
 
 
 class Sessions(unittest.TestCase):
+    def test_pages_of_other_sites_change_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Server("--trace", os.path.join(folder, "s.json"), "--trace-later") as server:
+                for action in ("/start", "/stop"):
+                    self.assertEqual(server.admin(action, Origin="https://elsewhere.example")[0], 403)
+                    self.assertEqual(server.admin(action, Host="elsewhere.example")[0], 403)
+                    self.assertEqual(server.admin(action, **{"Sec-Fetch-Site": "cross-site"})[0], 403)
+                    self.assertEqual(server.admin(action, **{"Content-Type": "text/plain"})[0], 415)
+                    self.assertEqual(server.request("POST", "/admin/trace" + action)[0], 415)
+                self.assertFalse(server.admin(method="GET")[1]["recording"])
+                own = f"http://{HOST}:{server.port}"
+                self.assertEqual(server.admin("/start", Origin=own, Host=f"{HOST}:{server.port}")[0], 200)
+                self.assertEqual(server.admin("/stop", Origin="https://elsewhere.example")[0], 403)
+                self.assertTrue(server.admin(method="GET")[1]["recording"])
+
+    def test_where_there_are_keys_an_operator_is_needed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "reprise.toml")
+            with open(config, "w", encoding="utf-8") as file:
+                file.write('[[keys]]\ntenant = "guest"\nkey = "guest-key"\n'
+                           '[[keys]]\ntenant = "boss"\nkey = "boss-key"\noperator = true\n')
+            with Server("--trace", os.path.join(folder, "s.json"), "--trace-later", "--config", config) as server:
+                self.assertEqual(server.admin("/start")[0], 401)
+                self.assertEqual(server.admin("/start", Authorization="Bearer guest-key")[0], 403)
+                self.assertEqual(server.admin(method="GET", Authorization="Bearer guest-key")[0], 403)
+                self.assertEqual(server.admin("/start", Authorization="Bearer boss-key")[0], 200)
+
     def test_they_are_started_and_stopped_while_the_server_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "s.json")

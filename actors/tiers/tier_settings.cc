@@ -14,6 +14,7 @@ TierSettings tier_settings(const DiskTierSettings& disk) {
           .most_bytes = disk.most_bytes,
           .ttl = disk.ttl,
           .even_if_slower = disk.even_if_slower,
+          .other_builds = disk.other_builds,
           .pack = disk.pack,
           .loading_bytes = disk.loading_bytes,
           .log = disk.log};
@@ -29,6 +30,7 @@ TierSettings tier_settings(const RemoteTierSettings& remote) {
       .most_bytes = 0,
       .ttl = remote.redis->ttl,
       .even_if_slower = remote.even_if_slower,
+      .other_builds = remote.other_builds,
       .pack = remote.pack,
       .loading_bytes = remote.loading_bytes,
       .retry = remote.retry,

@@ -6,6 +6,10 @@
 // Exactness: as gpu/cuda/batch.h. Keys are taken in tiles of 64 anchored at position 0, ascending; a decoded
 // row's in splits of kDecodeSplit positions, combined in ascending order.
 //
+// With a window a row looks at the last positions alone, and keys and values stand in a ring of pages in the slot, page n
+// of the sequence at n mod ring_pages. Those of a prefill's own rows stand in the workspace until all have looked at them,
+// in pages like the ring's; then the last ones go into the ring (gpu/cuda/attention_window.cu).
+//
 // Threading: launches into `stream`; no other state.
 
 #include <cstddef>
@@ -27,8 +31,17 @@ struct AttentionShape {
   float norm_eps = 1e-6F;
   std::size_t k_offset = 0;  // in a page: K [kv_heads, kGrid, head_dim] of bf16
   std::size_t v_offset = 0;  // in a page: V, likewise
+  int window = 0;            // positions that a row looks at, its own the last; 0: all
+  // With a window: pages of the ring, at least as many as it may touch, and where the ring begins in a slot. Its pages
+  // are K, then V, and nothing else.
+  int ring_pages = 0;
+  std::size_t ring_offset = 0;
 
   int group() const { return heads / kv_heads; }
+  /// K and V of one token.
+  std::size_t token_bytes() const {
+    return 2 * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(head_dim) * sizeof(Bf16);
+  }
   int q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }
 };
 

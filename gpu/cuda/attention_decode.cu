@@ -1,11 +1,12 @@
 // Attention of decoded rows: each row stands at position `stored` of its sequence and attends to all up to
-// itself. One block takes one split of kDecodeSplit positions of one sequence, for all query heads of one
+// itself, or to those of its window. One block takes one split of kDecodeSplit positions of one sequence, for all query heads of one
 // key/value head at once: they are the (up to 16) rows of the products. A second kernel combines the splits.
 //
 // A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles:
 // what is in flight is what keeps the memory busy.
 #include <algorithm>
 
+#include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -36,11 +37,12 @@ struct DecodeShared {
   const std::byte* pages[kPages];
 };
 
-/// Results of splits: of row r of the launch, head h and split s at (r * heads + h) * splits + s.
+/// Results of splits: of row r of the launch, head h and split s, counted from the first that the row looks at, at
+/// (r * heads + h) * splits + s.
 struct Partial {
   float* out;       // [kDim] each, not yet divided by the weight
   float2* weights;  // highest score, sum of weights
-  int splits;       // of the longest sequence
+  int splits;       // that a row may look at
 };
 
 /// The score of 16 query heads for the warp's 8 keys of a page: a C fragment. Even and odd steps are summed
@@ -109,7 +111,9 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<DecodeShared<kDim>*>(shared_bytes);
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
-  const int split = static_cast<int>(blockIdx.x);
+  const int first = first_key(shape, slice.stored);
+  const int split = first / kDecodeSplit + static_cast<int>(blockIdx.x);
+  const int before = first - split * kDecodeSplit;  // positions of the split that are before the window
   const int count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);  // positions of the split
   wait_for_earlier();
   let_next_begin();
@@ -121,7 +125,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   const int group = shape.heads / shape.kv_heads;
 
   if (static_cast<int>(threadIdx.x) < pages) {
-    shared.pages[threadIdx.x] = slice.pages[split * kPages + static_cast<int>(threadIdx.x)];
+    shared.pages[threadIdx.x] =
+        key_page(shape, slice, 0, nullptr, split * kPages + static_cast<int>(threadIdx.x));
   }
   const Bf16* q_rows = q + (static_cast<std::size_t>(slice.first_row) * shape.heads + kv_head * group) * kDim;
   tiles::copy_rows<kDim, kRows, kThreads>(shared_address(shared.rows), q_rows, kDim, group);
@@ -133,9 +138,9 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     if (i < 2 * pages) {
       const int page = i < pages ? i : i - pages;
       const std::byte* from = shared.pages[page] + (i < pages ? shape.k_offset : shape.v_offset) + head_bytes;
-      tiles::copy_rows<kDim, kGrid, kThreads>(shared_address(shared.ring[i % kRing]),
-                                              reinterpret_cast<const Bf16*>(from), kDim,
-                                              min(kGrid, count - page * kGrid));
+      tiles::copy_rows<kDim, kGrid, kThreads>(
+          shared_address(shared.ring[i % kRing]), reinterpret_cast<const Bf16*>(from), kDim,
+          (page + 1) * kGrid <= before ? 0 : min(kGrid, count - page * kGrid));
     }
     end_copy_group();
   };
@@ -162,7 +167,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (page * kGrid + warp * 8 + lane % 4 * 2 + i % 2 >= count) s[page][i] = tiles::kMinusInfinity;
+      const int at = page * kGrid + warp * 8 + lane % 4 * 2 + i % 2;
+      if (at >= count || at < before) s[page][i] = tiles::kMinusInfinity;
     }
   }
   float highest[2];
@@ -197,7 +203,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     const int row = lane / 4 + half * 8;
     if (row >= group) continue;
     const std::size_t place =
-        (static_cast<std::size_t>(blockIdx.z) * shape.heads + kv_head * group + row) * partial.splits + split;
+        (static_cast<std::size_t>(blockIdx.z) * shape.heads + kv_head * group + row) * partial.splits +
+        blockIdx.x;
     if (warp < kPairs) {
       float* to = partial.out + place * kDim + lane % 4 * 2;
 #pragma unroll
@@ -231,7 +238,7 @@ __global__ void __launch_bounds__(kCombineThreads)
   const int thread = static_cast<int>(threadIdx.x);
   const int head = static_cast<int>(blockIdx.y);
   const int element = static_cast<int>(blockIdx.x) * kCombineThreads + thread;
-  const int splits = slice.stored / kDecodeSplit + 1;
+  const int splits = slice.stored / kDecodeSplit + 1 - first_key(shape, slice.stored) / kDecodeSplit;
   const std::size_t place =
       (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
   const float2* weights = partial.weights + place;
@@ -275,13 +282,15 @@ __global__ void __launch_bounds__(kCombineThreads)
   pass.out[(row * shape.heads + head) * kDim + element] = narrow(result);
 }
 
-int splits_of(int longest) {
-  return (longest + kDecodeSplit - 1) / kDecodeSplit;
+/// That a row may look at.
+int splits_of(const AttentionShape& shape, int longest) {
+  const int all = (longest + kDecodeSplit - 1) / kDecodeSplit;
+  return shape.window == 0 ? all : std::min(all, (shape.window + kDecodeSplit - 2) / kDecodeSplit + 1);
 }
 
 /// Bytes of the partial results of one row.
 std::size_t row_bytes(const AttentionShape& shape, int longest) {
-  return static_cast<std::size_t>(shape.heads) * splits_of(longest) *
+  return static_cast<std::size_t>(shape.heads) * splits_of(shape, longest) *
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
 }
 
@@ -294,7 +303,7 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
   check(cudaFuncSetAttribute(attend_splits<kDim>, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
-  const int splits = splits_of(batch.longest);
+  const int splits = splits_of(shape, batch.longest);
   const std::size_t fitting = kPartialBytes / row_bytes(shape, batch.longest);
   const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMostSlices));
   const float scale = score_scale(shape);

@@ -28,6 +28,14 @@ std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int lon
 void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                       StreamHandle stream);
 
+/// With a window: bytes behind q in the workspace for the keys and values of a prefill's rows, where they stand (null where
+/// there is no such thing), and their way into the ring.
+std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);
+inline std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass) {
+  return shape.window != 0 && batch.tile_count > 0 ? pass.workspace + q_bytes(shape, batch.rows) : nullptr;
+}
+void keep_window(const AttentionShape& shape, const Batch& batch, std::byte* made, StreamHandle stream);
+
 /// q of all rows into the workspace, their keys and values into the pages.
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                        StreamHandle stream);

@@ -3,6 +3,7 @@
 //
 // A page's keys land in shared memory while the page before it is multiplied with its values, and its values
 // while its keys are multiplied with q: one buffer for each.
+#include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
@@ -25,9 +26,10 @@ constexpr int kBlocksAtOnce = kDim == 256   ? 2
                                             : 4;
 
 /// Blocks are (head, tile), the last tiles first: a slice's last has the most pages.
-template <int kDim>
+template <int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
-    attend_tiles(AttentionShape shape, Batch batch, AttentionPass pass, const Bf16* q, float scale) {
+    attend_tiles(AttentionShape shape, Batch batch, AttentionPass pass, const Bf16* q, std::byte* made,
+                 float scale) {
   constexpr int kStride = tiles::kRowStride<kDim>;
   extern __shared__ __align__(16) Bf16 shared[];  // q, K, V: tiles of 64 rows
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -61,11 +63,20 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
                                             index == last_page ? count : kGrid);
   };
 
-  const std::byte* page = slice.pages[0];
+  const auto page_at = [&](int index) -> const std::byte* {
+    if constexpr (kWindow) {
+      return key_page(shape, slice, tile.slice, made, index);
+    } else {
+      return slice.pages[index];
+    }
+  };
+  const int first_position = slice.stored + tile.first;
+  const int first_page = kWindow ? first_key(shape, first_position) / kGrid : 0;
+  const std::byte* page = page_at(first_page);
   tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * out_stride + head * kDim, out_stride, count);
-  copy_page(k_tile, page, k_offset, 0);
+  copy_page(k_tile, page, k_offset, first_page);
   end_copy_group();
-  copy_page(v_tile, page, v_offset, 0);
+  copy_page(v_tile, page, v_offset, first_page);
   end_copy_group();
 
   RowsInProgress<kDim> rows;
@@ -77,9 +88,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   rows.highest[0] = rows.highest[1] = tiles::kMinusInfinity;
   rows.weight[0] = rows.weight[1] = 0;
 
-  for (int index = 0; index <= last_page; ++index) {
+  for (int index = first_page; index <= last_page; ++index) {
     // Two groups are under way here: the page's keys (with q at first), then its values.
-    if (index < last_page) page = slice.pages[index + 1];
+    if (index < last_page) page = page_at(index + 1);
     wait_for_copies<1>();
     __syncthreads();
     float s[kKeyBlocks][4];
@@ -88,7 +99,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     if (index < last_page) copy_page(k_tile, page, k_offset, index + 1);
     end_copy_group();
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
-    weigh_page<kDim>(rows, s, scale);
+    if constexpr (kWindow) {
+      const int behind = first_position + 1 - shape.window - index * kGrid;  // of the tile's first row
+      if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
+    }
+    weigh_page<kDim, kWindow>(rows, s, scale);
     wait_for_copies<1>();
     __syncthreads();
     add_values<kDim>(rows, s, v_lane);
@@ -105,17 +120,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
                     pass.out + warp_row * out_stride + head * kDim, out_stride);
 }
 
-template <int kDim>
+template <int kDim, bool kWindow>
 void launch_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                   StreamHandle stream) {
   constexpr int kBytes = kSharedBytes<kDim>;
-  check(cudaFuncSetAttribute(attend_tiles<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory of attention");
-  check(cudaFuncSetAttribute(attend_tiles<kDim>, cudaFuncAttributePreferredSharedMemoryCarveout,
+  check(
+      cudaFuncSetAttribute(attend_tiles<kDim, kWindow>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+      "shared memory of attention");
+  check(cudaFuncSetAttribute(attend_tiles<kDim, kWindow>, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
-  attend_tiles<kDim><<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
-      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), score_scale(shape));
+  attend_tiles<kDim, kWindow><<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
+      shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), made_pages(shape, batch, pass),
+      score_scale(shape));
 }
 
 }  // namespace
@@ -125,11 +142,17 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
   if (batch.rows == 0) return;
   attention_prepare(shape, batch, pass, stream);
   if (batch.tile_count == 0) return;
+  if (shape.window != 0) {
+    with_head_dim(shape.head_dim,
+                  [&](auto dim) { launch_tiles<decltype(dim)::value, true>(shape, batch, pass, stream); });
+    check_launch("attention of a prefill with a window");
+    return keep_window(shape, batch, made_pages(shape, batch, pass), stream);
+  }
   if (suits_few_tiles(shape, batch.tile_count, batch.longest)) {
     return attend_few_tiles(shape, batch, pass, stream);
   }
   with_head_dim(shape.head_dim,
-                [&](auto dim) { launch_tiles<decltype(dim)::value>(shape, batch, pass, stream); });
+                [&](auto dim) { launch_tiles<decltype(dim)::value, false>(shape, batch, pass, stream); });
   check_launch("attention of a prefill");
 }
 

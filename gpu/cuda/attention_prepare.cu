@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -16,10 +17,10 @@ constexpr int kMostHeadsOfGroup = 16;
 
 /// Where a key or value of a row goes. `offset` is that of K or V in a page.
 __device__ Bf16* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
-                               std::size_t offset) {
+                               std::size_t offset, std::byte* made) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  std::byte* page = slice.pages[position / kGrid] + offset;
+  std::byte* page = key_page(shape, slice, batch.row_slice[row], made, position / kGrid) + offset;
   return reinterpret_cast<Bf16*>(page) +
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * shape.head_dim;
 }
@@ -27,7 +28,7 @@ __device__ Bf16* place_in_page(const AttentionShape& shape, const Batch& batch, 
 /// One warp for each head of q, k and v of each row; a lane below kDim / 8 has eight elements of it.
 template <int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
-    prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q) {
+    prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q, std::byte* made) {
   __shared__ float heads[kWarps][kDim];
   wait_for_earlier();
   let_next_begin();
@@ -53,9 +54,9 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (is_q) {
     to = q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
   } else if (is_value) {
-    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset);
+    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made);
   } else {
-    to = place_in_page(shape, batch, row, kv_head, shape.k_offset);
+    to = place_in_page(shape, batch, row, kv_head, shape.k_offset, made);
   }
   if (is_value) {
     if (holds) *reinterpret_cast<uint4*>(to + first) = bits;
@@ -125,10 +126,14 @@ bool attention_supports(const AttentionShape& shape) {
   }
   return shape.kv_heads > 0 && shape.heads > 0 && shape.heads % shape.kv_heads == 0 &&
          shape.group() <= kMostHeadsOfGroup && shape.score_multiplier > 0 && shape.rope_pairs >= 0 &&
-         2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0;
+         2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0 &&
+         (shape.window == 0 || (shape.window > 0 && shape.ring_pages * kGrid >= shape.window + kGrid - 1 &&
+                                shape.ring_offset % 16 == 0 && shape.k_offset == 0 &&
+                                2 * shape.v_offset == kGrid * shape.token_bytes()));
 }
 
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
+  if (tiles > 0 && shape.window != 0) return q_bytes(shape, rows) + made_pages_bytes(shape, rows, tiles);
   return q_bytes(shape, rows) +
          (tiles > 0 ? few_tiles_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
 }
@@ -149,7 +154,7 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
   with_head_dim(shape.head_dim, [&](auto dim) {
     launch_after(prepare_heads<decltype(dim)::value>,
                  {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
-                 batch, pass, reinterpret_cast<Bf16*>(pass.workspace));
+                 batch, pass, reinterpret_cast<Bf16*>(pass.workspace), made_pages(shape, batch, pass));
   });
 }
 

@@ -54,8 +54,21 @@ __device__ __forceinline__ void mask_later_keys(float (&s)[kKeyBlocks][4], int a
   }
 }
 
-/// Scores become weights, and what was summed before fades accordingly.
-template <int kDim>
+/// Keys before the row's window weigh nothing. `behind` is how far the first key of the window of the lane's row g stands
+/// behind the lane's first key of the page.
+__device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int behind) {
+#pragma unroll
+  for (int block = 0; block < kKeyBlocks; ++block) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (block * 8 + i % 2 - i / 2 * 8 < behind) s[block][i] = tiles::kMinusInfinity;
+    }
+  }
+}
+
+/// Scores become weights, and what was summed before fades accordingly. kMayBeEmpty: all keys of the page may be masked,
+/// and all before it.
+template <int kDim, bool kMayBeEmpty = false>
 __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
                                            float scale) {
 #pragma unroll
@@ -64,8 +77,10 @@ __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s
 #pragma unroll
     for (const auto& block : s) highest = fmaxf(highest, fmaxf(block[2 * half], block[2 * half + 1]));
     highest = tiles::highest_of_four(highest);
+    const float kept = highest;
+    if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // infinity less infinity is no number
     const float fade = tiles::power_of_two((rows.highest[half] - highest) * scale);
-    rows.highest[half] = highest;
+    rows.highest[half] = kept;
     float weight = rows.weight[half] * fade;
 #pragma unroll
     for (auto& block : s) {

@@ -18,28 +18,54 @@ __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int si
   for (int i = threadIdx.x; i < size; i += kThreads) to[i] = widen(from[i]);
 }
 
-/// 1 / sqrt(mean(x^2) + eps) of a row, by a block. The order of the sum is fixed by `size`: each thread's elements
-/// upwards, then halves within a warp, then the warps in order.
-__device__ float rms_scale(const float* x, int size, float eps) {
-  float sum = 0;
-  for (int i = threadIdx.x; i < size; i += kThreads) sum = fmaf(x[i], x[i], sum);
+/// Of a block's threads: halves within a warp, then the warps in order.
+__device__ float sum_of_block(float sum) {
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0U, sum, step);
   __shared__ float of_warp[kThreads / 32];
+  __syncthreads();  // a sum before this one has been read
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   float total = 0;
   for (int i = 0; i < kThreads / 32; ++i) total += of_warp[i];
-  return 1.0F / sqrtf(total / static_cast<float>(size) + eps);
+  return total;
+}
+
+/// What a norm makes of an element: (x - mean) * scale, and the weights.
+struct NormOfRow {
+  float mean;  // 0 where the norm is not centred
+  float scale;
+
+  __device__ float of(float x, const RowNorm& norm, int i) const {
+    if (norm.bias != nullptr) return fmaf((x - mean) * scale, norm.weight[i], norm.bias[i]);
+    return x * scale * (norm.offset + norm.weight[i]);
+  }
+};
+
+/// By a block. The order of the sums is fixed by `size`: each thread's elements upwards, then as sum_of_block() says.
+__device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) {
+  float mean = 0;
+  if (norm.bias != nullptr) {
+    float sum = 0;
+    for (int i = threadIdx.x; i < size; i += kThreads) sum += x[i];
+    mean = sum_of_block(sum) / static_cast<float>(size);
+  }
+  float squares = 0;
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    const float value = norm.bias == nullptr ? x[i] : x[i] - mean;
+    squares = fmaf(value, value, squares);
+  }
+  const float total = sum_of_block(squares);
+  return {.mean = mean, .scale = 1.0F / sqrtf(total / static_cast<float>(size) + norm.eps)};
 }
 
 __global__ void __launch_bounds__(kThreads)
     rms_norm_rows(const float* x, const std::int32_t* picked, int size, RowNorm norm, float factor, Bf16* y) {
   const size_t row = picked == nullptr ? blockIdx.x : picked[blockIdx.x];
   const float* from = x + row * size;
-  const float scale = rms_scale(from, size, norm.eps);
+  const NormOfRow made = norm_of_row(from, size, norm);
   Bf16* to = y + (size_t)blockIdx.x * size;
   for (int i = threadIdx.x; i < size; i += kThreads) {
-    to[i] = narrow(from[i] * scale * (norm.offset + norm.weight[i]) * factor);
+    to[i] = narrow(made.of(from[i], norm, i) * factor);
   }
 }
 
@@ -77,9 +103,9 @@ __global__ void add_each_row(const float* x, int size, float factor, float* y) {
 __global__ void __launch_bounds__(kThreads)
     add_each_normed_row(const float* x, int size, RowNorm norm, float factor, float* y) {
   const size_t first = (size_t)blockIdx.x * size;
-  const float scale = rms_scale(x + first, size, norm.eps);
+  const NormOfRow made = norm_of_row(x + first, size, norm);
   for (int i = threadIdx.x; i < size; i += kThreads) {
-    y[first + i] = fmaf(factor, x[first + i] * scale * (norm.offset + norm.weight[i]), y[first + i]);
+    y[first + i] = fmaf(factor, made.of(x[first + i], norm, i), y[first + i]);
   }
 }
 

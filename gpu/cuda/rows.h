@@ -1,6 +1,6 @@
 #pragma once
 // Kernels that look at one row of the activations at a time. gpu/products.h (widen_row) and gpu/kernels.h
-// (rms_norm, swiglu, gate_gelu) are the specification. The residual stream is f32; what enters a product is bf16.
+// (rms_norm, layer_norm, swiglu, gate_gelu) are the specification. The residual stream is f32; what enters a product is bf16.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -16,11 +16,13 @@ void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, floa
 void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream);
 
-/// A norm over rows [size]: x / sqrt(mean(x^2) + eps) * (offset + weight).
+/// A norm over rows [size]: x / sqrt(mean(x^2) + eps) * (offset + weight); with a bias LayerNorm, which has no offset:
+/// (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
 struct RowNorm {
   const float* weight;  // [size]
   float offset;
   float eps;
+  const float* bias = nullptr;  // [size]; null: not centred
 };
 
 /// y bf16 [rows, size] = factor * norm(x), x f32 [.., size]; row i of y is of row picked[i] of x, or of row i where
@@ -29,7 +31,7 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
               float factor, Bf16* y, StreamHandle stream);
 
 /// The same of all rows, added up in the order in which a decoded row's products take the norm on their way
-/// (gpu/cuda/decode_product.cuh). size is a multiple of 8.
+/// (gpu/cuda/decode_product.cuh). size is a multiple of 8; the norm is not centred.
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
                      StreamHandle stream);
 

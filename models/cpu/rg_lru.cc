@@ -1,24 +1,14 @@
 #include "models/cpu/rg_lru.h"
 
-#include <cmath>
-
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
+#include "models/rg_lru_vectors.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::size_t kLruChannelsAtOnce = 64;
-
-/// -8 softplus(x)
-std::vector<float> rates_of(std::vector<float> values) {
-  for (float& value : values) {
-    const double x = value;
-    value = static_cast<float>(-8.0 * (x > 20.0 ? x : std::log1p(std::exp(x))));
-  }
-  return values;
-}
 
 }  // namespace
 
@@ -34,7 +24,7 @@ RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, Stat
       conv_bias_(load_vector(checkpoint, spec.name + ".conv_1d.bias")),
       input_gate_(checkpoint, spec.name + ".rg_lru.input_gate"),
       recurrence_gate_(checkpoint, spec.name + ".rg_lru.recurrent_gate"),
-      rate_(rates_of(load_vector(checkpoint, spec.name + ".rg_lru.recurrent_param"))),
+      rate_(load_rg_lru_rates(checkpoint, spec)),
       places_(declare_state(spec, state)) {}
 
 /// inputs, outputs [rows, width]

@@ -21,7 +21,10 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
             .norm_offset = norm.offset,
             .norm_eps = norm.eps,
             .k_offset = places.k,
-            .v_offset = places.v};
+            .v_offset = places.v,
+            .window = static_cast<int>(spec.window),
+            .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
+            .ring_offset = places.ring};
   if (!gc::attention_supports(shape_)) {
     throw LoadError(
         checkpoint.path(), "head_dim",

@@ -37,7 +37,7 @@ std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name, "RG-LRU is not computed on a GPU; --device cpu does");
+  return std::make_unique<RgLruBlock>(spec, checkpoint_, weights_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
@@ -57,10 +57,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const MlpSpec& spec) {
 }
 
 DeviceNorm LayerFactory::build_norm(const NormSpec& spec) {
-  if (spec.kind.centred) {
-    throw LoadError(checkpoint_.path(), spec.name, "LayerNorm is not computed on a GPU; --device cpu does");
-  }
-  return {.weight = weights_.vector(load_vector(checkpoint_, spec.name + ".weight")), .kind = spec.kind};
+  const auto vector = [&](const char* which) {
+    return weights_.vector(load_vector(checkpoint_, spec.name + which));
+  };
+  return {
+      .weight = vector(".weight"), .bias = spec.kind.centred ? vector(".bias") : nullptr, .kind = spec.kind};
 }
 
 std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {

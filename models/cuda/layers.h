@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "gpu/cuda/attention.h"
+#include "gpu/cuda/block_product.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/delta_net.h"
 #include "gpu/cuda/experts.h"
 #include "gpu/cuda/mamba2.h"
+#include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/selective_scan.h"
 #include "models/cuda/step.h"
@@ -120,6 +122,26 @@ class Mamba2 : public Part {
   gc::SsdPass recurrence_;            // without the rows of a step, as is the next
   gc::SsdGatePass gate_;
   DeviceLinear in_;  // z, x, B, C, dt
+  DeviceLinear out_;
+};
+
+class RgLruBlock : public Part {
+ public:
+  RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
+
+ private:
+  gc::RgLruShape shape_;
+  gc::CausalConvShape conv_;
+  const float* taps_ = nullptr;       // [taps, width]
+  const float* conv_bias_ = nullptr;  // [width]
+  gc::BlockWeights input_gate_;
+  gc::BlockWeights recurrence_gate_;
+  const float* rate_ = nullptr;  // [width]
+  DeviceLinear in_;              // y, x
   DeviceLinear out_;
 };
 

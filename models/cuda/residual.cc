@@ -16,7 +16,7 @@ std::size_t ResidualStep::workspace(const StepSize& size, std::size_t hidden) co
 std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
   const auto size = static_cast<int>(hidden);
   // The stream itself may be read by one part alone: what that one adds to it the next would read.
-  if (parts.size() == 1 && norm && parts.front()->takes_raw(step)) {
+  if (parts.size() == 1 && norm && norm->suits_decoding() && parts.front()->takes_raw(step)) {
     return {{.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}}};
   }
   std::vector<PartInput> inputs;
@@ -29,7 +29,7 @@ std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, 
       continue;
     }
     auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
-    if (norm && step.phase == Phase::kDecode && size % 8 == 0) {
+    if (norm && norm->suits_decoding() && step.phase == Phase::kDecode && size % 8 == 0) {
       gc::norm_for_decode(x, step.size.rows, size, norm->rows(), in, to, step.stream);
     } else if (norm) {
       gc::rms_norm(x, nullptr, step.size.rows, size, norm->rows(), in, to, step.stream);

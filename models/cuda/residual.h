@@ -17,9 +17,14 @@ namespace reprise::models::cuda {
 /// A norm over the residual stream.
 struct DeviceNorm {
   const float* weight = nullptr;  // [hidden]
+  const float* bias = nullptr;    // [hidden]; null: not centred
   NormKind kind{};
 
-  gc::RowNorm rows() const { return {.weight = weight, .offset = kind.offset, .eps = kind.eps}; }
+  gc::RowNorm rows() const {
+    return {.weight = weight, .offset = kind.offset, .eps = kind.eps, .bias = bias};
+  }
+  /// Whether products of decoded rows can take it on their way.
+  bool suits_decoding() const { return bias == nullptr; }
 };
 
 struct ResidualStep {

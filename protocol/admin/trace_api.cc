@@ -54,8 +54,10 @@ class TraceEndpoint final : public Endpoint {
 
 std::vector<ApiRoute> trace_routes(SessionControl& sessions) {
   const auto route = [&](HttpMethod method, const char* path, Action action) {
-    return ApiRoute{
-        .method = method, .path = path, .endpoint = std::make_shared<TraceEndpoint>(sessions, action)};
+    return ApiRoute{.method = method,
+                    .path = path,
+                    .endpoint = std::make_shared<TraceEndpoint>(sessions, action),
+                    .for_operators = true};
   };
   return {route(HttpMethod::kGet, "/admin/trace", Action::kTell),
           route(HttpMethod::kPost, "/admin/trace/start", Action::kStart),

@@ -49,6 +49,15 @@ inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_p
           .v_offset = part + 2 * kGap};
 }
 
+/// The same with a window, whose ring is all of a slot.
+inline AttentionShape with_window(AttentionShape shape, int window) {
+  shape.k_offset = 0;
+  shape.v_offset = kGrid * shape.token_bytes() / 2;
+  shape.window = window;
+  shape.ring_pages = (window - 1 + kGrid - 1) / kGrid + 1;
+  return shape;
+}
+
 /// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B.
 inline std::vector<AttentionShape> all_shapes() {
   return {shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
@@ -66,6 +75,7 @@ struct Sequence {
   int shift = 0;                                       // of positions for rope against those in pages
   std::shared_ptr<const std::vector<Bf16>> projected;  // [length, stride]
   std::vector<int> pages;                              // in the rig's pool
+  int slot = 0;                                        // with a window: among the rig's
 };
 
 /// Rows [begin, end) of a sequence, as a slice.
@@ -82,6 +92,7 @@ class Rig {
         stride_(shape.q_width() + 2 * shape.kv_heads * shape.head_dim + 16),
         random_(seed),
         pool_(page_bytes(shape) * static_cast<std::size_t>(page_count)),
+        slots_(std::max<std::size_t>(slot_bytes() * kSlots, 1)),
         free_pages_(static_cast<std::size_t>(page_count)) {
     const auto size = static_cast<std::size_t>(shape.head_dim);
     q_norm_ = random_.between(size, 0.5F, 1.5F);
@@ -101,7 +112,10 @@ class Rig {
   std::size_t width() const { return static_cast<std::size_t>(shape_.heads * shape_.head_dim); }
 
   /// All pages as at the beginning.
-  void forget() { fill(pool_.data(), 0xff, pool_.size(), stream_.handle()); }
+  void forget() {
+    fill(pool_.data(), 0xff, pool_.size(), stream_.handle());
+    fill(slots_.data(), 0xff, slots_.size(), stream_.handle());
+  }
 
   /// With random inputs.
   Sequence sequence(int length) {
@@ -111,12 +125,14 @@ class Rig {
     return {.length = length,
             .shift = static_cast<int>(random_.size(0, 50)),
             .projected = std::move(projected),
-            .pages = take_pages(length)};
+            .pages = take_pages(length),
+            .slot = take_slot()};
   }
   /// The same inputs, other pages.
   Sequence twin(const Sequence& of) {
     Sequence made = of;
     made.pages = take_pages(of.length);
+    made.slot = take_slot();
     return made;
   }
 
@@ -137,6 +153,13 @@ class Rig {
   std::vector<std::byte> pool() {
     std::vector<std::byte> bytes(pool_.size());
     copy_to_host(bytes.data(), pool_.data(), bytes.size(), stream_.handle());
+    stream_.wait();
+    return bytes;
+  }
+  /// What the slot of a sequence holds.
+  std::vector<std::byte> ring(const Sequence& sequence) {
+    std::vector<std::byte> bytes(slot_bytes());
+    copy_to_host(bytes.data(), slot_of(sequence), bytes.size(), stream_.handle());
     stream_.wait();
     return bytes;
   }
@@ -162,6 +185,18 @@ class Rig {
   std::vector<float> reference(const Sequence& sequence, int begin) const;
 
  private:
+  static constexpr int kSlots = 8;
+  std::size_t slot_bytes() const {
+    return static_cast<std::size_t>(shape_.ring_pages) * kGrid * shape_.token_bytes();
+  }
+  std::byte* slot_of(const Sequence& sequence) const {
+    return slots_.data() + static_cast<std::size_t>(sequence.slot) * slot_bytes();
+  }
+  int take_slot() {
+    if (shape_.window == 0) return 0;
+    EXPECT_LT(next_slot_, kSlots);
+    return next_slot_++;
+  }
   /// From the pool, in no order.
   std::vector<int> take_pages(int length) {
     std::vector<int> taken(static_cast<std::size_t>((length + kGrid - 1) / kGrid));
@@ -190,6 +225,8 @@ class Rig {
   Random random_;
   Stream stream_;
   DeviceBytes pool_;
+  DeviceBytes slots_;
+  int next_slot_ = 0;
   std::vector<int> free_pages_;
   std::vector<float> q_norm_, k_norm_, inv_freq_;
   std::vector<DeviceBytes> uploads_;  // of one run
@@ -215,7 +252,7 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
     slices.push_back({.first_row = static_cast<std::int32_t>(row_slice.size()),
                       .rows = rows,
                       .stored = piece.begin,
-                      .slot = nullptr,
+                      .slot = slot_of(sequence),
                       .pages = upload(pages)});
     for (int first = 0; is_prefill && first < rows; first += kGrid) tiles.push_back({index, first});
     for (int i = 0; i < rows; ++i) {
@@ -318,14 +355,17 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
       gate.insert(gate.end(), from + pitch - size, from + pitch);
       norm_and_rotate(q.data() + head * size, q_norm_);
     }
+    const int first = shape_.window == 0 ? 0 : std::max(0, row + 1 - shape_.window);
+    const auto first_page = static_cast<std::size_t>(first / kGrid);
     for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.kv_heads); ++head) {
       kernels.attention({.q = q.data() + head * group * size,
                          .out = out.data() + head * group * size,
                          .group = group,
                          .head_dim = size,
-                         .length = static_cast<std::size_t>(row) + 1,
+                         .length = static_cast<std::size_t>(row) + 1 - first_page * kGrid,
+                         .skipped = static_cast<std::size_t>(first % kGrid),
                          .scale = 1.0F / std::sqrt(static_cast<float>(size)),
-                         .pages = pointers.data(),
+                         .pages = pointers.data() + first_page,
                          .k_offset = shape_.k_offset + head * kGrid * size * sizeof(Bf16),
                          .v_offset = shape_.v_offset + head * kGrid * size * sizeof(Bf16),
                          .kv = KvType::kBF16});
@@ -334,6 +374,31 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
     all.insert(all.end(), out.begin(), out.end());
   }
   return all;
+}
+
+/// Every row, of `width` elements, is as wanted but for roundings to bf16.
+inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width) {
+  for (std::size_t row = 0; row < wanted.size() / width; ++row) {
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+      const double difference =
+          static_cast<double>(gpu::test::from_bf16(out[i])) - static_cast<double>(wanted[i]);
+      error += difference * difference;
+      size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+    }
+    const double relative = std::sqrt(error / size);
+    if (!(relative < 1e-2)) {  // also for what is not a number
+      return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+inline std::vector<Bf16> rows_of(const std::vector<Bf16>& out, std::size_t begin, std::size_t end,
+                                 std::size_t width) {
+  return {out.begin() + static_cast<std::ptrdiff_t>(begin * width),
+          out.begin() + static_cast<std::ptrdiff_t>(end * width)};
 }
 
 }  // namespace reprise::gpu::cuda::test

@@ -9,7 +9,6 @@
 namespace reprise::gpu::cuda::test {
 namespace {
 
-using gpu::test::from_bf16;
 using gpu::test::same_bits;
 
 class CudaAttention : public testing::Test {
@@ -25,30 +24,6 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shap
                          [](const auto& info) { return "head_dim_" + std::to_string(info.param.head_dim); });
 
 const std::vector<int> kLengths = {1, 63, 64, 65, 200, 1000};
-
-/// Every row, of `width` elements, is as wanted but for roundings to bf16.
-testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width) {
-  for (std::size_t row = 0; row < wanted.size() / width; ++row) {
-    double error = 0;
-    double size = 0;
-    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
-      const double difference = static_cast<double>(from_bf16(out[i])) - static_cast<double>(wanted[i]);
-      error += difference * difference;
-      size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
-    }
-    const double relative = std::sqrt(error / size);
-    if (!(relative < 1e-2)) {  // also for what is not a number
-      return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
-std::vector<Bf16> rows_of(const std::vector<Bf16>& out, std::size_t begin, std::size_t end,
-                          std::size_t width) {
-  return {out.begin() + static_cast<std::ptrdiff_t>(begin * width),
-          out.begin() + static_cast<std::ptrdiff_t>(end * width)};
-}
 
 TEST_P(CudaAttentionShapes, PrefillOfSeveralSequencesIsThatOfTheCpu) {
   Rig rig(GetParam(), 40, 1);

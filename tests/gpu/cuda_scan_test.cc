@@ -1,144 +1,16 @@
 // Recurrences and convolutions on a GPU: against the plain CPU kernels, and against themselves, bit by bit, however
 // sequences are cut and batched. Without a GPU all of it is skipped.
 
-#include <algorithm>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/selective_scan.h"
-#include "gpu/cuda/stream.h"
-#include "gpu/devices.h"
-#include "tests/gpu/kernel_inputs.h"
+#include "tests/gpu/cuda_scan_rig.h"
 
 namespace reprise::gpu::test {
 namespace {
-
-using cuda::Batch;
-using cuda::BatchSlice;
-using cuda::Bf16;
-using cuda::DeviceBytes;
-
-constexpr int kTokens = 70;
-constexpr int kStrangers = 5;  // rows of another sequence, behind ours
-constexpr int kRows = kTokens + kStrangers;
-
-class CudaScan : public testing::Test {
- protected:
-  void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
-    stream_ = std::make_unique<cuda::Stream>();
-  }
-
-  template <class T>
-  DeviceBytes upload(const std::vector<T>& values) {
-    DeviceBytes to(std::max<std::size_t>(values.size(), 1) * sizeof(T));
-    cuda::copy_to_device(to.data(), values.data(), values.size() * sizeof(T), stream_->handle());
-    stream_->wait();
-    return to;
-  }
-  template <class T>
-  std::vector<T> download(const DeviceBytes& from, std::size_t count) {
-    std::vector<T> out(count);
-    cuda::copy_to_host(out.data(), from.data(), count * sizeof(T), stream_->handle());
-    stream_->wait();
-    return out;
-  }
-
-  /// Calls launch(batch) for slices whose rows lie one after another from row 0 on, in any order.
-  template <class Launch>
-  void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
-    int rows = 0;
-    for (const BatchSlice& slice : slices) rows = std::max(rows, slice.first_row + slice.rows);
-    std::vector<std::int32_t> row_slice(static_cast<std::size_t>(rows));
-    for (std::size_t i = 0; i < slices.size(); ++i) {
-      for (int row = 0; row < slices[i].rows; ++row) {
-        row_slice[static_cast<std::size_t>(slices[i].first_row + row)] = static_cast<std::int32_t>(i);
-      }
-    }
-    const DeviceBytes on_slices = upload(slices);
-    const DeviceBytes on_rows = upload(row_slice);
-    launch(Batch{.slices = on_slices.as<BatchSlice>(),
-                 .tiles = nullptr,
-                 .row_slice = on_rows.as<std::int32_t>(),
-                 .tokens = nullptr,
-                 .positions = nullptr,
-                 .slice_count = static_cast<int>(slices.size()),
-                 .tile_count = 0,
-                 .rows = rows,
-                 .longest = rows});
-    stream_->wait();
-  }
-
-  /// What a kernel makes of kTokens rows in one slice, in two, and beside a stranger's. launch(batch, first, y) runs it
-  /// on the inputs from row `first` on; y [kRows, width] of the same rows. Returns the first, with the slot after it.
-  template <class Y>
-  struct Result {
-    std::vector<Y> y;
-    std::vector<float> slot;
-  };
-  template <class Y, class Launch>
-  Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
-    const auto once = [&](const auto& pieces) {
-      DeviceBytes on_slot = upload(slot);
-      DeviceBytes y = upload(std::vector<Y>(kRows * width));
-      pieces(on_slot.data(), y);
-      return Result<Y>{download<Y>(y, kTokens * width), download<float>(on_slot, slot.size())};
-    };
-    const auto piece = [&](std::byte* on_slot, const DeviceBytes& y, int first, int rows) {
-      run({{.first_row = 0, .rows = rows, .stored = first, .slot = on_slot, .pages = nullptr}},
-          [&](const Batch& batch) {
-            launch(batch, static_cast<std::size_t>(first),
-                   y.as<Y>() + static_cast<std::size_t>(first) * width);
-          });
-    };
-    const Result<Y> whole =
-        once([&](std::byte* on_slot, const DeviceBytes& y) { piece(on_slot, y, 0, kTokens); });
-    for (const int cut : {1, 2, 33, 64, kTokens - 1}) {
-      const Result<Y> two = once([&](std::byte* on_slot, const DeviceBytes& y) {
-        piece(on_slot, y, 0, cut);
-        piece(on_slot, y, cut, kTokens - cut);
-      });
-      EXPECT_TRUE(same_bits(two.y, whole.y)) << "cut at " << cut;
-      EXPECT_TRUE(same_bits(two.slot, whole.slot)) << "cut at " << cut;
-    }
-    DeviceBytes other = upload(std::vector<float>(slot.size(), 0.25F));
-    const Result<Y> beside = once([&](std::byte* on_slot, const DeviceBytes& y) {
-      run({{.first_row = kTokens, .rows = kStrangers, .stored = 0, .slot = other.data(), .pages = nullptr},
-           {.first_row = 0, .rows = kTokens, .stored = 0, .slot = on_slot, .pages = nullptr}},
-          [&](const Batch& batch) { launch(batch, std::size_t{0}, y.as<Y>()); });
-    });
-    EXPECT_TRUE(same_bits(beside.y, whole.y)) << "beside a stranger";
-    EXPECT_TRUE(same_bits(beside.slot, whole.slot)) << "beside a stranger";
-    return whole;
-  }
-
-  std::unique_ptr<cuda::Stream> stream_;
-};
-
-std::vector<Bf16> halves_of(const std::vector<float>& values) {
-  std::vector<Bf16> out(values.size());
-  plain().to_bf16(values.data(), out.data(), values.size());
-  return out;
-}
-std::vector<float> widened(const std::vector<Bf16>& values) {
-  std::vector<float> out;
-  for (const Bf16 value : values) out.push_back(from_bf16(value));
-  return out;
-}
-
-/// Of the largest magnitude.
-void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance,
-                 const std::string& what) {
-  ASSERT_EQ(got.size(), wanted.size());
-  float largest = 0;
-  for (const float value : wanted) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], wanted[i], tolerance * largest) << what << " at " << i;
-  }
-}
 
 TEST_F(CudaScan, Convolutions) {
   Random random(1);

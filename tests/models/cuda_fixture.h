@@ -153,7 +153,8 @@ class ModelRig {
     if (!bytes.empty()) memory.to_host(bytes.data(), sequence.slot_data(), bytes.size());
     if (sizes.page_bytes == 0) return bytes;
     std::vector<std::byte> page(sizes.page_bytes);
-    const std::size_t heads = parts_of<AttentionSpec>(model_->config().layers).front()->kv_heads;
+    const auto attention = parts_of<AttentionSpec>(model_->config().layers);
+    const std::size_t heads = attention.empty() ? 1 : attention.front()->kv_heads;  // latents have one
     for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
       memory.to_host(page.data(), sequence.page_data(first / gpu::kPageTokens), page.size());
       const std::size_t tokens = std::min(gpu::kPageTokens, sequence.stored() - first);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -122,19 +121,14 @@ const std::vector<std::string>& cache_bench_parts() {
   return kParts;
 }
 
-int bench_cache(const BenchCacheOptions& asked) {
+int bench_cache(const BenchCacheOptions& asked, BenchReport& report) {
   check(asked);
   BenchCacheOptions options = asked;
   if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
   const CacheBenchResult result = measure(options);
   const std::string out = options.json ? cache_bench_json(result).dump() + "\n" : cache_bench_table(result);
   std::fwrite(out.data(), 1, out.size(), stdout);
-  if (!options.report.empty()) {
-    std::ofstream file(options.report, std::ios::binary);
-    file << cache_bench_html(result);
-    file.close();
-    if (!file) throw std::runtime_error("cannot write " + options.report);
-  }
+  report_cache(result, report);
   for (const std::string& difference : result.differences) {
     std::fprintf(stderr, "reprise: %s\n", difference.c_str());
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench_command/bench_report.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -27,14 +28,13 @@ struct BenchCacheOptions {
   double budget_seconds = 600;      // nothing new is begun afterwards
   std::vector<std::string> only{};  // parts by name; empty: all
   bool json = false;
-  std::string report{};  // an HTML file to write; empty: none
 };
 
 /// The parts, in the order in which they are measured.
 const std::vector<std::string>& cache_bench_parts();
 
-/// Prints a table, or one JSON object, on stdout; returns the exit status: 1 when a warm answer was not the
+/// Prints a table, or one JSON object, on stdout, and adds to the report; returns the exit status: 1 when a warm answer was not the
 /// cold one. Throws UsageError, models::LoadError, std::runtime_error for a request that failed.
-int bench_cache(const BenchCacheOptions& options);
+int bench_cache(const BenchCacheOptions& options, BenchReport& report);
 
 }  // namespace reprise::tools

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tools/bench_command/bench_progress.h"
+
 namespace reprise::tools {
 namespace {
 
@@ -47,7 +49,8 @@ double processor_seconds() {
 
 CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
                           const RawWorld& world, const TimeBudget& budget) {
-  std::fprintf(stderr, "reprise: %u requests with one instruction\n", options.requests);
+  BenchProgress progress("crowd", 2);
+  progress.next(std::to_string(options.requests) + " requests with one instruction");
   CrowdResult crowd{.requests = options.requests,
                     .at_once = std::min(options.at_once, options.requests),
                     .instruction_tokens = world.prompt};
@@ -63,6 +66,7 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
   crowd.asked_tokens = std::uint64_t{crowd.requests - 1} * world.rules.on_grid(world.prompt);
   for (const BenchAnswer& answer : warm) crowd.restored_tokens += answer.cache.restored_tokens;
 
+  progress.next("some of them cold");
   double cold_seconds = 0;
   while (crowd.cold_requests < crowd.requests) {
     const std::uint32_t count = std::min(crowd.at_once, crowd.requests - crowd.cold_requests);
@@ -86,7 +90,6 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
 
 MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, const RawWorld& world,
                         const TimeBudget& budget) {
-  std::fprintf(stderr, "reprise: the cost of a miss\n");
   BenchClient without(options.engine, false);
   MissResult miss{.prompt_tokens = world.prompt};
   without.ask(world.tokens(world.prompt, 70), 1, "", true);  // brings its weights into memory
@@ -102,7 +105,9 @@ MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, c
     return Cost{answer.first_token_seconds, processor_seconds() - before};
   };
   const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
+  BenchProgress progress("the cost of a miss", rounds);
   for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
+    progress.next("round " + std::to_string(i + 1) + " of " + std::to_string(rounds));
     const TokenList prompt = world.tokens(world.prompt, 71 + i);
     Cost missed{}, refused{}, none{};
     for (unsigned turn = 0; turn < 3; ++turn) {  // each round begins with another one

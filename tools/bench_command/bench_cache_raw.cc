@@ -1,8 +1,9 @@
 #include "tools/bench_command/bench_cache_raw.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <random>
+
+#include "tools/bench_command/bench_progress.h"
 
 namespace reprise::tools {
 namespace {
@@ -108,6 +109,7 @@ void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld&
   const double time = budget.left() / 2;  // the other half is for the rest
   const double end = budget.left() - time;
   double seconds_per_token = 0;
+  BenchProgress progress("length", lengths.size());
   for (const std::uint32_t length : lengths) {
     const std::string name = std::to_string(length);
     const auto skip = [&](std::string why) {
@@ -129,7 +131,7 @@ void tell_lengths(BenchClient& client, CacheBenchResult& result, const RawWorld&
            " s, more than --budget-seconds leaves");
       continue;
     }
-    std::fprintf(stderr, "reprise: length %u\n", length);
+    progress.next(name);
     // Each repetition is the next turn of the one before. Shorter lengths are beginnings of longer ones,
     // which are sooner computed so.
     TokenList prompt = world.tokens(length - kNewTokens - result.reply_tokens, 50);

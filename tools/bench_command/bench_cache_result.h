@@ -14,6 +14,8 @@
 
 namespace reprise::tools {
 
+class BenchReport;
+
 /// One prompt, with the cache and without.
 struct CacheRow {
   std::string name;
@@ -96,7 +98,6 @@ const std::vector<std::string>& cache_bench_remarks();
 
 std::string cache_bench_table(const CacheBenchResult& result);
 Json cache_bench_json(const CacheBenchResult& result);
-/// A page that needs nothing but itself.
-std::string cache_bench_html(const CacheBenchResult& result);
+void report_cache(const CacheBenchResult& result, BenchReport& report);
 
 }  // namespace reprise::tools

@@ -1,6 +1,6 @@
 #include "tools/bench_command/bench_cache_story.h"
 
-#include <cstdio>
+#include "tools/bench_command/bench_progress.h"
 
 namespace reprise::tools {
 namespace {
@@ -70,6 +70,7 @@ CacheRow& Story::row(const std::string& name) {
 
 void tell_stories(BenchClient& client, CacheBenchResult& result, const std::string& kind,
                   const std::vector<StoryPlan>& plans, const TimeBudget& budget) {
+  BenchProgress progress(kind, std::uint64_t{result.repeat} * plans.size());
   for (unsigned telling = 0; telling < result.repeat; ++telling) {
     for (const StoryPlan& plan : plans) {
       if (budget.left() <= 0) {
@@ -78,8 +79,7 @@ void tell_stories(BenchClient& client, CacheBenchResult& result, const std::stri
         }
         continue;
       }
-      std::fprintf(stderr, "reprise: %s: %s, %u of %u\n", kind.c_str(), plan.name.c_str(), telling + 1,
-                   result.repeat);
+      progress.next(plan.name + ", " + std::to_string(telling + 1) + " of " + std::to_string(result.repeat));
       Story story(client, result, kind, kind + " " + plan.name + " " + std::to_string(telling), telling);
       plan.tell(story);
     }

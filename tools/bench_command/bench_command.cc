@@ -1,5 +1,8 @@
 #include "tools/bench_command/bench_command.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "tools/reprise/model_flags.h"
 
 namespace reprise::tools {
@@ -13,7 +16,7 @@ BenchCommand::BenchCommand(CLI::App& app)
   what->add_option("--workload", workload_options_.names,
                    "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
       ->delimiter(',');
-  what->require_option(1);
+  what->require_option(0, 1);
   add_engine_flags(bench, flags_);
   bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
   bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
@@ -47,35 +50,58 @@ BenchCommand::BenchCommand(CLI::App& app)
                   "With --cache: begin nothing new after so long")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
-  bench
-      .add_option("--memory-mb", workload_options_.memory_mb,
-                  "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
-      ->delimiter(',');
+  memory_ = bench
+                .add_option("--memory-mb", workload_options_.memory_mb,
+                            "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
+                ->delimiter(',');
   bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
       ->capture_default_str();
   bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
       ->capture_default_str();
-  bench.add_option("--report", cache_options_.report, "With --cache: an HTML page to write");
+  bench.add_option(
+      "--report", report_,
+      "An HTML page with plots to write; alone: of all three, --cache, --workload chat and --engine");
 }
 
 int BenchCommand::run() {
-  if (!workload_options_.names.empty()) {
-    workload_options_.engine = flags_;
-    workload_options_.json = json_;
-    return bench_workload(workload_options_);
+  const bool workload = !workload_options_.names.empty();
+  const bool all = !workload && !cache_ && !engine_alone_;
+  if (all && report_.empty()) {
+    throw UsageError(
+        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of them");
   }
-  if (cache_) {
+  BenchReport report(report_);
+  int status = 0;
+  if (cache_ || all) {
     cache_options_.engine = flags_;
     if (prompt_ != 0) cache_options_.prompt = prompt_;
     cache_options_.repeat = repeat_;
     cache_options_.json = json_;
-    return bench_cache(cache_options_);
+    status = std::max(status, bench_cache(cache_options_, report));
   }
-  engine_options_.engine = flags_;
-  if (prompt_ != 0) engine_options_.prompt = prompt_;
-  engine_options_.repeat = repeat_;
-  engine_options_.json = json_;
-  return bench_engine(engine_options_);
+  if (workload || all) {
+    workload_options_.engine = flags_;
+    workload_options_.json = json_;
+    if (all) {
+      workload_options_.names = {"chat"};
+      if (memory_->count() == 0) workload_options_.memory_mb = {4, 8, 16, 32, 64, 0};
+    }
+    try {
+      status = std::max(status, bench_workload(workload_options_, report));
+    } catch (const UsageError& error) {  // of a model that cannot chat the rest is worth a page
+      if (!all) throw;
+      std::fprintf(stderr, "reprise: left out: %s\n", error.what());
+    }
+  }
+  if (engine_alone_ || all) {
+    engine_options_.engine = flags_;
+    if (prompt_ != 0) engine_options_.prompt = prompt_;
+    engine_options_.repeat = repeat_;
+    engine_options_.json = json_;
+    status = std::max(status, bench_engine(engine_options_, report));
+  }
+  report.write();
+  return status;
 }
 
 }  // namespace reprise::tools

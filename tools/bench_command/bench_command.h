@@ -24,12 +24,14 @@ class BenchCommand {
 
  private:
   CLI::App* command_;
+  CLI::Option* memory_ = nullptr;
   bool engine_alone_ = false;
   bool cache_ = false;
   EngineFlags flags_;
   std::uint32_t prompt_ = 0;  // 0: as the benchmark likes it
   unsigned repeat_ = 3;
   bool json_ = false;
+  std::string report_;  // an HTML page to write; empty: none
   BenchEngineOptions engine_options_;
   BenchCacheOptions cache_options_;
   WorkloadOptions workload_options_;

@@ -11,7 +11,9 @@
 
 #include "models/model.h"
 #include "models/sampling/ranking.h"
+#include "tools/bench_command/bench_progress.h"
 #include "tools/bench_command/bench_snapshots.h"
+#include "tools/bench_command/report_chart.h"
 
 namespace reprise::tools {
 namespace {
@@ -45,6 +47,7 @@ void check(const BenchEngineOptions& options) {
 /// One line of the report. Rates are zero where they mean nothing.
 struct Line {
   std::string name;
+  std::size_t batch = 0;  // sequences that decode together; 0: something else is measured
   Times times = {};
   double tokens = 0;  // a repetition
   double read_bytes =
@@ -157,8 +160,19 @@ class EngineBench {
   std::vector<Line> run() {
     Sequence first = open();
     prefill(first, prompt_, slices().back());  // brings the weights into memory
-    for (const std::size_t slice : slices()) measure_prefill(slice);
-    for (const std::size_t batch : batches()) measure_decode(first, batch);
+    BenchProgress progress("engine", slices().size() + batches().size() + 1);
+    const auto begin = [&](const std::string& what, std::size_t size) {
+      progress.next(what + " " + std::to_string(size));
+    };
+    for (const std::size_t slice : slices()) {
+      begin("prefill by", slice);
+      measure_prefill(slice);
+    }
+    for (const std::size_t batch : batches()) {
+      begin("decode of", batch);
+      measure_decode(first, batch);
+    }
+    progress.next("snapshots");
     if (on_grid()) measure_second_turn();
     measure_snapshots(first);
     return std::move(lines_);
@@ -230,7 +244,8 @@ class EngineBench {
 
   /// `batch` sequences decode greedily after the prompt, which `first` has.
   void measure_decode(Sequence& first, std::size_t batch) {
-    Line line{.name = "decode " + std::to_string(options_.decode) + " of " + std::to_string(batch)};
+    Line line{.name = "decode " + std::to_string(options_.decode) + " of " + std::to_string(batch),
+              .batch = batch};
     const std::size_t vocab = model_->config().vocab;
     const TokenId next = 0;
     const std::optional<gpu::Snapshot> snapshot = store_.capture(first);
@@ -348,13 +363,42 @@ void print_json(const EngineBench& bench, const std::vector<Line>& lines, unsign
   std::printf("]}\n");
 }
 
+void report_engine(const EngineBench& bench, const BenchEngineOptions& options,
+                   const std::vector<Line>& lines, BenchReport& report) {
+  ReportChart together{.title = "tokens decoded a second by sequences that decode together",
+                       .across = "sequences that decode together",
+                       .unit = "tokens/s",
+                       .places = {},
+                       .curves = {{"all of them", {}}, {"each", {}}}};
+  std::string table =
+      "<div class=\"wide\"><table><tr><th></th><th>ms</th><th>spread %</th><th>tokens/s</th></tr>\n";
+  for (const Line& line : lines) {
+    if (line.times.empty()) continue;
+    table += "<tr><td>" + html_text(line.name) + "</td><td>" + short_number(line.times.median() * 1e3) +
+             "</td><td>" + short_number(line.times.spread() * 100) + "</td><td>" +
+             (line.tokens > 0 ? short_number(line.tokens_per_second()) : "") + "</td></tr>\n";
+    if (line.batch == 0) continue;
+    together.places.push_back(std::to_string(line.batch));
+    together.curves[0].values.emplace_back(line.tokens_per_second());
+    together.curves[1].values.emplace_back(line.tokens_per_second() / static_cast<double>(line.batch));
+  }
+  const models::ComputeOptions& compute = bench.model().options();
+  report.add("Decode over batch",
+             bench.device() + ", compute " + word(compute.compute) + ", kv " +
+                 std::string(name_of(compute.kv)) + ", " + std::string(name_of(compute.isa)) + "; behind " +
+                 std::to_string(options.prompt) + " tokens, medians of " + std::to_string(options.repeat) +
+                 ".",
+             report_chart(together) + table + "</table></div>\n");
+}
+
 }  // namespace
 
-int bench_engine(const BenchEngineOptions& options) {
+int bench_engine(const BenchEngineOptions& options, BenchReport& report) {
   check(options);
   EngineBench bench(options, compute_options(options.engine));
   const std::vector<Line> lines = bench.run();
   (options.json ? print_json : print_table)(bench, lines, options.repeat);
+  report_engine(bench, options, lines, report);
   return 0;
 }
 

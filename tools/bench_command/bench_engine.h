@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "tools/bench_command/bench_report.h"
 #include "tools/reprise/engine_flags.h"
 
 namespace reprise::tools {
@@ -18,10 +19,10 @@ struct BenchEngineOptions {
   bool json = false;
 };
 
-// Measures prefill by slice size, decode alone and in batches, snapshot and restore, and prints a table, or
-// one JSON object, on stdout. Returns the exit status of the program. Throws UsageError, models::LoadError.
+// Measures prefill by slice size, decode alone and in batches, snapshot and restore, prints a table, or
+// one JSON object, on stdout, and adds to the report. Returns the exit status of the program. Throws UsageError, models::LoadError.
 //
 // Runs on the calling thread and a team of its own.
-int bench_engine(const BenchEngineOptions& options);
+int bench_engine(const BenchEngineOptions& options, BenchReport& report);
 
 }  // namespace reprise::tools

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <random>
+#include <utility>
 
 #include "models/model.h"
+#include "tools/bench_command/bench_progress.h"
 #include "tools/bench_command/workload_clients.h"
 
 namespace reprise::tools {
@@ -41,10 +43,12 @@ class WorkloadRun {
   WorkloadResult run() {
     WorkloadClients clients = workload_clients(result_.name, world_, options_.seed, options_.scale);
     std::mt19937 random(static_cast<std::uint32_t>(options_.seed));
-    while (!clients.empty()) {
+    BenchProgress progress("workload " + result_.name, clients.size());
+    for (std::size_t all = clients.size(); !clients.empty();) {
       const std::size_t who = random() % clients.size();
       ask(*clients[who]);
       if (clients[who]->done()) clients.erase(clients.begin() + static_cast<std::ptrdiff_t>(who));
+      if (clients.size() < std::exchange(all, clients.size())) progress.advance();
     }
     const Counters after(client_);
     result_.inserts = after("cache_inserts_total") - before_("cache_inserts_total");
@@ -137,7 +141,7 @@ const std::vector<std::string>& workload_names() {
   return kNames;
 }
 
-int bench_workload(const WorkloadOptions& asked) {
+int bench_workload(const WorkloadOptions& asked, BenchReport& report) {
   WorkloadOptions options = asked;
   const std::vector<std::string> names = wanted(options);
   if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
@@ -160,6 +164,7 @@ int bench_workload(const WorkloadOptions& asked) {
   }
   const std::string out = options.json ? workload_json(results) : workload_table(results);
   std::fwrite(out.data(), 1, out.size(), stdout);
+  report_workloads(options, results, report);
   return differences == 0 ? 0 : 1;
 }
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench_command/bench_report.h"
 #include "tools/bench_command/bench_times.h"
 #include "tools/reprise/engine_flags.h"
 
@@ -69,8 +70,12 @@ const std::vector<std::string>& workload_names();
 std::string workload_table(const std::vector<WorkloadResult>& results);
 std::string workload_json(const std::vector<WorkloadResult>& results);
 
-/// Prints a table, or one JSON object; returns the exit status. Throws UsageError, models::LoadError,
+/// What share was restored in which memory.
+void report_workloads(const WorkloadOptions& options, const std::vector<WorkloadResult>& results,
+                      BenchReport& report);
+
+/// Prints a table, or one JSON object, and adds to the report; returns the exit status. Throws UsageError, models::LoadError,
 /// std::runtime_error for a request that failed.
-int bench_workload(const WorkloadOptions& options);
+int bench_workload(const WorkloadOptions& options, BenchReport& report);
 
 }  // namespace reprise::tools

@@ -1,9 +1,11 @@
 // What `reprise bench --workload` found, as tables and as JSON, beside what the design asks for.
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
 #include "base/json.h"
+#include "tools/bench_command/report_chart.h"
 #include "tools/bench_command/workload.h"
 
 namespace reprise::tools {
@@ -100,6 +102,49 @@ std::string workload_table(const std::vector<WorkloadResult>& results) {
   }
   if (!goals.empty()) out += "\n| goal, with all the memory | asked | found | |\n|---|---|---|---|\n" + goals;
   return out;
+}
+
+void report_workloads(const WorkloadOptions& options, const std::vector<WorkloadResult>& results,
+                      BenchReport& report) {
+  ReportChart chart{.title = "share of prompt tokens restored by memory for snapshots",
+                    .across = "memory for snapshots",
+                    .unit = "%",
+                    .up_to = 100,
+                    .places = {},
+                    .curves = {}};
+  std::vector<double> memories;
+  for (const WorkloadResult& one : results) memories.push_back(one.memory_mb);
+  const auto order = [](double a, double b) { return a != 0 && (b == 0 || a < b); };  // all of it comes last
+  std::sort(memories.begin(), memories.end(), order);
+  memories.erase(std::unique(memories.begin(), memories.end()), memories.end());
+  for (const double mb : memories) chart.places.push_back(mb == 0 ? "all" : line_of("%.4g MiB", mb));
+  for (const WorkloadResult& one : results) {
+    auto curve = std::find_if(chart.curves.begin(), chart.curves.end(),
+                              [&](const ReportCurve& known) { return known.name == one.name; });
+    if (curve == chart.curves.end()) {
+      chart.curves.push_back({one.name, {}});
+      curve = chart.curves.end() - 1;
+      curve->values.resize(memories.size());
+    }
+    const auto place = std::find(memories.begin(), memories.end(), one.memory_mb) - memories.begin();
+    curve->values[static_cast<std::size_t>(place)] = 100 * one.token_rate();
+  }
+  std::string table =
+      "<div class=\"wide\"><table><tr><th>workload</th><th>memory</th><th>requests</th><th>restored %</th>"
+      "<th>possible %</th><th>cold ms</th><th>warm ms</th><th>evicted</th></tr>\n";
+  for (const WorkloadResult& one : results) {
+    table += "<tr><td>" + html_text(one.name) + "</td><td>" + html_text(memory_of(one)) + "</td>" +
+             line_of("<td>%llu</td><td>%.1f</td><td>%.1f</td>", Number{one.requests}, 100 * one.token_rate(),
+                     100 * one.possible_rate());
+    for (const Times* times : {&one.cold, &one.warm}) {
+      table += "<td>" + (times->empty() ? "" : short_number(times->median() * 1e3)) + "</td>";
+    }
+    table += line_of("<td>%llu</td></tr>\n", Number{one.evicted});
+  }
+  report.add("Hit rate over memory",
+             "Tokens of prompts that were restored, by the memory that snapshots may take; " +
+                 options.engine.device + ", seed " + std::to_string(options.seed) + ".",
+             report_chart(chart) + table + "</table></div>\n");
 }
 
 std::string workload_json(const std::vector<WorkloadResult>& results) {

@@ -1,5 +1,5 @@
 #pragma once
-// A bar on stderr while weights are read, where stderr is a terminal; nothing elsewhere.
+// A bar on stderr while something takes long, where stderr is a terminal; nothing elsewhere.
 //
 // Threading: one thread.
 
@@ -13,6 +13,8 @@ class ProgressBar {
   ~ProgressBar();  // takes the bar away
 
   void show(std::uint64_t done, std::uint64_t total);
+  /// Whether there is somebody to see it.
+  bool is_shown() const { return terminal_; }
 
  private:
   const char* label_;

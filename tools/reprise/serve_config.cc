@@ -305,6 +305,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                 "For a snapshot there to live unused, 0: for ever");
   table.toggle("cache.even_if_slower", "--cache-even-if-slower", "true", config.cache.even_if_slower,
                "Restore from below also what would be computed sooner");
+  table.toggle("cache.other_builds", "--cache-other-builds", "true", config.cache.other_builds,
+               "Restore from below also what another build or device computed, once it was found to have "
+               "this one's bits");
   table.toggle("cache.pack", "--cache-pack", "true", config.cache.pack,
                "Write snapshots to folder and store packed: smaller, without loss, for work at both ends");
   table.text("cache.remote", "--cache-remote", config.cache.remote,

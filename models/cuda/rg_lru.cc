@@ -1,0 +1,78 @@
+#include "models/conv_taps.h"
+#include "models/cuda/layers.h"
+#include "models/rg_lru_vectors.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models::cuda {
+
+RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                       StateLayout& state)
+    : in_(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"})),
+      out_(weights.linear({spec.name + ".linear_out"})) {
+  const RgLruPlaces places = declare_state(spec, state);
+  shape_ = {.channels = static_cast<int>(spec.width), .state_offset = places.h};
+  conv_ = {.channels = static_cast<int>(spec.width),
+           .taps = static_cast<int>(spec.conv_kernel),
+           .silu = false,
+           .state_offset = places.conv};
+  const auto size = static_cast<int>(spec.head_width());
+  const auto gate = [&](const std::string& name) {
+    return gc::BlockWeights{
+        .blocks = static_cast<int>(spec.heads),
+        .inputs = size,
+        .outputs = size,
+        .weight = weights.vector(load_vector(checkpoint, spec.name + ".rg_lru." + name + "_weight")),
+        .bias = weights.vector(load_vector(checkpoint, spec.name + ".rg_lru." + name + "_bias"))};
+  };
+  taps_ = weights.vector(load_conv_taps(checkpoint, spec.name + ".conv_1d.weight"));
+  conv_bias_ = weights.vector(load_vector(checkpoint, spec.name + ".conv_1d.bias"));
+  input_gate_ = gate("input_gate");
+  recurrence_gate_ = gate("recurrent_gate");
+  rate_ = weights.vector(load_rg_lru_rates(checkpoint, spec));
+}
+
+std::size_t RgLruBlock::workspace(const StepSize& size) const {
+  const auto width = static_cast<std::size_t>(shape_.channels);
+  const std::size_t halves = static_cast<std::size_t>(in_.weight.rows) + width;
+  return size.padded() * (halves * sizeof(gc::Bf16) + 3 * width * sizeof(float)) + 5 * Workspace::kAlignment;
+}
+
+void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  const auto width = static_cast<std::size_t>(shape_.channels);
+  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));  // y, x
+  auto* u = workspace.take<float>(rows * width);
+  auto* input_gate = workspace.take<float>(rows * width);
+  auto* recurrence_gate = workspace.take<float>(rows * width);
+  auto* mixed = workspace.take<gc::Bf16>(rows * width);
+  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  gc::causal_conv(conv_, step.batch,
+                  {.x = projected + width, .stride = in_.weight.rows, .weight = taps_, .bias = conv_bias_}, u,
+                  step.stream);
+  const auto size = static_cast<std::size_t>(input_gate_.outputs);
+  const gc::BlockRows<const float> from{.first = u, .row = width, .block = size};
+  gc::block_product(input_gate_, step.size.rows, from, {.first = input_gate, .row = width, .block = size},
+                    step.stream);
+  gc::block_product(recurrence_gate_, step.size.rows, from,
+                    {.first = recurrence_gate, .row = width, .block = size}, step.stream);
+  gc::rg_lru(shape_, step.batch,
+             {.x = u,
+              .input_gate = input_gate,
+              .recurrence_gate = recurrence_gate,
+              .rate = rate_,
+              .branch = projected,
+              .branch_stride = in_.weight.rows,
+              .out = mixed},
+             step.stream);
+  step.multiply(mixed, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+void RgLruBlock::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
+  gemm.admit(out_.weight, output, most_rows);
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,155 @@
+// RG-LRU, the products of blocks and LayerNorm on a GPU: against the plain CPU kernels, and against themselves, bit by
+// bit, however sequences are cut and batched. Without a GPU all of it is skipped.
+
+#include "gpu/cuda/block_product.h"
+#include "gpu/cuda/rg_lru.h"
+#include "gpu/cuda/rows.h"
+#include "tests/gpu/cuda_scan_rig.h"
+
+namespace reprise::gpu::test {
+namespace {
+
+class CudaRecurrence : public CudaScan {};
+
+TEST_F(CudaRecurrence, ProductsOfBlocks) {
+  Random random(31);
+  struct Sizes {
+    std::size_t blocks, inputs, outputs;
+  };
+  for (const Sizes& sizes : {Sizes{4, 16, 16}, {3, 70, 33}, {2, 256, 256}, {1, 5, 300}}) {
+    SCOPED_TRACE(std::to_string(sizes.inputs) + " x " + std::to_string(sizes.outputs));
+    constexpr std::size_t kMany = 37;
+    const std::size_t x_row = sizes.blocks * (sizes.inputs + 3) + 1;
+    const std::size_t y_row = sizes.blocks * (sizes.outputs + 2) + 5;
+    const std::vector<float> x = random.floats(kMany * x_row);
+    const std::vector<float> weight = random.floats(sizes.blocks * sizes.inputs * sizes.outputs);
+    const std::vector<float> bias = random.floats(sizes.blocks * sizes.outputs);
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_weight = upload(weight);
+    const DeviceBytes on_bias = upload(bias);
+    const auto multiply = [&](int rows, bool biased) {
+      const DeviceBytes y = upload(std::vector<float>(kMany * y_row, 7.0F));
+      cuda::block_product({.blocks = static_cast<int>(sizes.blocks),
+                           .inputs = static_cast<int>(sizes.inputs),
+                           .outputs = static_cast<int>(sizes.outputs),
+                           .weight = on_weight.as<float>(),
+                           .bias = biased ? on_bias.as<float>() : nullptr},
+                          rows, cuda::BlockRows<const float>{on_x.as<float>(), x_row, sizes.inputs + 3},
+                          cuda::BlockRows<float>{y.as<float>(), y_row, sizes.outputs + 2}, stream_->handle());
+      stream_->wait();
+      return download<float>(y, kMany * y_row);
+    };
+    for (const bool biased : {true, false}) {
+      std::vector<float> wanted(kMany * y_row, 7.0F);
+      for (std::size_t row = 0; row < kMany; ++row) {
+        for (std::size_t block = 0; block < sizes.blocks; ++block) {
+          for (std::size_t n = 0; n < sizes.outputs; ++n) {
+            float sum = biased ? bias[block * sizes.outputs + n] : 0.0F;
+            for (std::size_t i = 0; i < sizes.inputs; ++i) {
+              sum = std::fma(x[row * x_row + block * (sizes.inputs + 3) + i],
+                             weight[(block * sizes.inputs + i) * sizes.outputs + n], sum);
+            }
+            wanted[row * y_row + block * (sizes.outputs + 2) + n] = sum;
+          }
+        }
+      }
+      const std::vector<float> all = multiply(kMany, biased);
+      expect_near(all, wanted, 1e-6F, "y");
+      for (const std::size_t rows : {1U, 15U, 16U, 17U}) {
+        std::vector<float> few = multiply(static_cast<int>(rows), biased);
+        few.resize(rows * y_row);
+        EXPECT_TRUE(same_bits(few, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(few.size())}))
+            << rows << " rows";
+      }
+    }
+  }
+}
+
+TEST_F(CudaRecurrence, RgLru) {
+  Random random(32);
+  for (const std::size_t channels : {8U, 37U, 130U}) {
+    SCOPED_TRACE(std::to_string(channels) + " channels");
+    const std::size_t stride = channels + 5;
+    const std::vector<float> slot(channels, 0.0F);  // a sequence begins with zeros
+    const std::vector<float> x = random.floats(kRows * channels);
+    const std::vector<float> input_gate = random.floats(kRows * channels);
+    const std::vector<float> recurrence_gate = random.between(kRows * channels, -6.0F, 4.0F);
+    const std::vector<float> rate = random.between(channels, -9.0F, -0.001F);
+    const std::vector<Bf16> branch = halves_of(random.floats(kRows * stride));
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_rate = upload(rate);
+    const DeviceBytes on_branch = upload(branch);
+    const auto got =
+        same_however_cut<Bf16>(slot, channels, [&](const Batch& batch, std::size_t first, Bf16* y) {
+          const DeviceBytes gates[] = {upload(input_gate), upload(recurrence_gate)};  // they are used up
+          cuda::rg_lru({.channels = static_cast<int>(channels), .state_offset = 0}, batch,
+                       {.x = on_x.as<float>() + first * channels,
+                        .input_gate = gates[0].as<float>() + first * channels,
+                        .recurrence_gate = gates[1].as<float>() + first * channels,
+                        .rate = on_rate.as<float>(),
+                        .branch = on_branch.as<Bf16>() + first * stride,
+                        .branch_stride = static_cast<int>(stride),
+                        .out = y},
+                       stream_->handle());
+          stream_->wait();  // before the gates go
+        });
+    std::vector<float> state = slot;
+    std::vector<float> y(kTokens * channels);
+    plain().rg_lru({.state = state.data(),
+                    .x = x.data(),
+                    .input_gate = input_gate.data(),
+                    .recurrence_gate = recurrence_gate.data(),
+                    .rate = rate.data(),
+                    .out = y.data(),
+                    .channels = channels,
+                    .tokens = kTokens,
+                    .begins = true},
+                   0, channels);
+    for (std::size_t row = 0; row < kTokens; ++row) {
+      std::vector<float> gate;
+      for (std::size_t i = 0; i < channels; ++i) gate.push_back(from_bf16(branch[row * stride + i]));
+      plain().gate_gelu(gate.data(), y.data() + row * channels, channels);
+    }
+    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(got.slot, state, 1e-4F, "the state");
+  }
+}
+
+TEST_F(CudaRecurrence, LayerNorm) {
+  Random random(33);
+  for (const std::size_t size : {8U, 64U, 300U, 2560U}) {
+    SCOPED_TRACE(size);
+    constexpr std::size_t kFew = 3;
+    std::vector<float> x = random.floats(kFew * size);
+    for (float& value : x) value += 3.0F;  // so that the mean counts
+    const std::vector<float> weight = random.floats(size);
+    const std::vector<float> bias = random.floats(size);
+    const DeviceBytes on_x = upload(x);
+    const DeviceBytes on_weight = upload(weight);
+    const DeviceBytes on_bias = upload(bias);
+    const DeviceBytes y(x.size() * sizeof(Bf16));
+    const cuda::RowNorm norm{
+        .weight = on_weight.as<float>(), .offset = 0, .eps = 1e-5F, .bias = on_bias.as<float>()};
+    cuda::rms_norm(on_x.as<float>(), nullptr, kFew, static_cast<int>(size), norm, 0.5F, y.as<Bf16>(),
+                   stream_->handle());
+    std::vector<float> wanted(x.size());
+    plain().layer_norm({.x = x.data(),
+                        .weight = weight.data(),
+                        .bias = bias.data(),
+                        .eps = 1e-5F,
+                        .y = wanted.data(),
+                        .rows = kFew,
+                        .groups = 1,
+                        .size = size});
+    for (float& value : wanted) value *= 0.5F;
+    expect_near(widened(download<Bf16>(y, x.size())), wanted, 5e-3F, "normed");
+    const DeviceBytes sum = upload(x);
+    cuda::add_normed_rows(on_x.as<float>(), kFew, static_cast<int>(size), norm, 2.0F, sum.as<float>(),
+                          stream_->handle());
+    for (std::size_t i = 0; i < x.size(); ++i) wanted[i] = x[i] + 4.0F * wanted[i];
+    expect_near(download<float>(sum, x.size()), wanted, 1e-5F, "added");
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::test
