@@ -71,8 +71,8 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
 }
 
 void RgLruBlock::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  gemm.admit(in_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda
