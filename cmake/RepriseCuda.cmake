@@ -7,7 +7,20 @@ set_property(CACHE REPRISE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(REPRISE_HAS_CUDA OFF)
 if(REPRISE_CUDA)
   # Set here because CMake versions older than the toolkit cannot guess an architecture that it still supports.
-  set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to compile for")
+  # For the GPUs that are here; for compute capability 9.0 where there is none.
+  set(reprise_architectures 90)
+  find_program(REPRISE_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(REPRISE_NVIDIA_SMI)
+  if(REPRISE_NVIDIA_SMI AND NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    execute_process(COMMAND ${REPRISE_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE reprise_capabilities RESULT_VARIABLE reprise_failed ERROR_QUIET)
+    string(REGEX MATCHALL "[0-9]+[.][0-9]+" reprise_capabilities "${reprise_capabilities}")
+    if(NOT reprise_failed AND reprise_capabilities)
+      string(REPLACE "." "" reprise_architectures "${reprise_capabilities}")
+      list(REMOVE_DUPLICATES reprise_architectures)
+    endif()
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES "${reprise_architectures}" CACHE STRING "GPU architectures to compile for")
 
   if(NOT CMAKE_CUDA_COMPILER)
     find_program(REPRISE_NVCC nvcc HINTS "$ENV{CUDA_PATH}/bin" "$ENV{CUDA_HOME}/bin" PATHS /usr/local/cuda/bin)

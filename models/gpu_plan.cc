@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
 #include "models/gpu_refusal.h"
 
@@ -10,16 +11,39 @@ namespace {
 
 constexpr std::uint64_t kLeftFree = 2ULL << 30;
 constexpr std::uint64_t kSlackShare = 64;  // of the memory for states: what rounding and fragments may cost
-constexpr std::uint64_t kMatrixElement = 2;
 constexpr std::uint64_t kVectorElement = 4;
 
 std::uint64_t weights_of(const Checkpoint& checkpoint) {
   std::uint64_t bytes = 0;
   for (const std::string& name : checkpoint.names()) {
     const Shape& shape = checkpoint.shape(name);
-    bytes += element_count(shape).value_or(0) * (shape.size() < 2 ? kVectorElement : kMatrixElement);
+    const std::uint64_t elements = element_count(shape).value_or(0);
+    const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+    if (shape.size() < 2 || shape.back() == 0) {
+      bytes += elements * kVectorElement;
+    } else {
+      bytes += gpu::gpu_weight_bytes(format == nullptr ? gpu::kBF16Format : *format, elements / shape.back(),
+                                     shape.back());
+    }
   }
   return bytes;
+}
+
+std::uint64_t matrix_elements_of(const Checkpoint& checkpoint) {
+  std::uint64_t elements = 0;
+  for (const std::string& name : checkpoint.names()) {
+    const Shape& shape = checkpoint.shape(name);
+    if (shape.size() >= 2) elements += element_count(shape).value_or(0);
+  }
+  return elements;
+}
+
+/// What a file of fewer bits would do, where it would.
+std::string smaller_file(const GpuPlan& plan) {
+  constexpr std::uint64_t kBlock = 256;  // of Q4_K: 144 bytes
+  const std::uint64_t small = plan.matrix_elements / kBlock * 144;
+  if (small + small / 8 >= plan.weights || small + plan.of_state.state(1) > plan.arena) return "";
+  return "a Q4_K_M file of the model fits (about " + in_units(small + small / 16) + " of weights); ";
 }
 
 /// The least memory whose arena holds so much.
@@ -46,6 +70,7 @@ GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes) {
                .memory = free_bytes,
                .arena = gpu_arena_bytes(free_bytes),
                .weights = weights_of(checkpoint),
+               .matrix_elements = matrix_elements_of(checkpoint),
                .state = 0,
                .of_state = plan_memory(checkpoint, options)};
   plan.state = gpu_state_bytes(plan.arena, plan.weights);
@@ -61,8 +86,8 @@ std::string verdict(const GpuPlan& plan) {
         plan.weights + plan.of_state.state(kUsualTokens) / (kSlackShare - 1) * kSlackShare;
     return "no: " + in_units(plan.weights) + " of weights, " + in_units(plan.arena) + " of " +
            in_units(plan.memory) + " for weights and states; " + in_units(memory_for(arena)) +
-           " hold them and one sequence of " + std::to_string(kUsualTokens) +
-           " tokens; --device cpu computes it here";
+           " hold them and one sequence of " + std::to_string(kUsualTokens) + " tokens; " +
+           smaller_file(plan) + "--device cpu computes it here";
   }
   if (plan.fitting(usual) == 0) {
     return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +

@@ -1,8 +1,9 @@
 #pragma once
 // What a model will take of a GPU's memory, said from the headers of its files, whether there is a GPU or not.
 //
-// A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits
-// and cuBLASLt. Matrices are kept there as bf16, vectors as f32.
+// A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits,
+// cuBLASLt, and the one quantised weight at a time that a prefill has as bf16. Matrices are kept there in their own size or
+// as bf16 (gpu/kept_formats.h), vectors as f32.
 //
 // Threading: plain values, pure functions.
 
@@ -24,6 +25,7 @@ struct GpuPlan {
   std::uint64_t memory = 0;            // free on the GPU
   std::uint64_t arena = 0;
   std::uint64_t weights = 0;
+  std::uint64_t matrix_elements = 0;
   std::uint64_t state = 0;  // what the weights leave of the arena
   MemoryPlan of_state;      // its token_state and sequence_state, with keys and values of bf16
 

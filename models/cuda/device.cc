@@ -15,7 +15,9 @@ namespace {
 std::uint64_t arena_bytes(int index, const DeviceOptions& options) {
   if (options.arena_bytes != 0) return options.arena_bytes;
   for (const gpu::DeviceInfo& info : gpu::list_devices()) {
-    if (info.index == index) return gpu_arena_bytes(info.free_bytes);
+    if (info.index != index) continue;
+    const bool limited = options.memory_bytes != 0 && options.memory_bytes < info.free_bytes;
+    return gpu_arena_bytes(limited ? options.memory_bytes : info.free_bytes);
   }
   return 0;
 }

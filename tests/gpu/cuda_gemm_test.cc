@@ -8,6 +8,7 @@
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
+#include "gpu/kept_formats.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::cuda {
@@ -92,6 +93,15 @@ TEST(CudaFormats, TheTableSaysWhatIsKeptAsWhat) {
     for (std::size_t i = 0; i < kept.size(); ++i) {
       ASSERT_EQ(kept[i], to_bf16(weight.values[i])) << stored->name << " at " << i;
     }
+  }
+  for (const WeightFormat* stored :
+       {&kQ8_0Format, &kQ4_0Format, &kQ4_KFormat, &kQ5_KFormat, &kQ6_KFormat, &kIQ4_XSFormat, &kF8TileFormat,
+        &kF8RowFormat, &kQ4_1Format, &kQ5_0Format, &kQ5_1Format, &kQ2_KFormat, &kQ3_KFormat, &kIQ4_NLFormat,
+        &kMXFP4Format, &kInt4Format}) {
+    const DeviceUpload* upload = find_upload(*stored);
+    ASSERT_NE(upload, nullptr) << stored->name;
+    EXPECT_EQ(upload->kept != &kBf16OnDevice, is_kept_on_gpu(*stored)) << stored->name;
+    EXPECT_EQ(upload->kept->bytes(40, 512), gpu_weight_bytes(*stored, 40, 512)) << stored->name;
   }
   constexpr WeightFormat kUnknown{.name = "UNKNOWN", .block_size = 32, .block_bytes = 34, .alignment = 2};
   EXPECT_EQ(find_upload(kUnknown), nullptr);

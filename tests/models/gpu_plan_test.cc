@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
 #include "tests/models/tiny_model.h"
 
@@ -37,7 +38,8 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   std::uint64_t wanted = 0;
   for (const std::string& name : checkpoint.names()) {
     const Shape& shape = checkpoint.shape(name);
-    wanted += *element_count(shape) * (shape.size() == 1 ? 4 : 2);
+    const std::uint64_t elements = *element_count(shape);
+    wanted += shape.size() == 1 ? 4 * elements : (elements / shape.back() + 7) / 8 * 8 * shape.back() * 2;
   }
   EXPECT_EQ(plan.weights, wanted);
   EXPECT_EQ(plan.state, gpu_state_bytes(10 * kGiB, wanted));
@@ -46,6 +48,22 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, bf16).token_state);
   EXPECT_TRUE(plan.fits());
   EXPECT_EQ(verdict(plan).substr(0, 5), "yes: ");
+}
+
+TEST(GpuPlan, CountsQuantisedWeightsInTheirOwnSize) {
+  EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ4_KFormat, 64, 1024), 64 * 4 * 144U);
+  EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ8_0Format, 3, 96), 8 * 8 * 34U) << "rows and columns filled up";
+  EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kQ5_1Format, 64, 1024), 64 * 1024 * 2U) << "as bf16";
+  EXPECT_EQ(gpu::gpu_weight_bytes(gpu::kF8TileFormat, 128, 256), 128 * 256 + 128 * 2 * 4U);
+}
+
+TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
+  GpuPlan plan{.memory = 12 * kGiB, .arena = 10 * kGiB, .weights = 18 * kGiB, .matrix_elements = 9 * kGiB};
+  plan.of_state.sequence_state = 1 << 20;
+  plan.of_state.token_state = 1 << 10;
+  EXPECT_NE(verdict(plan).find("a Q4_K_M file of the model fits"), std::string::npos) << verdict(plan);
+  plan.matrix_elements = 35 * kGiB;
+  EXPECT_EQ(verdict(plan).find("Q4_K_M"), std::string::npos) << verdict(plan);
 }
 
 TEST(GpuPlan, SaysHowLargeAGpuWouldDo) {

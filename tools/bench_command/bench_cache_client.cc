@@ -22,7 +22,7 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
                             .kv_dtype = flags.kv_dtype,
                             .isa = flags.isa});
   options.worker.device = flags.device;
-  options.worker.device_options.threads = flags.threads;
+  options.worker.device_options = device_options(flags);
   options.worker.state_bytes = 0;
   options.cache = cache;
   options.registry.budget_bytes = cache_bytes;

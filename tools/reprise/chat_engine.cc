@@ -28,7 +28,7 @@ actors::EngineOptions engine_options(const ChatOptions& options) {
                     .kv_dtype = options.engine.kv_dtype,
                     .isa = options.engine.isa}};
   engine.worker.device = options.engine.device;
-  engine.worker.device_options.threads = options.engine.threads;
+  engine.worker.device_options = device_options(options.engine);
   engine.worker.state_bytes = 0;
   engine.cache = !options.no_cache;
   return engine;

@@ -20,9 +20,13 @@ void check_device(const std::string& device) {
   }
 }
 
+models::DeviceOptions device_options(const EngineFlags& flags) {
+  return {.threads = flags.threads, .memory_bytes = flags.gpu_mb << 20};
+}
+
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags) {
   try {
-    return models::Device::open(flags.device, {.threads = flags.threads});
+    return models::Device::open(flags.device, device_options(flags));
   } catch (const models::SettingError& error) {
     throw UsageError(std::string("--") + error.what());
   }

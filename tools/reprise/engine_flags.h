@@ -3,6 +3,7 @@
 //
 // Threading: pure functions.
 
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,9 +23,10 @@ struct EngineFlags {
   std::string device = "auto";
   std::string compute = "auto";
   std::string kv_dtype = "auto";
-  std::string isa;        // empty: the best
-  unsigned threads = 0;   // 0: one for each core
-  std::string adapter{};  // of the commands that take one; empty: none
+  std::string isa;           // empty: the best
+  unsigned threads = 0;      // 0: one for each core
+  std::uint64_t gpu_mb = 0;  // MiB of a GPU, as if it had no more; 0: all that is free
+  std::string adapter{};     // of the commands that take one; empty: none
 };
 
 /// Throws UsageError.
@@ -32,6 +34,9 @@ models::ComputeOptions compute_options(const EngineFlags& flags);
 
 /// Throws UsageError for a device that is not there.
 void check_device(const std::string& device);
+
+/// How the device is opened.
+models::DeviceOptions device_options(const EngineFlags& flags);
 
 /// For the commands that have a model to themselves. Throws UsageError.
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags);

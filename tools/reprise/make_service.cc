@@ -120,7 +120,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   actors::EngineOptions options;
   options.models = model_specs(config);
   options.worker.device = config.engine.device;
-  options.worker.device_options.threads = config.engine.threads;
+  options.worker.device_options = device_options(config.engine);
   options.worker.state_bytes = config.state_mb << 20;
   if (config.parallel > 0) options.worker.max_sequences = config.parallel;
   options.worker.max_waiting = static_cast<std::uint32_t>(config.queue.length);

@@ -240,6 +240,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
              "Keys and values as f32, bf16, int8, int4 or auto");
   table.text("engine.isa", "--isa", config.engine.isa,
              "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
+  table.number("engine.gpu_mb", "--gpu-mb", config.engine.gpu_mb, 0, kAny,
+               "MiB of a GPU to use, as if it had no more; 0: all that is free");
   table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
                "Threads to compute with, 0 for one a core");
   table.number(
