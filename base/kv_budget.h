@@ -37,6 +37,13 @@ struct KvBudget {
   std::uint32_t fixed() const { return window + sinks; }
 };
 
+/// What was kept of a prompt.
+struct KvKept {
+  std::uint32_t tokens = 0;      // places in pages, of each layer and head
+  std::uint64_t bytes = 0;       // of the pages that hold them
+  std::uint64_t full_bytes = 0;  // of those that held the prompt
+};
+
 /// "average", "max".
 inline std::string_view name_of(KvBudget::Pooling pooling) {
   return pooling == KvBudget::Pooling::kMax ? "max" : "average";
@@ -59,8 +66,8 @@ inline std::string refusal_of(const KvBudget& budget) {
   if (budget.pool_width % 2 == 0 || budget.pool_width > KvBudget::kMostPoolWidth) {
     return range("the pooling's width", 1, KvBudget::kMostPoolWidth) + " and odd";
   }
-  if (budget.tokens != 0 && budget.tokens <= budget.fixed()) {
-    return "must be 0 (all is kept) or more than " + std::to_string(budget.fixed()) + ": the last " +
+  if (budget.tokens != 0 && budget.tokens < budget.fixed()) {
+    return "must be 0 (all is kept) or at least " + std::to_string(budget.fixed()) + ": the last " +
            std::to_string(budget.window) + " tokens and the first " + std::to_string(budget.sinks) +
            " are always kept";
   }

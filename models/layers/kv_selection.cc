@@ -35,7 +35,7 @@ void add_pooled(std::span<const float> sums, const KvBudget& budget, std::span<f
 
 std::vector<std::uint32_t> kept_places(std::span<const float> scores, std::uint32_t prompt_tokens,
                                        const KvBudget& budget) {
-  REPRISE_CHECK(budget.shortens(prompt_tokens) && budget.tokens > budget.fixed() &&
+  REPRISE_CHECK(budget.shortens(prompt_tokens) && budget.tokens >= budget.fixed() &&
                     scores.size() + budget.window == prompt_tokens,
                 "places are chosen of a prompt that the budget does not fit");
   const auto worth = [&](std::uint32_t place) {
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> kept_places(std::span<const float> scores, std::uint3
   std::iota(places.begin(), places.end(), 0U);
   const auto first = places.begin() + budget.sinks;
   const auto last = first + (budget.tokens - budget.fixed());
-  std::nth_element(first, last - 1, places.end(), [&](std::uint32_t a, std::uint32_t b) {
+  std::partial_sort(first, last, places.end(), [&](std::uint32_t a, std::uint32_t b) {
     return worth(a) != worth(b) ? worth(a) > worth(b) : a < b;
   });
   std::sort(first, last);

@@ -45,6 +45,11 @@ TEST(KvSelection, SinksAndWindowStayAndTheHighestBetweenThem) {
   EXPECT_EQ(kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
 }
 
+TEST(KvSelection, ABudgetOfNoMoreThanItsEndsChoosesNothing) {
+  EXPECT_EQ(kept_places(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
+            (std::vector<std::uint32_t>{0, 3, 4, 5}));
+}
+
 TEST(KvSelection, WhatIsNoNumberIsTheLowest) {
   const KvBudget budget{.tokens = 3, .window = 1, .sinks = 0};
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -88,8 +93,8 @@ TEST(KvSelection, EqualsTheDefinition) {
 
 TEST(KvBudget, SaysWhatMakesNoSense) {
   EXPECT_EQ(refusal_of({}), "");
-  EXPECT_EQ(refusal_of({.tokens = 37}), "");
-  EXPECT_NE(refusal_of({.tokens = 36}).find("more than 36"), std::string::npos);
+  EXPECT_EQ(refusal_of({.tokens = 36}), "");
+  EXPECT_NE(refusal_of({.tokens = 35}).find("at least 36"), std::string::npos);
   EXPECT_NE(refusal_of({.window = 0}), "");
   EXPECT_NE(refusal_of({.window = 5000}), "");
   EXPECT_NE(refusal_of({.pool_width = 4}), "");
