@@ -9,19 +9,21 @@ void PromptCompaction::compact(StateTable& table, SequenceRun& run) {
     return run.end_work({protocol::JobFault::kBadJob,
                          "the last tokens of a prompt that is to be compacted must be computed"});
   }
-  const std::uint64_t pages = (run.kv.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens;
-  const MemoryNeed need{.bytes = pages * table.page_bytes(), .block = table.page_bytes(), .needy = &run};
-  std::optional<gpu::PageRun> into;
-  while (!into) {
-    if (memory_.find(need) != Room::kHere) return;
-    into = table.store().take_pages(run.kv.tokens);
-    if (!into && budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
+  const std::uint64_t bytes = (run.kv.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * table.page_bytes();
+  const MemoryNeed need{.bytes = bytes, .block = table.page_bytes(), .needy = &run};
+  while (memory_.find(need) == Room::kHere) {
+    std::optional<gpu::PageRun> into = table.store().take_pages(run.kv.tokens);
+    if (into) return compact_into(std::move(*into), table, run);
+    if (budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
   }
-  compact_(table, {.sequence = &*run.state, .tail = run.tail.get(), .budget = run.kv, .into = &*into});
+}
+
+void PromptCompaction::compact_into(gpu::PageRun pages, StateTable& table, SequenceRun& run) {
+  compact_(table, {.sequence = &*run.state, .tail = run.tail.get(), .budget = run.kv, .into = &pages});
   run.kept = KvKept{.tokens = run.kv.tokens,
-                    .bytes = pages * table.page_bytes(),
+                    .bytes = pages.size() * table.page_bytes(),
                     .full_bytes = run.state->pages().size() * table.page_bytes()};
-  run.state->replace_pages(std::move(*into), run.kv.tokens);
+  run.state->replace_pages(std::move(pages), run.kv.tokens);
   run.tail.reset();
   run.priced_pages = run.priced_compacted;
   WorkerFigures::add(figures_.compactions);

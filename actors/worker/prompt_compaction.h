@@ -28,6 +28,8 @@ class PromptCompaction {
   void compact(StateTable& table, SequenceRun& run);
 
  private:
+  void compact_into(gpu::PageRun pages, StateTable& table, SequenceRun& run);
+
   gpu::ByteBudget& budget_;
   MemorySearch& memory_;
   WorkerFigures& figures_;
