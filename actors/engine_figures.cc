@@ -67,6 +67,12 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
   list.counter("damaged_snapshots_total", "Snapshots that failed their check.", all(&WorkerFigures::damaged));
   list.counter("preemptions_total", "Sequences that gave way to older ones.",
                all(&WorkerFigures::preemptions));
+  list.counter("kv_compactions_total", "Prompts whose keys and values were cut to a budget.",
+               all(&WorkerFigures::compactions));
+  list.counter("kv_compacted_full_bytes_total", "Bytes that those prompts took before.",
+               all(&WorkerFigures::compacted_full_bytes));
+  list.counter("kv_compacted_kept_bytes_total", "Bytes that they took after.",
+               all(&WorkerFigures::compacted_kept_bytes));
   list.counter("reclaims_total", "Times that memory was asked back from the cache.",
                all(&WorkerFigures::reclaims));
   list.counter("device_faults_total", "Steps that failed.", all(&WorkerFigures::faults));

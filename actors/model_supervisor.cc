@@ -174,6 +174,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     managed.arch = (*loaded)->arch;
     managed.failed_early = false;
     managed.weight_bytes = (*loaded)->weight_bytes;
+    if (Error refused = refusal_of_budget(spec, **loaded)) co_return refused;
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
     log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
         std::to_string(served->arch.weight_bytes >> 20) + " MiB of weights, " +
@@ -190,6 +191,16 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
     directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
+}
+
+ModelSupervisor::Error ModelSupervisor::refusal_of_budget(const ModelSpec& spec,
+                                                          const protocol::ArchLoaded& loaded) {
+  std::string why = refusal_of(spec.kv);
+  if (why.empty() && spec.kv.tokens != 0 && !loaded.no_compaction.empty()) {
+    why = "prompts of this model cannot be compacted: " + loaded.no_compaction;
+  }
+  if (why.empty()) return std::nullopt;
+  return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "model"};
 }
 
 // What it will take, before it is loaded. A file that cannot be read is told of by who loads it.
@@ -226,6 +237,7 @@ std::shared_ptr<const ServedModel> ModelSupervisor::make_served(Managed& managed
   }
   served->worker = managed.device->worker;
   served->limits = options_.requests;
+  served->kv = managed.spec.kv;
   served->warn = options_.log;
   ModelCard& card = served->card;
   card.id = managed.spec.name;

@@ -132,6 +132,8 @@ class ModelSupervisor : public runtime::Actor {
   runtime::Task<void> load(std::string name);
   runtime::Task<Error> bring(Managed& managed);
   void log_plan(const ModelSpec& spec) const;
+  /// Of a model whose budget for keys and values makes no sense, or that cannot keep to one.
+  static Error refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
   runtime::Task<void> drop(Managed& managed);
   void end_load(Managed& managed, const Error& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);

@@ -43,26 +43,28 @@ std::size_t Snapshot::exclusive_bytes() const {
   return bytes;
 }
 
+PageRun::PageRun(PageRun&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)), pages_(std::move(other.pages_)) {}
+
+PageRun::~PageRun() {
+  if (store_ == nullptr) return;
+  for (const BlockId page : pages_) store_->release(store_->pages_, page);
+}
+
+std::byte* PageRun::data(std::size_t index) const {
+  return store_->pages_.data(pages_[index]);
+}
+
 bool Sequence::reserve(std::size_t count) {
-  const StateStore::Attempt attempt(*store_);
   const std::size_t wanted = (stored_ + count + kPageTokens - 1) / kPageTokens;
-  const std::size_t before = pages_.size();
-  while (pages_.size() < wanted) {
-    const std::optional<BlockId> page = store_->take(store_->pages_);
-    if (!page) {
-      while (pages_.size() > before) {
-        store_->release(store_->pages_, pages_.back());
-        pages_.pop_back();
-      }
-      return false;
-    }
-    pages_.push_back(*page);
-  }
-  // Zeros: what stands between and behind the tokens of a page is nobody else's.
-  for (std::size_t i = before; i < pages_.size() && store_->sizes_.page_bytes != 0; ++i) {
-    store_->memory_.fill(page_data(i), 0, store_->sizes_.page_bytes);
-  }
-  return true;
+  return wanted <= pages_.size() || store_->add_pages(pages_, wanted);
+}
+
+void Sequence::replace_pages(PageRun pages, std::size_t stored) {
+  REPRISE_CHECK(pages.store_ == store_ && stored <= pages.size() * kPageTokens && stored <= stored_,
+                "pages that do not hold a sequence took the place of its own");
+  pages_.swap(pages.pages_);  // its own go with what it was given
+  stored_ = stored;
 }
 
 void Sequence::advance(std::size_t count) {
@@ -124,6 +126,33 @@ std::optional<Sequence> StateStore::open() {
   Sequence sequence(*this, *slot);
   if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), 0, sizes_.slot_bytes);
   return sequence;
+}
+
+bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted) {
+  const Attempt attempt(*this);
+  const std::size_t before = pages.size();
+  while (pages.size() < wanted) {
+    const std::optional<BlockId> page = take(pages_);
+    if (!page) {
+      while (pages.size() > before) {
+        release(pages_, pages.back());
+        pages.pop_back();
+      }
+      return false;
+    }
+    pages.push_back(*page);
+  }
+  // Zeros: what stands between and behind the tokens of a page is nobody else's.
+  for (std::size_t i = before; i < pages.size() && sizes_.page_bytes != 0; ++i) {
+    memory_.fill(pages_.data(pages[i]), 0, sizes_.page_bytes);
+  }
+  return true;
+}
+
+std::optional<PageRun> StateStore::take_pages(std::size_t tokens) {
+  PageRun run(*this);
+  if (!add_pages(run.pages_, (tokens + kPageTokens - 1) / kPageTokens)) return std::nullopt;
+  return run;
 }
 
 std::optional<StateStore::Copied> StateStore::copy(const HeldState& from, std::size_t stored, HeldState& to) {

@@ -86,12 +86,33 @@ class Snapshot : public HeldState {
   CopyFigures tail_figures_;
 };
 
+/// Pages of nobody's yet: for who writes a sequence's tokens anew, fewer of them. Releases what was not given away.
+class PageRun {
+ public:
+  PageRun(PageRun&& other) noexcept;
+  PageRun& operator=(PageRun&&) = delete;
+  ~PageRun();
+
+  std::size_t size() const { return pages_.size(); }
+  std::byte* data(std::size_t index) const;
+
+ private:
+  friend class Sequence;
+  friend class StateStore;
+  explicit PageRun(StateStore& store) : store_(&store) {}
+
+  StateStore* store_;
+  std::vector<BlockId> pages_;
+};
+
 class Sequence : public HeldState {
  public:
   /// Makes room for `count` more tokens; false, with nothing changed, if there are not enough pages.
   [[nodiscard]] bool reserve(std::size_t count);
   /// After `count` tokens were computed into the reserved places.
   void advance(std::size_t count);
+  /// These hold `stored` tokens of it, and take the place of its own. Its logical length stays.
+  void replace_pages(PageRun pages, std::size_t stored);
 
   /// Addresses in the store's memory.
   std::byte* page_data(std::size_t index) const;
@@ -123,6 +144,8 @@ class StateStore {
 
   /// An empty sequence, its slot all zeros. Nothing if there is no slot.
   std::optional<Sequence> open();
+  /// For so many tokens, all zeros. Nothing, with nothing changed, if there are not enough pages.
+  std::optional<PageRun> take_pages(std::size_t tokens);
   /// Nothing if there is no slot or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
   /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
@@ -150,6 +173,7 @@ class StateStore {
 
  private:
   friend class HeldState;
+  friend class PageRun;
   friend class Sequence;
   friend class Snapshot;
 
@@ -171,6 +195,8 @@ class StateStore {
 
   std::size_t saved_bytes(std::size_t stored) const;
   std::optional<BlockId> take(BlockPool& pool);
+  /// Until there are `wanted`; false, with nothing changed, if there are not enough.
+  bool add_pages(std::vector<BlockId>& pages, std::size_t wanted);
   void release(BlockPool& pool, BlockId block);
 
   // Of `stored` tokens of `from`; nothing, with nothing changed, if there is no page for the tail.

@@ -1,11 +1,20 @@
 #include "models/model.h"
 
+#include "base/check.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
 
 void Model::add_adapter(AdapterKey, const Adapter& adapter) {
   throw LoadError(adapter.path(), "", "adapters are not computed on this device");
+}
+
+void Model::compact(const Compaction&) {
+  REPRISE_CHECK(false, "a prompt was compacted on a device that cannot do that");
+}
+
+std::string Model::why_not_compacted() const {
+  return "its device does not choose among keys and values yet: that is for the CPU";
 }
 
 }  // namespace reprise::models

@@ -22,6 +22,7 @@
 #include "gpu/threads.h"
 #include "models/adapters/adapter.h"
 #include "models/checkpoint.h"
+#include "models/compaction.h"
 #include "models/compute_options.h"
 #include "models/layers/state_layout.h"
 #include "models/model_rules.h"
@@ -44,6 +45,9 @@ struct Slice {
   /// has those of all tokens added, one after the other.
   float* hidden = nullptr;
   bool adds_hidden = false;
+
+  /// Of a prompt that will be compacted, in prefill: remembers what that needs of the slice's tokens. Null: nothing.
+  PromptTail* tail = nullptr;
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
@@ -96,6 +100,14 @@ class Model {
     decode(decodes);
     return logits;
   }
+
+  // -- compaction: between passes, on the thread that owns the device
+
+  /// Writes what is kept of the sequence's keys and values to the pages that are given; the sequence itself stays as it is.
+  /// Where why_not_compacted() says nothing against it. Throws std::bad_alloc.
+  virtual void compact(const Compaction& compaction);
+  /// Empty: prompts can be compacted.
+  virtual std::string why_not_compacted() const;
 
   /// Whether decode() looks at plans.
   virtual bool draws() const { return false; }

@@ -21,6 +21,10 @@
 // with the registry (protocol/registry.h: Settle) until that many have been dealt with before it closes the
 // sequence.
 //
+// Compaction. A sequence that was opened with a budget for its keys and values is compacted when the prefill ends, behind all
+// its checkpoints: what the registry has is exact. From then on it is its request's alone: no canonical snapshot is taken of
+// it, and where it gives way it is saved. Its last `window` tokens must be computed, not restored.
+//
 // Kinds of snapshots. Canonical: made by prefill at a place of the device's grid (and, where decoding
 // computes the same bits as prefill, by decoding), the same for everybody with these tokens. Raw: at any
 // place, with what sampling needs to go on; for one request's own use.
@@ -37,6 +41,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "base/mask_slot.h"
 #include "base/outcome.h"
 #include "base/sampling.h"
@@ -114,6 +119,7 @@ struct ArchLoaded {
   std::uint32_t grid = 1;            // canonical snapshots stand at its multiples
   bool any_token = false;            // snapshots can be cut at any place of the grid
   bool decode_is_canonical = false;  // decoded states may enter the registry
+  std::string no_compaction{};       // why prompts cannot be compacted (base/kv_budget.h); empty: they can
   std::uint32_t hidden = 0;       // values of a hidden state that a prefill can give; 0: it gives none here
   std::uint64_t fingerprint = 0;  // of weights, settings and arithmetic: snapshots of another never fit
   std::uint64_t arithmetic = 0;   // its part that is this build on this device
@@ -206,6 +212,7 @@ struct OpenSequence {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;     // to be decoded
   std::uint32_t shared_tokens = 0;  // of the prompt, expected to come from a snapshot
+  KvBudget kv{};                    // the prompt is compacted where it has more tokens; only where models can
   bool keeps_prompt = false;        // a raw snapshot will be taken behind the prompt: it is priced, too
   Priority priority = Priority::kNormal;
   std::uint64_t tenant = 0;      // whose it is; 0: nobody's in particular
@@ -384,6 +391,7 @@ struct Prefilled {
   std::uint32_t reported = 0;  // checkpoints, to the registry: taken or missed
   std::vector<float>
       hidden{};  // where it was wanted: of the last token, or the sum of all that were computed
+  std::optional<KvKept> kept{};  // the prompt was compacted
 };
 /// Computes tokens[stored, end). The checkpoints of the plan are taken on the way, and the registry is told of
 /// each in order. The logits after the last token stay with the sequence, for Decode.

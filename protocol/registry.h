@@ -27,6 +27,7 @@ struct Announce {
   FlightNumber flight = 0;
   std::string name_space{};
   SharedTokens prompt{};
+  std::uint32_t most_tokens = UINT32_MAX;  // to restore: those behind must be computed
 };
 
 struct LookedUp {

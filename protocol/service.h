@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/kv_budget.h"
 #include "base/sampling.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
@@ -156,7 +157,9 @@ struct GenerateRequest {
   std::string name_space{};
   bool cache_prompt = true;            // false: neither read nor write the cache
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
-  std::chrono::seconds pin{0};         // for so long the state of the prompt is the last to be evicted
+  /// Tokens of keys and values that the reply goes on with (base/kv_budget.h); 0: all. None: as the model is configured.
+  std::optional<std::uint32_t> kv_budget{};
+  std::chrono::seconds pin{0};  // for so long the state of the prompt is the last to be evicted
   Priority priority = Priority::kNormal;
   std::string tenant{};          // who asks, where clients are told apart: they get fair shares
   double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit
@@ -197,6 +200,7 @@ struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;  // of all choices
   CacheReport cache{};
+  std::optional<KvKept> kv{};  // the prompt was compacted; of several prompts together
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
   std::uint32_t reattached = 0;          // replies of the history that got their reasoning back

@@ -52,7 +52,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     add_worthy(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
     add_worthy(borders.after_last_user, Origin::kHistory);
   }
-  add_worthy(last, Origin::kPromptEnd);
+  add_worthy(rules.any_token ? last : std::min(last, rules.most_restored), Origin::kPromptEnd);
   if (!rules.any_token) {
     std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
     std::stable_sort(by_life.begin(), by_life.end(),

@@ -26,6 +26,8 @@ struct PlanRules {
   std::uint32_t spaced_from = 256;
   std::uint32_t least_tokens =
       1;  // fewer are not worth a state, but where the client or another request waits for one
+  std::uint32_t most_restored =
+      UINT32_MAX;                  // a prompt like this is restored no further, where states cannot be cut
   std::uint32_t most_spaced = 16;  // of one prompt, from its byte share; more would be spread wider
 };
 

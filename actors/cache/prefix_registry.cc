@@ -24,6 +24,11 @@ constexpr std::chrono::seconds kFetchDeadline{20};
 constexpr std::chrono::seconds kTierRests{60};
 constexpr int kMostLeaders = 4;  // asked before a prompt computes itself
 
+/// What a lookup must see of a prompt to restore so many of its tokens at most: one always has to be left.
+std::span<const TokenId> begin_of(std::span<const TokenId> prompt, std::uint32_t most_tokens) {
+  return prompt.first(std::min<std::size_t>(prompt.size(), std::size_t{most_tokens} + 1));
+}
+
 }  // namespace
 
 PrefixRegistry::PrefixRegistry(RegistryOptions options)
@@ -75,11 +80,16 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   const Sighting seen = cache_.peek(announce.name_space, prompt);
   protocol::Announced announced{
       .known = seen.known, .restorable = seen.restorable, .branch = seen.branch, .waited = false};
+  if (announce.most_tokens < seen.restorable) {
+    announced.restorable =
+        cache_.peek(announce.name_space, begin_of(prompt, announce.most_tokens)).restorable;
+  }
   Flight& flight = flights_[announce.flight];
   flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
   numbers_[flight.in_cache] = announce.flight;
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
+  flight.most_tokens = announce.most_tokens;
   flight.known = seen.known;
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
@@ -92,7 +102,9 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
     if (!leader) break;
     Task<bool> following = follow(*leader);
     announced.waited = co_await following;
-    if (announced.waited) announced.restorable = std::max(announced.restorable, leader->at);
+    if (announced.waited && leader->at <= announce.most_tokens) {
+      announced.restorable = std::max(announced.restorable, leader->at);
+    }
     passed.push_back(leader->flight);
   }
   if (const auto found = flights_.find(announce.flight); found != flights_.end()) {
@@ -107,7 +119,8 @@ void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, 
   if (!options_.tier || bound_.kind.page_tokens == 0 || flight.prompt->empty()) return;
   if (runtime::Clock::now() < tier_rests_until_) return;
   const std::uint32_t grid = options_.cache.grid;
-  const std::uint32_t most = static_cast<std::uint32_t>(flight.prompt->size() - 1) / grid * grid;
+  const std::uint32_t most =
+      std::min(static_cast<std::uint32_t>(flight.prompt->size() - 1), flight.most_tokens) / grid * grid;
   if (most < restorable + kWorthFetching) return;
   flight.fetching = true;
   launch(fetch(number, {.kind = bound_.kind,
@@ -251,8 +264,8 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
   expire();
   Flight& flight = found->second;
   answer.wanted = flight.wanted;
-  const Found best =
-      cache_.lookup(flight.name_space, *flight.prompt, lookup.min_tokens, now(), flight.known, lookup.flight);
+  const Found best = cache_.lookup(flight.name_space, begin_of(*flight.prompt, flight.most_tokens),
+                                   lookup.min_tokens, now(), flight.known, lookup.flight);
   if (best.restore) {
     end_lease(flight, MissReason::kNone);
     flight.lease = best.restore->entry;
@@ -278,7 +291,8 @@ void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::Looked
   if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
   answer.known = best.known;
   answer.behind = flight.diverges ? flight.behind : 0;
-  const auto last = static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1);
+  const auto last = std::min(
+      static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.most_tokens);
   const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
   answer.lost = possible - std::min(possible, flight.looked_up);
   flight.lost = answer.lost;

@@ -112,6 +112,7 @@ class PrefixRegistry : public runtime::Actor {
     EntryId lease = 0;    // 0: none
     std::string name_space;
     SharedTokens prompt;
+    std::uint32_t most_tokens = UINT32_MAX;  // to restore
     std::uint32_t known = 0;
     bool diverges = false;     // from what was known
     std::uint32_t behind = 0;  // tokens of an entry, behind that place

@@ -140,6 +140,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
   main_->max_tokens = prompt_.max_tokens;
+  if (Failure failure = settle_budget(main_->kv)) co_return failure;
   main_->reads_cache = main_->writes_cache = caches();
   if (!job_.request->conversation.empty()) {
     main_->conversation = std::hash<std::string>{}(job_.name_space + '\n' + job_.request->conversation) | 1;
@@ -175,6 +176,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   usage_.cache = main_->report;
   if (main_->reads_cache && main_->announced)
     job_.model->registry_figures->count_request(main_->report, job_.model->arch.grid);
+  usage_.kv = main_->kept;
   tell_progress(usage_.prompt_tokens);
   protocol::Event started =
       protocol::Started{main_->report, prompt_.tail, prompt_.tokens, 0, std::move(prompt_.settled)};
@@ -199,6 +201,22 @@ Task<RequestActor::Failure> RequestActor::serve() {
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;
   co_return std::nullopt;
+}
+
+RequestActor::Failure RequestActor::settle_budget(KvBudget& budget) const {
+  const auto refuse = [](const std::string& why) {
+    return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "kv_budget"};
+  };
+  if (job_.request->embedding) return std::nullopt;  // nothing is decoded
+  KvBudget wanted = job_.model->kv;
+  if (job_.request->kv_budget) wanted.tokens = *job_.request->kv_budget;
+  if (wanted.tokens == 0) return std::nullopt;
+  if (const std::string& why = job_.model->arch.no_compaction; !why.empty()) {
+    return refuse("prompts of this model cannot be compacted: " + why);
+  }
+  if (const std::string why = refusal_of(wanted); !why.empty()) return refuse(why);
+  if (wanted.shortens(prompt_.tokens->size())) budget = wanted;
+  return std::nullopt;
 }
 
 // Few, so that there is always room for them among the events that may wait.

@@ -93,6 +93,8 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
   runtime::Task<Failure> prepare();
+  /// What its prompt is compacted to; nothing where that is not wanted, or the prompt is no longer.
+  Failure settle_budget(KvBudget& budget) const;
   void tell_progress(std::uint32_t processed);
 
   // -- request_prefill.cc

@@ -78,14 +78,15 @@ Task<RequestActor::Restoring> RequestActor::restore_prompt(OpenedSequence& seque
 Task<void> RequestActor::decode_beside() {
   const ServedModel& model = *job_.model;
   bool goes_on = true;
+  const std::uint32_t held = main_->kept ? main_->kept->tokens : usage_.prompt_tokens;
   while (goes_on && choices_begun_ < choices_.size() && !lost_.cancelled()) {
     OpenedSequence sequence(model);
     auto opening = model.worker.ask(protocol::OpenSequence{.arch = model.arch.arch,
                                                            .adapter = adapter(),
                                                            .ticket = sequence.ticket(),
-                                                           .prompt_tokens = usage_.prompt_tokens,
+                                                           .prompt_tokens = held,
                                                            .max_tokens = prompt_.max_tokens,
-                                                           .shared_tokens = usage_.prompt_tokens,
+                                                           .shared_tokens = held,
                                                            .priority = job_.request->priority,
                                                            .tenant = job_.tenant,
                                                            .group = job_.group,
@@ -284,6 +285,7 @@ Task<bool> RequestActor::send(protocol::Event event) {
 Task<void> RequestActor::keep_turn_end(Choice& choice) {
   const ServedModel& model = *job_.model;
   if (!main_->writes_cache || !model.arch.decode_is_canonical || choice.tokens.size() < 2) co_return;
+  if (main_->kept) co_return;  // what went on from a compacted prompt is not what a cold run would have
   if (main_->tokens->size() + choice.tokens.size() - 1 < model.least_tokens) co_return;
   protocol::CheckpointPlan plan = plan_of(*main_);
   plan.origin_elsewhere = protocol::Origin::kTurnEnd;

@@ -65,6 +65,7 @@ class RequestActor::FlightGuard {
 struct RequestActor::Computation {
   SharedTokens tokens;
   std::uint32_t max_tokens = 0;  // to be decoded afterwards
+  KvBudget kv{};                 // that it is compacted to; 0 tokens: it is not
   bool reads_cache = false;
   bool writes_cache = false;
   protocol::FlightNumber request = 0;  // on whose behalf
@@ -82,6 +83,12 @@ struct RequestActor::Computation {
   std::uint64_t digest = 0;
   protocol::Prefill::Hidden wants_hidden = protocol::Prefill::Hidden::kNone;
   std::vector<float> hidden{};
+  std::optional<KvKept> kept{};
+
+  /// Of the prompt, to restore: what compaction looks back from must be computed.
+  std::uint32_t most_restored() const {
+    return kv.tokens == 0 ? UINT32_MAX : static_cast<std::uint32_t>(tokens->size()) - kv.window;
+  }
 };
 
 /// One of the request's n answers.

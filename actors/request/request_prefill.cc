@@ -50,10 +50,11 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
     computation.flight = std::make_unique<FlightGuard>(model.registry);
     computation.number = computation.flight->number();
     if (computation.request == 0) computation.request = computation.number;
-    auto asked = model.registry.ask(
-        protocol::Announce{
-            .flight = computation.number, .name_space = job_.name_space, .prompt = computation.tokens},
-        kPatience, lost_.token());
+    auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
+                                                       .name_space = job_.name_space,
+                                                       .prompt = computation.tokens,
+                                                       .most_tokens = computation.most_restored()},
+                                    kPatience, lost_.token());
     const Result<protocol::Announced> announced = co_await asked;
     if (!announced.ok()) co_return failure_of(announced.error());
     computation.announced = *announced;
@@ -69,6 +70,7 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
                               .prompt_tokens = length,
                               .max_tokens = computation.max_tokens,
                               .shared_tokens = computation.announced ? computation.announced->restorable : 0,
+                              .kv = computation.kv,
                               .keeps_prompt = &computation == main_.get() && job_.request->n > 1,
                               .priority = priority,
                               .tenant = job_.tenant,
@@ -204,9 +206,11 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
       protocol::MessageBorders borders = model.borders(*computation.tokens);
       borders.behind_tool = &computation == main_.get() && goes_on_from_tool(*job_.request);
       computation.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
+      PlanRules rules = model.plan_rules();
+      rules.most_restored = computation.most_restored();
       computation.plan = plan_checkpoints(
           *computation.tokens, borders, computation.report.restored_tokens, computation.announced->branch,
-          computation.wanted, model.plan_rules(),
+          computation.wanted, rules,
           &computation == main_.get() ? prompt_.breakpoints : std::vector<PlacedBreakpoint>());
     }
     protocol::CheckpointPlan plan = plan_of(computation);
@@ -222,6 +226,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   computation.report.prefilled_tokens = prefilled->computed;
   computation.digest = prefilled->digest;
   computation.hidden = std::move(prefilled->hidden);
+  computation.kept = prefilled->kept;
   computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;

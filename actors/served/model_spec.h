@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "base/sampling.h"
 
 namespace reprise::actors {
@@ -26,6 +27,7 @@ struct ModelSpec {
   std::string compute = "auto";
   std::string kv_dtype = "auto";
   std::string isa{};
+  KvBudget kv{};                        // of requests that do not say; how it is chosen, of all
   std::vector<AdapterSpec> adapters{};  // to be loaded with it
 
   std::vector<std::string> aliases{};  // further names of it

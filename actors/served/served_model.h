@@ -35,6 +35,7 @@ struct ServedModel {
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
   RequestRules limits;
+  KvBudget kv;
   std::uint32_t least_tokens = 1;  // that a snapshot must have
   std::function<void(const std::string&)> warn;
 

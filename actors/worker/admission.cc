@@ -8,6 +8,7 @@
 
 namespace reprise::actors {
 
+using gpu::kPageTokens;
 using protocol::JobError;
 using protocol::JobFault;
 using protocol::OpenSequence;
@@ -22,11 +23,25 @@ Admission::Admission(DeviceState& state, MemorySearch& memory, const AdmissionLi
 std::uint64_t Admission::price_of(const StateTable& table, const OpenSequence& job, std::uint64_t tokens,
                                   std::uint64_t shared) {
   const std::uint64_t kept = job.keeps_prompt ? table.slot_bytes() + table.page_bytes() : 0;
-  return table.price(tokens, shared) + kept;
+  const std::uint64_t tail =
+      shortens(job) ? models::PromptTail::bytes_of(table.facts().tail_bytes, job.kv.window) : 0;
+  return table.price(tokens, shared) + kept + tail;
+}
+
+bool Admission::shortens(const OpenSequence& job) {
+  return job.kv.shortens(job.prompt_tokens);
+}
+
+// A prompt that is compacted is there whole while what is kept of it is gathered beside it.
+std::uint64_t Admission::tokens_of(const OpenSequence& job, std::uint64_t reply) {
+  if (!shortens(job)) return job.prompt_tokens + reply;
+  const std::uint64_t prompt =
+      (std::uint64_t{job.prompt_tokens} + kPageTokens - 1) / kPageTokens * kPageTokens;
+  return job.kv.tokens + std::max(prompt, reply);
 }
 
 std::uint64_t Admission::tokens_priced(const OpenSequence& job) const {
-  return std::uint64_t{job.prompt_tokens} + std::min(job.max_tokens, limits_.reply_tokens_priced);
+  return tokens_of(job, std::min(job.max_tokens, limits_.reply_tokens_priced));
 }
 
 std::uint64_t Admission::admission_price(const StateTable& table, const OpenSequence& job) const {
@@ -61,9 +76,11 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
     return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such model is loaded"}));
   if (table->failed())
     return reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+  if (shortens(job) && table->facts().tail_bytes == 0)
+    return reply.answer(OpenResult(JobError{JobFault::kBadJob, "prompts of this model cannot be compacted"}));
   if (job.adapter && !table->has_adapter(job.adapter))
     return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such adapter is loaded"}));
-  const std::uint64_t price = price_of(*table, job, std::uint64_t{job.prompt_tokens} + job.max_tokens, 0);
+  const std::uint64_t price = price_of(*table, job, tokens_of(job, job.max_tokens), 0);
   if (const std::uint64_t most = share_of(job); price > most) {
     return reply.answer(OpenResult(JobError{JobFault::kNeverFits,
                                             "needs " + std::to_string(price) +
@@ -186,7 +203,12 @@ bool Admission::admit_one(Waiting& waiting) {
     memory_.look_for_block(table->slot_bytes());
     return false;
   }
-  constexpr auto kPage = static_cast<std::uint32_t>(gpu::kPageTokens);
+  std::unique_ptr<models::PromptTail> tail;
+  if (shortens(job)) {
+    tail = models::PromptTail::make(table->facts().tail_bytes, job.kv.window, &state_.budget());
+    if (!tail) return false;
+  }
+  constexpr auto kPage = static_cast<std::uint32_t>(kPageTokens);
   SequenceRun& run = table->open(job.ticket);
   run.state = std::move(state);
   run.priority = job.priority;
@@ -196,6 +218,12 @@ bool Admission::admit_one(Waiting& waiting) {
   run.trace = job.trace;
   run.order = ++admissions_;
   run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);
+  if (tail) {
+    const std::uint32_t reply = std::min(job.max_tokens, limits_.reply_tokens_priced);
+    run.kv = job.kv;
+    run.tail = std::move(tail);
+    run.priced_compacted = (job.kv.tokens + reply + kPage - 1) / kPage;
+  }
   run.shared_pages = job.shared_tokens / kPage;
   run.snapshot_promised = job.keeps_prompt;
   waiting.reply.answer(OpenResult(protocol::Opened{.sequence = run.id, .price_bytes = price}));

@@ -2,7 +2,8 @@
 // Admission: who gets a sequence, and when.
 //
 // A sequence is admitted when its price (slot, the pages of its prompt and of some reply, a snapshot behind the
-// prompt where one will be taken) is free beside what is promised to others. A price above the whole budget, or
+// prompt where one will be taken; of a prompt that will be compacted all of it, what is kept beside it, and the queries that
+// choose) is free beside what is promised to others. A price above the whole budget, or
 // above its tenant's share of it, is refused at once; so is whoever comes when too many wait. Those that wait
 // are admitted in the order of actors/worker/admission_order.h. One that does not fit yet may be passed by those
 // that do, kMostPasses times; one whose tenant holds its share waits for that tenant and holds up nobody.
@@ -68,6 +69,9 @@ class Admission {
   /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
   static std::uint64_t price_of(const StateTable& table, const protocol::OpenSequence& job,
                                 std::uint64_t tokens, std::uint64_t shared);
+  static bool shortens(const protocol::OpenSequence& job);
+  /// Places of pages that it needs at once, with so many tokens of a reply.
+  static std::uint64_t tokens_of(const protocol::OpenSequence& job, std::uint64_t reply);
   std::uint64_t tokens_priced(const protocol::OpenSequence& job) const;
   std::uint64_t admission_price(const StateTable& table, const protocol::OpenSequence& job) const;
   std::uint64_t share_of(const protocol::OpenSequence& job) const;

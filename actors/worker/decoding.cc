@@ -51,7 +51,7 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
 }
 
 void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {
-  if (run.stored() <= run.settled()) return;
+  if (run.held_tokens() <= run.settled()) return;
   run.logits.assign(logits.begin(), logits.end());
   sample(run);
 }

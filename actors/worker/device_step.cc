@@ -48,9 +48,13 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
       snapshots_.take_checkpoint(table, run);
       if (run.checkpoint_is_due()) continue;  // its memory is on the way
     }
+    if (run.prompt_is_computed()) {  // the memory to compact it was not there when it came to its end
+      end_prefill(table, run);
+      continue;
+    }
     Runnable one{.key = number,
                  .decodes = false,
-                 .at = run.stored(),
+                 .at = run.held_tokens(),
                  .stop_at = run.prompt_end,
                  .end = run.prompt_end,
                  .priority = run.priority,
@@ -76,9 +80,10 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   if (found == table.sequences().end()) return;
   SequenceRun& run = found->second;
   if (!run.state || run.phase == Phase::kIdle) return;  // preempted for one before it
-  const std::uint32_t at = run.stored();
+  const std::uint32_t at = run.held_tokens();
   const std::uint32_t end = at + slice.tokens;
-  const std::uint64_t pages = (end + gpu::kPageTokens - 1) / gpu::kPageTokens;
+  const std::uint64_t places = run.state->stored() + slice.tokens;
+  const std::uint64_t pages = (places + gpu::kPageTokens - 1) / gpu::kPageTokens;
   const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
   const MemoryNeed need{.bytes = new_pages * table.page_bytes(),
                         .block = new_pages > 0 ? table.page_bytes() : 0,
@@ -113,6 +118,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
     wish_hidden(run, at, end, part);
+    part.tail = run.phase == Phase::kPrefill ? run.tail.get() : nullptr;
     run.trace.mark("prefill_slice", {{"at", at}, {"tokens", slice.tokens}, {"step", run.last_step}});
     work_.prefills.push_back(part);
     prefills_.push_back(slice.key);
@@ -191,25 +197,35 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
       snapshots_.skip_unhealthy_checkpoint(*table_, run);
     }
   }
-  if (run.stored() < run.prompt_end) return;
-  run.phase = Phase::kIdle;
-  auto reply = std::move(run.prefilled);
+  if (run.held_tokens() < run.prompt_end) return;
   if (!healthy) {
     WorkerFigures::add(figures_.unhealthy);
+    run.phase = Phase::kIdle;
+    auto reply = std::move(run.prefilled);
     return reply.answer(protocol::JobResult<protocol::Prefilled>(
         JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
   }
+  run.logits.assign(logits.begin(), logits.end());
+  end_prefill(*table_, run);
+}
+
+// All its tokens are computed. Nothing is answered yet where the prompt is to be compacted and the memory is on its way.
+void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
+  if (run.compaction_is_due()) compaction_.compact(table, run);
+  if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;
+  run.phase = Phase::kIdle;
+  auto reply = std::move(run.prefilled);
   if (run.hidden_wish != protocol::Prefill::Hidden::kNone && run.hidden.empty()) {
     return reply.answer(protocol::JobResult<protocol::Prefilled>(
         JobError{JobFault::kNoMemory, "the prompt gave way to others, and its hidden states were not kept"}));
   }
-  run.logits.assign(logits.begin(), logits.end());
   protocol::Prefilled done{.computed = run.computed, .digest = 0, .reported = run.reported};
   if (run.want_digest) {
     done.digest =
-        digest_of(std::as_bytes(std::span(run.logits))) ^ table_->store().look_at_slot(*run.state).checksum;
+        digest_of(std::as_bytes(std::span(run.logits))) ^ table.store().look_at_slot(*run.state).checksum;
   }
   done.hidden = std::move(run.hidden);
+  done.kept = run.kept;
   reply.answer(protocol::JobResult<protocol::Prefilled>(std::move(done)));
 }
 

@@ -2,7 +2,7 @@
 // DeviceStep: one step of one model, from who could run to what follows from it.
 //
 //   build()       who can run (actors/worker/batch.h decides), the pages that its tokens need, and the work for
-//                 the model's runner. Checkpoints that are due are taken first.
+//                 the model's runner. Checkpoints that are due are taken first, prompts that wait for it compacted.
 //   the runner    computes work(); until it has, the sequences of the step are its own
 //   take_apart()  tokens computed, checkpoints, logits and chosen tokens go to their sequences
 //   clear()       sequences that were to be closed go
@@ -17,6 +17,7 @@
 #include "actors/worker/batch.h"
 #include "actors/worker/decoding.h"
 #include "actors/worker/memory_search.h"
+#include "actors/worker/prompt_compaction.h"
 #include "actors/worker/snapshot_jobs.h"
 #include "actors/worker/step_runner.h"
 
@@ -28,9 +29,14 @@ inline constexpr std::size_t kMostAdjustments = 4096;
 class DeviceStep {
  public:
   /// All of these must outlive it.
-  DeviceStep(gpu::ByteBudget& budget, MemorySearch& memory, SnapshotJobs& snapshots, Decoding& decoding,
-             WorkerFigures& figures)
-      : budget_(budget), memory_(memory), snapshots_(snapshots), decoding_(decoding), figures_(figures) {}
+  DeviceStep(gpu::ByteBudget& budget, MemorySearch& memory, SnapshotJobs& snapshots,
+             PromptCompaction& compaction, Decoding& decoding, WorkerFigures& figures)
+      : budget_(budget),
+        memory_(memory),
+        snapshots_(snapshots),
+        compaction_(compaction),
+        decoding_(decoding),
+        figures_(figures) {}
 
   /// The next step of this table's model. False: nobody can run, and no step is under way.
   bool build(StateTable& table, const BatchLimits& limits);
@@ -50,10 +56,12 @@ class DeviceStep {
   void add_slice(StateTable& table, const BatchSlice& slice);
   static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
   void finish_prefill(SequenceRun& run, std::span<const float> logits);
+  void end_prefill(StateTable& table, SequenceRun& run);
 
   gpu::ByteBudget& budget_;
   MemorySearch& memory_;
   SnapshotJobs& snapshots_;
+  PromptCompaction& compaction_;
   Decoding& decoding_;
   WorkerFigures& figures_;
 

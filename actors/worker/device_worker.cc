@@ -41,11 +41,15 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
                  [this](const StateTable& table, protocol::CheckpointTaken taken) {
                    return report(table.generation(), std::move(taken));
                  }),
+      compaction_(state_.budget(), memory_, *figures_,
+                  [this](const StateTable& table, const models::Compaction& compaction) {
+                    arch_of(table.generation())->runner().idle_model().compact(compaction);
+                  }),
       decoding_(*figures_,
                 [this](protocol::SequenceId id, protocol::DecodeEvent event) {
                   launch(write_when_credited(id, std::move(event)));
                 }),
-      step_(state_.budget(), memory_, snapshots_, decoding_, *figures_),
+      step_(state_.budget(), memory_, snapshots_, compaction_, decoding_, *figures_),
       plots_("device " + options_.device) {
   WorkerFigures::set(figures_->limit_bytes, state_.budget().limit());
 }

@@ -12,6 +12,7 @@
 //   Admission      who gets a sequence, and when: prices, promises, shares of tenants
 //   MemorySearch   where bytes come from: the registries, then sequences that give way
 //   SnapshotJobs   what is kept of a sequence and restored into one; checkpoints go to the registry from here
+//   PromptCompaction  what is kept of a prompt that has a budget
 //   DeviceStep     one step: who runs (batch.h), its work for the StepRunner, what follows from it
 //   Decoding       the next token, and its way to the reader
 //   LoadQueue      models and adapters that are being read, beside the steps
@@ -155,6 +156,7 @@ class DeviceWorker : public runtime::Actor {
   MemorySearch memory_;
   Admission admission_;
   SnapshotJobs snapshots_;
+  PromptCompaction compaction_;
   Decoding decoding_;
   DeviceStep step_;
   FaultInjection faults_;

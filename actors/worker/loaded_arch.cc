@@ -12,6 +12,7 @@ ModelFacts facts_of(const StepRunner& runner) {
           .rules = runner.model().rules(),
           .vocab = static_cast<std::uint32_t>(model.config().vocab),
           .hidden = static_cast<std::uint32_t>(model.config().hidden),
+          .tail_bytes = model.why_not_compacted().empty() ? model.state().tail_bytes() : 0,
           .draws = model.draws()};
 }
 
@@ -41,6 +42,7 @@ protocol::ArchLoaded LoadedArch::describe() const {
           .grid = rules().grid,
           .any_token = model().state().attention_only(),
           .decode_is_canonical = rules().decode_is_canonical,
+          .no_compaction = model().why_not_compacted(),
           .hidden = rules().gives_hidden ? facts().hidden : 0,
           .fingerprint = fingerprint_.all(),
           .arithmetic = fingerprint_.arithmetic,

@@ -57,6 +57,7 @@ bool MemorySearch::preempt_for(const SequenceRun* needy) {
   for (StateTable* table : state_.tables()) {
     for (auto& [number, run] : table->sequences()) {
       if (&run == needy || run.in_step || run.closing || !run.state || !run.computes()) continue;
+      if (run.compacted() && !fits_swap(*table, run)) continue;
       const bool idle = run.priority == Priority::kIdle;
       if (!idle && (needy == nullptr || run.order < needy->order)) continue;
       if (victim.run == nullptr || worth(run) > worth(*victim.run)) victim = {table, &run};
@@ -72,19 +73,21 @@ bool MemorySearch::preempt_for(const SequenceRun* needy) {
   return true;
 }
 
+bool MemorySearch::fits_swap(const StateTable& table, const SequenceRun& run) const {
+  return swapped_bytes_ + table.price(run.state->stored()) <= swap_bytes_;
+}
+
 void MemorySearch::preempt(StateTable& table, SequenceRun& run) {
   static constexpr traces::ZoneSite kSite{"preempt"};
   const traces::Zone zone(kSite);
   WorkerFigures::add(figures_.preemptions);
-  // Where decoding has bits of its own, a copy is cheaper than decoding all again.
-  if (!table.rules().replays_decoding && !run.decoded.empty()) {
-    const std::uint64_t bytes = table.price(run.stored());
-    if (swapped_bytes_ + bytes <= swap_bytes_) {
-      run.saved = table.store().save(*run.state);
-      swapped_bytes_ += run.saved->bytes.size();
-    }
+  // Where decoding has bits of its own, a copy is cheaper than decoding all again; what was compacted is not computed again.
+  const bool worth_saving = !table.rules().replays_decoding && !run.decoded.empty();
+  if ((worth_saving || run.compacted()) && fits_swap(table, run)) {
+    run.saved = table.store().save(*run.state);
+    swapped_bytes_ += run.saved->bytes.size();
   }
-  run.trace.mark("preempted", {{"tokens", run.stored()}, {"saved", run.saved.has_value()}});
+  run.trace.mark("preempted", {{"tokens", run.held_tokens()}, {"saved", run.saved.has_value()}});
   run.state.reset();
 }
 
@@ -107,7 +110,7 @@ bool MemorySearch::bring_back(StateTable& table, SequenceRun& run) {
     look_for_block(block);
     return false;
   }
-  run.trace.mark("brought_back", {{"tokens", run.stored()}});
+  run.trace.mark("brought_back", {{"tokens", run.held_tokens()}});
   forget_saved(run);
   return true;
 }

@@ -5,7 +5,7 @@
 // who look meanwhile hear that it is coming. Only when a reclaim has freed nothing, and nothing has changed
 // since, sequences give way: idle work is cancelled, then the youngest sequence that is younger than the needy
 // one is preempted. Its state is dropped, or saved to a bounded swap where the device cannot recompute it in the
-// same bits, and comes back when there is room. Whoever finds nothing even so is short, which the search
+// same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved. Whoever finds nothing even so is short, which the search
 // remembers until the next round.
 //
 // The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
@@ -76,6 +76,7 @@ class MemorySearch {
     kExhausted,  // it freed nothing, and nothing has changed since
   };
 
+  bool fits_swap(const StateTable& table, const SequenceRun& run) const;
   void preempt(StateTable& table, SequenceRun& run);
   bool bring_back(StateTable& table, SequenceRun& run);
 

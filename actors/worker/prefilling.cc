@@ -28,13 +28,14 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   if (!run.state && run.priority == protocol::Priority::kIdle) {
     return JobError{JobFault::kCancelled, "idle work gave way"};
   }
-  if (!job.tokens || job.end > job.tokens->size() || job.end <= run.stored()) {
+  if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
     return bad("a prefill must go beyond what the sequence holds and not beyond its tokens");
   }
+  if (run.compacted()) return bad("a compacted prompt has no more tokens");
   if (job.hidden != protocol::Prefill::Hidden::kNone && !table.rules().gives_hidden) {
     return bad("this device gives no hidden states");
   }
-  if (job.hidden == protocol::Prefill::Hidden::kSum && run.stored() > 0) {
+  if (job.hidden == protocol::Prefill::Hidden::kSum && run.held_tokens() > 0) {
     return bad("the sum of hidden states is of all tokens");
   }
   const auto vocab = static_cast<TokenId>(table.facts().vocab);
@@ -45,7 +46,7 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
     }
   }
   const std::uint32_t grid = table.rules().grid;
-  if (run.stored() % grid != 0) return bad("a prefill goes on from a place on the grid");
+  if (run.held_tokens() % grid != 0) return bad("a prefill goes on from a place on the grid");
   std::uint32_t last = 0;
   for (const std::uint32_t at : places_of(job)) {
     if (at <= last || at % grid != 0 || at > job.end) {
@@ -63,12 +64,12 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
   run.checkpoints.clear();
   for (const std::uint32_t at : places_of(job)) {
-    if (at > run.stored()) run.checkpoints.push_back(at);
+    if (at > run.held_tokens()) run.checkpoints.push_back(at);
   }
   for (const std::uint32_t at : std::exchange(run.early_checkpoints, {})) {
     if (!job.plan) break;
     const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
-    if (at > run.stored() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
+    if (at > run.held_tokens() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
       run.checkpoints.insert(place, at);
     }
   }
@@ -85,6 +86,7 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.prefilled = std::move(reply);
   run.computed = 0;
   run.shared_pages = 0;
+  run.kept.reset();
   run.phase = Phase::kPrefill;
   return std::nullopt;
 }
@@ -92,8 +94,8 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
 bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at) {
   if (at % table.rules().grid != 0) return false;
   if (run.phase == Phase::kIdle && !run.prompt && run.state) {  // it may overtake the prefill
-    if (at > run.stored()) run.early_checkpoints.push_back(at);
-    return at > run.stored();
+    if (at > run.held_tokens()) run.early_checkpoints.push_back(at);
+    return at > run.held_tokens();
   }
   if (run.phase != Phase::kPrefill || !run.plan) return false;
   const auto& due = run.checkpoints;
@@ -108,6 +110,7 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
 
 bool leave_off(const StateTable& table, SequenceRun& run) {
   if (run.phase != Phase::kPrefill || !run.plan || !run.state) return false;
+  run.kv = {};  // nobody will decode
   const std::uint32_t grid = table.rules().grid;
   const std::uint32_t end = (run.reached() / grid + 1) * grid;
   if (end >= run.prompt_end) return true;  // it is about to

@@ -5,17 +5,22 @@
 // decoded token is not in the state yet: feeding it gives the logits of the next. A state that holds fewer
 // tokens than it should (it was preempted) first catches up, and then goes on as if nothing had been.
 //
+// A prompt with a budget is compacted when its prefill has come to its end: its state has fewer places then than tokens.
+//
 // Threading: the worker's. While `in_step` is set, `state` belongs to the step runner.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "base/mask_slot.h"
 #include "gpu/state_store.h"
+#include "models/prompt_tail.h"
 #include "models/sampling/sampler.h"
 #include "protocol/job.h"
 #include "runtime/reply.h"
@@ -32,12 +37,13 @@ struct SequenceRun {
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
-  std::uint64_t adapter = 0;       // number of the one that it chose; 0: none
-  std::uint64_t order = 0;         // of admission
-  std::uint32_t priced_pages = 0;  // promised to it when it was admitted
-  std::uint32_t shared_pages = 0;  // of these, expected to come from a snapshot; 0 once that is decided
-  bool snapshot_promised = false;  // behind its prompt
-  std::uint64_t last_step = 0;     // of its model
+  std::uint64_t adapter = 0;           // number of the one that it chose; 0: none
+  std::uint64_t order = 0;             // of admission
+  std::uint32_t priced_pages = 0;      // promised to it when it was admitted
+  std::uint32_t priced_compacted = 0;  // the same once its prompt is compacted
+  std::uint32_t shared_pages = 0;      // of these, expected to come from a snapshot; 0 once that is decided
+  bool snapshot_promised = false;      // behind its prompt
+  std::uint64_t last_step = 0;         // of its model
   Phase phase = Phase::kIdle;
   bool in_step = false;
   std::uint32_t step_end = 0;  // tokens that it will hold after the step
@@ -51,6 +57,11 @@ struct SequenceRun {
   std::vector<TokenId> decoded;
   std::vector<float> logits;                    // after the last token; empty: not known
   std::vector<protocol::SnapshotId> snapshots;  // taken of it, not adopted
+
+  // -- compaction
+  KvBudget kv;                               // of its prompt; 0 tokens: none
+  std::unique_ptr<models::PromptTail> tail;  // until it is compacted
+  std::optional<KvKept> kept;                // of its prompt
 
   // -- restore and snapshot: jobs that may wait for memory
   std::optional<protocol::RestoreKv> restore;
@@ -82,9 +93,16 @@ struct SequenceRun {
   std::shared_ptr<const MaskSlot> masks;  // null: every token may be chosen
   bool awaits_mask = false;               // its logits are here, and the mask is not
 
-  /// Not while it is in a step.
-  std::uint32_t stored() const { return state ? static_cast<std::uint32_t>(state->stored()) : 0; }
-  std::uint32_t reached() const { return in_step ? step_end : stored(); }
+  /// Tokens that its state is of. Not while it is in a step.
+  std::uint32_t held_tokens() const { return state ? static_cast<std::uint32_t>(state->logical()) : 0; }
+  std::uint32_t reached() const { return in_step ? step_end : held_tokens(); }
+  /// Its state has fewer places than tokens: it cannot be computed again from them as others can.
+  bool compacted() const {
+    return (state && state->stored() != state->logical()) || (saved && saved->stored != saved->logical);
+  }
+  /// Of a prefill: all that is left is to end it.
+  bool prompt_is_computed() const { return phase == Phase::kPrefill && state && held_tokens() == prompt_end; }
+  bool compaction_is_due() const { return prompt_is_computed() && kv.shortens(prompt_end) && !compacted(); }
   /// Pages that it was promised and does not hold yet.
   std::uint32_t promised_pages() const {
     if (!state) return 0;
@@ -99,7 +117,7 @@ struct SequenceRun {
   }
   bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
   bool checkpoint_is_due() const {
-    return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == stored();
+    return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == held_tokens();
   }
   TokenId token_at(std::uint32_t place) const {
     return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];

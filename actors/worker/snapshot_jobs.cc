@@ -22,7 +22,7 @@ JobError no_memory(const char* what) {
 
 /// Of the tokens that its state holds: the prompt's, where it holds no others.
 SharedTokens tokens_of(const SequenceRun& run) {
-  const std::uint32_t stored = run.stored();
+  const std::uint32_t stored = run.held_tokens();
   if (stored <= run.prompt_end) return run.prompt;
   TokenList list(stored);
   for (std::uint32_t i = 0; i < stored; ++i) list[i] = run.token_at(i);
@@ -35,7 +35,7 @@ SharedTokens tokens_of(const SequenceRun& run) {
 
 SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run, Kind kind) {
   const bool raw = kind == Kind::kRaw;
-  const std::uint64_t tail = run.stored() % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  const std::uint64_t tail = run.state->stored() % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
   // A raw one was promised; a canonical one is worth less than what others were.
   const std::uint64_t beside = raw ? 0 : state_.promised_bytes();
   const MemoryNeed need{.bytes = table.slot_bytes() + tail + beside,
@@ -64,10 +64,10 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   capture.tokens = tokens_of(run);
   const std::uint64_t bytes = state->exclusive_bytes();
   if (zone.on()) {
-    zone.text(std::to_string(run.stored()) + " tokens, " + std::to_string(bytes) + " bytes of its own" +
+    zone.text(std::to_string(run.held_tokens()) + " tokens, " + std::to_string(bytes) + " bytes of its own" +
               (raw ? ", raw" : ""));
   }
-  run.trace.mark("snapshot", {{"at", run.stored()}, {"bytes", bytes}});
+  run.trace.mark("snapshot", {{"at", run.held_tokens()}, {"bytes", bytes}});
   const protocol::SnapshotId id = table.add({.state = std::move(*state),
                                              .tokens = capture.tokens,
                                              .owner = run.id,
@@ -77,13 +77,13 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
                                              .prompt_end = raw ? run.prompt_end : 0,
                                              .logits = raw ? run.logits : std::vector<float>{}});
   if (raw) run.snapshot_promised = false;
-  capture.taken = {.snapshot = id, .tokens = run.stored(), .exclusive_bytes = bytes};
+  capture.taken = {.snapshot = id, .tokens = run.held_tokens(), .exclusive_bytes = bytes};
   return capture;
 }
 
 void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
   const Capture captured = capture(table, run, Kind::kCanonical);
-  if (captured.room == Room::kComing && run.stored() < run.prompt_end) return;
+  if (captured.room == Room::kComing && run.held_tokens() < run.prompt_end) return;
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   run.checkpoints.pop_front();
   if (report(table, run, run.plan, captured)) ++run.reported;
@@ -101,7 +101,7 @@ bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const
   return report_(table, {.sequence = run.id,
                          .plan = plan,
                          .tokens = capture.tokens ? capture.tokens : run.prompt,
-                         .at = run.stored(),
+                         .at = run.held_tokens(),
                          .snapshot = capture.taken,
                          .healthy = capture.healthy});
 }
@@ -115,9 +115,12 @@ void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   if (run->phase != Phase::kIdle || run->in_step || !run->state || !run->prompt) {
     return refuse(JobFault::kBadJob, "the sequence is not at rest");
   }
-  const std::uint32_t stored = run->stored();
+  const std::uint32_t stored = run->held_tokens();
   const bool raw = job.kind == Kind::kRaw;
   const models::ModelRules rules = table->rules();
+  if (!raw && run->compacted()) {
+    return refuse(JobFault::kBadJob, "a compacted state is its request's alone");
+  }
   if (!raw && (stored % rules.grid != 0 || (stored > run->prompt_end && !rules.decode_is_canonical))) {
     return refuse(JobFault::kBadJob, "no canonical state at this place");
   }
@@ -166,8 +169,8 @@ void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, 
   if (run->phase != Phase::kIdle || run->in_step) {
     return refuse(JobFault::kBadJob, "the sequence is not at rest");
   }
-  const std::size_t length = record->state.stored();
-  const bool can_be_cut = table->slot_bytes() == 0;
+  const std::size_t length = record->state.logical();
+  const bool can_be_cut = table->slot_bytes() == 0 && record->state.stored() == length;
   if (job.at > length || (job.at < length && !can_be_cut)) {
     return refuse(JobFault::kBadJob, "the snapshot cannot be cut at that place");
   }
@@ -184,7 +187,7 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.phase = Phase::kRestore;
   run.restored = std::move(reply);
   run.short_since.reset();
-  if (run.stored() != 0) {  // its slot is free for itself
+  if (run.held_tokens() != 0) {  // its slot is free for itself
     run.state.reset();
     run.state = table.store().open();
     memory_.memory_changed();
@@ -216,7 +219,9 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
               std::to_string(table.slot_bytes()) + " bytes of slot copied");
   }
   if (record == nullptr) return answer(JobError{JobFault::kUnknown, "the snapshot is gone"});
-  const std::uint64_t tail = job.at % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  // Where the prompt was compacted its places are fewer than its tokens.
+  const std::size_t places = job.at - (record->state.logical() - record->state.stored());
+  const std::uint64_t tail = places % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
   const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // else its own is used
   const MemoryNeed need{.bytes = slot + tail, .block = std::max(slot, tail), .needy = &run};
   for (;;) {
@@ -230,7 +235,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
       return answer(no_memory("no memory to restore into"));
     }
     run.state.reset();
-    gpu::Restoration restoration = table.store().restore(record->state, job.at);
+    gpu::Restoration restoration = table.store().restore(record->state, places);
     if (restoration.sequence) {
       run.state = std::move(*restoration.sequence);
       break;
@@ -249,7 +254,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
   }
   run.shared_pages = 0;
   answer(
-      protocol::Restored{.tokens = job.at, .shared_bytes = job.at / gpu::kPageTokens * table.page_bytes()});
+      protocol::Restored{.tokens = job.at, .shared_bytes = places / gpu::kPageTokens * table.page_bytes()});
 }
 
 // -- from and to the host's memory

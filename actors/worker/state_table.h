@@ -33,7 +33,9 @@ struct ModelFacts {
   models::ModelRules rules{};
   std::uint32_t vocab = 0;
   std::uint32_t hidden = 0;  // values of a hidden state
-  bool draws = false;        // its device may choose tokens itself
+  std::uint64_t tail_bytes =
+      0;               // of each of a prompt's last tokens, to compact it; 0: it cannot be compacted
+  bool draws = false;  // its device may choose tokens itself
 };
 
 struct SnapshotRecord {

@@ -25,6 +25,9 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> unhealthy{0};            // states that were not finite
   std::atomic<std::uint64_t> damaged{0};              // snapshots that failed their check
   std::atomic<std::uint64_t> preemptions{0};
+  std::atomic<std::uint64_t> compactions{0};           // of prompts,
+  std::atomic<std::uint64_t> compacted_full_bytes{0};  // whose pages had so many bytes before,
+  std::atomic<std::uint64_t> compacted_kept_bytes{0};  // and so many after
   std::atomic<std::uint64_t> reclaims{0};
   std::atomic<std::uint64_t> faults{0};
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/checkpoint.h"
+#include "models/cpu/kv_compaction.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
@@ -79,6 +80,33 @@ void Attention::store(Step& step, const float* values, std::size_t rows, std::si
   }
 }
 
+/// q [rows, heads, head_dim]: of prompts that will be compacted, those of their last tokens so far.
+void Attention::remember_queries(Step& step, const float* q) const {
+  for (const StepSlice& slice : step.slices) {
+    if (slice.tail == nullptr) continue;
+    const std::size_t rows = std::min<std::size_t>(slice.rows, slice.tail->window());
+    for (std::size_t i = slice.rows - rows; i < slice.rows; ++i) {
+      std::memcpy(slice.tail->row(slice.logical + i, places_.queries),
+                  q + (slice.first_row + i) * spec_.q_size(), spec_.q_size() * sizeof(float));
+    }
+  }
+}
+
+void Attention::compact(const CompactionStep& step) const {
+  if (spec_.window != 0) return;  // it keeps its window, in the slot
+  const KvLayer layer{.heads = spec_.heads,
+                      .kv_heads = spec_.kv_heads,
+                      .head_dim = spec_.head_dim,
+                      .scale = scale_,
+                      .kv = kv_,
+                      .k = places_.k,
+                      .v = places_.v,
+                      .queries = places_.queries};
+  const PromptPages pages{.from = step.from, .tokens = step.tokens, .into = step.into};
+  gather_places(step.threads, layer, pages,
+                choose_places(step.threads, layer, pages, step.tail, step.budget));
+}
+
 /// q and mixed [rows, heads, head_dim], k and v [rows, kv_heads, head_dim]
 void Attention::attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const {
   const std::size_t size = spec_.head_dim;
@@ -128,7 +156,7 @@ void Attention::attend_ring(Step& step, const float* q, const float* k, const fl
     std::byte* ring = slice.sequence->slot_data() + places_.ring;
     const auto page_at = [&](std::size_t page) { return ring + page % spec_.ring_pages() * page_bytes; };
     for (std::size_t done = 0; done < slice.rows;) {
-      const std::size_t position = slice.stored + done;
+      const std::size_t position = slice.logical + done;
       const std::size_t rows = std::min(slice.rows - done, kPage - position % kPage);
       const std::size_t row = slice.first_row + done;
       store(step, k + row * spec_.kv_size(), rows, position, page_at(position / kPage) + places_.k);
@@ -183,6 +211,7 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   if (spec_.window != 0) {
     attend_ring(step, q, k, v, mixed);
   } else {
+    remember_queries(step, q);
     attend_pages(step, q, k, v, mixed);
   }
   if (gate != nullptr) {

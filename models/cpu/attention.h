@@ -20,6 +20,7 @@ class Attention : public Part {
   void prepare(const Preparation& how) const override {
     for (const Linear* linear : {&q_, &k_, &v_, &o_}) linear->prepare(how);
   }
+  void compact(const CompactionStep& step) const override;
   const traces::ZoneSite& site() const override {
     static constexpr traces::ZoneSite kSite{"attention"};
     return kSite;
@@ -30,6 +31,7 @@ class Attention : public Part {
   void norm_and_rotate(Step& step, const std::optional<RmsNorm>& norm, float* heads,
                        std::size_t per_row) const;
   void store(Step& step, const float* values, std::size_t rows, std::size_t position, std::byte* page) const;
+  void remember_queries(Step& step, const float* q) const;
   void attend_pages(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
   void attend_ring(Step& step, const float* q, const float* k, const float* v, float* mixed) const;
 

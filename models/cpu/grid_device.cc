@@ -30,6 +30,8 @@ class GridModel : public Model {
     prefill_->remove_adapter(key);
     decode_->remove_adapter(key);
   }
+  void compact(const Compaction& compaction) override { prefill_->compact(compaction); }
+  std::string why_not_compacted() const override { return prefill_->why_not_compacted(); }
   ModelRules rules() const override {
     return {.grid = kGrid,
             .phases_mix = false,

@@ -60,7 +60,9 @@ void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
                      .first_row = step.rows,
                      .rows = slice.tokens.size(),
                      .stored = slice.sequence->stored(),
-                     .pages = {}};
+                     .logical = slice.sequence->logical(),
+                     .pages = {},
+                     .tail = slice.tail};
     REPRISE_CHECK(placed.stored + placed.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
                   "a slice without room reserved for it");
     for (std::size_t i = 0; i < slice.sequence->pages().size(); ++i) {
@@ -150,9 +152,29 @@ std::span<const float> HostModel::forward(std::span<const Slice> slices, Phase /
     step.first_values = scratch_.floats(step.rows * handed);
   }
   for (const Layer& layer : layers_) layer.apply(step, x, hidden);
-  for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
+  for (const Slice& slice : slices) {
+    const std::size_t begin = slice.sequence->logical();
+    slice.sequence->advance(slice.tokens.size());
+    if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
+  }
   give_hidden(step, slices, x);
   return make_logits(step, slices, x);
+}
+
+void HostModel::compact(const Compaction& compaction) {
+  static constexpr traces::ZoneSite kSite{"compact prompt"};
+  const traces::Zone zone(kSite);
+  const gpu::Sequence& sequence = *compaction.sequence;
+  REPRISE_CHECK(sequence.stored() == sequence.logical(), "a prompt was compacted twice");
+  CompactionStep step{.threads = threads_,
+                      .tail = *compaction.tail,
+                      .budget = compaction.budget,
+                      .from = {},
+                      .into = {},
+                      .tokens = static_cast<std::uint32_t>(sequence.stored())};
+  for (std::size_t i = 0; i < sequence.pages().size(); ++i) step.from.push_back(sequence.page_data(i));
+  for (std::size_t i = 0; i < compaction.into->size(); ++i) step.into.push_back(compaction.into->data(i));
+  for (const Layer& layer : layers_) layer.compact(step);
 }
 
 }  // namespace reprise::models

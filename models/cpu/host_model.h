@@ -30,6 +30,8 @@ class HostModel : public Model {
   std::span<const float> forward(std::span<const Slice> slices, Phase phase) override;
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
   void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
+  void compact(const Compaction& compaction) override;
+  std::string why_not_compacted() const override { return models::why_not_compacted(config().layers); }
   ModelRules rules() const override { return {.gives_hidden = true}; }
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "models/cpu/step.h"
 #include "models/layers/layer_spec.h"
 #include "traces/trace.h"
@@ -21,6 +22,16 @@
 namespace reprise::models {
 
 class Checkpoint;
+
+/// A prompt's pages and fewer of them, for the parts that choose among its tokens.
+struct CompactionStep {
+  gpu::Threads& threads;
+  const PromptTail& tail;
+  const KvBudget& budget;
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> into;
+  std::uint32_t tokens;  // of the prompt
+};
 
 class Part {
  public:
@@ -30,6 +41,8 @@ class Part {
   /// Brings its weights into the order that products read them in, while the model is loaded. What is left out is
   /// done by the first apply().
   virtual void prepare(const Preparation&) const {}
+  /// Writes what it keeps of the prompt's tokens; nothing where it keeps nothing in pages.
+  virtual void compact(const CompactionStep&) const {}
   /// What a profiler calls its work.
   virtual const traces::ZoneSite& site() const = 0;
 };
@@ -94,6 +107,12 @@ struct Layer {
     for (const ResidualStep& one : steps) {
       for (const std::unique_ptr<Part>& part : one.parts) part->prepare(how);
       for (const std::unique_ptr<Part>& part : one.late_parts) part->prepare(how);
+    }
+  }
+  void compact(const CompactionStep& step) const {
+    for (const ResidualStep& one : steps) {
+      for (const std::unique_ptr<Part>& part : one.parts) part->compact(step);
+      for (const std::unique_ptr<Part>& part : one.late_parts) part->compact(step);
     }
   }
 };

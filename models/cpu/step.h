@@ -21,6 +21,7 @@
 #include "models/compute_options.h"
 #include "models/cpu/scratch.h"
 #include "models/layers/rope.h"
+#include "models/prompt_tail.h"
 
 namespace reprise::models {
 
@@ -36,8 +37,10 @@ struct StepSlice {
   gpu::Sequence* sequence;
   std::size_t first_row;
   std::size_t rows;
-  std::size_t stored;                   // tokens before this slice
+  std::size_t stored;   // places of pages that are taken before this slice
+  std::size_t logical;  // position of its first token; as `stored`, unless the prompt was compacted
   std::vector<const std::byte*> pages;  // all of the sequence, those reserved for this slice included
+  PromptTail* tail = nullptr;           // null: the prompt is not going to be compacted
 };
 
 class HostAdapter;

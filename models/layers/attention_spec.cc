@@ -54,7 +54,11 @@ AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, St
   }
   const std::size_t k = state.add_per_token(attention.name + ".k", token);
   const std::size_t v = state.add_per_token(attention.name + ".v", token);
-  return {.k = k, .v = v};
+  return {
+      .k = k,
+      .v = v,
+      .queries = state.add_to_tail(attention.name + ".q", attention.q_size() * sizeof(float)),
+  };
 }
 
 }  // namespace reprise::models

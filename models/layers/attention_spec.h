@@ -66,6 +66,8 @@ struct AttentionPlaces {
   std::size_t k;
   std::size_t v;
   std::size_t ring = 0;
+  std::size_t queries =
+      0;  // without a window: where a token's row of the prompt's tail has q after norm and rope, f32
 };
 
 AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state);

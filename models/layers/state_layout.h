@@ -2,6 +2,9 @@
 // How the layers of a model lay out their state. Each layer declares what it keeps for each token and for
 // each sequence and gets back where it stands; snapshots, pages and slots know the sums alone.
 //
+// What a layer has to remember of a prompt's last tokens alone, until the prompt is compacted (models/prompt_tail.h), is no
+// state: no snapshot carries it, and a sequence that goes on from one has it of the tokens that it computes itself.
+//
 // Threading: filled while a model is built, constant afterwards.
 
 #include <cstddef>
@@ -32,6 +35,13 @@ class StateLayout {
     return add(per_sequence_, slot_bytes_, std::move(name), bytes, bytes);
   }
 
+  /// Of each of a prompt's last tokens, for compaction. Returns its offset in the token's row.
+  std::size_t add_to_tail(std::string name, std::size_t bytes) {
+    return add(tail_, tail_bytes_, std::move(name), bytes, bytes);
+  }
+  const std::vector<Field>& tail() const { return tail_; }
+  std::size_t tail_bytes() const { return tail_bytes_; }  // of a token
+
   gpu::StateSizes sizes() const { return {.page_bytes = page_bytes_, .slot_bytes = slot_bytes_}; }
   const std::vector<Field>& per_token() const { return per_token_; }
   const std::vector<Field>& per_sequence() const { return per_sequence_; }
@@ -52,7 +62,9 @@ class StateLayout {
 
   std::vector<Field> per_token_;
   std::vector<Field> per_sequence_;
+  std::vector<Field> tail_;
   std::size_t page_bytes_ = 0;
+  std::size_t tail_bytes_ = 0;
   std::size_t slot_bytes_ = 0;
 };
 

@@ -60,6 +60,7 @@ KnownNames generation_fields() {
           "guided_grammar",
           "cache_prompt",
           "min_cache_tokens",
+          "kv_budget",
           "prompt_cache_key",
           "cache_salt",
           "priority",

@@ -111,6 +111,12 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.cache.origin = one.cache.origin;
       sum.cache.tier = one.cache.tier;
     }
+    if (one.kv && !sum.kv) sum.kv.emplace();
+    if (one.kv) {
+      sum.kv->tokens += one.kv->tokens;
+      sum.kv->bytes += one.kv->bytes;
+      sum.kv->full_bytes += one.kv->full_bytes;
+    }
     sum.timing.queued_ms = std::max(sum.timing.queued_ms, one.timing.queued_ms);
     sum.timing.prefill_ms = std::max(sum.timing.prefill_ms, one.timing.prefill_ms);
     sum.timing.first_token_ms = std::min(sum.timing.first_token_ms, one.timing.first_token_ms);

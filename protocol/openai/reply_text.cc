@@ -158,6 +158,15 @@ void append_reprise(std::string& out, const Usage& usage) {
   append_ms(out, usage.timing.first_token_ms);
   out += ",\"decode_ms\":";
   append_ms(out, usage.timing.decode_ms);
+  if (usage.kv) {
+    out += ",\"kv\":{\"kept_tokens\":";
+    append_integer(out, usage.kv->tokens);
+    out += ",\"bytes\":";
+    append_integer(out, static_cast<std::int64_t>(usage.kv->bytes));
+    out += ",\"full_bytes\":";
+    append_integer(out, static_cast<std::int64_t>(usage.kv->full_bytes));
+    out += '}';
+  }
   if (usage.reattached > 0) {
     out += ",\"reattached\":";
     append_integer(out, usage.reattached);

@@ -107,6 +107,9 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   generate.cache_prompt = fields.boolean_or("cache_prompt", true);
   generate.min_cache_tokens =
       static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMostToken).value_or(0));
+  if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
+    generate.kv_budget = static_cast<std::uint32_t>(*budget);
+  }
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }

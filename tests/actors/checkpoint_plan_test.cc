@@ -47,6 +47,16 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
       << "behind what was restored";
 }
 
+TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
+  const Tokens prompt(200, 5);
+  const PlanRules whole{.most_restored = 168};
+  const std::vector<PlannedCheckpoint> expected = {{168, Origin::kPromptEnd}};
+  EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, whole), expected);
+  EXPECT_TRUE(plan_checkpoints(prompt, {}, 168, {}, {}, whole).empty()) << "it came from there";
+  const std::vector<PlannedCheckpoint> cut = {{199, Origin::kPromptEnd}};
+  EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, {.any_token = true, .most_restored = 168}), cut);
+}
+
 TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
   const Tokens prompt(250, 5);
   const MessageBorders borders{

@@ -105,7 +105,7 @@ TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
   EXPECT_TRUE(leave_off(parts.table, run)) << "once more changes nothing";
   parts.compute();
   run_all(parts, {.tokens = 1000});
-  EXPECT_EQ(run.stored(), reached + 1);
+  EXPECT_EQ(run.held_tokens(), reached + 1);
   EXPECT_EQ(parts.table.snapshots().size(), 1U);
 }
 

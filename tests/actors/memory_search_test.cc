@@ -133,9 +133,9 @@ TEST(MemorySearch, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
   EXPECT_FALSE(second.state.has_value());
   EXPECT_TRUE(parts.memory.bring_back_preempted());
   EXPECT_TRUE(third.state.has_value());
-  EXPECT_EQ(third.stored(), 64U) << "with what it held";
+  EXPECT_EQ(third.held_tokens(), 64U) << "with what it held";
   EXPECT_TRUE(second.state.has_value());
-  EXPECT_EQ(second.stored(), 0U) << "from the beginning";
+  EXPECT_EQ(second.held_tokens(), 0U) << "from the beginning";
   EXPECT_EQ(parts.memory.swapped_bytes(), 0U);
 }
 

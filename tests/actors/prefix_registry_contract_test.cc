@@ -72,6 +72,26 @@ TEST_F(RegistryContract, ASnapshotWhoseSequenceWasClosedFirstIsLost) {
   EXPECT_EQ(found.reason, protocol::MissReason::kLost);
 }
 
+// What is behind must be computed, whatever is there.
+TEST_F(RegistryContract, APromptIsRestoredNoFurtherThanItMayBe) {
+  start();
+  keep(1, prompt(100), 60);
+  keep(2, prompt(100), 90);
+  const auto at_most = [&](FlightNumber flight, std::uint32_t most) {
+    const auto announced = ask(protocol::Announce{
+        .flight = flight, .name_space = {}, .prompt = share_tokens(prompt(100)), .most_tokens = most});
+    const protocol::LookedUp found = look_up(flight);
+    const std::uint32_t at = found.restore ? found.restore->at : 0;
+    EXPECT_EQ(announced.restorable, at);
+    registry_.tell(protocol::EndFlight{flight});
+    return at;
+  };
+  EXPECT_EQ(at_most(3, 89), 60U);
+  EXPECT_EQ(at_most(4, 90), 90U);
+  EXPECT_EQ(at_most(5, 59), 0U);
+  EXPECT_EQ(at_most(6, UINT32_MAX), 90U);
+}
+
 TEST_F(RegistryContract, ASecondSnapshotOfAPlaceIsDropped) {
   start();
   keep(1, prompt(100), 60);

@@ -29,7 +29,7 @@ TEST_F(SnapshotJobsTest, AStateIsRestoredIntoAnotherSequence) {
   ASSERT_TRUE(restored.answered() && restored.answer().ok());
   EXPECT_EQ(restored.answer()->tokens, 100U);
   EXPECT_EQ(restored.answer()->shared_bytes, kPageBytes) << "the full page; the tail was copied";
-  EXPECT_EQ(into.stored(), 100U);
+  EXPECT_EQ(into.held_tokens(), 100U);
   EXPECT_EQ(into.phase, Phase::kIdle);
 }
 
@@ -67,7 +67,7 @@ TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
   EXPECT_EQ(fault_of(restored), JobFault::kDamaged);
   EXPECT_EQ(parts.table.find(snapshot), nullptr);
   ASSERT_TRUE(into.state.has_value());
-  EXPECT_EQ(into.stored(), 0U);
+  EXPECT_EQ(into.held_tokens(), 0U);
 }
 
 TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
@@ -143,7 +143,7 @@ TEST_F(SnapshotJobsTest, WhereThereIsNoSlotASnapshotCanBeCut) {
   Restored restored;
   parts.snapshots.restore(restore_of(into, snapshot, 70), restored.reply(), parts.start);
   ASSERT_TRUE(restored.answered() && restored.answer().ok());
-  EXPECT_EQ(into.stored(), 70U);
+  EXPECT_EQ(into.held_tokens(), 70U);
 }
 
 TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
@@ -172,7 +172,7 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   parts.snapshots.load({.sequence = run.id, .state = state, .tokens = WorkerParts::prompt(120)},
                        loaded.reply(), parts.start);
   ASSERT_TRUE(loaded.answered() && loaded.answer().ok());
-  EXPECT_EQ(run.stored(), 100U);
+  EXPECT_EQ(run.held_tokens(), 100U);
   EXPECT_EQ(run.phase, Phase::kIdle);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(run);
   const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot) {

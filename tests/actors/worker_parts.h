@@ -64,6 +64,7 @@ std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
 inline constexpr std::uint64_t kPageBytes = gpu::kPageTokens * 4;
 inline constexpr std::uint64_t kSlotBytes = 128;
 inline constexpr std::uint32_t kVocab = 16;
+inline constexpr std::uint64_t kTailBytes = 16;
 
 /// Decoding has bits of its own, and is saved where it gives way.
 inline constexpr models::ModelRules kGpuRules{.grid = 64,
@@ -91,13 +92,20 @@ class WorkerParts {
                     reports.push_back(std::move(taken));
                     return true;
                   }),
+        compaction(state.budget(), memory, figures,
+                   [this](const StateTable&, const models::Compaction& one) {
+                     EXPECT_EQ(one.into->size(),
+                               (one.budget.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens);
+                     ++compacted;
+                   }),
         decoding(figures, [this](protocol::SequenceId,
                                  protocol::DecodeEvent event) { uncredited.push_back(std::move(event)); }),
-        step(state.budget(), memory, snapshots, decoding, figures),
+        step(state.budget(), memory, snapshots, compaction, decoding, figures),
         table(7,
               {.sizes = {.page_bytes = kPageBytes, .slot_bytes = options.slot_bytes},
                .rules = options.rules,
-               .vocab = kVocab},
+               .vocab = kVocab,
+               .tail_bytes = kTailBytes},
               state.budget(), nullptr) {
     state.add(table);
   }
@@ -163,7 +171,9 @@ class WorkerParts {
       rows_.insert(rows_.end(), row.begin(), row.end());
     };
     for (models::Slice& slice : work.prefills) {
+      const std::size_t begin = slice.sequence->logical();
       slice.sequence->advance(slice.tokens.size());
+      if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
       if (slice.logits != models::Slice::Logits::kNone) add_row();
     }
     const std::size_t prefilled = rows_.size();
@@ -188,6 +198,8 @@ class WorkerParts {
   MemorySearch memory;
   Admission admission;
   SnapshotJobs snapshots;
+  std::uint32_t compacted = 0;  // prompts
+  PromptCompaction compaction;
   Decoding decoding;
   DeviceStep step;
   StateTable table;

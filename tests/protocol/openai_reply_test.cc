@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/api/lossy_text.h"
+#include "protocol/openai/reply_text.h"
 #include "protocol/openai/stream_reply.h"
 #include "protocol/openai/whole_reply.h"
 
@@ -208,6 +209,23 @@ TEST(OpenAiReply, TheAccountComesOnceAtTheEnd) {
     EXPECT_NE(both.streamed.back().find("reprise"), nullptr);
     EXPECT_EQ(both.streamed.back().find_array("choices")->empty(), include_usage);
   }
+}
+
+TEST(OpenAiReply, WhatWasKeptOfThePromptIsTold) {
+  std::string plain;
+  append_reprise(plain, {});
+  EXPECT_EQ(plain.find("\"kv\""), std::string::npos);
+  Usage usage;
+  usage.kv = KvKept{.tokens = 2048, .bytes = 5'000'000'000, .full_bytes = 40'000'000'000};
+  std::string told;
+  append_reprise(told, usage);
+  const auto parsed = Json::parse(told);
+  ASSERT_TRUE(parsed.ok()) << told;
+  const Json* kv = parsed->find_object("kv");
+  ASSERT_NE(kv, nullptr);
+  EXPECT_EQ(kv->find("kept_tokens")->as_int(), 2048);
+  EXPECT_EQ(kv->find("bytes")->as_int(), 5'000'000'000);
+  EXPECT_EQ(kv->find("full_bytes")->as_int(), 40'000'000'000);
 }
 
 TEST(OpenAiReply, BytesThatAreNoTextAreShown) {

@@ -89,6 +89,18 @@ std::string template_text(const std::string& given) {
   throw UsageError("chat.template: '" + given + "' is no file, and none of " + protocol::template_names());
 }
 
+KvBudget kv_budget_of(const ServeConfig& config, const ModelTable& model) {
+  KvBudget budget = config.kv;
+  const auto pooling = kv_pooling_named(config.kv_pooling);
+  if (!pooling) throw UsageError("engine.kv_pooling: '" + config.kv_pooling + "' is neither average nor max");
+  budget.pooling = *pooling;
+  if (model.kv_budget) budget.tokens = *model.kv_budget;
+  if (const std::string why = refusal_of(budget); !why.empty()) {
+    throw UsageError((model.kv_budget ? "models.kv_budget: " : "engine.kv_budget: ") + why);
+  }
+  return budget;
+}
+
 std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
   std::vector<actors::ModelSpec> specs;
   std::vector<ModelTable> models = config.models;
@@ -100,6 +112,7 @@ std::vector<actors::ModelSpec> model_specs(const ServeConfig& config) {
                      .compute = config.engine.compute,
                      .kv_dtype = config.engine.kv_dtype,
                      .isa = config.engine.isa,
+                     .kv = kv_budget_of(config, model),
                      .adapters = {}});
     actors::ModelSpec& spec = specs.back();
     spec.aliases = model.aliases;

@@ -238,6 +238,17 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.text("engine.compute", "--compute", config.engine.compute, "f32: the reference; auto: the fastest");
   table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype,
              "Keys and values as f32, bf16, int8, int4 or auto");
+  table.number("engine.kv_budget", "--kv-budget", config.kv.tokens, 0, 100'000'000,
+               "Tokens of a prompt's keys and values to go on with, by what its end looks at; 0: all. A "
+               "request's kv_budget, or that of [[models]], comes first");
+  table.number("engine.kv_window", "--kv-window", config.kv.window, 1, KvBudget::kMostWindow,
+               "Of these, the last of the prompt, whose queries choose the others");
+  table.number("engine.kv_sinks", "--kv-sinks", config.kv.sinks, 0, KvBudget::kMostSinks,
+               "Of these, the first of the prompt");
+  table.text("engine.kv_pooling", "--kv-pooling", config.kv_pooling,
+             "How scores of neighbours are put together: average or max");
+  table.number("engine.kv_pool_width", "--kv-pool-width", config.kv.pool_width, 1, KvBudget::kMostPoolWidth,
+               "Of how many neighbours, an odd number");
   table.text("engine.isa", "--isa", config.engine.isa,
              "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
   table.number("engine.gpu_mb", "--gpu-mb", config.engine.gpu_mb, 0, kAny,
@@ -408,6 +419,7 @@ std::string print_config(ServeConfig& config) {
     if (!model.device.empty()) out += "device = " + in_quotes(model.device) + "\n";
     if (!model.chat_template.empty()) out += "chat_template = " + in_quotes(model.chat_template) + "\n";
     if (!model.aliases.empty()) out += "aliases = " + in_brackets(model.aliases) + "\n";
+    if (model.kv_budget) out += "kv_budget = " + std::to_string(*model.kv_budget) + "\n";
     if (!model.tags.empty()) out += "tags = " + in_brackets(model.tags) + "\n";
     for (const AdapterTable& adapter : model.adapters) {
       out += "[[models.adapters]]\nname = " + in_quotes(adapter.name) +

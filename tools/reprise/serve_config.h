@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "protocol/http/http_options.h"
 #include "tools/reprise/engine_flags.h"
 
@@ -34,6 +35,7 @@ struct ModelTable {
   std::string chat_template{};         // as chat.template; empty: that
   std::vector<std::string> aliases{};  // further names of it
   std::vector<std::string> tags{};
+  std::optional<std::uint32_t> kv_budget{};  // as engine.kv_budget; none: that
   std::vector<AdapterTable> adapters{};
 };
 
@@ -89,8 +91,10 @@ struct ServeConfig {
   std::string key_file{};
   bool share_tenant = false;
   std::vector<KeyTable> keys{};
-  std::vector<ModelTable> models{};    // empty: the built-in model alone
-  EngineFlags engine{};                // its `model` is not used here
+  std::vector<ModelTable> models{};  // empty: the built-in model alone
+  EngineFlags engine{};              // its `model` is not used here
+  KvBudget kv{};                     // of requests that do not say
+  std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
   std::uint64_t context = 0;           // tokens for all of `parallel` together; 0: what a model has, for each
   std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for
   std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model

@@ -113,6 +113,13 @@ class FileReader {
           (key.str() == "tags" ? model.tags : model.aliases) = read_words(std::string(key.str()), value);
           continue;
         }
+        if (key.str() == "kv_budget") {
+          const auto* number = value.as_integer();
+          if (number == nullptr || number->get() < 0 || number->get() > 100'000'000)
+            refuse(value.source(), "models.kv_budget: must be a whole number from 0 to 100000000");
+          model.kv_budget = static_cast<std::uint32_t>(number->get());
+          continue;
+        }
         std::string* field = key.str() == "name"            ? &model.name
                              : key.str() == "path"          ? &model.path
                              : key.str() == "device"        ? &model.device

@@ -1,0 +1,344 @@
+// Compaction of prompts on the CPU: the same whatever the slicing, what the definition keeps, and decoding after it attends
+// to what was kept.
+
+#include "models/cpu/kv_compaction.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "gpu/kernels.h"
+#include "gpu/kv_rows.h"
+#include "tests/models/family_runs.h"
+#include "tests/models/naive_kv_selection.h"
+
+namespace reprise::models {
+namespace {
+
+using gpu::kPageTokens;
+using gpu::KvType;
+using gpu::Sequence;
+using test::FamilyRuns;
+using test::FamilySetting;
+
+constexpr KvBudget kSmall{.tokens = 90, .window = 16, .sinks = 4};
+
+// -- one layer, whose keys, values and queries are made here
+
+struct MadeLayer {
+  static constexpr std::size_t kTokens = 300, kHeads = 4, kKvHeads = 2, kDim = 40;
+  static constexpr std::size_t kPages = (kTokens + kPageTokens - 1) / kPageTokens;
+
+  MadeLayer(KvType type, const KvBudget& budget) : kv(type), row(gpu::kv_row_bytes(type, kDim)), random(3) {
+    layer = {.heads = kHeads,
+             .kv_heads = kKvHeads,
+             .head_dim = kDim,
+             .scale = 0.2F,
+             .kv = kv,
+             .k = 0,
+             .v = kKvHeads * kPageTokens * row,
+             .queries = 64};
+    pages = make_pages(kPages);
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      for (std::size_t head = 0; head < kKvHeads; ++head) {
+        store(pages, layer.k, head, t);
+        store(pages, layer.v, head, t);
+      }
+    }
+    tail = PromptTail::make(64 + kHeads * kDim * sizeof(float), budget.window);
+    for (std::size_t t = kTokens - budget.window; t < kTokens; ++t) {
+      for (std::size_t i = 0; i < kHeads * kDim; ++i) tail->row(t, layer.queries)[i] = 3 * normal(random);
+    }
+    tail->note(0, kTokens);
+    kept_pages = make_pages((budget.tokens + 1 + kPageTokens - 1) / kPageTokens);
+    for (auto& page : pages) from.push_back(page.data());
+    for (auto& page : kept_pages) into.push_back(page.data());
+  }
+
+  using Pages = std::vector<std::vector<std::byte>>;
+  Pages make_pages(std::size_t count) const {
+    return Pages(count, std::vector<std::byte>(2 * kKvHeads * kPageTokens * row));
+  }
+  std::size_t at(std::size_t part, std::size_t head, std::size_t place) const {
+    return part + (head * kPageTokens + place % kPageTokens) * row;
+  }
+  void store(Pages& to, std::size_t part, std::size_t head, std::size_t place) {
+    float values[kDim];
+    for (float& value : values) value = normal(random);
+    std::byte* target = to[place / kPageTokens].data() + at(part, head, place);
+    if (kv == KvType::kF32) {
+      std::memcpy(target, values, sizeof values);
+    } else if (kv == KvType::kBF16) {
+      gpu::cpu_kernels(gpu::best_isa()).to_bf16(values, reinterpret_cast<std::uint16_t*>(target), kDim);
+    } else {
+      gpu::store_quantised_row(kv, values, kDim, target);
+    }
+  }
+  std::vector<float> load(const Pages& in, std::size_t part, std::size_t head, std::size_t place) const {
+    std::vector<float> values(kDim);
+    const std::byte* source = in[place / kPageTokens].data() + at(part, head, place);
+    if (kv == KvType::kF32) {
+      std::memcpy(values.data(), source, kDim * sizeof(float));
+    } else if (kv == KvType::kBF16) {
+      for (std::size_t i = 0; i < kDim; ++i) {
+        std::uint16_t bits;
+        std::memcpy(&bits, source + 2 * i, 2);
+        values[i] = std::bit_cast<float>(std::uint32_t{bits} << 16);
+      }
+    } else {
+      gpu::load_quantised_row(kv, source, kDim, values.data());
+    }
+    return values;
+  }
+  PromptPages prompt() const { return {.from = from, .tokens = kTokens, .into = into}; }
+
+  test::NaiveHead naive(std::size_t kv_head, const KvBudget& budget) const {
+    test::NaiveHead head{.dim = kDim, .scale = layer.scale};
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      const std::vector<float> key = load(pages, layer.k, kv_head, t);
+      head.keys.insert(head.keys.end(), key.begin(), key.end());
+    }
+    const std::size_t group = kHeads / kKvHeads;
+    for (std::size_t g = 0; g < group; ++g) {
+      head.queries.emplace_back();
+      for (std::size_t t = kTokens - budget.window; t < kTokens; ++t) {
+        const float* q = tail->row(t, layer.queries) + (kv_head * group + g) * kDim;
+        head.queries.back().insert(head.queries.back().end(), q, q + kDim);
+      }
+    }
+    return head;
+  }
+
+  KvType kv;
+  std::size_t row;
+  std::mt19937 random;
+  std::normal_distribution<float> normal;
+  KvLayer layer{};
+  Pages pages;
+  Pages kept_pages;
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> into;
+  std::unique_ptr<PromptTail> tail;
+};
+
+class KvCompaction : public testing::TestWithParam<KvType> {};
+
+TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
+  gpu::Threads threads(3);
+  for (const KvBudget& budget :
+       {kSmall, KvBudget{.tokens = 299, .window = 1, .sinks = 0},
+        KvBudget{.tokens = 128, .window = 70, .pooling = KvBudget::Pooling::kMax, .pool_width = 7}}) {
+    const MadeLayer made(GetParam(), budget);
+    const auto kept = choose_places(threads, made.layer, made.prompt(), *made.tail, budget);
+    ASSERT_EQ(kept.size(), MadeLayer::kKvHeads);
+    for (std::size_t head = 0; head < kept.size(); ++head) {
+      const auto scores = test::naive_scores(made.naive(head, budget), budget);
+      EXPECT_EQ(kept[head], test::naive_kept(scores, MadeLayer::kTokens, budget)) << "head " << head;
+    }
+  }
+}
+
+// One token more behind them, as decoding has it.
+TEST_P(KvCompaction, AttentionAfterItIsOverWhatWasKept) {
+  gpu::Threads threads(2);
+  MadeLayer made(GetParam(), kSmall);
+  const auto kept = choose_places(threads, made.layer, made.prompt(), *made.tail, kSmall);
+  gather_places(threads, made.layer, made.prompt(), kept);
+  constexpr std::size_t kGroup = MadeLayer::kHeads / MadeLayer::kKvHeads, kDim = MadeLayer::kDim;
+  for (std::size_t head = 0; head < MadeLayer::kKvHeads; ++head) {
+    made.store(made.kept_pages, made.layer.k, head, kSmall.tokens);
+    made.store(made.kept_pages, made.layer.v, head, kSmall.tokens);
+    std::vector<float> q(kGroup * kDim);
+    for (float& value : q) value = made.normal(made.random);
+    std::vector<float> out(kGroup * kDim);
+    const std::vector<const std::byte*> pages(made.into.begin(), made.into.end());
+    gpu::cpu_kernels(gpu::best_isa())
+        .attention({.q = q.data(),
+                    .out = out.data(),
+                    .group = kGroup,
+                    .head_dim = kDim,
+                    .length = kSmall.tokens + 1,
+                    .scale = made.layer.scale,
+                    .pages = pages.data(),
+                    .k_offset = made.at(made.layer.k, head, 0),
+                    .v_offset = made.at(made.layer.v, head, 0),
+                    .kv = made.kv});
+    for (std::size_t g = 0; g < kGroup; ++g) {
+      std::vector<double> expected(kDim, 0);
+      double total = 0;
+      for (std::size_t i = 0; i <= kSmall.tokens; ++i) {
+        const bool old = i < kSmall.tokens;
+        const auto& source = old ? made.pages : made.kept_pages;
+        const std::size_t place = old ? kept[head][i] : i;
+        const std::vector<float> key = made.load(source, made.layer.k, head, place);
+        const std::vector<float> value = made.load(source, made.layer.v, head, place);
+        double score = 0;
+        for (std::size_t d = 0; d < kDim; ++d) score += static_cast<double>(q[g * kDim + d]) * key[d];
+        const double weight = std::exp(score * made.layer.scale);
+        total += weight;
+        for (std::size_t d = 0; d < kDim; ++d) expected[d] += weight * value[d];
+      }
+      for (std::size_t d = 0; d < kDim; ++d) EXPECT_NEAR(out[g * kDim + d], expected[d] / total, 2e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, KvCompaction,
+                         testing::Values(KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+// -- whole models
+
+std::vector<FamilySetting> compacting_settings() {
+  std::vector<FamilySetting> all;
+  for (const FamilySetting& setting : test::family_settings()) {
+    const std::string& sample = setting.row.sample;
+    const bool wanted = sample == "llama" || sample == "qwen3_5_text" || sample == "recurrent_gemma";
+    if (wanted && setting.is_best_isa()) all.push_back(setting);
+  }
+  return all;
+}
+
+class CompactedModel : public testing::TestWithParam<FamilySetting> {
+ protected:
+  static constexpr std::size_t kLength = 200;
+  CompactedModel() : runs_(GetParam(), 2, {.pages = 200, .slots = 16}) {
+    tokens_ = runs_.random_tokens(kLength + 8, 5);
+  }
+
+  std::unique_ptr<PromptTail> tail() const {
+    return PromptTail::make(runs_.state().tail_bytes(), kSmall.window);
+  }
+  void feed(Sequence& sequence, PromptTail* tail, std::size_t begin, std::size_t end) {
+    const Slice slice{.sequence = &sequence,
+                      .tokens = std::span(tokens_).subspan(begin, end - begin),
+                      .logits = Slice::Logits::kNone,
+                      .tail = tail};
+    runs_.model().forward({&slice, 1});
+  }
+  void compact(Sequence& sequence, const PromptTail& tail) {
+    std::optional<gpu::PageRun> pages = runs_.store().take_pages(kSmall.tokens);
+    ASSERT_TRUE(pages.has_value());
+    runs_.model().compact({.sequence = &sequence, .tail = &tail, .budget = kSmall, .into = &*pages});
+    sequence.replace_pages(std::move(*pages), kSmall.tokens);
+  }
+  /// With a page's rest, which is zeros.
+  std::vector<std::byte> all_of(const Sequence& sequence) const {
+    std::vector<std::byte> bytes;
+    const gpu::StateSizes sizes = runs_.state().sizes();
+    if (sizes.slot_bytes != 0) bytes.assign(sequence.slot_data(), sequence.slot_data() + sizes.slot_bytes);
+    for (std::size_t i = 0; i < sequence.pages().size(); ++i) {
+      bytes.insert(bytes.end(), sequence.page_data(i), sequence.page_data(i) + sizes.page_bytes);
+    }
+    return bytes;
+  }
+
+  FamilyRuns runs_;
+  std::vector<TokenId> tokens_;
+};
+
+TEST_P(CompactedModel, IsTheSameForEverySlicing) {
+  if (!runs_.model().why_not_compacted().empty()) {
+    EXPECT_EQ(GetParam().row.sample, "recurrent_gemma") << "whose attention has windows";
+    EXPECT_NE(runs_.model().why_not_compacted().find("no layer of attention"), std::string::npos);
+    return;
+  }
+  Sequence whole = runs_.open(kLength);
+  const auto first = tail();
+  feed(whole, first.get(), 0, kLength);
+  compact(whole, *first);
+  EXPECT_EQ(whole.stored(), kSmall.tokens);
+  EXPECT_EQ(whole.logical(), kLength);
+  EXPECT_EQ(whole.pages().size(), 2u);
+  ASSERT_TRUE(whole.reserve(8));
+  const std::vector<float> reply = runs_.run(whole, std::span(tokens_).subspan(kLength));
+  const std::vector<std::byte> state = all_of(whole);
+  for (const std::vector<std::size_t>& cuts :
+       {std::vector<std::size_t>{1}, {64, 128}, {183, 184, 185}, {199}, {100, 190, 191, 192, 193}}) {
+    Sequence sliced = runs_.open(kLength);
+    const auto ring = tail();
+    std::size_t at = 0;
+    for (const std::size_t cut : cuts) feed(sliced, ring.get(), std::exchange(at, cut), cut);
+    feed(sliced, ring.get(), at, kLength);
+    compact(sliced, *ring);
+    ASSERT_TRUE(sliced.reserve(8));
+    // One after the other, as they are decoded.
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto logits = runs_.run(sliced, std::span(tokens_).subspan(kLength + i, 1));
+      ASSERT_TRUE(test::same_logits(logits, reply, i, runs_.vocab()));
+    }
+    EXPECT_EQ(all_of(sliced), state);
+  }
+}
+
+TEST_P(CompactedModel, GoesOnFromASnapshotThatLeavesTheWindow) {
+  if (!runs_.model().why_not_compacted().empty()) GTEST_SKIP() << runs_.model().why_not_compacted();
+  Sequence whole = runs_.open(kLength);
+  const auto first = tail();
+  feed(whole, first.get(), 0, kLength - kSmall.window);
+  const gpu::Snapshot snapshot = runs_.capture(whole);
+  feed(whole, first.get(), kLength - kSmall.window, kLength);
+  compact(whole, *first);
+  Sequence restored = runs_.restore(snapshot, kSmall.window);
+  const auto second = tail();
+  feed(restored, second.get(), kLength - kSmall.window, kLength);
+  EXPECT_TRUE(second->covers(kLength));
+  compact(restored, *second);
+  EXPECT_EQ(all_of(restored), all_of(whole));
+}
+
+TEST_P(CompactedModel, RememberingQueriesChangesNothing) {
+  Sequence plain = runs_.open(kLength);
+  feed(plain, nullptr, 0, kLength);
+  Sequence remembered = runs_.open(kLength);
+  const auto ring = tail();
+  feed(remembered, ring.get(), 0, kLength);
+  EXPECT_EQ(all_of(plain), all_of(remembered));
+}
+
+// Snapshots of a compacted sequence, and copies of it, have both lengths.
+TEST_P(CompactedModel, IsSavedAndLoadedAsItIs) {
+  if (!runs_.model().why_not_compacted().empty()) GTEST_SKIP() << runs_.model().why_not_compacted();
+  Sequence sequence = runs_.open(kLength);
+  const auto ring = tail();
+  feed(sequence, ring.get(), 0, kLength);
+  compact(sequence, *ring);
+  const gpu::SavedSequence saved = runs_.store().save(sequence);
+  std::optional<Sequence> loaded = runs_.store().load(saved);
+  ASSERT_TRUE(loaded.has_value());
+  EXPECT_EQ(loaded->stored(), kSmall.tokens);
+  EXPECT_EQ(loaded->logical(), kLength);
+  Sequence restored = runs_.restore(runs_.capture(sequence), 8);
+  EXPECT_EQ(restored.logical(), kLength);
+  ASSERT_TRUE(sequence.reserve(8) && loaded->reserve(8));
+  const auto rest = std::span(tokens_).subspan(kLength);
+  const std::vector<float> reply = runs_.run(sequence, rest);
+  EXPECT_EQ(runs_.run(*loaded, rest), reply);
+  EXPECT_EQ(runs_.run(restored, rest), reply);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CompactedModel, testing::ValuesIn(compacting_settings()),
+                         [](const auto& info) { return info.param.name(); });
+
+TEST(PromptTail, KnowsWhetherTheLastTokensAreThere) {
+  gpu::ByteBudget budget(1000);
+  const auto tail = PromptTail::make(8, 10, &budget);
+  EXPECT_EQ(budget.used(), 80u);
+  tail->note(0, 30);
+  tail->note(30, 33);
+  EXPECT_TRUE(tail->covers(33));
+  EXPECT_FALSE(tail->covers(34));
+  tail->note(0, 5);  // began anew
+  EXPECT_FALSE(tail->covers(5));
+  tail->note(20, 29);
+  EXPECT_FALSE(tail->covers(29)) << "nine are there";
+  tail->note(29, 30);
+  EXPECT_TRUE(tail->covers(30));
+  EXPECT_EQ(PromptTail::make(100, 10, &budget), nullptr) << "there is no room for it";
+  EXPECT_EQ(budget.used(), 80u);
+}
+
+}  // namespace
+}  // namespace reprise::models

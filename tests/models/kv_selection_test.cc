@@ -1,0 +1,108 @@
+// Which places of a prompt are kept, against the definition written out once more in double.
+
+#include "models/layers/kv_selection.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/models/naive_kv_selection.h"
+
+namespace reprise::models {
+namespace {
+
+using Pooling = KvBudget::Pooling;
+
+TEST(KvSelection, WeightsAreTheSoftmaxOfWhatAQueryMaySee) {
+  std::vector<float> sums(3, 1.0F);
+  std::vector<float> logits{std::log(1.0F), std::log(2.0F), std::log(3.0F), std::log(4.0F)};
+  add_weights(logits, sums);  // the fourth place is its own: it counts in the total alone
+  EXPECT_NEAR(sums[0], 1.1, 1e-6);
+  EXPECT_NEAR(sums[1], 1.2, 1e-6);
+  EXPECT_NEAR(sums[2], 1.3, 1e-6);
+}
+
+TEST(KvSelection, PoolsAtTheEndsAsThePaperDoes) {
+  const std::vector<float> sums{5, 0, 0, 10};
+  std::vector<float> average(4, 0.0F);
+  add_pooled(sums, {.pooling = Pooling::kAverage, .pool_width = 5}, average);
+  EXPECT_EQ(average, (std::vector<float>{1, 3, 3, 2}));  // what is beyond the ends is 0, the divisor 5
+  std::vector<float> most(4, 100.0F);
+  add_pooled(sums, {.pooling = Pooling::kMax, .pool_width = 3}, most);
+  EXPECT_EQ(most, (std::vector<float>{105, 105, 110, 110}));
+}
+
+TEST(KvSelection, TiesGoToTheLowerPlace) {
+  const KvBudget budget{.tokens = 6, .window = 2, .sinks = 1};
+  const std::vector<float> scores{0, 1, 1, 1, 1, 1, 1, 1};
+  EXPECT_EQ(kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 2, 3, 8, 9}));
+}
+
+TEST(KvSelection, SinksAndWindowStayAndTheHighestBetweenThem) {
+  const KvBudget budget{.tokens = 6, .window = 2, .sinks = 2};
+  const std::vector<float> scores{0, 0, 1, 9, 2, 7, 3, 4};
+  EXPECT_EQ(kept_places(scores, 10, budget), (std::vector<std::uint32_t>{0, 1, 3, 5, 8, 9}));
+}
+
+TEST(KvSelection, ABudgetOfNoMoreThanItsEndsChoosesNothing) {
+  EXPECT_EQ(kept_places(std::vector<float>{5, 6, 7}, 6, {.tokens = 4, .window = 3, .sinks = 1}),
+            (std::vector<std::uint32_t>{0, 3, 4, 5}));
+}
+
+TEST(KvSelection, WhatIsNoNumberIsTheLowest) {
+  const KvBudget budget{.tokens = 3, .window = 1, .sinks = 0};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(kept_places(std::vector<float>{nan, -1, nan, -2}, 5, budget),
+            (std::vector<std::uint32_t>{1, 3, 4}));
+}
+
+TEST(KvSelection, EqualsTheDefinition) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  for (const KvBudget& budget :
+       {KvBudget{.tokens = 40, .window = 8, .sinks = 4},
+        KvBudget{.tokens = 40, .window = 8, .sinks = 0, .pooling = Pooling::kMax, .pool_width = 7},
+        KvBudget{.tokens = 99, .window = 16, .sinks = 4, .pool_width = 1}}) {
+    constexpr std::size_t kTokens = 100, kGroup = 3, kDim = 8;
+    test::NaiveHead head{.dim = kDim, .scale = 0.35};
+    for (std::size_t i = 0; i < kTokens * kDim; ++i) head.keys.push_back(normal(random));
+    head.queries.resize(kGroup);
+    for (auto& queries : head.queries) {
+      for (std::size_t i = 0; i < budget.window * kDim; ++i) queries.push_back(2 * normal(random));
+    }
+    const std::vector<double> expected = test::naive_scores(head, budget);
+    std::vector<float> scores(kTokens - budget.window, 0.0F);
+    for (const auto& queries : head.queries) {
+      std::vector<float> sums(scores.size(), 0.0F);
+      for (std::size_t w = 0; w < budget.window; ++w) {
+        std::vector<float> logits;
+        for (std::size_t k = 0; k <= scores.size() + w; ++k) {
+          double dot = 0;
+          for (std::size_t d = 0; d < kDim; ++d) dot += queries[w * kDim + d] * head.keys[k * kDim + d];
+          logits.push_back(static_cast<float>(dot * head.scale));
+        }
+        add_weights(logits, sums);
+      }
+      add_pooled(sums, budget, scores);
+    }
+    for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], expected[i], 1e-5) << i;
+    EXPECT_EQ(kept_places(scores, kTokens, budget), test::naive_kept(expected, kTokens, budget));
+  }
+}
+
+TEST(KvBudget, SaysWhatMakesNoSense) {
+  EXPECT_EQ(refusal_of({}), "");
+  EXPECT_EQ(refusal_of({.tokens = 36}), "");
+  EXPECT_NE(refusal_of({.tokens = 35}).find("at least 36"), std::string::npos);
+  EXPECT_NE(refusal_of({.window = 0}), "");
+  EXPECT_NE(refusal_of({.window = 5000}), "");
+  EXPECT_NE(refusal_of({.pool_width = 4}), "");
+  EXPECT_NE(refusal_of({.sinks = 5000}), "");
+  EXPECT_FALSE(KvBudget{}.shortens(1'000'000));
+  EXPECT_FALSE(KvBudget{.tokens = 100}.shortens(100));
+  EXPECT_TRUE(KvBudget{.tokens = 100}.shortens(101));
+}
+
+}  // namespace
+}  // namespace reprise::models
