@@ -12,6 +12,7 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kRouteWarps = 4;
+constexpr int kFewRows = 2;  // that one block routes and places: others wait for it
 constexpr int kPlaceThreads = 256;
 constexpr int kSumThreads = 256;
 
@@ -55,18 +56,22 @@ __device__ void keep_best_groups(const RouterShape& shape, float* ranks, float* 
   __syncwarp();
 }
 
-/// A warp has a row; a lane experts lane, lane + 32, ...
-__global__ void __launch_bounds__(kRouteWarps * 32)
-    route_each_row(RouterShape shape, const float* logits, int stride, const float* bias, int rows,
-                   std::int32_t* chosen, float* weights) {
-  extern __shared__ float memory[];  // of a warp: scores, ranks, scores of groups, chosen
-  wait_for_earlier();
-  let_next_begin();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+struct RouterInput {
+  const float* logits;
+  int stride;
+  const float* bias;
+};
+
+/// Floats of shared memory for a row that is routed: scores, ranks, scores of groups, chosen.
+__host__ __device__ int route_floats(const RouterShape& shape) {
+  return 2 * shape.routed + shape.groups + kMostChosen;
+}
+
+/// By a warp; a lane has experts lane, lane + 32, ...
+__device__ void route_row(const RouterShape& shape, const RouterInput& input, int row, float* scores,
+                          std::int32_t* chosen, float* weights) {
+  const auto [logits, stride, bias] = input;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row = static_cast<int>(blockIdx.x) * kRouteWarps + warp;
-  if (row >= rows) return;
-  float* scores = memory + warp * (2 * shape.routed + shape.groups + kMostChosen);
   float* ranks = scores + shape.routed;
   float* group_scores = ranks + shape.routed;
   auto* found = reinterpret_cast<std::int32_t*>(group_scores + shape.groups);
@@ -130,6 +135,69 @@ __global__ void __launch_bounds__(kRouteWarps * 32)
     weight /= total + shape.epsilon;
   }
   weights[static_cast<std::size_t>(row) * shape.chosen + lane] = weight * shape.scale;
+}
+
+/// A warp has a row.
+__global__ void __launch_bounds__(kRouteWarps * 32)
+    route_each_row(RouterShape shape, RouterInput input, int rows, ExpertPlaces to) {
+  extern __shared__ float memory[];
+  wait_for_earlier();
+  let_next_begin();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int row = static_cast<int>(blockIdx.x) * kRouteWarps + warp;
+  if (row >= rows) return;
+  route_row(shape, input, row, memory + warp * route_floats(shape), to.chosen, to.weights);
+}
+
+/// Few rows, by one block: a warp routes a row, then all know their places. There are so few choices that each looks at all
+/// others.
+__global__ void __launch_bounds__(kFewRows * 32)
+    route_few_rows(RouterShape shape, RouterInput input, int rows, ExpertPlaces to) {
+  extern __shared__ float memory[];
+  wait_for_earlier();
+  let_next_begin();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp < rows) {
+    route_row(shape, input, warp, memory + warp * route_floats(shape), to.chosen, to.weights);
+  }
+  __syncthreads();
+  const int choices = rows * shape.chosen;
+  for (int i = static_cast<int>(threadIdx.x); i < choices; i += kFewRows * 32) {
+    const int expert = to.chosen[i];
+    int place = 0;    // choices of lower experts, and earlier ones of this
+    int tile = 0;     // lower experts that somebody chose: each has one tile
+    int earlier = 0;  // of this
+    for (int j = 0; j < choices; ++j) {
+      const int other = to.chosen[j];
+      place += other < expert || (other == expert && j < i) ? 1 : 0;
+      earlier += other == expert && j < i ? 1 : 0;
+      if (other >= expert) continue;
+      bool is_first = true;
+      for (int k = 0; k < j; ++k) is_first = is_first && to.chosen[k] != other;
+      tile += is_first ? 1 : 0;
+    }
+    const bool is_zero = expert >= shape.experts;
+    to.place_of[i] = is_zero ? -1 : place;
+    if (is_zero) continue;
+    to.row_at[place] = i / shape.chosen;
+    if (earlier > 0) continue;
+    to.tile_expert[tile] = expert;
+    to.tile_first[tile] = place;
+  }
+  for (int expert = static_cast<int>(threadIdx.x); expert <= shape.experts; expert += kFewRows * 32) {
+    int lower = 0;
+    for (int j = 0; j < choices; ++j) lower += to.chosen[j] < expert ? 1 : 0;
+    to.first[expert] = lower;
+  }
+  if (threadIdx.x == 0) {
+    int tiles = 0;
+    for (int j = 0; j < choices; ++j) {
+      bool is_first = to.chosen[j] < shape.experts;
+      for (int k = 0; k < j; ++k) is_first = is_first && to.chosen[k] != to.chosen[j];
+      tiles += is_first ? 1 : 0;
+    }
+    *to.tile_count = tiles;
+  }
 }
 
 /// Sums of all threads before this one, and of all. By all threads of kPlaceThreads.
@@ -209,11 +277,16 @@ __global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, ExpertPl
   if (threadIdx.x == 0) *to.tile_count = all;
 }
 
+__device__ float weight_of(const SharedExpert& shared, std::size_t row) {
+  return shared.gates == nullptr ? 1.0F : sigmoid_of(shared.gates[row * shared.stride]);
+}
+
 __global__ void __launch_bounds__(kSumThreads)
     sum_each_row(int per_row, ExpertPlaces places, ExpertSum sum, int size) {
   wait_for_earlier();
   let_next_begin();
   const std::size_t row = blockIdx.x;
+  const float shared = weight_of(sum.shared, row);
   for (int k = static_cast<int>(threadIdx.x); k < size; k += kSumThreads) {
     float total = 0;
     for (int i = 0; i < per_row; ++i) {
@@ -222,20 +295,28 @@ __global__ void __launch_bounds__(kSumThreads)
                                    : sum.outputs[static_cast<std::size_t>(place) * size + k];
       total = fmaf(places.weights[row * per_row + i], made, total);
     }
+    if (sum.shared.made != nullptr) total = fmaf(shared, sum.shared.made[row * size + k], total);
     float* y = sum.y + row * size + k;
     *y = sum.adds ? *y + total : total;
   }
 }
 
-__global__ void __launch_bounds__(kSumThreads)
-    add_shared_row(const float* x, const float* logits, int stride, int size, float* y) {
+__global__ void __launch_bounds__(kSumThreads) add_shared_row(SharedExpert shared, int size, float* y) {
   wait_for_earlier();
   let_next_begin();
   const std::size_t row = blockIdx.x;
-  const float weight = logits == nullptr ? 1.0F : sigmoid_of(logits[row * stride]);
+  const float weight = weight_of(shared, row);
   for (int k = static_cast<int>(threadIdx.x); k < size; k += kSumThreads) {
-    y[row * size + k] = fmaf(weight, x[row * size + k], y[row * size + k]);
+    y[row * size + k] = fmaf(weight, shared.made[row * size + k], y[row * size + k]);
   }
+}
+
+void check_bounds(const RouterShape& shape) {
+  REPRISE_CHECK(shape.routed <= kMostExperts && shape.chosen <= kMostChosen,
+                "more experts than the router's kernel has");
+}
+std::size_t route_bytes(const RouterShape& shape, int warps) {
+  return static_cast<std::size_t>(warps) * static_cast<std::size_t>(route_floats(shape)) * sizeof(float);
 }
 
 std::size_t rounded_up(std::size_t bytes) {
@@ -283,14 +364,23 @@ ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& sh
 
 void route_rows(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                 const ExpertPlaces& to, StreamHandle stream) {
-  REPRISE_CHECK(shape.routed <= kMostExperts && shape.chosen <= kMostChosen,
-                "more experts than the router's kernel has");
-  const std::size_t bytes =
-      static_cast<std::size_t>(kRouteWarps * (2 * shape.routed + shape.groups + kMostChosen)) * sizeof(float);
+  check_bounds(shape);
   const LaunchShape grid{.blocks = dim3((rows + kRouteWarps - 1) / kRouteWarps),
                          .threads = kRouteWarps * 32,
-                         .shared_bytes = bytes};
-  launch_after(route_each_row, grid, stream, shape, logits, stride, bias, rows, to.chosen, to.weights);
+                         .shared_bytes = route_bytes(shape, kRouteWarps)};
+  launch_after(route_each_row, grid, stream, shape, RouterInput{logits, stride, bias}, rows, to);
+}
+
+void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                     const ExpertPlaces& to, StreamHandle stream) {
+  if (rows > kFewRows || to.tile_rows < rows) {
+    route_rows(shape, logits, stride, bias, rows, to, stream);
+    return place_rows(shape, rows, to, stream);
+  }
+  check_bounds(shape);
+  const LaunchShape grid{
+      .blocks = dim3(1), .threads = kFewRows * 32, .shared_bytes = route_bytes(shape, kFewRows)};
+  launch_after(route_few_rows, grid, stream, shape, RouterInput{logits, stride, bias}, rows, to);
 }
 
 void place_rows(const RouterShape& shape, int rows, const ExpertPlaces& places, StreamHandle stream) {
@@ -315,10 +405,8 @@ void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const Exp
                sum, size);
 }
 
-void add_shared_expert(const float* x, const float* logits, int stride, int rows, int size, float* y,
-                       StreamHandle stream) {
-  launch_after(add_shared_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, x, logits, stride,
-               size, y);
+void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream) {
+  launch_after(add_shared_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, shared, size, y);
 }
 
 }  // namespace reprise::gpu::cuda

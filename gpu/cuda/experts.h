@@ -62,6 +62,9 @@ void route_rows(const RouterShape& shape, const float* logits, int stride, const
                 const ExpertPlaces& to, StreamHandle stream);
 /// The rest of the places, from what was chosen.
 void place_rows(const RouterShape& shape, int rows, const ExpertPlaces& places, StreamHandle stream);
+/// Both of these, one kernel where rows are few.
+void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
+                     const ExpertPlaces& to, StreamHandle stream);
 
 /// Weights of all experts: the rows of one stand behind those of another; `one` is the first's.
 struct ExpertWeights {
@@ -76,17 +79,25 @@ void experts_gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlac
 void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const ExpertPlaces& places, void* y, GemmOutput output, StreamHandle stream);
 
-/// What is added up for a row, in this order: its experts' outputs and, for zero experts, what they were given.
+/// What all rows go through, and how much it counts.
+struct SharedExpert {
+  const float* made = nullptr;   // [rows, size]; null: there is none
+  const float* gates = nullptr;  // its sigmoid counts, one for each row; null: 1
+  int stride = 0;                // from a gate to the next
+};
+
+/// What is added up for a row, in this order: its experts' outputs (for zero experts what they were given), the shared
+/// expert's, and what y held.
 struct ExpertSum {
   const float* outputs;  // [places, size]
   const Bf16* zero;      // [rows, size]
-  float* y;              // [rows, size]
-  bool adds;             // to what y holds
+  SharedExpert shared;
+  float* y;   // [rows, size]
+  bool adds;  // to what y holds
 };
 void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum& sum, int rows,
                  int size, StreamHandle stream);
-/// y [rows, size] += sigmoid(logits of a row) * x [rows, size]; logits null: 1 * x.
-void add_shared_expert(const float* x, const float* logits, int stride, int rows, int size, float* y,
-                       StreamHandle stream);
+/// y [rows, size] += what the shared expert counts.
+void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -182,17 +182,15 @@ class Moe : public Part {
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
 
  private:
-  void add_shared(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
-
   gc::RouterShape shape_;
   bool has_gates_;
   int hidden_;
-  DeviceLinear router_;
+  bool has_shared_gate_;         // else the shared expert counts as it is
+  DeviceLinear router_;          // and behind it the shared expert's gate
   const float* bias_ = nullptr;  // [routed]; null: none
   gc::ExpertWeights in_;         // gate and up, or up alone
   gc::ExpertWeights down_;
-  std::unique_ptr<Part> shared_;             // null: there is none
-  std::optional<DeviceLinear> shared_gate_;  // without: it counts as it is
+  std::unique_ptr<Part> shared_;  // null: there is none
   std::optional<DeviceLinear> latent_in_;
   std::optional<DeviceLinear> latent_out_;
 };

@@ -37,7 +37,10 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
     : shape_(router_of(spec)),
       has_gates_(spec.has_gates()),
       hidden_(static_cast<int>(spec.hidden)),
-      router_(weights.linear({spec.name + ".gate"})),
+      has_shared_gate_(spec.has_shared() && spec.shared_gate),
+      router_(weights.linear(
+          has_shared_gate_ ? std::vector<std::string>{spec.name + ".gate", spec.name + ".shared_expert_gate"}
+                           : std::vector<std::string>{spec.name + ".gate"})),
       in_(weights.experts(spec.name + ".experts.", spec.experts,
                           spec.has_gates() ? std::vector<std::string>{".gate_proj", ".up_proj"}
                                            : std::vector<std::string>{".up_proj"})),
@@ -45,9 +48,6 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
       shared_(shared_expert(spec, weights)) {
   if (spec.correction_bias) {
     bias_ = weights.vector(load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias"));
-  }
-  if (spec.has_shared() && spec.shared_gate) {
-    shared_gate_ = weights.linear({spec.name + ".shared_expert_gate"});
   }
   if (spec.latent != 0) {
     latent_in_ = weights.linear({spec.name + ".fc1_latent_proj"});
@@ -69,8 +69,6 @@ std::size_t Moe::workspace(const StepSize& size) const {
   if (latent_in_) bytes += 2 * sized(rows * width, sizeof(gc::Bf16)) + sized(rows * width, sizeof(float));
   if (shared_) {
     bytes += sized(rows * static_cast<std::size_t>(hidden_), sizeof(float)) + shared_->workspace(size);
-    if (shared_gate_)
-      bytes += sized(rows * static_cast<std::size_t>(shared_gate_->weight.rows), sizeof(float));
   }
   return bytes;
 }
@@ -86,8 +84,15 @@ void Moe::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   step.multiply(x.x, router_, logits, gc::GemmOutput::kF32);
   const gc::ExpertPlaces places = gc::ExpertPlaces::in(
       workspace.bytes(gc::ExpertPlaces::bytes(static_cast<int>(padded), shape_)), rows, shape_);
-  gc::route_rows(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
-  gc::place_rows(shape_, rows, places, step.stream);
+  gc::route_and_place(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
+  gc::SharedExpert shared;
+  if (shared_) {
+    auto* made = workspace.take<float>(padded * static_cast<std::size_t>(hidden_));
+    shared_->apply(step, x, {.y = made, .how = gc::GemmOutput::kF32});
+    shared.made = made;
+    if (has_shared_gate_) shared.gates = logits + shape_.routed;
+    shared.stride = router_.weight.rows;
+  }
 
   const gc::Bf16* seen = x.x;  // [rows, width]: what the chosen experts see
   if (latent_in_) {
@@ -114,32 +119,22 @@ void Moe::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   if (latent_in_) {
     auto* sums = workspace.take<float>(narrow_elements);
     auto* narrowed = workspace.take<gc::Bf16>(narrow_elements);
-    gc::sum_experts(shape_, places, {.outputs = outputs, .zero = seen, .y = sums, .adds = false}, rows, width,
+    gc::sum_experts(shape_, places,
+                    {.outputs = outputs, .zero = seen, .shared = {}, .y = sums, .adds = false}, rows, width,
                     step.stream);
     gc::narrow_rows(sums, rows, width, 1, narrowed, step.stream);
     step.multiply(narrowed, *latent_out_, to.y, to.how);
+    if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
   } else {
     gc::sum_experts(shape_, places,
-                    {.outputs = outputs, .zero = seen, .y = to.y, .adds = to.how == gc::GemmOutput::kAddF32},
+                    {.outputs = outputs,
+                     .zero = seen,
+                     .shared = shared,
+                     .y = to.y,
+                     .adds = to.how == gc::GemmOutput::kAddF32},
                     rows, width, step.stream);
   }
-  if (shared_) add_shared(step, x, to);
   workspace.reset(mark);
-}
-
-void Moe::add_shared(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  Workspace& workspace = step.workspace;
-  const std::size_t padded = step.size.padded();
-  auto* made = workspace.take<float>(padded * static_cast<std::size_t>(hidden_));
-  shared_->apply(step, x, {.y = made, .how = gc::GemmOutput::kF32});
-  float* gates = nullptr;
-  int stride = 0;
-  if (shared_gate_) {
-    stride = shared_gate_->weight.rows;
-    gates = workspace.take<float>(padded * static_cast<std::size_t>(stride));
-    step.multiply(x.x, *shared_gate_, gates, gc::GemmOutput::kF32);
-  }
-  gc::add_shared_expert(made, gates, stride, step.size.rows, hidden_, to.y, step.stream);
 }
 
 void Moe::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
@@ -149,7 +144,6 @@ void Moe::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) con
     latent_out_->admit(gemm, output, most_rows);
   }
   if (shared_) shared_->admit(gemm, gc::GemmOutput::kF32, most_rows);
-  if (shared_gate_) shared_gate_->admit(gemm, gc::GemmOutput::kF32, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -114,6 +114,35 @@ TEST_F(CudaExperts, AreChosenAsOnTheCpu) {
   }
 }
 
+TEST_F(CudaExperts, FewRowsAreRoutedAndPlacedAsMany) {
+  for (const RouterShape& shape : {shape_of(8, 8, 2), shape_of(256, 256, 8), shape_of(14, 9, 6)}) {
+    for (const int rows : {1, 2, 3}) {
+      const DeviceBytes logits = upload(random_.floats(static_cast<std::size_t>(rows * shape.routed)));
+      const DeviceBytes memory(ExpertPlaces::bytes(rows, shape));
+      const DeviceBytes other(ExpertPlaces::bytes(rows, shape));
+      const ExpertPlaces a = ExpertPlaces::in(memory.data(), rows, shape);
+      const ExpertPlaces b = ExpertPlaces::in(other.data(), rows, shape);
+      route_and_place(shape, logits.as<const float>(), shape.routed, nullptr, rows, a, stream_->handle());
+      route_rows(shape, logits.as<const float>(), shape.routed, nullptr, rows, b, stream_->handle());
+      place_rows(shape, rows, b, stream_->handle());
+      const auto same = [&](const std::int32_t* ours, const std::int32_t* theirs, int count) {
+        return download<std::int32_t>(ours, static_cast<std::size_t>(count)) ==
+               download<std::int32_t>(theirs, static_cast<std::size_t>(count));
+      };
+      const int choices = rows * shape.chosen;
+      EXPECT_TRUE(same(a.chosen, b.chosen, choices));
+      EXPECT_TRUE(same(a.place_of, b.place_of, choices));
+      EXPECT_TRUE(same(a.first, b.first, shape.experts + 1));
+      ASSERT_TRUE(same(a.tile_count, b.tile_count, 1));
+      const int places = download<std::int32_t>(a.first + shape.experts, 1).front();
+      const int tiles = download<std::int32_t>(a.tile_count, 1).front();
+      EXPECT_TRUE(same(a.row_at, b.row_at, places));
+      EXPECT_TRUE(same(a.tile_expert, b.tile_expert, tiles));
+      EXPECT_TRUE(same(a.tile_first, b.tile_first, tiles));
+    }
+  }
+}
+
 TEST_F(CudaExperts, RowsThatAreNoNumbersChooseSomeAllTheSame) {
   const RouterShape shape = shape_of(12, 12, 4);
   const DeviceBytes logits = upload(std::vector<float>(24, std::numeric_limits<float>::quiet_NaN()));
@@ -211,6 +240,7 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     sum_experts(shape, places,
                 {.outputs = on_outputs.as<const float>(),
                  .zero = x.as<const Bf16>(),
+                 .shared = {},
                  .y = sums.as<float>(),
                  .adds = true},
                 rows, kColumns, stream_->handle());

@@ -27,15 +27,19 @@ struct Tolerance {
 // transformers 5.17 in bf16 differs from itself in f32 by up to 7.3e-2 on this model's seven cases.
 // The other models with a state have norms behind a gate, or over what chooses a scan's weights, and the same bounds.
 // Random quantised files are of the first shape.
+// Where experts are chosen, rounding moves some rows to others: tests/gpu/cuda_experts_test.cc has the exact comparison.
 Tolerance tolerance_for(const std::string& model) {
-  constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron", "Q", "IQ", "moe"};
-  if (std::any_of(std::begin(kMagnified), std::end(kMagnified),
-                  [&](const char* family) { return model.starts_with(family); })) {
-    return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
+  constexpr const char* kMagnified[] = {"qwen3_5", "mamba", "falcon", "nemotron", "Q", "IQ"};
+  constexpr const char* kMixtures[] = {"moe", "qwen3_5_moe", "qwen3_next", "jamba", "kimi", "longcat"};
+  const auto is_among = [&](const auto& families) {
+    return std::any_of(std::begin(families), std::end(families),
+                       [&](const char* family) { return model.starts_with(family); });
+  };
+  if (is_among(kMixtures)) {
+    return {.median = 0.2, .worst = 2, .choice_margin = 0.3, .oracle_margin = 0.6, .wrong_choices = 0.2};
   }
-  // The share of an input in RG-LRU is the root of what a decay near 1 leaves: it magnifies what was rounded in the gate.
-  if (model == "recurrent_gemma") {
-    return {.median = 2.5e-2, .worst = 0.2, .choice_margin = 6e-2, .oracle_margin = 0.2, .wrong_choices = 0};
+  if (is_among(kMagnified)) {
+    return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
   }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
 }
