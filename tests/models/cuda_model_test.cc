@@ -41,6 +41,10 @@ Tolerance tolerance_for(const std::string& model) {
   if (is_among(kMagnified)) {
     return {.median = 3e-2, .worst = 2, .choice_margin = 0.15, .oracle_margin = 0.3, .wrong_choices = 0.1};
   }
+  // The share of an input in RG-LRU is the root of what a decay near 1 leaves: it magnifies what was rounded in the gate.
+  if (model == "recurrent_gemma") {
+    return {.median = 2.5e-2, .worst = 0.2, .choice_margin = 6e-2, .oracle_margin = 0.2, .wrong_choices = 0};
+  }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
 }
 
