@@ -74,7 +74,7 @@ std::vector<BatchSlice> plan_batch(std::span<const Runnable> runnable, const Bat
   for (const Runnable& one : decoders) batch.push_back({.key = one.key, .decodes = true, .tokens = 1});
   add_prefills(chosen(runnable, false, false), batch.empty() ? limits.tokens : limits.tokens_beside,
                limits.grid, step, batch);
-  if (!batch.empty()) return batch;
+  if (!batch.empty() || !limits.idle_work) return batch;
   for (const Runnable& one : chosen(runnable, true, true)) {
     batch.push_back({.key = one.key, .decodes = true, .tokens = 1});
   }

@@ -43,10 +43,15 @@ void DeviceWorker::run_step() {
   memory_.begin_round();
   take_in_adapters();
   if (snapshots_.try_waiting(now)) admission_.admit(now);
+  // Between its admission and its prefill a request asks others; idle work does not slip in meanwhile. That ends with its
+  // prefill or its end, of which one always comes.
+  BatchLimits limits = limits_;
+  limits.idle_work =
+      state_.sequences_where([](const SequenceRun& run) { return run.is_about_to_begin(); }).empty();
   LoadedArch* runs = nullptr;
   for (std::size_t tries = archs_.size(); tries > 0 && runs == nullptr; --tries) {
     LoadedArch& arch = *archs_[turn_++ % archs_.size()];
-    if (!arch.failed() && step_.build(arch, limits_)) runs = &arch;
+    if (!arch.failed() && step_.build(arch, limits)) runs = &arch;
   }
   publish();
   if (runs != nullptr) return start_step(*runs);

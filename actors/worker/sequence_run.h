@@ -115,6 +115,10 @@ struct SequenceRun {
   std::uint32_t settled() const {
     return prompt_end + static_cast<std::uint32_t>(decoded.empty() ? 0 : decoded.size() - 1);
   }
+  /// Admitted for a request that has yet to look what it can restore, and then begins.
+  bool is_about_to_begin() const {
+    return state && !prompt && !closing && priority != protocol::Priority::kIdle;
+  }
   bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
   bool checkpoint_is_due() const {
     return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == held_tokens();

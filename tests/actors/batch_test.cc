@@ -88,6 +88,12 @@ TEST(Batch, IdleWorkRunsAloneAndInSmallSlices) {
   const Runnable idle = prefill(1, 0, 1000, 1, Priority::kIdle);
   EXPECT_EQ(plan(std::vector{idle}, limits), (std::vector<BatchSlice>{{1, false, 32}}));
   EXPECT_EQ(plan(std::vector{idle, decoder(2)}, limits), (std::vector<BatchSlice>{{2, true, 1}}));
+  EXPECT_EQ(plan(std::vector{idle, prefill(3, 0, 100, 2)}, limits),
+            (std::vector<BatchSlice>{{3, false, 100}}))
+      << "nothing of it beside a request";
+  EXPECT_EQ(plan(std::vector{idle}, {.tokens = 512, .idle_tokens = 4, .grid = 64}),
+            (std::vector<BatchSlice>{{1, false, 64}}))
+      << "one step of the grid";
   EXPECT_TRUE(plan({}, limits).empty());
 }
 

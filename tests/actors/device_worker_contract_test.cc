@@ -321,6 +321,54 @@ TEST_F(DeviceWorkerContract, ACancelledPrefillLeavesASequenceThatGoesOn) {
   EXPECT_EQ(decode(sequence, 4), FakeModel::reply_to(prompt(kLong), 4));
 }
 
+// Counted in steps, not in time: a stranger waits for the step under way, which has few tokens, and for no other of them.
+TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
+  constexpr std::size_t kIdleTokens = 4;  // take the CPU about as long as one
+  start();
+  protocol::OpenSequence for_later = wish(kLong);
+  for_later.priority = protocol::Priority::kIdle;
+  const auto opened = ask(for_later);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const Open idle{opened->sequence, ticket_};
+  control_->hold();
+  auto prefilling = ask_meanwhile(prefill_of(idle, kLong));
+  // Of short turns an actor takes several before it looks who has come; steps of a real model are long ones. A
+  // millisecond at least makes these so.
+  const auto let_long_step_go = [&] {
+    std::this_thread::sleep_for(1ms);
+    control_->let_one_go();
+  };
+  for (std::uint32_t begun = 1; begun <= 10; ++begun) {
+    ASSERT_TRUE(eventually([&] { return control_->steps() == begun; }));
+    if (begun < 10) let_long_step_go();
+  }
+  for (std::uint32_t stranger = 0; stranger < 20; ++stranger) {
+    const std::uint32_t tokens = 20 + stranger;
+    const std::uint32_t under_way = control_->steps();
+    const Asked<protocol::OpenSequence> opening = post(wish(tokens));
+    let_long_step_go();
+    const auto opened_too = opening.get();
+    ASSERT_TRUE(opened_too.ok());
+    const Open sequence{opened_too->sequence, ticket_};
+    for (int asks = 0; asks < 3; ++asks) {  // as a request asks its registry, and this worker for a restore
+      ASSERT_EQ(control_->steps(), under_way) << "idle work slipped in";
+      memory();
+    }
+    worker_.tell(prefill_of(sequence, tokens));
+    ASSERT_TRUE(eventually([&] { return control_->steps() == under_way + 1; }));
+    control_->let_one_go();
+    ASSERT_TRUE(eventually([&] { return control_->steps() == under_way + 2; }));
+    const auto steps = control_->recorded();
+    EXPECT_EQ(steps[under_way - 1], std::vector{kIdleTokens}) << "what it had to wait for";
+    EXPECT_EQ(steps[under_way], std::vector<std::size_t>{tokens}) << "all of it, and nothing else beside it";
+    EXPECT_EQ(steps[under_way + 1], std::vector{kIdleTokens}) << "and only then the idle work goes on";
+    close(sequence);
+  }
+  worker_.tell(protocol::Cancel{idle.id});
+  control_->release();
+  EXPECT_EQ(prefilling.get().error().fault, JobFault::kCancelled);
+}
+
 TEST_F(DeviceWorkerContract, ACancelledDecodingEndsItsStream) {
   start();
   const Open sequence = open();

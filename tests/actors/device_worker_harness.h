@@ -111,6 +111,29 @@ class DeviceWorkerContract : public testing::Test {
                       [this, job = std::move(job)]() mutable { return ask(std::move(job)); });
   }
 
+  /// A question that is in the mailbox already; its answer is waited for later.
+  template <class Job>
+  class Asked {
+   public:
+    explicit Asked(runtime::BlockingReply<typename Job::Reply>* slot) : slot_(slot) {}
+    /// Once.
+    typename Job::Reply get() const {
+      auto answer = slot_->wait_until(runtime::deadline_after(30s));
+      EXPECT_TRUE(answer.ok()) << answer.error().describe();
+      return std::move(*answer);
+    }
+
+   private:
+    runtime::BlockingReply<typename Job::Reply>* const slot_;  // owned by its two sides
+  };
+  template <class Job>
+  Asked<Job> post(Job job) {
+    auto* slot = new runtime::BlockingReply<typename Job::Reply>();
+    runtime::ref_detail::ask<Job>(*worker_.cell(), std::move(job),
+                                  runtime::ReplyTo<typename Job::Reply>(slot), runtime::deadline_after(30s));
+    return Asked<Job>(slot);
+  }
+
   protocol::OpenSequence wish(std::uint32_t prompt_tokens) {
     return {.arch = arch_, .ticket = ++ticket_, .prompt_tokens = prompt_tokens};
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -26,17 +27,33 @@ class FakeControl {
   /// Steps wait until release().
   void hold() { set(true); }
   void release() { set(false); }
+  /// Lets the step that waits go on, and no other.
+  void let_one_go() {
+    const std::lock_guard lock(mutex_);
+    ++let_go_;
+    changed_.notify_all();
+  }
   /// How many steps have begun.
   std::uint32_t steps() const { return steps_; }
+  /// Tokens of each slice of each of the first kRecorded of them.
+  std::vector<std::vector<std::size_t>> recorded() {
+    const std::lock_guard lock(mutex_);
+    return recorded_;
+  }
   /// Loads fail, or wait, until told otherwise; each is counted.
   std::atomic<bool> refuse_to_load{false};
   std::atomic<bool> hold_loads{false};
   std::atomic<std::uint32_t> loads{0};
 
-  void begin_step() {
+  void begin_step(std::span<const models::Slice> slices) {
     std::unique_lock lock(mutex_);
     ++steps_;
-    changed_.wait(lock, [this] { return !held_; });
+    if (recorded_.size() < kRecorded) {
+      std::vector<std::size_t>& step = recorded_.emplace_back();
+      for (const models::Slice& slice : slices) step.push_back(slice.tokens.size());
+    }
+    changed_.wait(lock, [this] { return !held_ || let_go_ > 0; });
+    if (held_) --let_go_;
   }
 
  private:
@@ -45,9 +62,12 @@ class FakeControl {
     held_ = held;
     changed_.notify_all();
   }
+  static constexpr std::size_t kRecorded = 1000;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool held_ = false;  // guarded by mutex_
+  std::vector<std::vector<std::size_t>> recorded_;  // guarded by mutex_
+  bool held_ = false;                               // guarded by mutex_
+  std::uint32_t let_go_ = 0;                        // guarded by mutex_
   std::atomic<std::uint32_t> steps_{0};
 };
 
@@ -64,7 +84,7 @@ class FakeModel : public models::Model {
   }
 
   std::span<const float> forward(std::span<const models::Slice> slices, models::Phase) override {
-    control_->begin_step();
+    control_->begin_step(slices);
     logits_.clear();
     for (const models::Slice& slice : slices) {
       float sum = 0;
