@@ -133,9 +133,9 @@ TEST_P(KvBudgetTest, TheSameAnswersInLittleMemory) {
   wish.worker.state_bytes += wish.worker.state_bytes / 2;
   EngineHarness harness(wish);
   std::vector<std::thread> clients;
-  for (std::uint32_t c = 0; c < 6; ++c) {
+  for (std::uint32_t c = 0; c < 4; ++c) {
     clients.emplace_back([&, c] {
-      for (std::uint32_t i = 0; i < 3; ++i) {
+      for (std::uint32_t i = 0; i < 2; ++i) {
         const Reply reply = harness.ask(long_reply(c));
         ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
         EXPECT_TRUE(reply.choices == roomy.ask(long_reply(c)).choices);
