@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "gpu/latent_sizes.h"
 #include "gpu/scan_sizes.h"
 
 namespace reprise::models {
@@ -47,10 +48,15 @@ Refusal refusal_of(const MoeSpec& part) {
          std::to_string(part.intermediate) + ", which are no multiples of 8,";
 }
 Refusal refusal_of(const KdaSpec& part) {
-  return part.name + ": Kimi Delta Attention";
+  return refusal_of_scan(part.name, part.head_dim);
 }
 Refusal refusal_of(const MlaSpec& part) {
-  return part.name + ": latent attention";
+  const std::size_t stored = part.stored_dim();
+  if (part.rank <= gpu::kMostLatent && stored <= gpu::kMostStored && part.rank % 2 == 0 && stored % 8 == 0) {
+    return std::nullopt;
+  }
+  return part.name + ": latent attention of " + std::to_string(part.rank) + " + " +
+         std::to_string(part.turned_dim) + " elements a token";
 }
 Refusal refusal_of(const RgLruSpec&) {
   return std::nullopt;

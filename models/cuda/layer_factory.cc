@@ -27,13 +27,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name,
-                  "Kimi Delta Attention is not computed on a GPU; --device cpu does");
+  return std::make_unique<Kda>(spec, checkpoint_, weights_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name,
-                  "latent attention is not computed on a GPU; --device cpu does");
+  return std::make_unique<Mla>(spec, checkpoint_, weights_, state_, ropes_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
