@@ -62,20 +62,21 @@ Refusal refusal_of(const RgLruSpec&) {
   return std::nullopt;
 }
 Refusal refusal_of(const TimeMixSpec& part) {
-  return part.name + ": RWKV's time mix";
+  return refusal_of_scan(part.name, part.head_dim);
 }
-Refusal refusal_of(const ChannelMixSpec& part) {
-  return part.name + ": RWKV's channel mix";
+Refusal refusal_of(const ChannelMixSpec&) {
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> gpu_refusal(const LayerSpec& layer) {
   for (const ResidualSpec& step : layer.steps) {
-    if (!step.late_parts.empty()) return "a part that comes late";
-    for (const PartSpec& part : step.parts) {
-      Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
-      if (refusal) return refusal;
+    for (const std::vector<PartSpec>* parts : {&step.parts, &step.late_parts}) {
+      for (const PartSpec& part : *parts) {
+        Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
+        if (refusal) return refusal;
+      }
     }
   }
   return std::nullopt;
