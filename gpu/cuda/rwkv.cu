@@ -37,15 +37,19 @@ __global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, Toke
   reinterpret_cast<float*>(slice.slot + pass.state_offset)[i] = widen(pass.x[last * pass.size + i]);
 }
 
-/// Grid: elements of all rows.
+/// Grid: elements of y, rows.
 __global__ void __launch_bounds__(kShiftThreads)
-    activate_elements(const float* x, std::size_t count, PairFunction act, Bf16* y) {
-  const auto i = static_cast<std::size_t>(blockIdx.x) * kShiftThreads + threadIdx.x;
-  if (i >= count) return;
-  const float value = x[i];
-  y[i] = narrow(act == PairFunction::kTanh      ? tanhf(value)
-                : act == PairFunction::kSigmoid ? sigmoid_of(value)
-                                                : value);
+    activate_elements(const float* x, int size, PairFunction act, Bf16* y, int stride) {
+  const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
+  if (i >= stride) return;
+  const auto row = static_cast<std::size_t>(blockIdx.y);
+  float value = 0.0F;
+  if (i < size) {
+    value = x[row * size + i];
+    if (act == PairFunction::kTanh) value = tanhf(value);
+    if (act == PairFunction::kSigmoid) value = sigmoid_of(value);
+  }
+  y[row * stride + i] = narrow(value);
 }
 
 /// Over a warp, the same bits in all lanes.
@@ -186,10 +190,12 @@ void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle st
   check_launch("token_shift: its state");
 }
 
-void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, StreamHandle stream) {
-  const std::size_t count = static_cast<std::size_t>(rows) * static_cast<std::size_t>(size);
-  activate_elements<<<static_cast<unsigned>((count + kShiftThreads - 1) / kShiftThreads), kShiftThreads, 0,
-                      stream>>>(x, count, act, y);
+void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
+                   StreamHandle stream) {
+  REPRISE_CHECK(size <= stride, "rows that have no room for what is made of them");
+  const dim3 grid(static_cast<unsigned>((stride + kShiftThreads - 1) / kShiftThreads),
+                  static_cast<unsigned>(rows));
+  activate_elements<<<grid, kShiftThreads, 0, stream>>>(x, size, act, y, stride);
   check_launch("activate_rows");
 }
 

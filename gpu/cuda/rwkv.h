@@ -27,8 +27,9 @@ void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle st
 
 enum class PairFunction { kNone, kTanh, kSigmoid };
 
-/// y bf16 [rows, size] = act(x), x f32.
-void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, StreamHandle stream);
+/// y bf16 [rows] rows of `stride` = act(x), x f32 [rows, size]; zeros behind the `size` elements of a row.
+void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
+                   StreamHandle stream);
 
 struct WkvShape {
   int heads = 0;

@@ -1,5 +1,6 @@
 #include "models/conv_taps.h"
 #include "models/cuda/layers.h"
+#include "models/files/load_error.h"
 #include "models/kda_vectors.h"
 #include "models/weight_tensors.h"
 
@@ -13,6 +14,9 @@ Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
       g_a_(weights.linear({spec.name + ".g_a_proj"})),
       g_b_(weights.linear({spec.name + ".g_b_proj"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
+  if (spec.head_dim % 8 != 0) {
+    throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
+  }
   const KdaPlaces places = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
@@ -98,10 +102,10 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
 
 void Kda::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
   for (const DeviceLinear* linear : {&in_, &f_a_, &g_a_, &g_b_}) {
-    gemm.admit(linear->weight, gc::GemmOutput::kBf16, most_rows);
+    linear->admit(gemm, gc::GemmOutput::kBf16, most_rows);
   }
-  for (const DeviceLinear* linear : {&b_, &f_b_}) gemm.admit(linear->weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  for (const DeviceLinear* linear : {&b_, &f_b_}) linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

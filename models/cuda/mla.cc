@@ -135,10 +135,10 @@ void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
 }
 
 void Mla::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  if (q_a_) gemm.admit(q_a_->weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(q_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(kv_a_.weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  if (q_a_) q_a_->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  q_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  kv_a_.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 std::vector<const DeviceLinear*> Mla::adaptable() const {

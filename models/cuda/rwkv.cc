@@ -22,14 +22,15 @@ void TimeMix::Pair::apply(const CudaStep& step, const gc::Bf16* x, gc::PairFunct
   auto* made = step.workspace.take<float>(rows * static_cast<std::size_t>(first.weight.rows));
   auto* inner = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(second.weight.columns));
   step.multiply(x, first, made, gc::GemmOutput::kF32);
-  gc::activate_rows(made, step.size.rows, first.weight.rows, between, inner, step.stream);
+  gc::activate_rows(made, step.size.rows, first.weight.rows, between, inner, second.weight.columns,
+                    step.stream);
   step.multiply(inner, second, y, gc::GemmOutput::kF32);
   step.workspace.reset(mark);
 }
 
 void TimeMix::Pair::admit(gc::PrefillGemm& gemm, int most_rows) const {
-  gemm.admit(first.weight, gc::GemmOutput::kF32, most_rows);
-  gemm.admit(second.weight, gc::GemmOutput::kF32, most_rows);
+  first.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  second.admit(gemm, gc::GemmOutput::kF32, most_rows);
 }
 
 TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
@@ -43,7 +44,7 @@ TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightSt
       gate_(spec.name + ".g", weights) {
   if (!spec.is_first) value_.emplace(spec.name + ".v", weights);
   for (const Pair* pair : pairs()) {
-    REPRISE_CHECK(pair->first.weight.rows == pair->second.weight.columns,
+    REPRISE_CHECK(pair->first.weight.rows <= pair->second.weight.columns,
                   "a pair that does not fit together");
   }
   const TimeMixPlaces places = declare_state(spec, state);
@@ -135,10 +136,10 @@ void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& 
 
 void TimeMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
   for (const DeviceLinear* linear : {&r_, &k_, &v_}) {
-    gemm.admit(linear->weight, gc::GemmOutput::kF32, most_rows);
+    linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
   }
   for (const Pair* pair : pairs()) pair->admit(gemm, most_rows);
-  gemm.admit(out_.weight, output, most_rows);
+  out_.admit(gemm, output, most_rows);
 }
 
 ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
@@ -174,8 +175,8 @@ void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutpu
 }
 
 void ChannelMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  gemm.admit(key_.weight, gc::GemmOutput::kBf16, most_rows);
-  gemm.admit(value_.weight, output, most_rows);
+  key_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  value_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

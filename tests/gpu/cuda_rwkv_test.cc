@@ -73,14 +73,16 @@ TEST_F(CudaRwkv, FunctionsBetweenProducts) {
   Random random(52);
   const std::vector<float> x = random.between(7 * 40, -5.0F, 5.0F);
   const DeviceBytes on_x = upload(x);
-  const DeviceBytes y(x.size() * sizeof(Bf16));
   for (const auto act :
        {cuda::PairFunction::kNone, cuda::PairFunction::kTanh, cuda::PairFunction::kSigmoid}) {
-    cuda::activate_rows(on_x.as<float>(), 7, 40, act, y.as<Bf16>(), stream_->handle());
-    std::vector<float> wanted = x;
-    if (act == cuda::PairFunction::kTanh) plain().to_tanh(wanted.data(), wanted.size());
-    if (act == cuda::PairFunction::kSigmoid) plain().to_sigmoid(wanted.data(), wanted.size());
-    expect_near(widened(download<Bf16>(y, x.size())), wanted, 5e-3F, "y");
+    const DeviceBytes y = upload(std::vector<Bf16>(7 * 48, 0xffff));
+    cuda::activate_rows(on_x.as<float>(), 7, 40, act, y.as<Bf16>(), 48, stream_->handle());
+    std::vector<float> made = x;
+    if (act == cuda::PairFunction::kTanh) plain().to_tanh(made.data(), made.size());
+    if (act == cuda::PairFunction::kSigmoid) plain().to_sigmoid(made.data(), made.size());
+    std::vector<float> wanted(7 * 48);
+    for (std::size_t i = 0; i < made.size(); ++i) wanted[i / 40 * 48 + i % 40] = made[i];
+    expect_near(widened(download<Bf16>(y, wanted.size())), wanted, 5e-3F, "y");
   }
 }
 
