@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "gpu/latent_sizes.h"
 #include "gpu/scan_sizes.h"
 
 namespace reprise::models {
@@ -47,29 +48,35 @@ Refusal refusal_of(const MoeSpec& part) {
          std::to_string(part.intermediate) + ", which are no multiples of 8,";
 }
 Refusal refusal_of(const KdaSpec& part) {
-  return part.name + ": Kimi Delta Attention";
+  return refusal_of_scan(part.name, part.head_dim);
 }
 Refusal refusal_of(const MlaSpec& part) {
-  return part.name + ": latent attention";
+  const std::size_t stored = part.stored_dim();
+  if (part.rank <= gpu::kMostLatent && stored <= gpu::kMostStored && part.rank % 2 == 0 && stored % 8 == 0) {
+    return std::nullopt;
+  }
+  return part.name + ": latent attention of " + std::to_string(part.rank) + " + " +
+         std::to_string(part.turned_dim) + " elements a token";
 }
 Refusal refusal_of(const RgLruSpec&) {
   return std::nullopt;
 }
 Refusal refusal_of(const TimeMixSpec& part) {
-  return part.name + ": RWKV's time mix";
+  return refusal_of_scan(part.name, part.head_dim);
 }
-Refusal refusal_of(const ChannelMixSpec& part) {
-  return part.name + ": RWKV's channel mix";
+Refusal refusal_of(const ChannelMixSpec&) {
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> gpu_refusal(const LayerSpec& layer) {
   for (const ResidualSpec& step : layer.steps) {
-    if (!step.late_parts.empty()) return "a part that comes late";
-    for (const PartSpec& part : step.parts) {
-      Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
-      if (refusal) return refusal;
+    for (const std::vector<PartSpec>* parts : {&step.parts, &step.late_parts}) {
+      for (const PartSpec& part : *parts) {
+        Refusal refusal = std::visit([](const auto& one) { return refusal_of(one); }, part);
+        if (refusal) return refusal;
+      }
     }
   }
   return std::nullopt;

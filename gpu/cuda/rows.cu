@@ -109,6 +109,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+__global__ void __launch_bounds__(kThreads) norm_each_row(float* x, int size, RowNorm norm) {
+  float* row = x + (size_t)blockIdx.x * size;
+  const NormOfRow made = norm_of_row(row, size, norm);
+  for (int i = threadIdx.x; i < size; i += kThreads) row[i] = made.of(row[i], norm, i);
+}
+
 template <GateFunction kAct>
 __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
   const size_t row = blockIdx.y;
@@ -195,6 +201,11 @@ void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, fl
                      StreamHandle stream) {
   const LaunchShape shape{.blocks = dim3((rows + kNormWarps - 1) / kNormWarps), .threads = kNormWarps * 32};
   launch_after(norm_rows_by_chains, shape, stream, x, rows, size, norm, factor, y);
+}
+
+void norm_in_place(float* x, int rows, int size, const RowNorm& norm, StreamHandle stream) {
+  norm_each_row<<<rows, kThreads, 0, stream>>>(x, size, norm);
+  check_launch("norm_in_place");
 }
 
 void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream) {

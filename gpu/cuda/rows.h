@@ -35,6 +35,9 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
                      StreamHandle stream);
 
+/// x [rows, size] = norm(x).
+void norm_in_place(float* x, int rows, int size, const RowNorm& norm, StreamHandle stream);
+
 /// y bf16 [rows, size] = factor * x.
 void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream);
 

@@ -5,12 +5,12 @@
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
 #include "models/files/load_error.h"
+#include "models/kda_vectors.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {
 namespace {
 
-constexpr float kUnitEps = 1e-6F;
 constexpr std::size_t kKdaChannelsAtOnce = 64;
 
 }  // namespace
@@ -26,7 +26,7 @@ Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
       g_a_(checkpoint, spec.name + ".g_a_proj"),
       g_b_(checkpoint, spec.name + ".g_b_proj"),
       out_(checkpoint, spec.name + ".o_proj"),
-      rate_(load_vector(checkpoint, spec.name + ".A_log")),
+      rate_(load_kda_rates(checkpoint, spec)),
       dt_bias_(load_vector(checkpoint, spec.name + ".dt_bias")),
       norm_(checkpoint, {spec.name + ".o_norm", spec.head_dim, spec.norm}),
       places_(declare_state(spec, state)) {
@@ -34,7 +34,6 @@ Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, StateLayout& state)
     throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
   }
   for (const char* which : {".q", ".k", ".v"}) branches_.emplace_back(checkpoint, spec.name + which);
-  for (float& rate : rate_) rate = static_cast<float>(std::exp(static_cast<double>(rate)));
 }
 
 void Kda::prepare(const Preparation& how) const {
@@ -115,8 +114,8 @@ void Kda::apply(Step& step, const float* x, float* y) const {
     for (std::size_t row = begin; row < end; ++row) {
       float* q = qkv[0] + row * size;
       float* k = qkv[1] + row * size;
-      step.kernels.l2_norm(q, kUnitEps, scale, q, heads, head, head);
-      step.kernels.l2_norm(k, kUnitEps, 1.0F, k, heads, head, head);
+      step.kernels.l2_norm(q, kKdaUnitEps, scale, q, heads, head, head);
+      step.kernels.l2_norm(k, kKdaUnitEps, 1.0F, k, heads, head, head);
       step.kernels.channel_gates({.decay = decay + row * size,
                                   .beta = beta + row * heads,
                                   .rate = rate_.data(),

@@ -11,7 +11,6 @@ namespace reprise::models {
 namespace {
 
 constexpr std::size_t kElementsAtOnce = 64;
-constexpr float kHeadNormEps = 64e-5F;  // of every model, whatever its other norms have
 
 /// x [step.rows, size] -> the step's scratch [mixes, step.rows, size]; mix [mixes, size]
 float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, std::size_t size,
@@ -163,7 +162,7 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
     step.kernels.layer_norm({.x = out + at,
                              .weight = norm_.data(),
                              .bias = norm_bias_.data(),
-                             .eps = kHeadNormEps,
+                             .eps = kTimeMixNormEps,
                              .y = out + at,
                              .rows = (end - begin) * heads,
                              .groups = heads,

@@ -1,5 +1,6 @@
 #include "models/cuda/layer_factory.h"
 
+#include "models/cuda/rwkv.h"
 #include "models/files/load_error.h"
 #include "models/gpu_refusal.h"
 #include "models/weight_tensors.h"
@@ -27,13 +28,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name,
-                  "Kimi Delta Attention is not computed on a GPU; --device cpu does");
+  return std::make_unique<Kda>(spec, checkpoint_, weights_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name,
-                  "latent attention is not computed on a GPU; --device cpu does");
+  return std::make_unique<Mla>(spec, checkpoint_, weights_, state_, ropes_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
@@ -41,11 +40,11 @@ std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const TimeMixSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+  return std::make_unique<TimeMix>(spec, checkpoint_, weights_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const ChannelMixSpec& spec) {
-  throw LoadError(checkpoint_.path(), spec.name, "RWKV is not computed on a GPU; --device cpu does");
+  return std::make_unique<ChannelMix>(spec, checkpoint_, weights_, state_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const Mamba2Spec& spec) {
@@ -69,6 +68,7 @@ std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
     throw LoadError(checkpoint_.path(), "", *refusal + " is not computed on a GPU yet; --device cpu does");
   }
   std::vector<ResidualStep> steps;
+  bool has_late = false;
   for (const ResidualSpec& step : spec.steps) {
     ResidualStep& out = steps.emplace_back();
     if (step.norm) out.norm = build_norm(*step.norm);
@@ -78,7 +78,12 @@ std::vector<ResidualStep> LayerFactory::build(const LayerSpec& spec) {
     out.scales = step.scales.empty() ? std::vector<PartScale>(step.parts.size()) : step.scales;
     if (step.norm_after) out.norm_after = build_norm(*step.norm_after);
     out.multiplier = step.multiplier;
+    for (const PartSpec& part : step.late_parts) {
+      out.late_parts.push_back(std::visit([&](const auto& one) { return build_part(one); }, part));
+      has_late = true;
+    }
   }
+  if (has_late) steps.front().begins_late = steps.back().ends_late = true;
   return steps;
 }
 

@@ -13,8 +13,10 @@
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/block_product.h"
 #include "gpu/cuda/causal_conv.h"
+#include "gpu/cuda/channel_delta.h"
 #include "gpu/cuda/delta_net.h"
 #include "gpu/cuda/experts.h"
+#include "gpu/cuda/latent_attention.h"
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/rows.h"
@@ -143,6 +145,58 @@ class RgLruBlock : public Part {
   const float* rate_ = nullptr;  // [width]
   DeviceLinear in_;              // y, x
   DeviceLinear out_;
+};
+
+class Kda : public Part {
+ public:
+  Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override {
+    return {&in_, &b_, &f_a_, &f_b_, &g_a_, &g_b_, &out_};
+  }
+
+ private:
+  gc::ChannelDeltaShape shape_;
+  gc::CausalConvShape convs_[3];  // of q, k and v
+  const float* taps_[3] = {};     // [taps, size] each
+  const float* rate_ = nullptr;   // [heads]
+  const float* dt_bias_ = nullptr;
+  const float* norm_ = nullptr;  // [head_dim]
+  NormKind norm_kind_;
+  DeviceLinear in_;  // q, k, v
+  DeviceLinear b_;
+  DeviceLinear f_a_;  // the decay, through a short row
+  DeviceLinear f_b_;
+  DeviceLinear g_a_;  // the gate, likewise
+  DeviceLinear g_b_;
+  DeviceLinear out_;
+};
+
+/// In the form that models/cpu/mla.h tells of: keys and values are never made.
+class Mla : public Part {
+ public:
+  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
+      RopeTables& ropes);
+  std::size_t workspace(const StepSize& size) const override;
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
+  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  std::vector<const DeviceLinear*> adaptable() const override;
+
+ private:
+  void project_queries(const CudaStep& step, const PartInput& x, gc::Bf16* queries) const;
+
+  gc::LatentShape shape_;
+  DeviceLinear q_;                   // from x, or from its latent
+  std::optional<DeviceLinear> q_a_;  // that latent
+  gc::RowNorm q_norm_{};
+  DeviceLinear kv_a_;
+  const float* norm_ = nullptr;  // [rank], with the latent's scale
+  gc::BlockWeights keys_;
+  gc::BlockWeights values_;
+  DeviceLinear out_;
+  std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
 };
 
 class Mlp : public Part {

@@ -33,6 +33,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     : Model(std::move(checkpoint), options),
       device_(place.device),
       weights_(checkpoint_, arena),
+      handed_on_(handed_on(config().layers)),
       memory_(place.memory) {
   if (options.compute == gpu::Compute::kF32 || options.kv != gpu::KvType::kBF16) {
     throw LoadError(checkpoint_.path(), "",
@@ -44,15 +45,19 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   for (const LayerSpec& layer : config().layers) {
     for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
   }
+  if (config().embedding_norm) embedding_norm_ = factory.build_norm(*config().embedding_norm);
   final_norm_ = factory.build_norm(config().final_norm);
   head_ = config().tied() ? embedding_ : weights_.linear({config().head});
   head_.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
   weights_.finish();
   for (const ResidualStep& step : steps_) {
     step.admit(gemm_, place.most_rows);
-    for (const auto& part : step.parts) {
-      for (const DeviceLinear* linear : part->adaptable()) {
-        for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
+    has_late_ = has_late_ || !step.late_parts.empty();
+    for (const auto* parts : {&step.parts, &step.late_parts}) {
+      for (const auto& part : *parts) {
+        for (const DeviceLinear* linear : part->adaptable()) {
+          for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
+        }
       }
     }
   }
@@ -96,7 +101,9 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   std::size_t most = 0;
   for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
-  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) + ropes_.workspace(size.rows) +
+  const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // of a row beside the stream
+  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
+         size.padded() * kept * sizeof(float) + 2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
@@ -117,11 +124,16 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .ropes = buffers.ropes,
                       .adapters = chosen.rows,
                       .inner = buffers.inner,
-                      .ordered = buffers.ordered};
+                      .ordered = buffers.ordered,
+                      .first_values = buffers.first_values,
+                      .late = buffers.late};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
     gc::scale(buffers.x, made.size.rows, hidden, config().embedding_multiplier, 0, stream);
+  }
+  if (embedding_norm_) {
+    gc::norm_in_place(buffers.x, made.size.rows, hidden, embedding_norm_->rows(), stream);
   }
   for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;
@@ -180,11 +192,15 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                   .chosen = memory.take<gc::Bf16>(picked * config().hidden),
                   .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
                   .inner = nullptr,
-                  .ordered = nullptr};
+                  .ordered = nullptr,
+                  .first_values = nullptr,
+                  .late = nullptr};
   if (weights_.most_ordered() > 0) {
     buffers.ordered =
         memory.take<gc::Bf16>(made.size.padded() * static_cast<std::size_t>(weights_.most_ordered()));
   }
+  if (handed_on_ > 0) buffers.first_values = memory.take<float>(made.size.padded() * handed_on_);
+  if (has_late_) buffers.late = memory.take<float>(elements);
   if (chosen.largest_rank > 0) {
     buffers.inner = memory.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
   }

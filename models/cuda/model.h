@@ -73,10 +73,12 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
-    gc::Bf16* chosen;   // [picked rows, hidden]
-    float* logits;      // [picked rows] rows of head_.weight.rows
-    float* inner;       // [rows, largest rank]; null where there are no adapters
-    gc::Bf16* ordered;  // [padded rows, most columns that are put in order]; null where none are
+    gc::Bf16* chosen;     // [picked rows, hidden]
+    float* logits;        // [picked rows] rows of head_.weight.rows
+    float* inner;         // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* ordered;    // [padded rows, most columns that are put in order]; null where none are
+    float* first_values;  // [padded rows, handed_on_]; null where nothing is handed on
+    float* late;          // [padded rows, hidden]; null where no part comes late
   };
 
   /// What the slices of a step chose.
@@ -107,9 +109,12 @@ class CudaModel : public Model {
   Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;
   DeviceLinear head_;
+  std::optional<DeviceNorm> embedding_norm_;
   DeviceNorm final_norm_;
   RopeTables ropes_;
   std::vector<ResidualStep> steps_;  // of all layers
+  const std::size_t handed_on_;      // floats of a row that the first layer hands on
+  bool has_late_ = false;            // parts
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

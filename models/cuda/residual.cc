@@ -8,35 +8,38 @@ std::size_t ResidualStep::workspace(const StepSize& size, std::size_t hidden) co
   const std::size_t elements = size.padded() * hidden;
   std::size_t most = 0;
   for (const auto& part : parts) most = std::max(most, part->workspace(size));
-  return most + parts.size() * Workspace::rounded(elements * sizeof(gc::Bf16)) +
+  for (const auto& part : late_parts) most = std::max(most, part->workspace(size));
+  return most + (parts.size() + late_parts.size()) * Workspace::rounded(elements * sizeof(gc::Bf16)) +
          2 * Workspace::rounded(elements * sizeof(float));
 }
 
-/// What each part reads; those that read the same share it.
-std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
+PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const {
   const auto size = static_cast<int>(hidden);
+  auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
+  if (norm && norm->suits_decoding() && step.phase == Phase::kDecode && size % 8 == 0) {
+    gc::norm_for_decode(x, step.size.rows, size, norm->rows(), factor, to, step.stream);
+  } else if (norm) {
+    gc::rms_norm(x, nullptr, step.size.rows, size, norm->rows(), factor, to, step.stream);
+  } else {
+    gc::narrow_rows(x, step.size.rows, size, factor, to, step.stream);
+  }
+  return {.x = to, .raw = {}};
+}
+
+std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
   // The stream itself may be read by one part alone: what that one adds to it the next would read.
-  if (parts.size() == 1 && norm && norm->suits_decoding() && parts.front()->takes_raw(step)) {
+  if (parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
+      parts.front()->takes_raw(step)) {
     return {{.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}}};
   }
   std::vector<PartInput> inputs;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const float in = scales[i].in;
-    const auto same = std::find_if(scales.begin(), scales.begin() + static_cast<std::ptrdiff_t>(i),
-                                   [in](const PartScale& other) { return other.in == in; });
-    if (const auto at = static_cast<std::size_t>(same - scales.begin()); at < i) {
-      inputs.push_back(inputs[at]);
-      continue;
-    }
-    auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
-    if (norm && norm->suits_decoding() && step.phase == Phase::kDecode && size % 8 == 0) {
-      gc::norm_for_decode(x, step.size.rows, size, norm->rows(), in, to, step.stream);
-    } else if (norm) {
-      gc::rms_norm(x, nullptr, step.size.rows, size, norm->rows(), in, to, step.stream);
-    } else {
-      gc::narrow_rows(x, step.size.rows, size, in, to, step.stream);
-    }
-    inputs.push_back({.x = to, .raw = {}});
+  std::vector<float> factors;  // of the inputs
+  for (std::size_t i = 0; i < parts.size() + late_parts.size(); ++i) {
+    const float in = i < parts.size() ? scales[i].in : 1;
+    const auto same = std::find(factors.begin(), factors.end(), in);
+    const auto at = static_cast<std::size_t>(same - factors.begin());
+    inputs.push_back(same == factors.end() ? normed(step, x, hidden, in) : inputs[at]);
+    factors.push_back(in);
   }
   return inputs;
 }
@@ -64,12 +67,20 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
     gc::add_rows(made, rows, size, factor(i), sum, step.stream);
     workspace.reset(before);
   }
+  if (begins_late) {
+    gc::fill(reinterpret_cast<std::byte*>(step.late), 0, elements * sizeof(float), step.stream);
+  }
+  for (std::size_t i = 0; i < late_parts.size(); ++i) {
+    late_parts[i]->apply(step, inputs[parts.size() + i], {.y = step.late, .how = gc::GemmOutput::kAddF32});
+  }
   if (norm_after) gc::add_normed_rows(sum, rows, size, norm_after->rows(), multiplier, x, step.stream);
+  if (ends_late) gc::add_rows(step.late, rows, size, 1, x, step.stream);
   workspace.reset(mark);
 }
 
 void ResidualStep::admit(gc::PrefillGemm& gemm, int most_rows) const {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i]->admit(gemm, output_of(i), most_rows);
+  for (const auto& part : late_parts) part->admit(gemm, gc::GemmOutput::kAddF32, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -1,6 +1,7 @@
 #pragma once
 // Steps that add to the residual stream, on the GPU (models/layers/layer_spec.h):
 //   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
+// What late parts make is summed in CudaStep::late and added behind the last step of their layer.
 // Where nothing stands between a part and the stream, its last product adds to the stream itself.
 //
 // Threading: as CudaStep.
@@ -31,6 +32,9 @@ struct ResidualStep {
   std::optional<DeviceNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
   std::vector<PartScale> scales;  // of each part
+  std::vector<std::unique_ptr<Part>> late_parts;
+  bool begins_late = false;  // of a layer with late parts, the first step
+  bool ends_late = false;    // and its last
   std::optional<DeviceNorm> norm_after;
   float multiplier = 1;
 
@@ -48,6 +52,9 @@ struct ResidualStep {
   gc::GemmOutput output_of(std::size_t part) const {
     return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
   }
+  /// bf16 [padded rows, hidden] of the workspace: factor * norm(x).
+  PartInput normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const;
+  /// What each part reads, then what late ones do; those that read the same share it.
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };
 

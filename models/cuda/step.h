@@ -75,7 +75,9 @@ struct CudaStep {
   std::span<const RopeTable> ropes{};       // one for each rope of the model
   std::span<const AdapterRows> adapters{};  // rows that chose one
   float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
-  gc::Bf16* ordered = nullptr;  // [padded rows, most columns], where inputs are to be put in order
+  gc::Bf16* ordered = nullptr;    // [padded rows, most columns], where inputs are to be put in order
+  float* first_values = nullptr;  // [padded rows, handed_on()]: what the first layer hands on
+  float* late = nullptr;          // [padded rows, hidden]: what late parts of a layer make
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;

@@ -1,7 +1,8 @@
-// RG-LRU, the products of blocks and LayerNorm on a GPU: against the plain CPU kernels, and against themselves, bit by
+// RG-LRU, Kimi Delta Attention, products of blocks and LayerNorm on a GPU: against the plain CPU kernels, and against themselves, bit by
 // bit, however sequences are cut and batched. Without a GPU all of it is skipped.
 
 #include "gpu/cuda/block_product.h"
+#include "gpu/cuda/channel_delta.h"
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/rows.h"
 #include "tests/gpu/cuda_scan_rig.h"
@@ -148,6 +149,111 @@ TEST_F(CudaRecurrence, LayerNorm) {
                           stream_->handle());
     for (std::size_t i = 0; i < x.size(); ++i) wanted[i] = x[i] + 4.0F * wanted[i];
     expect_near(download<float>(sum, x.size()), wanted, 1e-5F, "added");
+  }
+}
+
+TEST_F(CudaRecurrence, KimiDeltaAttention) {
+  Random random(34);
+  struct Sizes {
+    int heads, head_dim;
+  };
+  for (const Sizes& sizes : {Sizes{4, 16}, {3, 8}, {2, 40}, {2, 128}}) {
+    SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim));
+    const cuda::ChannelDeltaShape shape{.heads = sizes.heads, .head_dim = sizes.head_dim, .state_offset = 0};
+    ASSERT_TRUE(cuda::channel_delta_supports(shape));
+    const auto heads = static_cast<std::size_t>(sizes.heads);
+    const auto dim = static_cast<std::size_t>(sizes.head_dim);
+    const std::size_t size = heads * dim;
+    const std::size_t beta_stride = heads + 3;
+    const std::vector<float> slot = random.floats(size * dim);
+    const std::vector<float> q = random.floats(kRows * size);
+    const std::vector<float> k = random.floats(kRows * size);
+    const std::vector<float> v = random.floats(kRows * size);
+    const std::vector<float> f = random.between(kRows * size, -6.0F, 2.0F);
+    const std::vector<float> b = random.floats(kRows * beta_stride);
+    const std::vector<float> rate = random.between(heads, 0.1F, 3.0F);
+    const std::vector<float> dt_bias = random.floats(size);
+    const DeviceBytes on_v = upload(v);
+    const DeviceBytes on_rate = upload(rate);
+    const DeviceBytes on_dt_bias = upload(dt_bias);
+    const auto got =
+        same_however_cut<float>(slot, size, [&](const Batch& batch, std::size_t first, float* y) {
+          const DeviceBytes used_up[] = {upload(q), upload(k), upload(f), upload(b)};
+          cuda::channel_delta(shape, batch,
+                              {.q = used_up[0].as<float>() + first * size,
+                               .k = used_up[1].as<float>() + first * size,
+                               .v = on_v.as<float>() + first * size,
+                               .decay = used_up[2].as<float>() + first * size,
+                               .beta = used_up[3].as<float>() + first * beta_stride,
+                               .beta_stride = static_cast<int>(beta_stride),
+                               .rate = on_rate.as<float>(),
+                               .dt_bias = on_dt_bias.as<float>(),
+                               .unit_eps = 1e-6F,
+                               .out = y},
+                              stream_->handle());
+          stream_->wait();  // before they go
+        });
+    std::vector<float> state = slot;
+    std::vector<float> y(kTokens * size);
+    std::vector<float> unit_q = q;
+    std::vector<float> unit_k = k;
+    std::vector<float> decay = f;
+    std::vector<float> beta;
+    plain().l2_norm(q.data(), 1e-6F, 1.0F / std::sqrt(static_cast<float>(dim)), unit_q.data(), kRows * heads,
+                    dim, dim);
+    plain().l2_norm(k.data(), 1e-6F, 1.0F, unit_k.data(), kRows * heads, dim, dim);
+    for (std::size_t row = 0; row < kTokens; ++row) {
+      std::vector<float> of_row(b.begin() + static_cast<std::ptrdiff_t>(row * beta_stride),
+                                b.begin() + static_cast<std::ptrdiff_t>(row * beta_stride + heads));
+      plain().channel_gates({.decay = decay.data() + row * size,
+                             .beta = of_row.data(),
+                             .rate = rate.data(),
+                             .dt_bias = dt_bias.data(),
+                             .heads = heads,
+                             .size = dim});
+      beta.insert(beta.end(), of_row.begin(), of_row.end());
+    }
+    for (std::size_t head = 0; head < heads; ++head) {
+      plain().channel_delta_rule({.state = state.data() + head * dim * dim,
+                                  .key_dim = dim,
+                                  .value_dim = dim,
+                                  .tokens = kTokens,
+                                  .q = unit_q.data() + head * dim,
+                                  .k = unit_k.data() + head * dim,
+                                  .v = v.data() + head * dim,
+                                  .decay = decay.data() + head * dim,
+                                  .stride = size,
+                                  .beta = beta.data() + head,
+                                  .beta_stride = heads,
+                                  .out = y.data() + head * dim});
+    }
+    expect_near(got.y, y, 1e-4F, "y");
+    expect_near(got.slot, state, 1e-4F, "the state");
+
+    const std::size_t gate_stride = size + 8;
+    const std::vector<Bf16> gate = halves_of(random.floats(kTokens * gate_stride));
+    const std::vector<float> norm = random.floats(dim);
+    const DeviceBytes on_y = upload(y);
+    const DeviceBytes on_gate = upload(gate);
+    const DeviceBytes on_norm = upload(norm);
+    const DeviceBytes out(y.size() * sizeof(Bf16));
+    cuda::gate_channel_delta(shape, kTokens,
+                             {.y = on_y.as<float>(),
+                              .gate = on_gate.as<Bf16>(),
+                              .gate_stride = static_cast<int>(gate_stride),
+                              .norm = on_norm.as<float>(),
+                              .norm_offset = 1,
+                              .norm_eps = 1e-5F,
+                              .out = out.as<Bf16>()},
+                             stream_->handle());
+    for (std::size_t row = 0; row < kTokens; ++row) {
+      float* own = y.data() + row * size;
+      std::vector<float> wide;
+      for (std::size_t i = 0; i < size; ++i) wide.push_back(from_bf16(gate[row * gate_stride + i]));
+      plain().rms_norm(own, norm.data(), 1.0F, 1e-5F, own, heads, dim, dim);
+      plain().gate_sigmoid(wide.data(), own, size);
+    }
+    expect_near(widened(download<Bf16>(out, y.size())), y, 5e-3F, "gated");
   }
 }
 

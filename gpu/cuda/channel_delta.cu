@@ -1,0 +1,168 @@
+#include "gpu/cuda/channel_delta.h"
+
+#include <cmath>
+
+#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/scan.cuh"
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kHeadWarps = 4;  // of a block: a warp has a head of a row
+
+/// A column is one of a head's matrix: an element of the head's v.
+struct KdaRule {
+  int columns;  // heads * head_dim
+  int size;     // head_dim
+  int state_stride;
+  std::size_t state_offset;
+  ChannelDeltaPass pass;
+
+  __device__ float* state(std::byte* slot, int column) const {
+    const int head = column / size;
+    return reinterpret_cast<float*>(slot + state_offset) + static_cast<std::size_t>(head) * size * size +
+           column % size;
+  }
+
+  struct Input {
+    float v;
+    float beta;
+  };
+  __device__ Input read(int row, int column) const {
+    const auto r = static_cast<std::size_t>(row);
+    return {.v = __ldg(pass.v + r * columns + column),
+            .beta = __ldg(pass.beta + r * pass.beta_stride + column / size)};
+  }
+
+  template <int kNumbers>
+  struct Fixed {
+    int first;  // of the head, in a row
+  };
+  template <int kNumbers>
+  __device__ void prepare(Fixed<kNumbers>& fixed, int column, int) const {
+    fixed.first = column / size * size;
+  }
+
+  /// S = diag(decay) S;  S += k (beta (v - k^T S));  o = q^T S
+  template <int kNumbers>
+  __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
+                       float (&s)[kNumbers]) const {
+    const std::size_t at = static_cast<std::size_t>(lane.row) * columns + fixed.first;
+    const float* k = pass.k + at;
+    const float* q = pass.q + at;
+    const float* decay = pass.decay + at;
+    float recalled = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) {
+      const int n = scan_number(lane.part, i);
+      const float k_n = n < size ? __ldg(k + n) : 0.0F;
+      s[i] *= n < size ? __ldg(decay + n) : 0.0F;
+      recalled = fmaf(k_n, s[i], recalled);
+    }
+    const float change = in.beta * (in.v - column_sum(recalled));
+    float total = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) {
+      const int n = scan_number(lane.part, i);
+      const float k_n = n < size ? __ldg(k + n) : 0.0F;
+      const float q_n = n < size ? __ldg(q + n) : 0.0F;
+      s[i] = fmaf(k_n, change, s[i]);
+      total = fmaf(q_n, s[i], total);
+    }
+    const float y = column_sum(total);
+    if (lane.writes()) pass.out[static_cast<std::size_t>(lane.row) * columns + lane.column] = y;
+  }
+};
+
+/// Over a warp: each lane's elements were added upwards, then halves of the warp.
+__device__ __forceinline__ float warp_total(float x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffU, x, step);
+  return x;
+}
+
+/// 1 / sqrt(sum(x^2) + eps) by a warp.
+__device__ float unit_scale(const float* x, int size, float eps, int lane) {
+  float squares = 0.0F;
+  for (int i = lane; i < size; i += 32) squares = fmaf(x[i], x[i], squares);
+  return 1.0F / sqrtf(warp_total(squares) + eps);
+}
+
+/// Grid: heads of rows.
+__global__ void __launch_bounds__(32 * kHeadWarps)
+    prepare_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaPass pass, float q_scale) {
+  const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;
+  if (item >= rows * shape.heads) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int head = item % shape.heads;
+  const int size = shape.head_dim;
+  const auto first = static_cast<std::size_t>(item) * size;
+  float* q = pass.q + first;
+  float* k = pass.k + first;
+  float* decay = pass.decay + first;
+  const float of_q = unit_scale(q, size, pass.unit_eps, lane);
+  const float of_k = unit_scale(k, size, pass.unit_eps, lane);
+  const float rate = -pass.rate[head];
+  for (int i = lane; i < size; i += 32) {
+    q[i] = q[i] * of_q * q_scale;
+    k[i] = k[i] * of_k;
+    decay[i] = expf(rate * softplus_of(decay[i] + pass.dt_bias[head * size + i]));
+  }
+  if (lane == 0) {
+    float& beta = pass.beta[static_cast<std::size_t>(item / shape.heads) * pass.beta_stride + head];
+    beta = sigmoid_of(beta);
+  }
+}
+
+/// Grid: heads of rows.
+__global__ void __launch_bounds__(32 * kHeadWarps)
+    gate_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaGate pass) {
+  const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;
+  if (item >= rows * shape.heads) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int size = shape.head_dim;
+  const auto first = static_cast<std::size_t>(item) * size;
+  const float* y = pass.y + first;
+  const Bf16* gate =
+      pass.gate + static_cast<std::size_t>(item / shape.heads) * pass.gate_stride + item % shape.heads * size;
+  float squares = 0.0F;
+  for (int i = lane; i < size; i += 32) squares = fmaf(y[i], y[i], squares);
+  const float scale = 1.0F / sqrtf(warp_total(squares) / static_cast<float>(size) + pass.norm_eps);
+  for (int i = lane; i < size; i += 32) {
+    const float normed = y[i] * scale * (pass.norm_offset + pass.norm[i]);
+    pass.out[first + i] = narrow(normed * sigmoid_of(widen(gate[i])));
+  }
+}
+
+unsigned blocks_of_heads(const ChannelDeltaShape& shape, int rows) {
+  return static_cast<unsigned>((rows * shape.heads + kHeadWarps - 1) / kHeadWarps);
+}
+
+}  // namespace
+
+bool channel_delta_supports(const ChannelDeltaShape& shape) {
+  return shape.heads > 0 && scan_supports(shape.head_dim);
+}
+
+void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
+                   StreamHandle stream) {
+  REPRISE_CHECK(channel_delta_supports(shape), "a recurrence of a shape without a kernel");
+  const float q_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  prepare_delta_heads<<<blocks_of_heads(shape, batch.rows), 32 * kHeadWarps, 0, stream>>>(shape, batch.rows,
+                                                                                          pass, q_scale);
+  check_launch("channel_delta: its gates");
+  const KdaRule rule{.columns = shape.size(),
+                     .size = shape.head_dim,
+                     .state_stride = shape.head_dim,
+                     .state_offset = shape.state_offset,
+                     .pass = pass};
+  scan(rule, batch, stream, "channel_delta");
+}
+
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate& pass,
+                        StreamHandle stream) {
+  gate_delta_heads<<<blocks_of_heads(shape, rows), 32 * kHeadWarps, 0, stream>>>(shape, rows, pass);
+  check_launch("gate_channel_delta");
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,57 @@
+#pragma once
+// Kimi Delta Attention over the rows of a batch, between its convolutions and its last product: unit length and gates, the
+// delta rule with a decay for every channel of the keys, the norm and gate behind it. gpu/channel_delta.h and
+// gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification; the same kernels serve prefill and decode
+// (gpu/cuda/scan.cuh).
+//
+// Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
+
+#include <cstddef>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+
+namespace reprise::gpu::cuda {
+
+struct ChannelDeltaShape {
+  int heads = 0;
+  int head_dim = 0;              // of keys and of values
+  std::size_t state_offset = 0;  // in a slot: f32 [heads, head_dim of keys, head_dim of values]
+
+  int size() const { return heads * head_dim; }
+};
+
+/// All f32 [rows, heads, head_dim] unless it is said otherwise.
+struct ChannelDeltaPass {
+  float* q;  // after the convolution; used up, as are k, decay and beta
+  float* k;
+  const float* v;
+  float* decay;  // f as it was projected
+  float* beta;   // [rows] rows of `beta_stride`: b [heads] as it was projected
+  int beta_stride;
+  const float* rate;     // [heads]: exp(A_log)
+  const float* dt_bias;  // [heads, head_dim]
+  float unit_eps;        // of the norms that give q and k unit length
+  float* out;
+};
+
+bool channel_delta_supports(const ChannelDeltaShape& shape);
+
+/// The slots hold the state after the slices' rows then.
+void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
+                   StreamHandle stream);
+
+struct ChannelDeltaGate {
+  const float* y;    // [rows, heads, head_dim]
+  const Bf16* gate;  // [rows] rows of `gate_stride`: [heads, head_dim]
+  int gate_stride;
+  const float* norm;  // [head_dim]
+  float norm_offset;
+  float norm_eps;
+  Bf16* out;  // [rows, heads, head_dim]: norm(y) sigmoid(gate), the norm over each head
+};
+
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate& pass,
+                        StreamHandle stream);
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,388 @@
+// One kernel for prefilled and for decoded rows: a block has 32 rows of queries, which are the tokens of half a tile with
+// one head, or 32 heads of one token, and goes through the latents 32 at a time with an online softmax. The latents in
+// shared memory are keys and values at once.
+//
+// Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then the
+// columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
+#include <algorithm>
+
+#include "base/check.h"
+#include "gpu/cuda/attention.h"
+#include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/error.h"
+#include "gpu/cuda/latent_attention.h"
+#include "gpu/latent_sizes.h"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kLatentThreads = 256;
+constexpr int kQueries = 32;     // rows of a block
+constexpr int kLatents = 32;     // keys of a step
+constexpr int kSharers = 4;      // warps that share 16 rows
+constexpr int kColumnPairs = 8;  // pairs of 8 columns of a warp: kMostLatent / kSharers / 16
+constexpr int kScoreStride = kLatents + 4;
+constexpr int kPrepareWarps = 8;
+constexpr int kLatentCombineThreads = 128;
+constexpr std::size_t kLatentPartials = std::size_t{64} << 20;  // rows are decoded in turns above that
+constexpr int kMostLatentSlices = 32768;                        // of one launch
+
+static_assert(kMostLatent == 16 * kColumnPairs * kSharers,
+              "a warp's columns of the sum are in its registers");
+static_assert(kLatentThreads == 32 * kSharers * kQueries / 16 && kLatents == 8 * kSharers, "");
+
+/// Results of a decoded row's splits: of row r of the launch, head h and split s at (r * heads + h) * splits + s.
+struct LatentPartial {
+  float* out;       // [rank] each, not yet divided by the weight
+  float2* weights;  // highest score, sum of weights
+  int splits;       // of the longest sequence
+  int first_slice;
+};
+
+/// Element i of a turned part x that was turned by a row's angles.
+template <class Read>
+__device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
+                                                const float* sine, int i) {
+  const int half = shape.turned_dim / 2;
+  const auto apart = [&](int at) {
+    return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
+  };
+  const int pairs = shape.rope_pairs;
+  if (pairs == 0) return x(i);
+  if (i < pairs) return apart(i) * cosine[i] - apart(i + pairs) * sine[i];
+  if (i < 2 * pairs) return apart(i) * cosine[i - pairs] + apart(i - pairs) * sine[i - pairs];
+  return apart(i);
+}
+
+/// A warp for each head of each row, and one for the row's latent.
+__global__ void __launch_bounds__(32 * kPrepareWarps)
+    prepare_latents(LatentShape shape, Batch batch, LatentPass pass, int compared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int item = static_cast<int>(blockIdx.x) * kPrepareWarps + static_cast<int>(threadIdx.x) / 32;
+  const int row = item / (shape.heads + 1);
+  if (row >= batch.rows || batch.row_slice[row] == kNoSlice) return;
+  const int head = item % (shape.heads + 1);
+  const int stored = shape.rank + shape.turned_dim;
+  const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * shape.rope_pairs;
+  const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * shape.rope_pairs;
+  if (head < shape.heads) {
+    const Bf16* x = pass.queries + static_cast<std::size_t>(row) * pass.query_stride +
+                    head * (shape.plain_dim + shape.turned_dim) + shape.plain_dim;
+    Bf16* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
+    const auto read = [&](int i) { return widen(x[i]); };
+    for (int i = lane; i < compared - shape.rank; i += 32) {
+      to[i] = narrow(i < shape.turned_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
+    }
+    return;
+  }
+  const BatchSlice& slice = batch.slices[batch.row_slice[row]];
+  const int position = slice.stored + row - slice.first_row;
+  Bf16* to = reinterpret_cast<Bf16*>(slice.pages[position / kGrid] + shape.offset) +
+             static_cast<std::size_t>(position % kGrid) * stored;
+  const float* latent = pass.made + static_cast<std::size_t>(row) * pass.made_stride;
+  float squares = 0.0F;
+  for (int i = lane; i < shape.rank; i += 32) squares = fmaf(latent[i], latent[i], squares);
+  for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
+  const float scale = 1.0F / sqrtf(squares / static_cast<float>(shape.rank) + shape.norm_eps);
+  for (int i = lane; i < shape.rank; i += 32) {
+    to[i] = narrow(latent[i] * scale * (shape.norm_offset + pass.norm[i]));
+  }
+  const auto read = [&](int i) { return latent[shape.rank + i]; };
+  for (int i = lane; i < shape.turned_dim; i += 32) {
+    to[shape.rank + i] = narrow(turned_element(shape, read, cosine, sine, i));
+  }
+}
+
+/// What a block computes.
+struct LatentBlock {
+  BatchSlice slice;
+  const Bf16* queries;  // rows `stride` apart
+  std::size_t stride;
+  int rows;
+  int first_key;
+  int end_key;
+  int last_key;  // of row 0, row r's is r * per_row behind it; none is looked at behind it
+  int per_row;
+};
+
+/// Rows of a tile in shared memory, from `from` with rows of `size` elements, multiples of 8, `stride` apart. Rows from
+/// `present` on become zeros.
+__device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride, const Bf16* from,
+                                             std::size_t stride, int size, int rows, int present) {
+  const int chunks = size / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * chunks; i += kLatentThreads) {
+    const int row = i / chunks;
+    const int column = i % chunks * 8;
+    copy_chunk(tile + (row * tile_stride + column) * sizeof(Bf16), from + row * stride + column,
+               row < present);
+  }
+}
+
+/// Blocks are (head, half of a tile) of a prefill, or (split, 32 heads, slice) of decoded rows.
+template <bool kDecode>
+__global__ void __launch_bounds__(kLatentThreads, 2)
+    attend_latents(LatentShape shape, Batch batch, LatentPass pass, int compared, LatentPartial partial,
+                   float scale) {
+  extern __shared__ __align__(16) Bf16 shared[];  // queries, latents, scores
+  LatentBlock own;
+  int head;
+  if constexpr (kDecode) {
+    own.slice = batch.slices[partial.first_slice + static_cast<int>(blockIdx.z)];
+    head = static_cast<int>(blockIdx.y) * kQueries;
+    own.queries =
+        pass.compared + (static_cast<std::size_t>(own.slice.first_row) * shape.heads + head) * compared;
+    own.stride = compared;
+    own.rows = min(kQueries, shape.heads - head);
+    own.first_key = static_cast<int>(blockIdx.x) * kDecodeSplit;
+    own.end_key = min(own.slice.stored + 1, own.first_key + kDecodeSplit);
+    own.last_key = own.slice.stored;
+    own.per_row = 0;
+  } else {
+    const BatchTile tile = batch.tiles[batch.tile_count - 1 - static_cast<int>(blockIdx.y) / 2];
+    own.slice = batch.slices[tile.slice];
+    head = static_cast<int>(blockIdx.x);
+    const int first = tile.first + static_cast<int>(blockIdx.y) % 2 * kQueries;
+    own.queries = pass.compared +
+                  (static_cast<std::size_t>(own.slice.first_row + first) * shape.heads + head) * compared;
+    own.stride = static_cast<std::size_t>(shape.heads) * compared;
+    own.rows = min(kQueries, own.slice.rows - first);
+    own.first_key = 0;
+    own.last_key = own.slice.stored + first;
+    own.end_key = own.last_key + own.rows;
+    own.per_row = 1;
+  }
+  if (own.rows <= 0 || own.first_key >= own.end_key) return;
+
+  const int stored = shape.rank + shape.turned_dim;
+  const int stride = compared + 8;  // an odd number of 16-byte chunks: rows lie in different banks
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int first_row = warp % 2 * 16;
+  const int share = warp / 2;
+  const std::uint32_t q_tile = shared_address(shared);
+  const std::uint32_t k_tile = q_tile + kQueries * stride * sizeof(Bf16);
+  auto* scores = reinterpret_cast<float*>(shared + (kQueries + kLatents) * stride);
+
+  copy_latents(q_tile, stride, own.queries, own.stride, compared, kQueries, own.rows);
+  for (int i = static_cast<int>(threadIdx.x); i < kLatents * (compared - stored); i += kLatentThreads) {
+    shared[(kQueries + i / (compared - stored)) * stride + stored + i % (compared - stored)] = 0;
+  }
+
+  const std::uint32_t q_lane = q_tile + ((first_row + lane % 16) * stride + lane / 16 * 8) * sizeof(Bf16);
+  const std::uint32_t k_lane = k_tile + ((share * 8 + lane % 8) * stride + lane / 8 % 2 * 8) * sizeof(Bf16);
+  const std::uint32_t v_lane =
+      k_tile + (lane % 16 * stride + lane / 16 * 8 + share * kColumnPairs * 16) * sizeof(Bf16);
+  float* to_scores = scores + (first_row + lane / 4) * kScoreStride + share * 8 + lane % 4 * 2;
+  const float* from_scores = scores + (first_row + lane / 4) * kScoreStride + lane % 4 * 2;
+
+  float out[2 * kColumnPairs][4] = {};  // C fragments
+  float highest[2] = {tiles::kMinusInfinity, tiles::kMinusInfinity};
+  float weight[2] = {0.0F, 0.0F};
+  for (int key = own.first_key; key < own.end_key; key += kLatents) {
+    const auto* page = reinterpret_cast<const Bf16*>(own.slice.pages[key / kGrid] + shape.offset) +
+                       static_cast<std::size_t>(key % kGrid) * stored;
+    __syncthreads();  // all have used the latents before
+    copy_latents(k_tile, stride, page, stored, stored, kLatents, own.end_key - key);
+    end_copy_group();
+    wait_for_copies<0>();
+    __syncthreads();
+    float s[4] = {0, 0, 0, 0};
+    float odd[4] = {0, 0, 0, 0};
+    for (int i = 0; i < compared / 16; ++i) {  // even and odd steps are summed apart, to wait half as long
+      std::uint32_t a[4];
+      std::uint32_t b[2];
+      load_matrices(a, q_lane + i * 16 * sizeof(Bf16));
+      load_two_matrices(b, k_lane + i * 16 * sizeof(Bf16));
+      if (i % 2 == 0) {
+        multiply_add(s, a, b[0], b[1]);
+      } else {
+        multiply_add(odd, a, b[0], b[1]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to_scores[i / 2 * 8 * kScoreStride + i % 2] = s[i] + odd[i];
+    __syncthreads();
+
+    float p[kLatents / 8][4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {  // rows g, g + 8
+      const int row = first_row + lane / 4 + half * 8;
+      const int last = own.last_key + row * own.per_row - key;
+      float most = highest[half];
+#pragma unroll
+      for (int block = 0; block < kLatents / 8; ++block) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const float score = from_scores[half * 8 * kScoreStride + block * 8 + j];
+          const bool seen = block * 8 + lane % 4 * 2 + j <= last;
+          p[block][2 * half + j] = seen ? score : tiles::kMinusInfinity;
+          most = fmaxf(most, p[block][2 * half + j]);
+        }
+      }
+      most = tiles::highest_of_four(most);
+      const float fade = tiles::power_of_two((highest[half] - most) * scale);
+      highest[half] = most;
+      weight[half] *= fade;
+#pragma unroll
+      for (auto& block : p) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          block[2 * half + j] = tiles::power_of_two((block[2 * half + j] - most) * scale);
+          weight[half] += block[2 * half + j];
+        }
+      }
+#pragma unroll
+      for (auto& block : out) {
+        block[2 * half] *= fade;
+        block[2 * half + 1] *= fade;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kLatents / 16; ++i) {  // 16 latents at a time
+      const std::uint32_t a[4] = {narrow(p[2 * i][0], p[2 * i][1]), narrow(p[2 * i][2], p[2 * i][3]),
+                                  narrow(p[2 * i + 1][0], p[2 * i + 1][1]),
+                                  narrow(p[2 * i + 1][2], p[2 * i + 1][3])};
+#pragma unroll
+      for (int pair = 0; pair < kColumnPairs; ++pair) {
+        if ((share * kColumnPairs + pair) * 16 < shape.rank) {
+          std::uint32_t b[4];
+          load_transposed(b, v_lane + (i * 16 * stride + pair * 16) * sizeof(Bf16));
+          multiply_add(out[2 * pair], a, b[0], b[1]);
+          multiply_add(out[2 * pair + 1], a, b[2], b[3]);
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + lane / 4 + half * 8;
+    const float total = tiles::sum_of_four(weight[half]);
+    const float divided = kDecode ? 1.0F : tiles::inverse(total);
+    if (row >= own.rows) continue;
+    std::size_t place;
+    if constexpr (kDecode) {
+      place = (static_cast<std::size_t>(blockIdx.z) * shape.heads + head + row) * partial.splits + blockIdx.x;
+      if (share == 0 && lane % 4 == 0) partial.weights[place] = make_float2(highest[half], total);
+    } else {
+      const int batch_row = own.slice.first_row + own.last_key - own.slice.stored + row;
+      place = static_cast<std::size_t>(batch_row) * shape.heads + head;
+    }
+#pragma unroll
+    for (int block = 0; block < 2 * kColumnPairs; ++block) {
+      const int column = share * kColumnPairs * 16 + block * 8 + lane % 4 * 2;
+      if (column < shape.rank) {
+        const std::size_t at = place * shape.rank + column;
+        const float first = out[block][2 * half] * divided;
+        const float second = out[block][2 * half + 1] * divided;
+        if constexpr (kDecode) {
+          *reinterpret_cast<float2*>(partial.out + at) = make_float2(first, second);
+        } else {
+          *reinterpret_cast<std::uint32_t*>(pass.out + at) = narrow(first, second);
+        }
+      }
+    }
+  }
+}
+
+/// Blocks are (elements of the latent, head, slice from first_slice on); a thread has one element.
+__global__ void __launch_bounds__(kLatentCombineThreads)
+    combine_latents(LatentShape shape, Batch batch, LatentPass pass, LatentPartial partial, float scale) {
+  const BatchSlice& slice = batch.slices[partial.first_slice + static_cast<int>(blockIdx.z)];
+  const int head = static_cast<int>(blockIdx.y);
+  const int element = static_cast<int>(blockIdx.x * kLatentCombineThreads + threadIdx.x);
+  if (element >= shape.rank) return;
+  const int splits = slice.stored / kDecodeSplit + 1;
+  const std::size_t place =
+      (static_cast<std::size_t>(blockIdx.z) * shape.heads + head) * static_cast<std::size_t>(partial.splits);
+  const float2* weights = partial.weights + place;
+  const float* outs = partial.out + place * shape.rank + element;
+  float highest = tiles::kMinusInfinity;
+  for (int split = 0; split < splits; ++split) highest = fmaxf(highest, weights[split].x);
+  float total = 0;
+  float weight = 0;
+  for (int split = 0; split < splits; ++split) {
+    const float share = tiles::power_of_two((weights[split].x - highest) * scale);
+    total = fmaf(share, outs[static_cast<std::size_t>(split) * shape.rank], total);
+    weight = fmaf(share, weights[split].y, weight);
+  }
+  pass.out[(static_cast<std::size_t>(slice.first_row) * shape.heads + head) * shape.rank + element] =
+      narrow(total * tiles::inverse(weight));
+}
+
+int latent_splits(int longest) {
+  return (longest + kDecodeSplit - 1) / kDecodeSplit;
+}
+
+/// Bytes of the partial results of one row.
+std::size_t latent_row_bytes(const LatentShape& shape, int longest) {
+  return static_cast<std::size_t>(shape.heads) * latent_splits(longest) *
+         (static_cast<std::size_t>(shape.rank) * sizeof(float) + sizeof(float2));
+}
+
+template <bool kDecode>
+void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPass& pass, const dim3& grid,
+                    const LatentPartial& partial, StreamHandle stream) {
+  const int bytes = (kQueries + kLatents) * (shape.compared() + 8) * static_cast<int>(sizeof(Bf16)) +
+                    kQueries * kScoreStride * static_cast<int>(sizeof(float));
+  check(cudaFuncSetAttribute(attend_latents<kDecode>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "shared memory of latent attention");
+  attend_latents<kDecode><<<grid, kLatentThreads, bytes, stream>>>(
+      shape, batch, pass, shape.compared(), partial, shape.score_scale * tiles::kLog2OfE);
+  check_launch("latent attention");
+}
+
+}  // namespace
+
+bool latent_supports(const LatentShape& shape) {
+  return shape.heads > 0 && shape.plain_dim > 0 && shape.rank > 0 && shape.rank % 2 == 0 &&
+         shape.turned_dim >= 0 && shape.rank <= static_cast<int>(kMostLatent) &&
+         shape.stored() <= static_cast<int>(kMostStored) && shape.stored() % 8 == 0 &&
+         2 * shape.rope_pairs <= shape.turned_dim && shape.score_scale > 0 && shape.offset % 16 == 0;
+}
+
+std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int longest) {
+  if (tiles > 0) return 0;
+  const std::size_t of_row = latent_row_bytes(shape, longest);
+  return std::min(static_cast<std::size_t>(rows) * of_row, std::max(kLatentPartials, of_row));
+}
+
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass& pass,
+                      StreamHandle stream) {
+  if (batch.rows == 0) return;
+  REPRISE_CHECK(latent_supports(shape), "latent attention of a shape without a kernel");
+  const int items = batch.rows * (shape.heads + 1);
+  prepare_latents<<<static_cast<unsigned>((items + kPrepareWarps - 1) / kPrepareWarps), 32 * kPrepareWarps, 0,
+                    stream>>>(shape, batch, pass, shape.compared());
+  check_launch("latent attention: its rows");
+  const auto heads = static_cast<unsigned>(shape.heads);
+  if (batch.tile_count > 0) {
+    launch_latents<false>(shape, batch, pass, dim3(heads, static_cast<unsigned>(2 * batch.tile_count)), {},
+                          stream);
+    return;
+  }
+  REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");
+  const int splits = latent_splits(batch.longest);
+  const std::size_t fitting = kLatentPartials / latent_row_bytes(shape, batch.longest);
+  const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMostLatentSlices));
+  const unsigned of_rank =
+      static_cast<unsigned>((shape.rank + kLatentCombineThreads - 1) / kLatentCombineThreads);
+  for (int first = 0; first < batch.slice_count; first += at_once) {
+    const int slices = std::min(at_once, batch.slice_count - first);
+    auto* weights = reinterpret_cast<float2*>(pass.workspace);
+    const std::size_t results = static_cast<std::size_t>(slices) * shape.heads * splits;
+    const LatentPartial partial{.out = reinterpret_cast<float*>(weights + results),
+                                .weights = weights,
+                                .splits = splits,
+                                .first_slice = first};
+    const auto many = static_cast<unsigned>(slices);
+    launch_latents<true>(shape, batch, pass,
+                         dim3(static_cast<unsigned>(splits), (heads + kQueries - 1) / kQueries, many),
+                         partial, stream);
+    combine_latents<<<dim3(of_rank, heads, many), kLatentCombineThreads, 0, stream>>>(
+        shape, batch, pass, partial, shape.score_scale * tiles::kLog2OfE);
+    check_launch("latent attention: its splits");
+  }
+}
+
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,111 @@
+#include "models/conv_taps.h"
+#include "models/cuda/layers.h"
+#include "models/files/load_error.h"
+#include "models/kda_vectors.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models::cuda {
+
+Kda::Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
+    : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
+      b_(weights.linear({spec.name + ".b_proj"})),
+      f_a_(weights.linear({spec.name + ".f_a_proj"})),
+      f_b_(weights.linear({spec.name + ".f_b_proj"})),
+      g_a_(weights.linear({spec.name + ".g_a_proj"})),
+      g_b_(weights.linear({spec.name + ".g_b_proj"})),
+      out_(weights.linear({spec.name + ".o_proj"})) {
+  if (spec.head_dim % 8 != 0) {
+    throw LoadError(checkpoint.path(), "linear_head_dim", "must be a multiple of 8");
+  }
+  const KdaPlaces places = declare_state(spec, state);
+  shape_ = {.heads = static_cast<int>(spec.heads),
+            .head_dim = static_cast<int>(spec.head_dim),
+            .state_offset = places.matrices};
+  const char* const names[] = {".q_conv1d.weight", ".k_conv1d.weight", ".v_conv1d.weight"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    convs_[i] = {.channels = static_cast<int>(spec.size()),
+                 .taps = static_cast<int>(spec.conv_kernel),
+                 .silu = true,
+                 .state_offset = places.conv + i * spec.conv_state_size() * sizeof(float)};
+    taps_[i] = weights.vector(load_conv_taps(checkpoint, spec.name + names[i]));
+  }
+  rate_ = weights.vector(load_kda_rates(checkpoint, spec));
+  dt_bias_ = weights.vector(load_vector(checkpoint, spec.name + ".dt_bias"));
+  norm_ = weights.vector(load_vector(checkpoint, spec.name + ".o_norm.weight"));
+  norm_kind_ = spec.norm;
+}
+
+std::size_t Kda::workspace(const StepSize& size) const {
+  const auto width = static_cast<std::size_t>(shape_.size());
+  const auto rows_of = [](const DeviceLinear& linear) {
+    return static_cast<std::size_t>(linear.weight.rows);
+  };
+  const std::size_t halves = rows_of(in_) + rows_of(f_a_) + rows_of(g_a_) + rows_of(g_b_) + width;
+  const std::size_t floats = 4 * width + rows_of(f_b_) + rows_of(b_);
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 11 * Workspace::kAlignment;
+}
+
+void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  const auto width = static_cast<std::size_t>(shape_.size());
+  const auto outputs = [&](const DeviceLinear& linear) {
+    return rows * static_cast<std::size_t>(linear.weight.rows);
+  };
+  auto* projected = workspace.take<gc::Bf16>(outputs(in_));  // q, k, v
+  float* qkv[3];
+  for (float*& one : qkv) one = workspace.take<float>(rows * width);
+  auto* beta = workspace.take<float>(outputs(b_));
+  auto* f = workspace.take<gc::Bf16>(outputs(f_a_));
+  auto* decay = workspace.take<float>(outputs(f_b_));
+  auto* g = workspace.take<gc::Bf16>(outputs(g_a_));
+  auto* gate = workspace.take<gc::Bf16>(outputs(g_b_));
+  auto* y = workspace.take<float>(rows * width);
+  auto* gated = workspace.take<gc::Bf16>(rows * width);
+  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  step.multiply(x, b_, beta, gc::GemmOutput::kF32);
+  step.multiply(x, f_a_, f, gc::GemmOutput::kBf16);
+  step.multiply(f, f_b_, decay, gc::GemmOutput::kF32);
+  step.multiply(x, g_a_, g, gc::GemmOutput::kBf16);
+  step.multiply(g, g_b_, gate, gc::GemmOutput::kBf16);
+  for (std::size_t i = 0; i < 3; ++i) {
+    gc::causal_conv(
+        convs_[i], step.batch,
+        {.x = projected + i * width, .stride = in_.weight.rows, .weight = taps_[i], .bias = nullptr}, qkv[i],
+        step.stream);
+  }
+  gc::channel_delta(shape_, step.batch,
+                    {.q = qkv[0],
+                     .k = qkv[1],
+                     .v = qkv[2],
+                     .decay = decay,
+                     .beta = beta,
+                     .beta_stride = b_.weight.rows,
+                     .rate = rate_,
+                     .dt_bias = dt_bias_,
+                     .unit_eps = kKdaUnitEps,
+                     .out = y},
+                    step.stream);
+  gc::gate_channel_delta(shape_, step.size.rows,
+                         {.y = y,
+                          .gate = gate,
+                          .gate_stride = g_b_.weight.rows,
+                          .norm = norm_,
+                          .norm_offset = norm_kind_.offset,
+                          .norm_eps = norm_kind_.eps,
+                          .out = gated},
+                         step.stream);
+  step.multiply(gated, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+void Kda::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  for (const DeviceLinear* linear : {&in_, &f_a_, &g_a_, &g_b_}) {
+    linear->admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  }
+  for (const DeviceLinear* linear : {&b_, &f_b_}) linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  out_.admit(gemm, output, most_rows);
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,150 @@
+#include "models/cuda/layers.h"
+#include "models/cuda/rope_tables.h"
+#include "models/files/load_error.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+/// kv_b_proj [heads, keys and values, rank] taken apart: keys as they stand, [heads, plain_dim, rank], values the other way
+/// round, [heads, rank, value_dim].
+struct HeadMatrices {
+  std::vector<float> keys;
+  std::vector<float> values;
+};
+
+HeadMatrices take_apart(const std::vector<float>& both, const MlaSpec& spec) {
+  HeadMatrices out;
+  const std::size_t rank = spec.rank;
+  for (std::size_t head = 0; head < spec.heads; ++head) {
+    const float* rows = both.data() + head * (spec.plain_dim + spec.value_dim) * rank;
+    const float* values = rows + spec.plain_dim * rank;
+    out.keys.insert(out.keys.end(), rows, values);
+    for (std::size_t i = 0; i < rank; ++i) {
+      for (std::size_t j = 0; j < spec.value_dim; ++j) out.values.push_back(values[j * rank + i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
+         RopeTables& ropes)
+    : q_(weights.linear({spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")})),
+      kv_a_(weights.linear({spec.name + ".kv_a_proj_with_mqa"})),
+      out_(weights.linear({spec.name + ".o_proj"})) {
+  shape_ = {.heads = static_cast<int>(spec.heads),
+            .plain_dim = static_cast<int>(spec.plain_dim),
+            .turned_dim = static_cast<int>(spec.turned_dim),
+            .rank = static_cast<int>(spec.rank),
+            .rope_pairs = spec.rope ? static_cast<int>(spec.rope->dimension / 2) : 0,
+            .neighbours = spec.rope_of_neighbours,
+            .score_scale = spec.score_scale,
+            .norm_offset = spec.norm.offset,
+            .norm_eps = spec.norm.eps,
+            .offset = declare_state(spec, gpu::KvType::kBF16, state)};
+  if (!gc::latent_supports(shape_)) {
+    throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of such a size have no kernel on a GPU");
+  }
+  if (spec.rope) rope_ = ropes.add(spec.rope, weights);
+  if (spec.q_rank != 0) {
+    q_a_ = weights.linear({spec.name + ".q_a_proj"});
+    q_norm_ = {.weight = weights.vector(load_vector(checkpoint, spec.name + ".q_a_layernorm.weight")),
+               .offset = spec.norm.offset,
+               .eps = spec.norm.eps};
+  }
+  std::vector<float> norm = load_vector(checkpoint, spec.name + ".kv_a_layernorm.weight");
+  for (float& weight : norm) weight *= spec.latent_scale;
+  norm_ = weights.vector(norm);
+  const HeadMatrices heads = take_apart(load_vector(checkpoint, spec.name + ".kv_b_proj.weight"), spec);
+  keys_ = {.blocks = shape_.heads,
+           .inputs = shape_.plain_dim,
+           .outputs = shape_.rank,
+           .weight = weights.vector(heads.keys)};
+  values_ = {.blocks = shape_.heads,
+             .inputs = shape_.rank,
+             .outputs = static_cast<int>(spec.value_dim),
+             .weight = weights.vector(heads.values)};
+}
+
+std::size_t Mla::workspace(const StepSize& size) const {
+  const auto heads = static_cast<std::size_t>(shape_.heads);
+  const auto rows_of = [](const DeviceLinear& linear) {
+    return static_cast<std::size_t>(linear.weight.rows);
+  };
+  std::size_t halves = rows_of(q_) + heads * static_cast<std::size_t>(shape_.compared() + shape_.rank) +
+                       static_cast<std::size_t>(out_.weight.columns);
+  std::size_t floats = rows_of(kv_a_);
+  if (q_a_) {
+    halves += static_cast<std::size_t>(q_.weight.columns);
+    floats += rows_of(*q_a_);
+  }
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 8 * Workspace::kAlignment +
+         gc::latent_workspace(shape_, size.rows, size.tiles, size.longest);
+}
+
+void Mla::project_queries(const CudaStep& step, const PartInput& x, gc::Bf16* queries) const {
+  if (!q_a_) return step.multiply(x, q_, queries, gc::GemmOutput::kBf16);
+  const std::size_t rows = step.size.padded();
+  auto* made = step.workspace.take<float>(rows * static_cast<std::size_t>(q_a_->weight.rows));
+  auto* latent = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(q_.weight.columns));
+  step.multiply(x, *q_a_, made, gc::GemmOutput::kF32);
+  gc::rms_norm(made, nullptr, step.size.rows, q_.weight.columns, q_norm_, 1, latent, step.stream);
+  step.multiply(latent, q_, queries, gc::GemmOutput::kBf16);
+}
+
+void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t rows = step.size.padded();
+  const auto heads = static_cast<std::size_t>(shape_.heads);
+  const auto compared_dim = static_cast<std::size_t>(shape_.compared());
+  const auto rank = static_cast<std::size_t>(shape_.rank);
+  const auto value_dim = static_cast<std::size_t>(values_.outputs);
+  auto* queries = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(q_.weight.rows));
+  auto* compared = workspace.take<gc::Bf16>(rows * heads * compared_dim);
+  auto* made = workspace.take<float>(rows * static_cast<std::size_t>(kv_a_.weight.rows));
+  auto* sums = workspace.take<gc::Bf16>(rows * heads * rank);
+  auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
+  std::byte* inside =
+      workspace.bytes(gc::latent_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
+  project_queries(step, x, queries);
+  step.multiply(x, kv_a_, made, gc::GemmOutput::kF32);
+  gc::block_product(
+      keys_, step.size.rows,
+      gc::BlockRows<const gc::Bf16>{queries, static_cast<std::size_t>(q_.weight.rows),
+                                    static_cast<std::size_t>(shape_.plain_dim + shape_.turned_dim)},
+      gc::BlockRows<gc::Bf16>{compared, heads * compared_dim, compared_dim}, step.stream);
+  gc::latent_attention(shape_, step.batch,
+                       {.queries = queries,
+                        .query_stride = q_.weight.rows,
+                        .made = made,
+                        .made_stride = kv_a_.weight.rows,
+                        .norm = norm_,
+                        .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
+                        .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
+                        .compared = compared,
+                        .out = sums,
+                        .workspace = inside},
+                       step.stream);
+  gc::block_product(values_, step.size.rows, gc::BlockRows<const gc::Bf16>{sums, heads * rank, rank},
+                    gc::BlockRows<gc::Bf16>{mixed, heads * value_dim, value_dim}, step.stream);
+  step.multiply(mixed, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+void Mla::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  if (q_a_) q_a_->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  q_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  kv_a_.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  out_.admit(gemm, output, most_rows);
+}
+
+std::vector<const DeviceLinear*> Mla::adaptable() const {
+  std::vector<const DeviceLinear*> out{&q_, &kv_a_, &out_};
+  if (q_a_) out.push_back(&*q_a_);
+  return out;
+}
+
+}  // namespace reprise::models::cuda

@@ -1,0 +1,182 @@
+#include "models/cuda/rwkv.h"
+
+#include "base/check.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models::cuda {
+
+TimeMix::Pair::Pair(const std::string& name, WeightStore& weights)
+    : first(weights.linear({name + "1"})),
+      second(weights.linear({name + "2"}, WeightStore::Inputs::kFilledUp)) {}
+
+/// What stands in a workspace between its two products.
+std::size_t TimeMix::Pair::inner_bytes(const StepSize& size) const {
+  return Workspace::rounded(size.padded() * static_cast<std::size_t>(first.weight.rows) * sizeof(float)) +
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(second.weight.columns) *
+                            sizeof(gc::Bf16));
+}
+
+void TimeMix::Pair::apply(const CudaStep& step, const gc::Bf16* x, gc::PairFunction between, float* y) const {
+  const std::size_t mark = step.workspace.mark();
+  const std::size_t rows = step.size.padded();
+  auto* made = step.workspace.take<float>(rows * static_cast<std::size_t>(first.weight.rows));
+  auto* inner = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(second.weight.columns));
+  step.multiply(x, first, made, gc::GemmOutput::kF32);
+  gc::activate_rows(made, step.size.rows, first.weight.rows, between, inner, second.weight.columns,
+                    step.stream);
+  step.multiply(inner, second, y, gc::GemmOutput::kF32);
+  step.workspace.reset(mark);
+}
+
+void TimeMix::Pair::admit(gc::PrefillGemm& gemm, int most_rows) const {
+  first.admit(gemm, gc::GemmOutput::kF32, most_rows);
+  second.admit(gemm, gc::GemmOutput::kF32, most_rows);
+}
+
+TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                 StateLayout& state)
+    : r_(weights.linear({spec.name + ".r_proj"})),
+      k_(weights.linear({spec.name + ".k_proj"})),
+      v_(weights.linear({spec.name + ".v_proj"})),
+      out_(weights.linear({spec.name + ".o_proj"})),
+      decay_(spec.name + ".w", weights),
+      rate_(spec.name + ".a", weights),
+      gate_(spec.name + ".g", weights) {
+  if (!spec.is_first) value_.emplace(spec.name + ".v", weights);
+  for (const Pair* pair : pairs()) {
+    REPRISE_CHECK(pair->first.weight.rows <= pair->second.weight.columns,
+                  "a pair that does not fit together");
+  }
+  const TimeMixPlaces places = declare_state(spec, state);
+  row_place_ = places.row;
+  shape_ = {.heads = static_cast<int>(spec.heads()),
+            .head_dim = static_cast<int>(spec.head_dim),
+            .state_offset = places.matrices};
+  const auto vector = [&](const char* name) {
+    return weights.vector(load_vector(checkpoint, spec.name + name));
+  };
+  mix_ = vector(".mix");
+  key_scale_ = vector(".k_k");
+  rate_scale_ = vector(".k_a");
+  bonus_ = vector(".r_k");
+  norm_ = vector(".g_norm.weight");
+  norm_bias_ = vector(".g_norm.bias");
+}
+
+std::vector<const TimeMix::Pair*> TimeMix::pairs() const {
+  std::vector<const Pair*> out{&decay_, &rate_, &gate_};
+  if (value_) out.push_back(&*value_);
+  return out;
+}
+
+std::size_t TimeMix::workspace(const StepSize& size) const {
+  constexpr std::size_t kTables = 9;  // of f32
+  const std::size_t elements = size.padded() * static_cast<std::size_t>(shape_.size());
+  std::size_t inner = 0;
+  for (const Pair* pair : pairs()) inner = std::max(inner, pair->inner_bytes(size));
+  return kTables * Workspace::rounded(elements * sizeof(float)) +
+         Workspace::rounded(kMixes * elements * sizeof(gc::Bf16)) +
+         Workspace::rounded(elements * sizeof(gc::Bf16)) + inner;
+}
+
+void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t mark = workspace.mark();
+  const std::size_t elements = step.size.padded() * static_cast<std::size_t>(shape_.size());
+  REPRISE_CHECK(step.first_values != nullptr, "a step without room for the first layer's values");
+  auto* mixed = workspace.take<gc::Bf16>(kMixes * elements);
+  float* tables[9];
+  for (float*& table : tables) table = workspace.take<float>(elements);
+  auto& [r, k, v, decay, rate, gate, mix, key, made] = tables;
+  auto* finished = workspace.take<gc::Bf16>(elements);
+  gc::token_shift(step.batch,
+                  {.x = x.x,
+                   .size = shape_.size(),
+                   .mix = mix_,
+                   .mixes = kMixes,
+                   .y = mixed,
+                   .table = elements,
+                   .state_offset = row_place_},
+                  step.stream);
+  const gc::Bf16* const for_r = mixed;
+  const gc::Bf16* const for_decay = mixed + elements;
+  const gc::Bf16* const for_k = mixed + 2 * elements;
+  const gc::Bf16* const for_v = mixed + 3 * elements;
+  const gc::Bf16* const for_rate = mixed + 4 * elements;
+  const gc::Bf16* const for_gate = mixed + 5 * elements;
+  step.multiply(for_r, r_, r, gc::GemmOutput::kF32);
+  step.multiply(for_k, k_, k, gc::GemmOutput::kF32);
+  step.multiply(for_v, v_, v, gc::GemmOutput::kF32);
+  decay_.apply(step, for_decay, gc::PairFunction::kTanh, decay);
+  rate_.apply(step, for_rate, gc::PairFunction::kNone, rate);
+  gate_.apply(step, for_gate, gc::PairFunction::kSigmoid, gate);
+  if (value_) value_->apply(step, for_v, gc::PairFunction::kNone, mix);
+  gc::wkv(shape_, step.batch,
+          {.r = r,
+           .decay = decay,
+           .rate = rate,
+           .k = k,
+           .v = v,
+           .key = key,
+           .mix = value_ ? mix : nullptr,
+           .first = step.first_values,
+           .key_scale = key_scale_,
+           .rate_scale = rate_scale_,
+           .norm = norm_,
+           .norm_bias = norm_bias_,
+           .norm_eps = kTimeMixNormEps,
+           .bonus = bonus_,
+           .gate = gate,
+           .made = made,
+           .out = finished},
+          step.stream);
+  step.multiply(finished, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+void TimeMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  for (const DeviceLinear* linear : {&r_, &k_, &v_}) {
+    linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  }
+  for (const Pair* pair : pairs()) pair->admit(gemm, most_rows);
+  out_.admit(gemm, output, most_rows);
+}
+
+ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
+                       StateLayout& state)
+    : key_(weights.linear({spec.name + ".key"})),
+      value_(weights.linear({spec.name + ".value"})),
+      mix_(weights.vector(load_vector(checkpoint, spec.name + ".mix"))),
+      row_place_(declare_state(spec, state)) {}
+
+std::size_t ChannelMix::workspace(const StepSize& size) const {
+  const auto width = static_cast<std::size_t>(key_.weight.columns + key_.weight.rows);
+  return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
+}
+
+void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  const std::size_t mark = step.workspace.mark();
+  const std::size_t rows = step.size.padded();
+  auto* mixed = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(key_.weight.columns));
+  auto* inner = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(key_.weight.rows));
+  gc::token_shift(step.batch,
+                  {.x = x.x,
+                   .size = key_.weight.columns,
+                   .mix = mix_,
+                   .mixes = 1,
+                   .y = mixed,
+                   .table = 0,
+                   .state_offset = row_place_},
+                  step.stream);
+  step.multiply(mixed, key_, inner, gc::GemmOutput::kBf16);
+  gc::relu_squared(inner, step.size.rows, key_.weight.rows, step.stream);
+  step.multiply(inner, value_, to.y, to.how);
+  step.workspace.reset(mark);
+}
+
+void ChannelMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+  key_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
+  value_.admit(gemm, output, most_rows);
+}
+
+}  // namespace reprise::models::cuda
