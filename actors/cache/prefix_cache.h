@@ -13,7 +13,7 @@
 //   Namespaces share nothing.
 //   Lookup       the deepest entry on the prompt's path at or before prompt - 1; where a state can be cut at
 //                any token (`any_token`, attention alone), also an entry beyond, cut down to what is shared.
-//   Supersede    an entry of kHistory, kPromptEnd or kTurnEnd replaces shorter ones of these origins on its
+//   Supersede    an entry of kHistory, kPromptEnd, kTurnEnd or kReply replaces shorter ones of these origins on its
 //                path that an earlier request of the same conversation made. The end of a prompt that is sent
 //                again belongs to the request that sent it last: another reply does not replace it. Where
 //                states can be cut, the longer one can do all that the shorter could: the origins do not
@@ -21,7 +21,8 @@
 //   Leases       a leased entry is never dropped; it may be superseded, is then found no more, and goes with
 //                its last lease.
 //   Caps         at most max_per_conversation entries that one conversation made: a further one makes that of them
-//                go that eviction would take first. It is evicted, to those who miss it.
+//                go that eviction would take first. It is evicted, to those who miss it. Of kReply at most max_in_replies,
+//                where those stay that lie far apart; one, where states can be cut.
 //   Pins         at most max_pinned entries, of a namespace max_pinned_of_namespace by pin(), each for its time; a
 //                pinned entry is the last to be evicted, not immune to reclaim
 //                nor to its time to live.

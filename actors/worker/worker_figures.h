@@ -28,7 +28,12 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> compactions{0};           // of prompts,
   std::atomic<std::uint64_t> compacted_full_bytes{0};  // whose pages had so many bytes before,
   std::atomic<std::uint64_t> compacted_kept_bytes{0};  // and so many after
-  std::atomic<std::uint64_t> reclaims{0};
+  std::atomic<std::uint64_t> checkpoints_spared{0};    // memory was filling
+  std::atomic<std::uint64_t> reclaims{0};              // for somebody who was short
+  std::atomic<std::uint64_t> reclaims_ahead{0};        // before anybody was
+  std::atomic<std::uint64_t> admission_waits{0};       // requests that came when there was no room for them
+  std::atomic<std::uint64_t> admission_wait_ns{0};     // until there was
+  std::atomic<std::uint64_t> most_sequences{0};        // at once
   std::atomic<std::uint64_t> faults{0};
 
   /// That a token of a prompt takes; 0: not known yet.
