@@ -67,6 +67,8 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
                all(&WorkerFigures::checkpoints_skipped));
   list.counter("checkpoints_spared_total", "Checkpoints left out while memory was filling.",
                all(&WorkerFigures::checkpoints_spared));
+  list.counter("state_copied_bytes_total", "Bytes of state copied by snapshots and restores.",
+               all(&WorkerFigures::copied_bytes));
   list.counter("unhealthy_states_total", "States that were not finite.", all(&WorkerFigures::unhealthy));
   list.counter("damaged_snapshots_total", "Snapshots that failed their check.", all(&WorkerFigures::damaged));
   list.counter("preemptions_total", "Sequences that gave way to older ones.",

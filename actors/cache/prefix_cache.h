@@ -13,7 +13,7 @@
 //   Namespaces share nothing.
 //   Lookup       the deepest entry on the prompt's path at or before prompt - 1; where a state can be cut at
 //                any token (`any_token`, attention alone), also an entry beyond, cut down to what is shared.
-//   Supersede    an entry of kHistory, kPromptEnd, kTurnEnd or kReply replaces shorter ones of these origins on its
+//   Supersede    an entry of kHistory, kPromptEnd or kTurnEnd replaces shorter ones of these origins on its
 //                path that an earlier request of the same conversation made. The end of a prompt that is sent
 //                again belongs to the request that sent it last: another reply does not replace it. Where
 //                states can be cut, the longer one can do all that the shorter could: the origins do not

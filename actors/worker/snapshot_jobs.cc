@@ -61,6 +61,7 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
     return capture;
   }
   WorkerFigures::add(figures_.checkpoints);
+  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
   capture.tokens = tokens_of(run);
   const std::uint64_t bytes = state->exclusive_bytes();
   if (zone.on()) {
@@ -286,6 +287,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     run.logits = record->logits;
   }
   run.shared_pages = 0;
+  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
   answer(
       protocol::Restored{.tokens = job.at, .shared_bytes = places / gpu::kPageTokens * table.page_bytes()});
 }

@@ -22,6 +22,7 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> waiting{0};  // to be admitted
   std::atomic<std::uint64_t> checkpoints{0};
   std::atomic<std::uint64_t> checkpoints_skipped{0};  // there was no memory
+  std::atomic<std::uint64_t> copied_bytes{0};         // of state, by snapshots and restores
   std::atomic<std::uint64_t> unhealthy{0};            // states that were not finite
   std::atomic<std::uint64_t> damaged{0};              // snapshots that failed their check
   std::atomic<std::uint64_t> preemptions{0};

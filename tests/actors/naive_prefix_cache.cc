@@ -18,8 +18,7 @@ bool begins_with(const List& list, const List& start) {
 }
 
 bool moves_on(Origin origin) {
-  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
-         origin == Origin::kReply;
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd;
 }
 
 }  // namespace

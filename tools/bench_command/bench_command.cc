@@ -16,6 +16,12 @@ BenchCommand::BenchCommand(CLI::App& app)
   what->add_option("--workload", workload_options_.names,
                    "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
       ->delimiter(',');
+  what->add_option(
+          "--concurrency", concurrency_options_.conversations,
+          "How many conversations run at once in equal memory, with sharing and without, 10,25,50,100")
+      ->delimiter(',');
+  what->add_flag("--lookup", lookup_,
+                 "How a prompt's beginning is found, by a tree and by a hash of blocks; without a model");
   what->require_option(0, 1);
   add_engine_flags(bench, flags_);
   bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
@@ -64,11 +70,17 @@ BenchCommand::BenchCommand(CLI::App& app)
 }
 
 int BenchCommand::run() {
+  if (lookup_) return bench_lookup(lookup_options_);
+  if (!concurrency_options_.conversations.empty()) {
+    concurrency_options_.engine = flags_;
+    return bench_concurrency(concurrency_options_);
+  }
   const bool workload = !workload_options_.names.empty();
   const bool all = !workload && !cache_ && !engine_alone_;
   if (all && report_.empty()) {
     throw UsageError(
-        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of them");
+        "bench: say what: --engine, --cache, --workload NAMES, --concurrency NUMBERS, --lookup, or --report "
+        "FILE.html for all of them");
   }
   BenchReport report(report_);
   int status = 0;
