@@ -138,8 +138,8 @@ LIMITS = {
     "token_messages": 3,  # 2.3 to 2.4
     "request_asks": 9,  # announce, open, look up, prefill, snapshot, settle twice; and the registry adopts two
     "token_asks": 0,
-    "copied_bytes": 10**12,
-    "warm_copied_bytes": 10**12,
+    "copied_bytes": 1_730_000,  # 1,728,512: six times the recurrent state, and five times a page that is not full
+    "warm_copied_bytes": 300_000,  # 299,008: once, and one page
 }
 
 if __name__ == "__main__":

@@ -11,19 +11,27 @@ namespace {
 
 std::atomic<std::uint64_t> allocations{0};
 
-}  // namespace
-
-void* operator new(std::size_t size) {
+// Kept out of line: the compiler should not pair what is inside with the operators around it.
+[[gnu::noinline]] void* take(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void give_back(void* memory) {
   std::free(memory);
 }
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return take(size);
+}
+void operator delete(void* memory) noexcept {
+  give_back(memory);
+}
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give_back(memory);
 }
 
 namespace reprise::actors {
@@ -58,8 +66,8 @@ TEST(EngineCosts, AllocationsOfARequestAndOfAToken) {
   RecordProperty("request", std::to_string(few));
   RecordProperty("token", std::to_string(token));
   std::printf("allocations: %.1f of a request of 200 tokens, %.2f of a token\n", few, token);
-  EXPECT_LE(few, 1'000'000);
-  EXPECT_LE(token, 1'000'000);
+  EXPECT_LE(few, 580) << "515 to 516";
+  EXPECT_LE(token, 230) << "211.8: most of them are the layers' own, in the step";
 }
 
 }  // namespace
