@@ -16,9 +16,9 @@
 //
 // Where there is a tier below (protocol/tier.h), it is asked for a deeper state as soon as a prompt is announced; the
 // lookup waits for what it brings. The request loads that, and takes a checkpoint there, which comes here like any
-// other: what is used below stands above again. What is adopted is offered to the tier, spaced places when the device
-// is idle. Prompts and gains of fewer than kWorthFetching tokens are not worth its while. A tier that does not answer in
-// time is left alone for a while: it costs one wait, not every request's.
+// other: what is used below stands above again. What is adopted is offered to the tier, spaced places and those inside
+// replies when the device is idle. Prompts and gains of fewer than kWorthFetching tokens are not worth its while. A tier
+// that does not answer in time is left alone for a while: it costs one wait, not every request's.
 //
 // Leased entries are nobody's to reclaim. A registry that had less to give than the worker asked for says so when
 // it has more: when a lease has ended. What it adopts the worker knows of. Ahead of need neither pinned ones go nor

@@ -144,7 +144,7 @@ void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin 
                              .origin = origin,
                              .snapshot = taken.snapshot->snapshot,
                              .worker = worker_};
-  if (origin == Origin::kSpaced) {
+  if (origin == Origin::kSpaced || origin == Origin::kReply) {
     store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
   }
   options_.tier.tell(std::move(store));

@@ -24,7 +24,8 @@ BenchCommand::BenchCommand(CLI::App& app)
                  "How a prompt's beginning is found, by a tree and by a hash of blocks; without a model");
   what->require_option(0, 1);
   add_engine_flags(bench, flags_);
-  bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
+  bench.add_option("--prompt", prompt_,
+                   "Tokens of a prompt; 512, with --cache 1024, with --concurrency 1024 shared ones");
   bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
   bench.add_flag("--json", json_, "One JSON object instead of a table");
   bench
@@ -70,17 +71,22 @@ BenchCommand::BenchCommand(CLI::App& app)
 }
 
 int BenchCommand::run() {
+  const bool concurrency = !concurrency_options_.conversations.empty();
+  if ((lookup_ || concurrency) && (json_ || !report_.empty())) {
+    throw UsageError("bench: --lookup and --concurrency print tables alone, without --json and --report");
+  }
   if (lookup_) return bench_lookup(lookup_options_);
-  if (!concurrency_options_.conversations.empty()) {
+  if (concurrency) {
     concurrency_options_.engine = flags_;
+    if (prompt_ != 0) concurrency_options_.shared_tokens = prompt_;
     return bench_concurrency(concurrency_options_);
   }
   const bool workload = !workload_options_.names.empty();
   const bool all = !workload && !cache_ && !engine_alone_;
   if (all && report_.empty()) {
     throw UsageError(
-        "bench: say what: --engine, --cache, --workload NAMES, --concurrency NUMBERS, --lookup, or --report "
-        "FILE.html for all of them");
+        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of these; "
+        "--concurrency NUMBERS, --lookup");
   }
   BenchReport report(report_);
   int status = 0;

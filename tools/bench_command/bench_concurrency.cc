@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kOwnTokens = 64;    // of a conversation's prompt, behind what is shared
 constexpr std::uint32_t kReplyTokens = 16;  // long enough that all are admitted before the first ends
 constexpr std::uint32_t kApart = 10;        // conversations that the memory holds without sharing
-constexpr double kAsked = 5;                // times as many with it
+constexpr double kAskedTimes = 5;           // times as many with it
 constexpr std::uint32_t kWaitRequests = 60;
 constexpr std::uint32_t kWaitAtOnce = 3;
 const actors::PressureMarks kNoMarks{.choosy = 100, .evict = 100};
@@ -50,7 +50,7 @@ class Concurrency {
     for (const std::uint32_t conversations : options_.conversations) {
       const double apart = most_at_once(conversations, false);
       const double shared = most_at_once(conversations, true);
-      const double asked = std::min<double>(kAsked, conversations / apart);
+      const double asked = std::min<double>(kAskedTimes, conversations / apart);
       std::printf("| %u | %.0f | %.0f | %.1fx | %.1fx | %s |\n", conversations, apart, shared, shared / apart,
                   asked, shared / apart >= asked ? "PASS" : "SHORT");
       std::fflush(stdout);

@@ -13,21 +13,21 @@
 namespace reprise::tools {
 namespace {
 
-using Prompt = std::span<const TokenId>;
+using TokenSpan = std::span<const TokenId>;
 
 /// Hashes of the beginnings of prompts, every so many tokens.
 class BlockIndex {
  public:
   explicit BlockIndex(std::uint32_t block) : block_(block) {}
 
-  void add(Prompt prompt) {
+  void add(TokenSpan prompt) {
     std::uint64_t hash = 0;
     for (std::size_t at = 0; at + block_ <= prompt.size(); at += block_) {
       hash = token_hash(prompt.subspan(at, block_), hash);
       known_.insert(hash);
     }
   }
-  std::size_t find(Prompt prompt) const {
+  std::size_t find(TokenSpan prompt) const {
     std::uint64_t hash = 0;
     std::size_t at = 0;
     for (; at + block_ <= prompt.size(); at += block_) {
@@ -46,11 +46,11 @@ class BlockIndex {
 
 class TreeIndex {
  public:
-  void add(Prompt prompt) {
+  void add(TokenSpan prompt) {
     actors::PrefixTree::Node* node = tree_.walk(root_, prompt, ++clock_);
     if (node->entry() == 0) tree_.set_entry(node, ++entries_);
   }
-  std::size_t find(Prompt prompt) const { return tree_.match(root_, prompt).depth; }
+  std::size_t find(TokenSpan prompt) const { return tree_.match(root_, prompt).depth; }
   std::size_t bytes() const { return actors::index_bytes(tree_.nodes(), tree_.tokens(), entries_); }
 
  private:
@@ -88,7 +88,7 @@ void look(const Index& index, const std::vector<TokenList>& asked, Found& found)
   }));
 }
 
-void show(std::uint32_t length, const LookupOptions& options) {
+void show_length(std::uint32_t length, const LookupOptions& options) {
   TreeIndex tree;
   BlockIndex small(16), large(64);
   std::vector<TokenList> asked;
@@ -129,7 +129,7 @@ int bench_lookup(const LookupOptions& options) {
   std::printf(
       "| tokens | tree, us | blocks of 16, us | blocks of 64, us | tree finds %% | 16 finds %% | 64 finds %% "
       "| tree, KiB | 16, KiB | 64, KiB |\n|---|---|---|---|---|---|---|---|---|---|\n");
-  for (const std::uint32_t length : options.lengths) show(length, options);
+  for (const std::uint32_t length : options.lengths) show_length(length, options);
   return 0;
 }
 
