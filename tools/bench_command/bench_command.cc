@@ -61,6 +61,16 @@ BenchCommand::BenchCommand(CLI::App& app)
                 .add_option("--memory-mb", workload_options_.memory_mb,
                             "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
                 ->delimiter(',');
+  bench.add_flag("--whole-memory", workload_options_.whole_memory,
+                 "With --workload: the MiB are those of sequences and snapshots together");
+  bench
+      .add_option("--choosy", workload_options_.pressure.choosy,
+                  "With --workload: percent of the memory from where on less is kept, 100: never")
+      ->capture_default_str();
+  bench
+      .add_option("--evict", workload_options_.pressure.evict,
+                  "With --workload: percent from where on snapshots go ahead of need, 100: never")
+      ->capture_default_str();
   bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
       ->capture_default_str();
   bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
