@@ -104,9 +104,8 @@ void PrefixCache::Impl::cap(const CacheEntry& newest, CacheTime now, std::vector
 
 void PrefixCache::Impl::thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped) {
   if (newest.origin != Origin::kReply || options.max_in_replies == 0) return;
-  // Where states can be cut, the longest can do all that shorter ones could.
-  const std::size_t most = options.any_token ? 1 : options.max_in_replies;
-  while (conversations.count(newest, Origin::kReply) > most) {
+  // Also where states can be cut: the newest is not the caller's yet, and may never be, if its sequence ends first.
+  while (conversations.count(newest, Origin::kReply) > options.max_in_replies) {
     CacheEntry* old = conversations.closest_to_others(newest, Origin::kReply);
     if (old == nullptr) return;
     give_way(*old, dropped);

@@ -92,15 +92,6 @@ TEST_F(CacheLimits, InsideRepliesThoseStayThatLieFarApart) {
   EXPECT_LE(spread.front(), 400U);
 }
 
-TEST_F(CacheLimits, WhereStatesCanBeCutTheLongestInsideAReplyIsEnough) {
-  options.any_token = true;
-  const List reply = run_of(1, 1000);
-  for (std::uint32_t length = 100; length <= 800; length += 100)
-    cache().insert("", reply, entry(length, Origin::kReply, 7, 1), now());
-  EXPECT_EQ(cache().stats().entries, 1U);
-  EXPECT_EQ(look(run_of(1, 900)).restore->at, 800U);
-}
-
 TEST_F(CacheLimits, AnEntryMadeAgainSoonAfterItsEvictionWasThrashed) {
   cache().remove(put({1, 1}), MissReason::kEvicted);
   put({1, 1});
