@@ -30,6 +30,7 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
                                              restarts)),
       mask_makers(std::make_shared<const TextPool>(system, TextPool::size_for_masks(system.workers()),
                                                    directory, restarts)) {
+  if (const auto fault = options.worker.pressure.fault()) throw std::invalid_argument(*fault);
   for (const ModelSpec& spec : options.models) {
     protocol::ModelCard card;
     card.id = spec.name;

@@ -58,11 +58,17 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
   list.gauge("state_limit_bytes", "Memory for sequences and snapshots.", all(&WorkerFigures::limit_bytes));
   list.gauge("state_used_bytes", "Memory held by sequences and snapshots.", all(&WorkerFigures::used_bytes));
   list.gauge("sequences", "Sequences that are open.", all(&WorkerFigures::sequences));
+  list.gauge("sequences_most", "Sequences that were open at once, at most.",
+             all(&WorkerFigures::most_sequences));
   list.gauge("snapshots", "Snapshots that the device holds.", all(&WorkerFigures::snapshots));
   list.gauge("requests_waiting", "Requests that wait for memory.", all(&WorkerFigures::waiting));
   list.counter("checkpoints_total", "Checkpoints taken.", all(&WorkerFigures::checkpoints));
   list.counter("checkpoints_skipped_total", "Checkpoints for which there was no memory.",
                all(&WorkerFigures::checkpoints_skipped));
+  list.counter("checkpoints_spared_total", "Checkpoints left out while memory was filling.",
+               all(&WorkerFigures::checkpoints_spared));
+  list.counter("state_copied_bytes_total", "Bytes of state copied by snapshots and restores.",
+               all(&WorkerFigures::copied_bytes));
   list.counter("unhealthy_states_total", "States that were not finite.", all(&WorkerFigures::unhealthy));
   list.counter("damaged_snapshots_total", "Snapshots that failed their check.", all(&WorkerFigures::damaged));
   list.counter("preemptions_total", "Sequences that gave way to older ones.",
@@ -75,6 +81,12 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
                all(&WorkerFigures::compacted_kept_bytes));
   list.counter("reclaims_total", "Times that memory was asked back from the cache.",
                all(&WorkerFigures::reclaims));
+  list.counter("reclaims_ahead_total", "Times that memory was asked back before anybody needed it.",
+               all(&WorkerFigures::reclaims_ahead));
+  list.counter("admission_waits_total", "Requests that came when there was no room for them.",
+               all(&WorkerFigures::admission_waits));
+  list.counter("admission_wait_seconds_total", "Time until there was.",
+               static_cast<double>(all(&WorkerFigures::admission_wait_ns)) * 1e-9);
   list.counter("device_faults_total", "Steps that failed.", all(&WorkerFigures::faults));
   for (const auto& [name, figures] : devices) {
     const Listing::Labels of{{"device", name}};

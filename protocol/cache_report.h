@@ -23,8 +23,9 @@ enum class Origin : std::uint8_t {
   kSpaced,      // one of the geometrically spaced places of a long prompt
   kTool,        // behind the result of a tool
   kBreakpoint,  // where the client wished for one (cache_control)
+  kReply,       // inside a long reply
 };
-inline constexpr std::size_t kOrigins = 9;
+inline constexpr std::size_t kOrigins = 10;
 
 /// Where a state was kept.
 enum class Tier : std::uint8_t {

@@ -366,6 +366,7 @@ struct Reclaim {
   using Reply = Reclaimed;
   std::uint64_t bytes = 0;
   std::int64_t not_after = INT64_MAX;  // nanoseconds of the steady clock
+  bool ahead = false;                  // nobody needs them yet: what was used last stays, and what is pinned
 };
 
 /// From a registry that had less to give than it was asked for: it has more now.
@@ -424,7 +425,8 @@ struct DecodeEvent {
   std::optional<DecodeEnd> end{};  // with the last event
   JobError error{};                // kFault
 };
-/// Decodes from the logits that the prefill left. The stream's credit is the pace.
+/// Decodes from the logits that the prefill left. The stream's credit is the pace. Where decoding is canonical and there
+/// is a plan, a checkpoint is taken every so many tokens; none of them is counted in `reported`.
 struct Decode {
   SequenceId sequence{};
   SamplingParams sampling{};
@@ -434,6 +436,8 @@ struct Decode {
   /// Where the sender leaves the mask of each step; null: all tokens are allowed. A step whose mask is not there yet
   /// waits for it alone, and MaskReady tells that it has come.
   std::shared_ptr<const MaskSlot> masks{};
+  SharedPlan plan{};                   // none: no checkpoints
+  std::uint32_t checkpoint_every = 0;  // tokens; 0: none
   runtime::StreamWriter<DecodeEvent> out{};
 };
 

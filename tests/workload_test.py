@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`reprise bench --workload` with the built-in model, on few requests: usage: workload_test.py PROGRAM
+"""`reprise bench --workload`, `--concurrency` and `--lookup` with the built-in model, on few requests: usage: workload_test.py PROGRAM
 
 Counts of tokens do not depend on the machine's speed, so they are compared; times are not.
 """
@@ -54,8 +54,28 @@ class Workloads(unittest.TestCase):
         self.assertEqual(row["differences"], 0)
         self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
 
+    def test_conversations_at_once(self):
+        done = bench("--concurrency", "12", "--prompt", "256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| ")]
+        sharing, (none, marks) = lines[1], lines[3:]
+        self.assertEqual(sharing[0], "12")
+        self.assertLessEqual(int(sharing[1]), 10, "the memory is for ten")
+        self.assertGreater(int(sharing[2]), 0)
+        self.assertEqual(int(none[4]), 0)
+        self.assertGreater(int(marks[4]), 0)
+
+    def test_lookups(self):
+        done = bench("--lookup")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows_of = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| ")][1:]
+        self.assertEqual(len(rows_of), 4)
+        for row in rows_of:
+            self.assertEqual(row[5].strip(), "100.00", "a tree finds all of it")
+            self.assertGreater(float(row[6]), float(row[7]), "larger blocks find less")
+
     def test_what_makes_no_sense(self):
-        for options in (["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
+        for options in (["--concurrency", "0"], ["--concurrency", "251"], ["--lookup", "--json"], ["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
                         ["--workload", "chat", "--memory-mb", "-1"], ["--workload", "chat", "--cache"]):
             done = bench(*options)
             self.assertEqual(done.returncode, 2, options)

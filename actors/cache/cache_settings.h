@@ -19,6 +19,7 @@ struct PrefixCacheOptions {
   std::size_t max_pinned = 16;
   std::size_t max_pinned_of_namespace = 4;  // by pin()
   std::size_t max_per_conversation = 64;    // entries that one conversation has made; 0: no limit
+  std::size_t max_in_replies = 8;           // of these, taken while replies were decoded; 0: no limit
   CacheTime ttl{0};                         // since the last use; 0: for ever, as the server has it
   std::uint32_t grid = 1;                   // places at which states can be restored are multiples of it
   bool any_token = false;                   // a state can be cut at every place of the grid

@@ -64,4 +64,17 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
   return plan;
 }
 
+std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end, const PlanRules& rules,
+                                            const ReplySpacing& spacing) {
+  std::vector<PlannedCheckpoint> places;
+  if (spacing.every == 0 || spacing.most == 0 || rules.any_token || end <= restored) return places;
+  const std::uint32_t wide = std::max(spacing.every, (end - restored) / spacing.most);
+  const std::uint32_t step = (wide + rules.grid - 1) / rules.grid * rules.grid;
+  for (std::uint32_t at = restored / rules.grid * rules.grid + step; at < end; at += step) {
+    if (at >= rules.least_tokens && places.size() < spacing.most)
+      places.push_back({.at = at, .origin = protocol::Origin::kReply});
+  }
+  return places;
+}
+
 }  // namespace reprise::actors

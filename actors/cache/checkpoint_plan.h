@@ -48,6 +48,16 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 std::span<const std::uint32_t> wanted, const PlanRules& rules,
                                                 std::span<const PlacedBreakpoint> breakpoints = {});
 
+struct ReplySpacing {
+  std::uint32_t every = 256;  // tokens; 0: none
+  std::uint32_t most = 8;
+};
+
+/// Places inside a reply that is prefilled behind `restored`, all before `end`: as far apart as `spacing` says, and further
+/// where there would be too many. None where states can be cut.
+std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end, const PlanRules& rules,
+                                            const ReplySpacing& spacing);
+
 /// The spaced places below `end`: 256, and then each 4/3 of the one before; every n-th of them, the last ones
 /// kept, if there are more than `most`.
 std::vector<std::uint32_t> spaced_places(std::uint32_t end, const PlanRules& rules);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -31,6 +32,38 @@ class ConversationEntries {
   std::size_t count(const CacheEntry& entry) const {
     const auto found = made_.find(key_of(entry));
     return found == made_.end() ? 0 : found->second.size();
+  }
+  /// The same, of this origin.
+  std::size_t count(const CacheEntry& entry, protocol::Origin origin) const {
+    const auto found = made_.find(key_of(entry));
+    if (found == made_.end()) return 0;
+    return static_cast<std::size_t>(
+        std::count_if(found->second.begin(), found->second.end(),
+                      [&](const CacheEntry* one) { return one->origin == origin; }));
+  }
+  /// Of those of this origin that can go, but for `newest`, the one without which the gap between its neighbours is
+  /// smallest, by length; among equals the one that was used first. Null: none can.
+  CacheEntry* closest_to_others(const CacheEntry& newest, protocol::Origin origin) const {
+    const auto found = made_.find(key_of(newest));
+    if (found == made_.end()) return nullptr;
+    std::vector<CacheEntry*> sorted;
+    std::copy_if(found->second.begin(), found->second.end(), std::back_inserter(sorted),
+                 [&](const CacheEntry* one) { return one->origin == origin; });
+    std::sort(sorted.begin(), sorted.end(), [](const CacheEntry* a, const CacheEntry* b) {
+      return std::pair(a->length, a->use_order) < std::pair(b->length, b->use_order);
+    });
+    CacheEntry* closest = nullptr;
+    std::uint32_t least_gap = UINT32_MAX;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      CacheEntry* entry = sorted[i];
+      if (entry == &newest || !entry->queued || entry->pinned) continue;
+      const std::uint32_t before = i == 0 ? 0 : sorted[i - 1]->length;
+      const std::uint32_t gap = i + 1 == sorted.size() ? UINT32_MAX : sorted[i + 1]->length - before;
+      if (closest != nullptr && gap >= least_gap) continue;
+      closest = entry;
+      least_gap = gap;
+    }
+    return closest;
   }
   /// Of those that can go, but for `newest`, the one whose time unused over its patience is longest; null: none can.
   CacheEntry* least_valuable(const CacheEntry& newest, std::chrono::nanoseconds now,

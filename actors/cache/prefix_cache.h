@@ -21,7 +21,8 @@
 //   Leases       a leased entry is never dropped; it may be superseded, is then found no more, and goes with
 //                its last lease.
 //   Caps         at most max_per_conversation entries that one conversation made: a further one makes that of them
-//                go that eviction would take first. It is evicted, to those who miss it.
+//                go that eviction would take first. It is evicted, to those who miss it. Of kReply at most max_in_replies,
+//                where those stay that lie far apart.
 //   Pins         at most max_pinned entries, of a namespace max_pinned_of_namespace by pin(), each for its time; a
 //                pinned entry is the last to be evicted, not immune to reclaim
 //                nor to its time to live.

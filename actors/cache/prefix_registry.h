@@ -16,12 +16,13 @@
 //
 // Where there is a tier below (protocol/tier.h), it is asked for a deeper state as soon as a prompt is announced; the
 // lookup waits for what it brings. The request loads that, and takes a checkpoint there, which comes here like any
-// other: what is used below stands above again. What is adopted is offered to the tier, spaced places when the device
-// is idle. Prompts and gains of fewer than kWorthFetching tokens are not worth its while. A tier that does not answer in
-// time is left alone for a while: it costs one wait, not every request's.
+// other: what is used below stands above again. What is adopted is offered to the tier, spaced places and those inside
+// replies when the device is idle. Prompts and gains of fewer than kWorthFetching tokens are not worth its while. A tier
+// that does not answer in time is left alone for a while: it costs one wait, not every request's.
 //
 // Leased entries are nobody's to reclaim. A registry that had less to give than the worker asked for says so when
-// it has more: when a lease has ended. What it adopts the worker knows of.
+// it has more: when a lease has ended. What it adopts the worker knows of. Ahead of need neither pinned ones go nor
+// the entry that was made or used last: a conversation that fills the memory alone keeps what it comes back to.
 //
 // Failure: what leaves a handler makes it start anew, with nothing: the prompts in flight, their leases and
 // all entries are forgotten, whoever was waiting for an answer is told that there is none, and before
@@ -31,10 +32,12 @@
 //
 // Threading: an actor on the pool. Re-entrant: the cache may change at every co_await.
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -132,6 +135,10 @@ class PrefixRegistry : public runtime::Actor {
   };
 
   CacheTime now() const;
+  /// What a lookup must see of a prompt to restore so many of its tokens at most: one always has to be left.
+  static std::span<const TokenId> begin_of(std::span<const TokenId> prompt, std::uint32_t most_tokens) {
+    return prompt.first(std::min<std::size_t>(prompt.size(), std::size_t{most_tokens} + 1));
+  }
   /// At once, not after a co_await: the generation may be another by then.
   protocol::SnapshotId id_of(std::uint64_t number) const {
     return {.generation = generation_, .number = number};
@@ -167,6 +174,7 @@ class PrefixRegistry : public runtime::Actor {
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
   bool fell_short_ = false;  // of what the worker wanted to reclaim last
+  EntryId latest_ = 0;       // made or used last
   std::uint64_t adopted_bytes_ = 0;
   std::unordered_map<protocol::FlightNumber, Flight> flights_;
   std::unordered_map<FlightId, protocol::FlightNumber> numbers_;  // of flights in the cache

@@ -92,17 +92,21 @@ Task<void> RequestActor::run() {
   if (job_.ends_trace) trace().end(served ? "answered" : client_gone_ ? "abandoned" : "failed");
   job_.slot.reset();
   job_.meter->ended.store(true, std::memory_order_relaxed);
-  const bool idles = served && job_.idle_slot && !lost_.cancelled();
-  if (to_verify_ && !idles) job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
+  const bool left_off = left_off_in_reply();
+  if (left_off) lost_ = runtime::CancelSource();  // what waited for the client's sake has ended
+  const bool idles = (served || left_off) && job_.idle_slot && !lost_.cancelled();
+  if (to_verify_ && !(idles && served))
+    job_.model->registry_figures->unverified.fetch_add(1, std::memory_order_relaxed);
   if (idles) {
     try {
-      if (to_verify_) {
+      if (to_verify_ && served) {
         trace().mark("verifies");
         Task<bool> verifying = verify(protocol::Priority::kIdle);
         const bool same = co_await verifying;
         static_cast<void>(same);  // the entry is dropped, the counters and the log tell
       }
-      Task<void> prefilling = prefill_history();
+      const bool chat = std::holds_alternative<protocol::ChatPrompt>(job_.request->prompt);
+      Task<void> prefilling = left_off || !chat ? prefill_reply() : prefill_history();
       co_await prefilling;
     } catch (const std::exception& error) {
       if (job_.model->warn) job_.model->warn(std::string("idle work failed: ") + error.what());

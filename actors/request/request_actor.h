@@ -17,7 +17,9 @@
 // there is, hold up nobody, and come to their end in the memory for one.
 //
 // Afterwards, in idle time: the history that the next turn will probably begin with is prefilled, and a share
-// of restored answers is recomputed cold and compared.
+// of restored answers is recomputed cold and compared. A long reply has checkpoints inside it, for a client that leaves
+// before its end, or sends it back changed: decoding takes them where its states are canonical; elsewhere they are taken
+// by a prefill in idle time.
 //
 // Whatever way it ends, by itself, by its client, by a fault or by being stopped: the sequences, the lease
 // and the flight end with the guards that hold them.
@@ -126,6 +128,11 @@ class RequestActor : public runtime::Actor {
 
   // -- request_after.cc
   runtime::Task<void> prefill_history();
+  /// The prompt and what there is of the reply, where decoding has left no checkpoints inside it.
+  runtime::Task<void> prefill_reply();
+  /// From the cache, and the rest with checkpoints at the end, of this origin, and on the way.
+  runtime::Task<void> prefill_idle(TokenList tokens, protocol::Origin at_end);
+  bool left_off_in_reply() const;
   /// Whether the restored answer is what a cold run gives; true also where that could not be found out.
   runtime::Task<bool> verify(protocol::Priority priority);
 

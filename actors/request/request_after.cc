@@ -29,11 +29,36 @@ Task<void> RequestActor::prefill_history() {
     if (!answered.ok() || !std::holds_alternative<TokenList>(*answered)) co_return;
     history = std::get<TokenList>(std::move(*answered));
   }
-  history.resize(history.size() / model.arch.grid * model.arch.grid);
-  if (history.size() < std::max(2U, model.least_tokens)) co_return;
+  Task<void> prefilling = prefill_idle(std::move(history), protocol::Origin::kLastUser);
+  co_await prefilling;
+}
+
+bool RequestActor::left_off_in_reply() const {
+  return client_gone_ && lost_why_.empty() && choices_.size() == 1 && !choices_.front()->finished;
+}
+
+Task<void> RequestActor::prefill_reply() {
+  const ServedModel& model = *job_.model;
+  const std::uint32_t every = model.limits.reply_checkpoint_tokens;
+  if (model.arch.decode_is_canonical || every == 0 || !model.limits.prefill_history || !main_ ||
+      !main_->writes_cache || choices_.size() != 1) {
+    co_return;
+  }
+  const TokenList& reply = choices_.front()->tokens;
+  if (reply.size() < every) co_return;
+  TokenList tokens = *main_->tokens;
+  tokens.insert(tokens.end(), reply.begin(), reply.end());
+  Task<void> prefilling = prefill_idle(std::move(tokens), protocol::Origin::kReply);
+  co_await prefilling;
+}
+
+Task<void> RequestActor::prefill_idle(TokenList tokens, protocol::Origin at_end) {
+  const ServedModel& model = *job_.model;
+  tokens.resize(tokens.size() / model.arch.grid * model.arch.grid);
+  if (tokens.size() < std::max(2U, model.least_tokens)) co_return;
 
   Computation computation;
-  computation.tokens = share_tokens(std::move(history));
+  computation.tokens = share_tokens(std::move(tokens));
   computation.reads_cache = computation.writes_cache = true;
   computation.request = main_->request;
   computation.conversation = main_->conversation;
@@ -47,8 +72,10 @@ Task<void> RequestActor::prefill_history() {
   Task<Failure> restoring = restore(computation);
   if (Failure failure = co_await restoring) co_return;
   if (computation.report.restored_tokens >= end) co_return;
-  // It is where the next user message starts, which is kept.
-  computation.plan = {{.at = end, .origin = protocol::Origin::kLastUser}};
+  computation.plan =
+      reply_places(computation.report.restored_tokens, end, model.plan_rules(),
+                   {.every = model.limits.reply_checkpoint_tokens, .most = model.limits.reply_checkpoints});
+  computation.plan.push_back({.at = end, .origin = at_end});
   Task<Failure> prefilling = prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;
   Task<void> settling = all_settled();

@@ -160,6 +160,14 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks);
     choice.masks = std::make_shared<MaskSlot>();
   }
+  protocol::SharedPlan reply_plan;
+  // What goes on from a compacted prompt is not what a cold run would have.
+  if (choices_.size() == 1 && main_->writes_cache && model.arch.decode_is_canonical && !main_->kept) {
+    protocol::CheckpointPlan plan = plan_of(*main_);
+    plan.flight = 0;  // nobody waits until they are adopted: the next one, or the end of the turn, is as good
+    plan.origin_elsewhere = protocol::Origin::kReply;
+    reply_plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
+  }
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kTokenWindow);
   choice.in = std::move(reader);
   model.worker.tell(protocol::Decode{.sequence = choice.sequence,
@@ -168,6 +176,8 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .max_tokens = prompt_.max_tokens,
                                      .stop_tokens = prompt_.stop_tokens,
                                      .masks = choice.masks,
+                                     .plan = std::move(reply_plan),
+                                     .checkpoint_every = model.limits.reply_checkpoint_tokens,
                                      .out = std::move(writer)});
 }
 

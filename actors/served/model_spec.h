@@ -39,9 +39,11 @@ struct ModelSpec {
 struct RequestRules {
   std::chrono::milliseconds longest_wait{60'000};  // for admission
   std::uint32_t most_choices = 16;
-  double verify_share = 0;      // of hits, recomputed cold and compared
-  bool verify_inline = false;   // before the answer ends; else in idle time, if there is any
-  bool prefill_history = true;  // of the next turn, in idle time
+  double verify_share = 0;                      // of hits, recomputed cold and compared
+  bool verify_inline = false;                   // before the answer ends; else in idle time, if there is any
+  bool prefill_history = true;                  // of the next turn, in idle time
+  std::uint32_t reply_checkpoint_tokens = 256;  // between two checkpoints inside a long reply; 0: none
+  std::uint32_t reply_checkpoints = 8;          // of one reply that is prefilled in idle time, at most
 
   SamplingWishes sampling{};  // of requests that say nothing, before what the model's authors say
   std::optional<std::uint32_t> max_tokens{};  // of requests that say nothing; none: what the context leaves

@@ -15,8 +15,9 @@ using protocol::OpenSequence;
 using protocol::Priority;
 using OpenResult = protocol::JobResult<protocol::Opened>;
 
-Admission::Admission(DeviceState& state, MemorySearch& memory, const AdmissionLimits& limits)
-    : state_(state), memory_(memory), limits_(limits) {}
+Admission::Admission(DeviceState& state, MemorySearch& memory, WorkerFigures& figures,
+                     const AdmissionLimits& limits)
+    : state_(state), memory_(memory), figures_(figures), limits_(limits) {}
 
 // -- prices
 
@@ -168,17 +169,30 @@ bool Admission::admit_next(Time now) {
       if (!within_share(waiting.job, price)) continue;  // that is its tenant's own affair
       if (first != nullptr) {
         if (first->passed >= kMostPasses) return false;
-        if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) continue;
+        if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) {
+          waiting.was_short = true;
+          continue;
+        }
       }
     }
     if (admit_one(waiting)) {
       if (first != nullptr) ++first->passed;
+      count_wait(waiting, now);
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
       return true;
     }
     if (first == nullptr) first = &waiting;
   }
   return false;
+}
+
+// Idle work that waits keeps nobody waiting.
+void Admission::count_wait(const Waiting& waiting, Time now) {
+  if (!waiting.was_short || waiting.job.priority == Priority::kIdle) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(now - waiting.since);
+  WorkerFigures::add(figures_.admission_waits);
+  WorkerFigures::add(figures_.admission_wait_ns,
+                     static_cast<std::uint64_t>(std::max<std::int64_t>(waited.count(), 0)));
 }
 
 bool Admission::admit_one(Waiting& waiting) {
@@ -194,12 +208,14 @@ bool Admission::admit_one(Waiting& waiting) {
     return memory_.find({.bytes = price + state_.promised_bytes(), .block = table->slot_bytes()});
   };
   if (room() != Room::kHere) {
+    waiting.was_short = true;
     // Idle work gives way to a request; between requests, who came first stays.
     if (job.priority == Priority::kIdle || !memory_.preempt_for(nullptr)) return false;
     if (room() != Room::kHere) return false;
   }
   std::optional<gpu::Sequence> state = table->store().open();
   if (!state) {
+    waiting.was_short = true;
     memory_.look_for_block(table->slot_bytes());
     return false;
   }

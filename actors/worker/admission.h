@@ -34,8 +34,8 @@ class Admission {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::uint32_t kMostPasses = 16;
 
-  /// `state` and `memory` must outlive it.
-  Admission(DeviceState& state, MemorySearch& memory, const AdmissionLimits& limits);
+  /// `state`, `memory` and `figures` must outlive it.
+  Admission(DeviceState& state, MemorySearch& memory, WorkerFigures& figures, const AdmissionLimits& limits);
 
   /// Answers at once where it will never be admitted; else with admit().
   void apply(protocol::OpenSequence job, Reply reply, Time now);
@@ -61,10 +61,12 @@ class Admission {
     std::uint64_t arrival = 0;
     Time since{};
     std::uint32_t passed = 0;  // by others that were admitted while there was no room for it
+    bool was_short = false;    // of memory, when its turn came
   };
 
   bool admit_next(Time now);
   bool admit_one(Waiting& waiting);
+  void count_wait(const Waiting& waiting, Time now);
   std::vector<std::size_t> order_of_waiting(Time now) const;
   /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
   static std::uint64_t price_of(const StateTable& table, const protocol::OpenSequence& job,
@@ -79,6 +81,7 @@ class Admission {
 
   DeviceState& state_;
   MemorySearch& memory_;
+  WorkerFigures& figures_;
   const AdmissionLimits limits_;
   std::deque<Waiting> waiting_;
   std::uint64_t arrivals_ = 0;

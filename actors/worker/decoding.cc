@@ -44,6 +44,11 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->max_tokens = std::max(job.max_tokens, 1U);
   run->stop_tokens = std::move(job.stop_tokens);
   run->awaits_credit = false;
+  const models::ModelRules& rules = table->rules();
+  const bool checkpoints = rules.decode_is_canonical && job.checkpoint_every > 0;
+  run->reply_plan = checkpoints ? std::move(job.plan) : nullptr;
+  run->reply_checkpoint_every = job.checkpoint_every;
+  run->place_next_reply_checkpoint(rules.grid);
   run->masks = std::move(job.masks);
   run->awaits_mask = false;
   run->phase = Phase::kDecode;

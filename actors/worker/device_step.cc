@@ -182,6 +182,7 @@ void DeviceStep::take_apart() {
       } else {
         decoding_.take_logits(run, {row, vocab});
       }
+      if (run.reply_checkpoint_is_due()) snapshots_.take_reply_checkpoint(*table_, run);
     }
     if (!drawn) row += vocab;
   }

@@ -31,9 +31,9 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
     : options_(std::move(options)),
       figures_(figures_of(options_)),
       state_(options_.state_bytes),
-      memory_(state_, options_.swap_bytes, *figures_,
-              [this](std::uint64_t bytes) { launch(reclaim(bytes)); }),
-      admission_(state_, memory_,
+      memory_(state_, options_.swap_bytes, options_.pressure, *figures_,
+              [this](std::uint64_t bytes, bool ahead) { launch(reclaim(bytes, ahead)); }),
+      admission_(state_, memory_, *figures_,
                  {.sequences = options_.max_sequences,
                   .waiting = options_.max_waiting,
                   .reply_tokens_priced = options_.reply_tokens_priced}),
@@ -74,7 +74,10 @@ void DeviceWorker::kick() {
 }
 
 void DeviceWorker::publish() {
-  WorkerFigures::set(figures_->sequences, state_.sequences());
+  const std::uint64_t sequences = state_.sequences();
+  WorkerFigures::set(figures_->sequences, sequences);
+  if (sequences > figures_->most_sequences.load(std::memory_order_relaxed))
+    WorkerFigures::set(figures_->most_sequences, sequences);
   WorkerFigures::set(figures_->snapshots, state_.snapshots());
   WorkerFigures::set(figures_->waiting, admission_.waiting());
   WorkerFigures::set(figures_->used_bytes, state_.budget().used());

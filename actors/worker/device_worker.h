@@ -132,7 +132,7 @@ class DeviceWorker : public runtime::Actor {
   void finish_step();
   void clear_step();
   runtime::Task<void> write_when_credited(protocol::SequenceId id, protocol::DecodeEvent event);
-  runtime::Task<void> reclaim(std::uint64_t bytes);
+  runtime::Task<void> reclaim(std::uint64_t bytes, bool ahead);
   bool report(std::uint32_t generation, protocol::CheckpointTaken taken);
   void wait_for_memory(std::chrono::steady_clock::time_point now);
   runtime::Task<void> look_again_at(std::chrono::steady_clock::time_point time);

@@ -53,6 +53,7 @@ void DeviceWorker::run_step() {
     LoadedArch& arch = *archs_[turn_++ % archs_.size()];
     if (!arch.failed() && step_.build(arch, limits)) runs = &arch;
   }
+  memory_.relieve();
   publish();
   if (runs != nullptr) return start_step(*runs);
   if (memory_.somebody_is_short() && !memory_.reclaiming()) wait_for_memory(now);
@@ -141,7 +142,7 @@ runtime::Task<void> DeviceWorker::write_when_credited(protocol::SequenceId id, p
 // -- memory
 
 // From the registry whose next victim was used longest ago, until another's would be older.
-runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes) {
+runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes, bool ahead) {
   std::uint64_t freed = 0;
   std::vector<std::uint32_t> exhausted;  // generations whose registry has no more to give
   while (freed < bytes) {
@@ -164,8 +165,8 @@ runtime::Task<void> DeviceWorker::reclaim(std::uint64_t bytes) {
     }
     if (first == nullptr) break;
     const std::uint32_t generation = first->generation();
-    auto asked =
-        first->registry.ask(protocol::Reclaim{.bytes = bytes - freed, .not_after = next}, kReclaimDeadline);
+    auto asked = first->registry.ask(
+        protocol::Reclaim{.bytes = bytes - freed, .not_after = next, .ahead = ahead}, kReclaimDeadline);
     const runtime::Result<protocol::Reclaimed> reclaimed = co_await asked;
     if (!reclaimed.ok() || reclaimed->entries == 0) {
       exhausted.push_back(generation);

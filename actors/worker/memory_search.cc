@@ -10,9 +10,13 @@ namespace reprise::actors {
 using protocol::JobFault;
 using protocol::Priority;
 
-MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, WorkerFigures& figures,
-                           StartReclaim start_reclaim)
-    : state_(state), swap_bytes_(swap_bytes), figures_(figures), start_reclaim_(std::move(start_reclaim)) {}
+MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const PressureMarks& marks,
+                           WorkerFigures& figures, StartReclaim start_reclaim)
+    : state_(state),
+      swap_bytes_(swap_bytes),
+      figures_(figures),
+      start_reclaim_(std::move(start_reclaim)),
+      pressure_(marks) {}
 
 Room MemorySearch::find(const MemoryNeed& need) {
   const gpu::ByteBudget& budget = state_.budget();
@@ -23,7 +27,7 @@ Room MemorySearch::find(const MemoryNeed& need) {
     WorkerFigures::add(figures_.reclaims);
     const std::uint64_t missing = need.bytes > budget.free() ? need.bytes - budget.free() : need.block;
     if (traces::on()) traces::message("reclaim: " + std::to_string(missing) + " bytes are missing");
-    start_reclaim_(missing);
+    start_reclaim_(missing, false);
     return Room::kComing;
   }
   while (need.needy != nullptr && preempt_for(need.needy)) {
@@ -33,6 +37,21 @@ Room MemorySearch::find(const MemoryNeed& need) {
   return Room::kNone;
 }
 
+const MemoryPressure& MemorySearch::pressure() {
+  pressure_.see(state_.budget().used() + state_.promised_bytes(), state_.budget().limit());
+  return pressure_;
+}
+
+void MemorySearch::relieve() {
+  const std::uint64_t bytes = pressure().bytes_to_free();
+  if (bytes == 0 || reclaiming() || nothing_ahead_) return;
+  reclaim_ = Reclaim::kUnderWay;
+  ahead_ = true;
+  WorkerFigures::add(figures_.reclaims_ahead);
+  if (traces::on()) traces::message("reclaim: " + std::to_string(bytes) + " bytes ahead of need");
+  start_reclaim_(bytes, true);
+}
+
 void MemorySearch::look_for_block(std::uint64_t block) {
   static_cast<void>(find({.bytes = block, .block = block}));
 }
@@ -40,10 +59,13 @@ void MemorySearch::look_for_block(std::uint64_t block) {
 void MemorySearch::reclaim_ended(std::uint64_t freed_bytes) {
   if (traces::on()) traces::message("reclaim: " + std::to_string(freed_bytes) + " bytes came free");
   const bool exhausted = reclaim_ == Reclaim::kUnderWay && freed_bytes == 0;
-  reclaim_ = exhausted ? Reclaim::kExhausted : Reclaim::kUntried;
+  const bool ahead = std::exchange(ahead_, false);
+  nothing_ahead_ = exhausted;  // who has nothing for the needy has nothing at all
+  reclaim_ = exhausted && !ahead ? Reclaim::kExhausted : Reclaim::kUntried;
 }
 
 void MemorySearch::memory_changed() {
+  nothing_ahead_ = false;
   reclaim_ = reclaiming() ? Reclaim::kOvertaken : Reclaim::kUntried;
 }
 

@@ -8,6 +8,10 @@
 // same bits, and comes back when there is room. One whose prompt was compacted gives way only where it can be saved. Whoever finds nothing even so is short, which the search
 // remembers until the next round.
 //
+// Where the memory is full up to a mark (memory_pressure.h), relieve() asks the registries for some before anybody needs
+// it, so that those who come find it free. Registries may refuse then what they would give to the needy: a reclaim of this
+// kind that has freed nothing says nothing of the other.
+//
 // The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
 // device worker looks again then.
 //
@@ -17,6 +21,7 @@
 #include <functional>
 
 #include "actors/worker/device_state.h"
+#include "actors/worker/memory_pressure.h"
 #include "actors/worker/worker_figures.h"
 
 namespace reprise::actors {
@@ -36,14 +41,18 @@ struct MemoryNeed {
 
 class MemorySearch {
  public:
-  /// Asks the registries for so many bytes; reclaim_ended() follows.
-  using StartReclaim = std::function<void(std::uint64_t bytes)>;
+  /// Asks the registries for so many bytes, maybe ahead of need; reclaim_ended() follows.
+  using StartReclaim = std::function<void(std::uint64_t bytes, bool ahead)>;
 
   /// `state` and `figures` must outlive it. `swap_bytes`: of the host, for states of preempted sequences.
-  MemorySearch(DeviceState& state, std::uint64_t swap_bytes, WorkerFigures& figures,
-               StartReclaim start_reclaim);
+  MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const PressureMarks& marks,
+               WorkerFigures& figures, StartReclaim start_reclaim);
 
   Room find(const MemoryNeed& need);
+  /// As it is now.
+  const MemoryPressure& pressure();
+  /// Asks for memory ahead of need where it is full up to the mark, one reclaim at a time.
+  void relieve();
   /// After a store found no block where there were bytes for it: sees to it that more is freed.
   void look_for_block(std::uint64_t block);
 
@@ -84,7 +93,10 @@ class MemorySearch {
   const std::uint64_t swap_bytes_;
   WorkerFigures& figures_;
   const StartReclaim start_reclaim_;
+  MemoryPressure pressure_;
   Reclaim reclaim_ = Reclaim::kUntried;
+  bool ahead_ = false;          // of need: the reclaim under way
+  bool nothing_ahead_ = false;  // the last of these freed nothing, and nothing has changed since
   bool somebody_is_short_ = false;
   std::uint64_t swapped_bytes_ = 0;
 };

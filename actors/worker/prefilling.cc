@@ -66,7 +66,8 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   for (const std::uint32_t at : places_of(job)) {
     if (at > run.held_tokens()) run.checkpoints.push_back(at);
   }
-  for (const std::uint32_t at : std::exchange(run.early_checkpoints, {})) {
+  run.awaited = std::exchange(run.early_checkpoints, {});
+  for (const std::uint32_t at : run.awaited) {
     if (!job.plan) break;
     const auto place = std::lower_bound(run.checkpoints.begin(), run.checkpoints.end(), at);
     if (at > run.held_tokens() && at <= job.end && (place == run.checkpoints.end() || *place != at)) {
@@ -104,6 +105,7 @@ bool add_checkpoint(const StateTable& table, SequenceRun& run, std::uint32_t at)
     if (at <= run.reached() || at > run.prompt_end) return false;
     run.checkpoints.insert(std::upper_bound(due.begin(), due.end(), at), at);
   }
+  if (std::find(run.awaited.begin(), run.awaited.end(), at) == run.awaited.end()) run.awaited.push_back(at);
   run.priority = std::max(run.priority, protocol::Priority::kNormal);
   return true;
 }

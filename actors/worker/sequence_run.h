@@ -75,6 +75,7 @@ struct SequenceRun {
   // -- prefill
   std::deque<std::uint32_t> checkpoints;         // still to be taken, ascending
   std::vector<std::uint32_t> early_checkpoints;  // asked for before the prefill came
+  std::vector<std::uint32_t> awaited;            // places of the plan that others wait for
   bool want_digest = false;
   protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
   std::vector<float> hidden;       // filled by steps; stays where it is while it is in one
@@ -88,6 +89,9 @@ struct SequenceRun {
   std::optional<models::Sampler> sampler;
   runtime::StreamWriter<protocol::DecodeEvent> out;
   std::vector<TokenId> stop_tokens;
+  protocol::SharedPlan reply_plan;           // of checkpoints inside the reply; null: none are taken
+  std::uint32_t reply_checkpoint_every = 0;  // tokens
+  std::uint32_t next_reply_checkpoint = 0;   // tokens that the state then holds
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
   std::shared_ptr<const MaskSlot> masks;  // null: every token may be chosen
@@ -122,6 +126,13 @@ struct SequenceRun {
   bool computes() const { return phase == Phase::kPrefill || phase == Phase::kDecode; }
   bool checkpoint_is_due() const {
     return phase == Phase::kPrefill && !checkpoints.empty() && checkpoints.front() == held_tokens();
+  }
+  bool reply_checkpoint_is_due() const {
+    return phase == Phase::kDecode && reply_plan && !compacted() && held_tokens() >= settled() &&
+           held_tokens() >= next_reply_checkpoint;
+  }
+  void place_next_reply_checkpoint(std::uint32_t grid) {
+    next_reply_checkpoint = (held_tokens() + reply_checkpoint_every + grid - 1) / grid * grid;
   }
   TokenId token_at(std::uint32_t place) const {
     return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];

@@ -61,6 +61,7 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
     return capture;
   }
   WorkerFigures::add(figures_.checkpoints);
+  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
   capture.tokens = tokens_of(run);
   const std::uint64_t bytes = state->exclusive_bytes();
   if (zone.on()) {
@@ -81,12 +82,45 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   return capture;
 }
 
+bool SnapshotJobs::is_spared(const SequenceRun& run) {
+  if (!run.plan || !memory_.pressure().choosy()) return false;
+  const std::uint32_t here = run.held_tokens();
+  if (std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end()) return false;
+  std::size_t spaced_behind = 0;
+  for (auto place = run.plan->places.rbegin(); place != run.plan->places.rend(); ++place) {
+    if (place->at == here) {
+      return place->origin == protocol::Origin::kReply ||
+             (place->origin == protocol::Origin::kSpaced && spaced_behind % 2 == 1);
+    }
+    if (place->origin == protocol::Origin::kSpaced) ++spaced_behind;
+  }
+  return false;
+}
+
 void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
+  if (is_spared(run)) {
+    WorkerFigures::add(figures_.checkpoints_spared);
+    run.checkpoints.pop_front();
+    if (report(table, run, run.plan, {})) ++run.reported;
+    return;
+  }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room == Room::kComing && run.held_tokens() < run.prompt_end) return;
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   run.checkpoints.pop_front();
   if (report(table, run, run.plan, captured)) ++run.reported;
+}
+
+void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run) {
+  run.place_next_reply_checkpoint(table.rules().grid);
+  if (run.held_tokens() % table.rules().grid != 0) return;
+  if (memory_.pressure().choosy()) {
+    WorkerFigures::add(figures_.checkpoints_spared);
+    return;
+  }
+  const Capture captured = capture(table, run, Kind::kCanonical);
+  if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
+  if (captured.taken) report(table, run, run.reply_plan, captured);
 }
 
 void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {
@@ -253,6 +287,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     run.logits = record->logits;
   }
   run.shared_pages = 0;
+  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
   answer(
       protocol::Restored{.tokens = job.at, .shared_bytes = places / gpu::kPageTokens * table.page_bytes()});
 }

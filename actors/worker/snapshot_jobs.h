@@ -5,7 +5,8 @@
 // when its sequence was admitted, and waits for its memory; a canonical one is worth less than what others were
 // promised: it waits for what the registries give back, and is skipped where that is nothing. States that are
 // not finite are never kept. A canonical one with a plan is a checkpoint, of which the registry is told; so it is
-// of those that a prefill missed.
+// of those that a prefill missed. While memory fills, places that are worth least are left out: every second of the
+// spaced ones of a prompt, counted from its end, and those inside replies.
 //
 // A restore into a sequence uses the sequence's own slot where it has one. Where memory is short it is looked
 // for: a raw snapshot is waited for, another for `patience`, since what it holds can be computed. One of another
@@ -44,6 +45,8 @@ class SnapshotJobs {
   void take_checkpoint(StateTable& table, SequenceRun& run);
   /// The same where the logits have told that the state is not finite.
   void skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run);
+  /// Of a reply that has come to one. Its decoding never waits for it: without room there is none.
+  void take_reply_checkpoint(StateTable& table, SequenceRun& run);
 
   void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
@@ -64,6 +67,8 @@ class SnapshotJobs {
     SharedTokens tokens{};  // of what was taken
   };
   Capture capture(StateTable& table, SequenceRun& run, protocol::SnapshotKv::Kind kind);
+  /// A place that is left out while memory fills, unless another waits for it.
+  bool is_spared(const SequenceRun& run);
   bool report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
               const Capture& capture);
   void try_snapshot(StateTable& table, SequenceRun& run);

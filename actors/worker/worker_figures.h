@@ -22,13 +22,19 @@ struct WorkerFigures {
   std::atomic<std::uint64_t> waiting{0};  // to be admitted
   std::atomic<std::uint64_t> checkpoints{0};
   std::atomic<std::uint64_t> checkpoints_skipped{0};  // there was no memory
+  std::atomic<std::uint64_t> copied_bytes{0};         // of state, by snapshots and restores
   std::atomic<std::uint64_t> unhealthy{0};            // states that were not finite
   std::atomic<std::uint64_t> damaged{0};              // snapshots that failed their check
   std::atomic<std::uint64_t> preemptions{0};
   std::atomic<std::uint64_t> compactions{0};           // of prompts,
   std::atomic<std::uint64_t> compacted_full_bytes{0};  // whose pages had so many bytes before,
   std::atomic<std::uint64_t> compacted_kept_bytes{0};  // and so many after
-  std::atomic<std::uint64_t> reclaims{0};
+  std::atomic<std::uint64_t> checkpoints_spared{0};    // memory was filling
+  std::atomic<std::uint64_t> reclaims{0};              // for somebody who was short
+  std::atomic<std::uint64_t> reclaims_ahead{0};        // before anybody was
+  std::atomic<std::uint64_t> admission_waits{0};       // requests that came when there was no room for them
+  std::atomic<std::uint64_t> admission_wait_ns{0};     // until there was
+  std::atomic<std::uint64_t> most_sequences{0};        // at once
   std::atomic<std::uint64_t> faults{0};
 
   /// That a token of a prompt takes; 0: not known yet.

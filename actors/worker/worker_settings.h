@@ -11,6 +11,7 @@
 #include <string>
 
 #include "actors/worker/batch_limits.h"
+#include "actors/worker/memory_pressure.h"
 #include "models/device_options.h"
 
 namespace reprise::gpu {
@@ -31,6 +32,7 @@ struct WorkerSettings {
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_priced = 256;  // of a reply, at most; what it needs beyond is found as it goes
   std::uint64_t swap_bytes = 256ULL << 20;
+  PressureMarks pressure{};                  // when the cache becomes choosy, and gives way ahead of need
   std::optional<BatchLimits> batch{};        // none: what suits the device
   std::chrono::milliseconds patience{2000};  // how long a sequence that runs alone waits for leased memory
   bool obey_faults = false;                  // InjectFault

@@ -68,6 +68,30 @@ TEST_F(CacheLimits, LeasedAndPinnedOnesStayOverTheCap) {
   cache().check();
 }
 
+TEST_F(CacheLimits, InsideRepliesThoseStayThatLieFarApart) {
+  options.max_in_replies = 3;
+  const List reply = run_of(1, 1000);
+  const auto add = [&](std::uint32_t length) {
+    cache().insert("", reply, entry(length, Origin::kReply, 7, 1), now());
+  };
+  const auto kept = [&] {
+    std::vector<std::uint32_t> lengths;
+    for (std::uint32_t length = 100; length <= 1000; length += 100) {
+      if (cache().lookup("", List(reply.begin(), reply.begin() + length) + List{5000}, length, now()).restore)
+        lengths.push_back(length);
+    }
+    cache().clear();
+    return lengths;
+  };
+  for (std::uint32_t length = 100; length <= 800; length += 100) add(length);
+  EXPECT_EQ(cache().stats().capped, 5U);
+  EXPECT_EQ(cache().stats().entries, 3U);
+  const std::vector<std::uint32_t> spread = kept();
+  ASSERT_EQ(spread.size(), 3U);
+  EXPECT_EQ(spread.back(), 800U) << "the newest";
+  EXPECT_LE(spread.front(), 400U);
+}
+
 TEST_F(CacheLimits, AnEntryMadeAgainSoonAfterItsEvictionWasThrashed) {
   cache().remove(put({1, 1}), MissReason::kEvicted);
   put({1, 1});

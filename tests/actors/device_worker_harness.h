@@ -37,7 +37,8 @@ class FakeRegistry : public runtime::Actor {
   FakeRegistry(std::shared_ptr<Notes> notes, runtime::RefOf<DeviceWorker> worker)
       : notes_(std::move(notes)), worker_(std::move(worker)) {}
 
-  runtime::Task<protocol::Reclaimed> on(protocol::Reclaim) {
+  runtime::Task<protocol::Reclaimed> on(protocol::Reclaim reclaim) {
+    if (reclaim.ahead) co_return protocol::Reclaimed{};  // it gives nothing that nobody needs
     ++notes_->reclaims;
     std::vector<protocol::SnapshotId> going;
     {

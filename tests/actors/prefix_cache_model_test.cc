@@ -233,6 +233,7 @@ TEST_P(PrefixCacheModel, AgreesWithTheNaiveOne) {
   options.max_entries = 10;
   options.max_namespaces = setting % 3 + 1;
   options.max_pinned = 2;
+  options.max_in_replies = 0;  // caps are cache_limits_test's
   options.ttl = CacheTime(setting % 5 == 0 ? 0 : 60);
   options.policy = setting / 2 % 2 == 0 ? "lru" : "forks";
   options.worth_waiting = std::array{1, 4, 0, 2}[setting / 4];

@@ -79,14 +79,17 @@ struct PartsOptions {
   models::ModelRules rules{};
   std::uint64_t slot_bytes = kSlotBytes;
   AdmissionLimits admission{};
+  PressureMarks pressure{.choosy = 100, .evict = 100};
 };
 
 class WorkerParts {
  public:
   explicit WorkerParts(const PartsOptions& options = {})
       : state(options.limit),
-        memory(state, options.swap, figures, [this](std::uint64_t bytes) { reclaims.push_back(bytes); }),
-        admission(state, memory, options.admission),
+        memory(
+            state, options.swap, options.pressure, figures,
+            [this](std::uint64_t bytes, bool ahead) { (ahead ? ahead_of_need : reclaims).push_back(bytes); }),
+        admission(state, memory, figures, options.admission),
         snapshots(state, memory, figures, 100ms,
                   [this](const StateTable&, protocol::CheckpointTaken taken) {
                     reports.push_back(std::move(taken));
@@ -192,6 +195,7 @@ class WorkerParts {
 
   WorkerFigures figures;
   std::vector<std::uint64_t> reclaims;             // that were started
+  std::vector<std::uint64_t> ahead_of_need;        // the same, for nobody yet
   std::vector<protocol::CheckpointTaken> reports;  // to the registry
   std::vector<protocol::DecodeEvent> uncredited;   // that wait for their reader
   DeviceState state;

@@ -1,7 +1,10 @@
 #include "tools/bench_command/bench_cache_client.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 namespace reprise::tools {
@@ -14,7 +17,8 @@ constexpr auto kAnswerDeadline = 30min;
 constexpr auto kRestDeadline = 10min;
 constexpr int kLogprobs = 5;
 
-actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes) {
+actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes,
+                                     std::uint64_t state_bytes, const actors::PressureMarks& pressure) {
   actors::EngineOptions options{};
   options.models.push_back({.name = "bench",
                             .path = flags.model,
@@ -23,7 +27,8 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
                             .isa = flags.isa});
   options.worker.device = flags.device;
   options.worker.device_options = device_options(flags);
-  options.worker.state_bytes = 0;
+  options.worker.state_bytes = state_bytes;
+  options.worker.pressure = pressure;
   options.cache = cache;
   options.registry.budget_bytes = cache_bytes;
   options.requests.longest_wait = kAnswerDeadline;
@@ -33,9 +38,11 @@ actors::EngineOptions engine_options(const EngineFlags& flags, bool cache, std::
 
 }  // namespace
 
-BenchClient::BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes)
+BenchClient::BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes,
+                         std::uint64_t state_bytes, const actors::PressureMarks& pressure)
     : system_({.workers = 2}),
-      engine_(std::make_unique<actors::Engine>(system_, engine_options(flags, cache, cache_bytes))) {
+      engine_(std::make_unique<actors::Engine>(
+          system_, engine_options(flags, cache, cache_bytes, state_bytes, pressure))) {
   if (const auto error = engine_->wait_until_ready(kLoadDeadline)) throw std::runtime_error(error->message);
   card_ = engine_->models().front();
 }
@@ -87,6 +94,40 @@ void BenchClient::rest() {
     if (runtime::Clock::now() > deadline) throw std::runtime_error("the engine does not come to rest");
     std::this_thread::sleep_for(1ms);
   }
+}
+
+double BenchClient::figure(const std::string& name) const {
+  double sum = 0;
+  for (const protocol::Figure& figure : figures()) {
+    if (figure.name == "reprise_" + name) sum += figure.value;
+  }
+  return sum;
+}
+
+std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<TokenList>& prompts,
+                                 std::uint32_t reply, std::uint32_t at_once, const std::string& name_space,
+                                 bool cached) {
+  std::vector<BenchAnswer> answers(prompts.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < prompts.size(); i = next++) {
+        answers[i] = client.ask(prompts[i], reply, name_space, cached);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      next = prompts.size();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t i = 0; i < at_once; ++i) threads.emplace_back(work);
+  }
+  if (failure) std::rethrow_exception(failure);
+  return answers;
 }
 
 }  // namespace reprise::tools

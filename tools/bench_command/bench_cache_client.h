@@ -34,8 +34,10 @@ struct BenchAnswer {
 class BenchClient {
  public:
   /// Loads the model. Throws std::runtime_error.
-  /// `cache_bytes`: what its snapshots may hold; 0: all of the state memory.
-  BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes = 0);
+  /// `cache_bytes`: what its snapshots may hold; 0: all of the state memory, which is `state_bytes`; 0: what suits the
+  /// machine.
+  BenchClient(const EngineFlags& flags, bool cache, std::uint64_t cache_bytes = 0,
+              std::uint64_t state_bytes = 0, const actors::PressureMarks& pressure = {});
 
   /// `cached` false: neither reads nor writes the cache. Throws std::runtime_error for a request that failed.
   BenchAnswer ask(protocol::Prompt prompt, std::uint32_t reply_tokens, const std::string& name_space,
@@ -46,11 +48,18 @@ class BenchClient {
 
   const protocol::ModelCard& card() const { return card_; }
   std::vector<protocol::Figure> figures() const { return engine_->figures(); }
+  /// One of them, of all labels together.
+  double figure(const std::string& name) const;
 
  private:
   runtime::System system_;
   std::unique_ptr<actors::Engine> engine_;
   protocol::ModelCard card_;
 };
+
+/// Asks all prompts, so many at a time, each once. Throws what the first that failed has thrown.
+std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<TokenList>& prompts,
+                                 std::uint32_t reply, std::uint32_t at_once, const std::string& name_space,
+                                 bool cached);
 
 }  // namespace reprise::tools

@@ -1,12 +1,8 @@
 #include "tools/bench_command/bench_cache_crowd.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <ctime>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "tools/bench_command/bench_progress.h"
 
@@ -14,32 +10,6 @@ namespace reprise::tools {
 namespace {
 
 constexpr std::uint32_t kQuestionTokens = 16;
-
-// Asks all prompts, so many at a time, each once. Throws what the first that failed has thrown.
-std::vector<BenchAnswer> ask_all(BenchClient& client, const std::vector<TokenList>& prompts,
-                                 std::uint32_t reply, std::uint32_t at_once, bool cached) {
-  std::vector<BenchAnswer> answers(prompts.size());
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < prompts.size(); i = next++) {
-        answers[i] = client.ask(prompts[i], reply, "crowd", cached);
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-      next = prompts.size();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t i = 0; i < at_once; ++i) threads.emplace_back(work);
-  }
-  if (failure) std::rethrow_exception(failure);
-  return answers;
-}
 
 double processor_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
@@ -60,7 +30,8 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
     prompts.push_back(joined(instruction, world.tokens(kQuestionTokens, 100'000 + i)));
   }
   std::vector<BenchAnswer> warm;
-  crowd.warm_seconds = seconds([&] { warm = ask_all(client, prompts, options.reply, crowd.at_once, true); });
+  crowd.warm_seconds =
+      seconds([&] { warm = ask_all(client, prompts, options.reply, crowd.at_once, "crowd", true); });
   client.rest();
   // The first of them computes the instruction, and all the others restore it.
   crowd.asked_tokens = std::uint64_t{crowd.requests - 1} * world.rules.on_grid(world.prompt);
@@ -73,7 +44,8 @@ CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const B
     const auto begin = prompts.begin() + crowd.cold_requests;
     const std::vector<TokenList> some(begin, begin + count);
     std::vector<BenchAnswer> cold;
-    cold_seconds += seconds([&] { cold = ask_all(client, some, options.reply, crowd.at_once, false); });
+    cold_seconds +=
+        seconds([&] { cold = ask_all(client, some, options.reply, crowd.at_once, "crowd", false); });
     for (std::uint32_t i = 0; i < count; ++i) {
       if (warm[crowd.cold_requests + i].says_the_same(cold[i])) continue;
       ++crowd.differences;

@@ -16,9 +16,16 @@ BenchCommand::BenchCommand(CLI::App& app)
   what->add_option("--workload", workload_options_.names,
                    "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
       ->delimiter(',');
+  what->add_option(
+          "--concurrency", concurrency_options_.conversations,
+          "How many conversations run at once in equal memory, with sharing and without, 10,25,50,100")
+      ->delimiter(',');
+  what->add_flag("--lookup", lookup_,
+                 "How a prompt's beginning is found, by a tree and by a hash of blocks; without a model");
   what->require_option(0, 1);
   add_engine_flags(bench, flags_);
-  bench.add_option("--prompt", prompt_, "Tokens of a prompt; 512, with --cache 1024");
+  bench.add_option("--prompt", prompt_,
+                   "Tokens of a prompt; 512, with --cache 1024, with --concurrency 1024 shared ones");
   bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
   bench.add_flag("--json", json_, "One JSON object instead of a table");
   bench
@@ -54,6 +61,16 @@ BenchCommand::BenchCommand(CLI::App& app)
                 .add_option("--memory-mb", workload_options_.memory_mb,
                             "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
                 ->delimiter(',');
+  bench.add_flag("--whole-memory", workload_options_.whole_memory,
+                 "With --workload: the MiB are those of sequences and snapshots together");
+  bench
+      .add_option("--choosy", workload_options_.pressure.choosy,
+                  "With --workload: percent of the memory from where on less is kept, 100: never")
+      ->capture_default_str();
+  bench
+      .add_option("--evict", workload_options_.pressure.evict,
+                  "With --workload: percent from where on snapshots go ahead of need, 100: never")
+      ->capture_default_str();
   bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
       ->capture_default_str();
   bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
@@ -64,11 +81,22 @@ BenchCommand::BenchCommand(CLI::App& app)
 }
 
 int BenchCommand::run() {
+  const bool concurrency = !concurrency_options_.conversations.empty();
+  if ((lookup_ || concurrency) && (json_ || !report_.empty())) {
+    throw UsageError("bench: --lookup and --concurrency print tables alone, without --json and --report");
+  }
+  if (lookup_) return bench_lookup(lookup_options_);
+  if (concurrency) {
+    concurrency_options_.engine = flags_;
+    if (prompt_ != 0) concurrency_options_.shared_tokens = prompt_;
+    return bench_concurrency(concurrency_options_);
+  }
   const bool workload = !workload_options_.names.empty();
   const bool all = !workload && !cache_ && !engine_alone_;
   if (all && report_.empty()) {
     throw UsageError(
-        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of them");
+        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of these; "
+        "--concurrency NUMBERS, --lookup");
   }
   BenchReport report(report_);
   int status = 0;

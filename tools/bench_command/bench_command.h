@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include "tools/bench_command/bench_cache.h"
+#include "tools/bench_command/bench_concurrency.h"
 #include "tools/bench_command/bench_engine.h"
+#include "tools/bench_command/bench_lookup.h"
 #include "tools/bench_command/workload.h"
 
 namespace reprise::tools {
@@ -35,6 +37,9 @@ class BenchCommand {
   BenchEngineOptions engine_options_;
   BenchCacheOptions cache_options_;
   WorkloadOptions workload_options_;
+  ConcurrencyOptions concurrency_options_;
+  bool lookup_ = false;
+  LookupOptions lookup_options_;
 };
 
 }  // namespace reprise::tools

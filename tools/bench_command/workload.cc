@@ -128,6 +128,7 @@ std::vector<std::string> wanted(const WorkloadOptions& options) {
     }
   }
   if (options.scale <= 0 || options.scale > 100) throw UsageError("--scale: takes more than 0, at most 100");
+  if (const auto fault = options.pressure.fault()) throw UsageError("--choosy, --evict: " + *fault);
   for (const double mb : options.memory_mb) {
     if (mb < 0 || mb > 1e7) throw UsageError("--memory-mb: takes 0 to 10000000 MiB each");
   }
@@ -152,7 +153,9 @@ int bench_workload(const WorkloadOptions& asked, BenchReport& report) {
     for (const double memory_mb : options.memory_mb) {
       std::fprintf(stderr, "reprise: workload %s, %s MiB\n", name.c_str(),
                    memory_mb == 0 ? "all" : std::to_string(memory_mb).c_str());
-      BenchClient client(options.engine, true, static_cast<std::uint64_t>(memory_mb * (1 << 20)));
+      const auto bytes = static_cast<std::uint64_t>(memory_mb * (1 << 20));
+      BenchClient client(options.engine, true, options.whole_memory ? 0 : bytes,
+                         options.whole_memory ? bytes : 0, options.pressure);
       std::string why_not;
       const auto world = ChatWorld::load(options.engine.model, client.card(), 1024, rules, why_not);
       if (!world) throw UsageError("--workload: " + why_not);

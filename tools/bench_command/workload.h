@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/worker/memory_pressure.h"
 #include "tools/bench_command/bench_report.h"
 #include "tools/bench_command/bench_times.h"
 #include "tools/reprise/engine_flags.h"
@@ -29,6 +30,8 @@ struct WorkloadOptions {
   EngineFlags engine;
   std::vector<std::string> names{};     // of workloads; "all": all of them
   std::vector<double> memory_mb = {0};  // for snapshots, one run each; 0: all of the state memory
+  bool whole_memory = false;            // memory_mb are those of sequences and snapshots together
+  actors::PressureMarks pressure{};     // of that memory
   std::uint64_t seed = 1;
   double scale = 1;        // of the number of users, questions, inputs and steps
   unsigned cold_runs = 8;  // of a workload's requests are asked without the cache, too

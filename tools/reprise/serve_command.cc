@@ -71,6 +71,10 @@ void ServeCommand::resolve() {
     for (const std::string& name : policies) known += (known.empty() ? "" : ", ") + name;
     throw UsageError("cache.policy: '" + config_.cache.policy + "' is not one of " + known);
   }
+  if (config_.cache.choosy_percent > config_.cache.evict_percent) {
+    throw UsageError("cache.choosy_percent: " + std::to_string(config_.cache.choosy_percent) +
+                     " is more than cache.evict_percent, " + std::to_string(config_.cache.evict_percent));
+  }
   if (!protocol::log_level_named(config_.log_level)) {
     throw UsageError("log.level: '" + config_.log_level + "' is not one of debug, info, warning, error, off");
   }

@@ -301,6 +301,15 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                "Snapshots that one conversation may hold, 0: any");
   table.number("cache.min_insert_tokens", "--cache-min-insert-tokens", config.cache.min_insert_tokens, 0,
                1 << 20, "A snapshot of fewer tokens is not kept, 0: from the model's sizes");
+  table.number("cache.reply_checkpoint_tokens", "--cache-reply-checkpoint-tokens",
+               config.cache.reply_checkpoint_tokens, 0, 1 << 20,
+               "Tokens between two snapshots inside a long reply, 0: none");
+  table.number("cache.max_in_replies", "--cache-max-in-replies", config.cache.max_in_replies, 1, 1024,
+               "Of these, one conversation may hold");
+  table.number("cache.choosy_percent", "--cache-choosy-percent", config.cache.choosy_percent, 1, 100,
+               "Of the state memory, from where on fewer snapshots are kept, 100: never");
+  table.number("cache.evict_percent", "--cache-evict-percent", config.cache.evict_percent, 1, 100,
+               "Of the state memory, from where on snapshots go before their room is needed, 100: never");
   table.text("cache.policy", "--cache-policy", config.cache.policy, "What goes first: lru, forks or returns");
   table.number("cache.verify_percent", "--cache-verify-percent", config.cache.verify_percent, 0, 100,
                "Hits that are computed again in idle time and compared");

@@ -51,11 +51,15 @@ struct CacheConfig {
   bool enabled = true;
   std::uint64_t budget_mb = 0;  // 0: from the machine's memory and the model's sizes
   std::uint64_t max_entries = 0;
-  std::chrono::milliseconds ttl{0};            // 0: for ever
-  std::uint64_t recurrent_max_entries = 0;     // of models with recurrent state; 0: the same
-  std::chrono::milliseconds recurrent_ttl{0};  // likewise
-  std::uint64_t max_per_conversation = 64;     // 0: no limit
-  std::uint32_t min_insert_tokens = 0;         // 0: from the model's sizes
+  std::chrono::milliseconds ttl{0};             // 0: for ever
+  std::uint64_t recurrent_max_entries = 0;      // of models with recurrent state; 0: the same
+  std::chrono::milliseconds recurrent_ttl{0};   // likewise
+  std::uint64_t max_per_conversation = 64;      // 0: no limit
+  std::uint32_t min_insert_tokens = 0;          // 0: from the model's sizes
+  std::uint32_t reply_checkpoint_tokens = 256;  // 0: none inside replies
+  std::uint32_t max_in_replies = 8;             // of one conversation
+  std::uint32_t choosy_percent = 70;            // of the state memory; 100: never
+  std::uint32_t evict_percent = 85;             // likewise
   std::string policy = "returns";
   std::uint32_t verify_percent = 0;
   bool verify_inline = false;  // and of all hits, where no percentage is set

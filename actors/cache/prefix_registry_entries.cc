@@ -1,0 +1,190 @@
+// What is kept, and what goes: checkpoints, the budget, what is asked back.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/cache/cache_view.h"
+#include "actors/cache/prefix_registry.h"
+
+namespace reprise::actors {
+
+using protocol::MissReason;
+using runtime::Result;
+using runtime::Task;
+
+namespace {
+
+// For answers of the worker, which may be in the middle of a long step.
+constexpr std::chrono::minutes kAdoptionDeadline{10};
+
+Task<void> wait_for(Task<protocol::Dropped> dropping) {
+  const protocol::Dropped dropped = co_await dropping;
+  static_cast<void>(dropped);
+}
+
+}  // namespace
+
+Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
+  const protocol::FlightNumber number = taken.plan->flight;
+  const std::uint32_t at = taken.at;
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.reports;
+    flight->second.changed.signal();
+  }
+  bool stands = false;
+  if (taken.sequence.generation == generation_) {
+    if (taken.snapshot) {
+      Task<bool> inserting = insert(std::move(taken));
+      stands = co_await inserting;
+    } else if (!taken.healthy) {
+      cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
+    }
+  }
+  if (const auto flight = flights_.find(number); flight != flights_.end()) {
+    ++flight->second.settled;
+    if (stands && at <= flight->second.prompt->size())
+      flight->second.kept = std::max(flight->second.kept, at);
+    pass(flight->second, at);
+  }
+  publish();
+}
+
+Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
+  expire();
+  const protocol::CheckpointPlan& plan = *taken.plan;
+  const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
+                                    [&](const auto& one) { return one.at == taken.at; });
+  const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
+  const Origin origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin;
+  const Inserted inserted = cache_.insert(plan.name_space, *taken.tokens,
+                                          {.snapshot = snapshot.number,
+                                           .length = taken.at,
+                                           .origin = origin,
+                                           .conversation = plan.conversation,
+                                           .request = plan.request,
+                                           .keep = plan.keep,
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
+                                          now());
+  latest_ = inserted.entry;
+  std::vector<protocol::SnapshotId> superseded;
+  for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
+  for (const protocol::SnapshotId old : superseded) {
+    Task<protocol::Dropped> dropping = drop(old);
+    const protocol::Dropped dropped = co_await dropping;
+    static_cast<void>(dropped);
+  }
+  if (inserted.already_there) {
+    const std::optional<EntryInfo> there = cache_.find(inserted.entry);
+    if (!there || there->snapshot != snapshot.number) drop_later(snapshot);
+    co_return there.has_value();
+  }
+  Task<bool> adopting = adopt(snapshot, inserted.entry);
+  const bool adopted = co_await adopting;
+  if (adopted) offer_below(taken, origin);  // else its place says why it is not there
+  co_return adopted;
+}
+
+// The index is memory, too; but it never takes more than half.
+std::uint64_t PrefixRegistry::budget_for_snapshots() const {
+  return options_.budget_bytes - std::min(cache_.stats().index_bytes, options_.budget_bytes / 2);
+}
+
+Task<bool> PrefixRegistry::adopt(protocol::SnapshotId snapshot, EntryId entry) {
+  for (;;) {
+    auto asked =
+        worker_.ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = budget_for_snapshots()},
+                    kAdoptionDeadline);
+    const protocol::JobResult<protocol::Adopted> adopted = protocol::answer_of(co_await asked);
+    if (!adopted.ok()) {
+      cache_.remove(entry, MissReason::kLost);
+      co_return false;
+    }
+    adopted_bytes_ = adopted->adopted_bytes;
+    if (adopted->done && !cache_.over_entry_limit()) co_return true;
+    const std::optional<EntryInfo> victim = cache_.least_valuable(now(), true);
+    if (!victim) {
+      if (adopted->done) co_return true;  // all are leased: the limit waits
+      cache_.remove(entry, MissReason::kEvicted);
+      co_return false;
+    }
+    cache_.remove(victim->id, MissReason::kEvicted);
+    if (victim->id == entry) {
+      options_.figures->self_evicted.fetch_add(1, std::memory_order_relaxed);
+      if (options_.warn && !std::exchange(warned_, true)) {
+        options_.warn("a snapshot of " + std::to_string(victim->length) +
+                      " tokens does not fit the cache's budget of " +
+                      std::to_string(options_.budget_bytes >> 20) + " MiB; give it more");
+      }
+    }
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
+    const protocol::Dropped dropped = co_await dropping;
+    adopted_bytes_ = dropped.adopted_bytes;
+    if (victim->id == entry) co_return false;
+  }
+}
+
+void PrefixRegistry::on(protocol::DropEntry dropped) {
+  const auto wrong = std::span<const TokenId>(*dropped.tokens).first(dropped.length);
+  for (const std::uint64_t snapshot : cache_.remove_from(dropped.name_space, wrong, MissReason::kCorrupt)) {
+    drop_later(id_of(snapshot));
+  }
+  if (options_.tier && bound_.kind.page_tokens != 0) {
+    options_.tier.tell(protocol::ForgetStates{.kind = bound_.kind,
+                                              .name_space = dropped.name_space,
+                                              .tokens = dropped.tokens,
+                                              .length = dropped.length});
+  }
+  publish();
+}
+
+protocol::Nothing PrefixRegistry::on(protocol::DropNamespaces dropped) {
+  for (const std::uint64_t snapshot : cache_.remove_namespaces(dropped.prefix, MissReason::kLost)) {
+    drop_later(id_of(snapshot));
+  }
+  publish();
+  return {};
+}
+
+protocol::CacheView PrefixRegistry::on(protocol::ViewCache view) {
+  return view_of(cache_, view, now(), bound_.kind);
+}
+
+Task<protocol::Dropped> PrefixRegistry::drop(protocol::SnapshotId snapshot) {
+  auto asked = worker_.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline);
+  const Result<protocol::Dropped> dropped = co_await asked;
+  co_return dropped.ok() ? *dropped : protocol::Dropped{};
+}
+
+void PrefixRegistry::drop_later(protocol::SnapshotId snapshot) {
+  if (worker_) launch(wait_for(drop(snapshot)));
+}
+
+Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
+  protocol::Reclaimed reclaimed;
+  expire();
+  while (reclaimed.freed_bytes < reclaim.bytes) {
+    // Pinned ones too, at last: a request matters more.
+    std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
+    if (!victim && !reclaim.ahead) victim = cache_.least_valuable(now(), true);
+    if (!victim) {
+      fell_short_ = fell_short_ || !reclaim.ahead;
+      break;
+    }
+    if (victim->last_use.count() > reclaim.not_after && reclaimed.entries > 0) break;
+    if (reclaim.ahead && victim->id == latest_) break;  // whoever came last comes back first
+    cache_.remove(victim->id, MissReason::kEvicted);
+    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
+    const protocol::Dropped dropped = co_await dropping;
+    adopted_bytes_ = dropped.adopted_bytes;
+    reclaimed.freed_bytes += dropped.freed_bytes;
+    ++reclaimed.entries;
+  }
+  publish();
+  co_return reclaimed;
+}
+
+void PrefixRegistry::offer() {
+  if (worker_ && std::exchange(fell_short_, false)) worker_.tell(protocol::MoreToReclaim{arch_});
+}
+
+}  // namespace reprise::actors

@@ -1,0 +1,206 @@
+// The whole engine with little memory, and with long replies: who waits for memory, and what is restored inside a reply.
+
+#include "tests/actors/engine_harness.h"
+
+namespace reprise::actors {
+namespace {
+
+EngineOptions small_engine(std::uint64_t bytes, std::uint32_t choosy, std::uint32_t evict) {
+  EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
+  options.worker.state_bytes = bytes;
+  options.worker.pressure = {.choosy = choosy, .evict = evict};
+  return options;
+}
+
+bool at_rest(EngineHarness& harness) {
+  return harness.figure("requests_running") == 0 && harness.figure("sequences") == 0;
+}
+
+/// Bytes that hold about `conversations` of these prompts.
+std::uint64_t memory_for(int conversations) {
+  EngineHarness probe(EngineHarness::defaults("cpu", "qwen3_5_text"));
+  EXPECT_FALSE(probe.ask(random_tokens(300, 1), 4).error);
+  EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
+  return static_cast<std::uint64_t>(probe.figure("cache_bytes")) * static_cast<std::uint64_t>(conversations);
+}
+
+TEST(CachePressure, NobodyWaitsForMemoryThatWasAskedBackInTime) {
+  constexpr int kRequests = 30;
+  const std::uint64_t bytes = memory_for(12);
+  const auto waits = [&](std::uint32_t choosy, std::uint32_t evict) {
+    EngineHarness harness(small_engine(bytes, choosy, evict));
+    for (std::uint32_t i = 0; i < kRequests; ++i) {
+      EXPECT_FALSE(harness.ask(random_tokens(300, 100 + i), 4).error);
+      EXPECT_TRUE(harness.eventually([&] {
+        const double most = evict < 100 ? harness.figure("state_limit_bytes") * evict / 100 : bytes;
+        return at_rest(harness) && harness.figure("state_used_bytes") <= most;
+      }));
+    }
+    EXPECT_GT(harness.figure("cache_evicted_total"), 0) << "the memory is too small for all of them";
+    if (evict < 100) {
+      EXPECT_GT(harness.figure("reclaims_ahead_total"), 0);
+    }
+    return harness.figure("admission_waits_total");
+  };
+  EXPECT_GT(waits(100, 100), 0);
+  EXPECT_EQ(waits(70, 85), 0);
+}
+
+TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
+  const TokenList prompt = random_tokens(600, 7);
+  std::uint64_t bytes = 0;
+  {
+    EngineHarness probe(EngineHarness::defaults("cpu", "qwen3_5_text"));
+    EXPECT_FALSE(probe.ask(prompt, 4).error);
+    EXPECT_TRUE(probe.eventually([&] { return at_rest(probe); }));
+    bytes = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
+  }
+  EngineHarness harness(small_engine(bytes * 4, 5, 10));  // nobody is in need of it
+  const Reply first = harness.ask(prompt, 4);
+  ASSERT_FALSE(first.error) << first.error->message;
+  ASSERT_TRUE(harness.eventually([&] { return at_rest(harness); }));
+  const Reply again = harness.ask(prompt + first.tokens() + random_tokens(3, 8), 4);
+  ASSERT_FALSE(again.error) << again.error->message;
+  EXPECT_GE(again.cache.restored_tokens, prompt.size() - 1);
+}
+
+TEST(CachePressure, MarksThatMakeNoSenseAreRefused) {
+  runtime::System system({.workers = 1});
+  EXPECT_THROW(Engine(system, small_engine(1 << 20, 90, 80)), std::invalid_argument);
+}
+
+// -- many at once
+
+/// Sequences that were open at once while so many conversations with one beginning ran.
+double most_at_once(std::uint64_t bytes, int conversations, bool shares) {
+  EngineOptions options = EngineHarness::defaults("cpu", "qwen3");
+  options.worker.state_bytes = bytes;
+  EngineHarness harness(options);
+  const TokenList beginning = random_tokens(1024, 51);
+  const auto request = [&](int who) {
+    protocol::GenerateRequest wish = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
+    wish.cache_prompt = shares;
+    return wish;
+  };
+  const Reply alone = harness.ask(request(0));
+  std::vector<runtime::StreamReader<protocol::Event>> streams;
+  for (int who = 0; who < conversations; ++who) streams.push_back(harness.engine().generate(request(who)));
+  for (int who = 0; who < conversations; ++who) {
+    const Reply reply = read_all(std::move(streams[static_cast<std::size_t>(who)]));
+    EXPECT_FALSE(reply.error) << reply.error->message;
+    if (who == 0) {
+      EXPECT_EQ(reply.choices, alone.choices);
+    }
+  }
+  expect_nothing_held(harness);
+  return harness.figure("sequences_most");
+}
+
+TEST(Sharing, ManyConversationsWithOneBeginningFitWhereFewDoWithoutIt) {
+  constexpr int kConversations = 50;
+  std::uint64_t one = 0;
+  {
+    EngineHarness probe(EngineHarness::defaults("cpu", "qwen3"));
+    ASSERT_FALSE(probe.ask(random_tokens(1044, 51), 4).error);
+    ASSERT_TRUE(probe.eventually([&] { return at_rest(probe); }));
+    one = static_cast<std::uint64_t>(probe.figure("cache_bytes"));
+  }
+  const double apart = most_at_once(6 * one, kConversations, false);
+  const double shared = most_at_once(6 * one, kConversations, true);
+  EXPECT_LE(apart, 6);
+  EXPECT_GE(shared, 5 * apart) << "of pages that are the same there is one";
+}
+
+// -- inside replies
+
+constexpr std::uint32_t kEvery = 64;
+
+EngineOptions with_reply_checkpoints(const std::string& device, const std::string& model) {
+  EngineOptions options = EngineHarness::defaults(device, model);
+  options.requests.reply_checkpoint_tokens = kEvery;
+  options.requests.prefill_history = true;  // idle work, where decoding takes none
+  return options;
+}
+
+struct OnDevice {
+  std::string device;
+  std::string model;
+};
+
+class ReplyCheckpointsOf : public ::testing::TestWithParam<OnDevice> {};
+
+TEST_P(ReplyCheckpointsOf, AnEditedReplyIsRestoredNearThePlaceAndAnswersAsCold) {
+  EngineHarness harness(with_reply_checkpoints(GetParam().device, GetParam().model));
+  const TokenList prompt = random_tokens(100, 11);
+  const Reply first = harness.ask(prompt, 300);
+  ASSERT_FALSE(first.error) << first.error->message;
+  ASSERT_TRUE(harness.eventually(
+      [&] { return at_rest(harness) && harness.figure("cache_inserts_total", "reply") >= 1; }));
+  for (const std::size_t cut : {290, 200, 150}) {
+    const TokenList edited = prompt + reprise::actors::first(first.tokens(), cut) + random_tokens(5, 12);
+    const Reply warm = harness.ask(edited, 8);
+    const Reply cold = harness.cold(edited, 8);
+    ASSERT_FALSE(warm.error || cold.error);
+    EXPECT_EQ(warm.choices, cold.choices) << "edited at " << cut;
+    EXPECT_GT(warm.cache.restored_tokens, prompt.size()) << "edited at " << cut;
+    EXPECT_GE(warm.cache.restored_tokens + 2 * kEvery, prompt.size() + cut) << "edited at " << cut;
+  }
+}
+
+TEST_P(ReplyCheckpointsOf, AClientThatLeavesInTheMiddleComesBackNearThePlace) {
+  EngineHarness harness(with_reply_checkpoints(GetParam().device, GetParam().model));
+  const TokenList prompt = random_tokens(100, 21);
+  TokenList seen;
+  {
+    protocol::GenerateRequest request = EngineHarness::request(prompt, 3000);
+    runtime::StreamReader<protocol::Event> events = harness.engine().generate(std::move(request));
+    while (seen.size() < 3 * kEvery + 5) {
+      runtime::Result<protocol::Event> event = events.next_blocking(runtime::Clock::now() + 60s);
+      ASSERT_TRUE(event.ok());
+      const auto* delta = std::get_if<protocol::Delta>(&*event);
+      if (delta == nullptr) continue;
+      for (const protocol::ReplyToken& token : delta->tokens) seen.push_back(token.id);
+    }
+  }  // and is gone
+  ASSERT_TRUE(harness.eventually(
+      [&] { return at_rest(harness) && harness.figure("cache_inserts_total", "reply") >= 1; }));
+  const TokenList back = prompt + seen;
+  const Reply warm = harness.ask(back, 8);
+  const Reply cold = harness.cold(back, 8);
+  ASSERT_FALSE(warm.error || cold.error);
+  EXPECT_EQ(warm.choices, cold.choices);
+  EXPECT_GE(warm.cache.restored_tokens + 2 * kEvery, back.size());
+}
+
+TEST_P(ReplyCheckpointsOf, OneConversationHasItsShareOfThem) {
+  EngineOptions options = with_reply_checkpoints(GetParam().device, GetParam().model);
+  options.requests.reply_checkpoint_tokens = 16;
+  options.registry.cache.max_in_replies = 4;
+  options.requests.reply_checkpoints = 4;
+  EngineHarness harness(options);
+  const Reply reply = harness.ask(random_tokens(100, 31), 400);
+  ASSERT_FALSE(reply.error) << reply.error->message;
+  ASSERT_TRUE(harness.eventually(
+      [&] { return at_rest(harness) && harness.figure("cache_inserts_total", "reply") >= 1; }));
+  const double gone = harness.figure("cache_capped_total") + harness.figure("cache_superseded_total");
+  EXPECT_LE(harness.figure("cache_inserts_total", "reply") - gone, 5)
+      << "four, and the end of what was prefilled";
+}
+
+TEST(ReplyCheckpoints, NoneWhereTheyAreTurnedOff) {
+  EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
+  options.requests.reply_checkpoint_tokens = 0;
+  EngineHarness harness(options);
+  ASSERT_FALSE(harness.ask(random_tokens(50, 41), 300).error);
+  EXPECT_EQ(harness.figure("cache_inserts_total", "reply"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ReplyCheckpointsOf,
+                         ::testing::Values(OnDevice{"cpu", "qwen3_5_text"},
+                                           OnDevice{"cpu-grid", "qwen3_5_text"}, OnDevice{"cpu", "qwen3"}),
+                         [](const auto& info) {
+                           return test_name(info.param.device + "_" + info.param.model);
+                         });
+
+}  // namespace
+}  // namespace reprise::actors

@@ -1,0 +1,176 @@
+// What happens as the memory fills: marks with slack, memory asked back ahead of need, checkpoints left out, and how
+// many had to wait.
+
+#include "actors/worker/memory_pressure.h"
+#include "tests/actors/worker_parts.h"
+
+namespace reprise::actors {
+namespace {
+
+using protocol::Origin;
+
+TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
+  MemoryPressure pressure({.choosy = 70, .evict = 85, .slack = 5});
+  const auto see = [&](std::uint64_t load) {
+    pressure.see(load, 1000);
+    return std::pair(pressure.choosy(), pressure.evicting());
+  };
+  EXPECT_EQ(see(700), std::pair(false, false));
+  EXPECT_EQ(see(701), std::pair(true, false));
+  EXPECT_EQ(see(651), std::pair(true, false));
+  EXPECT_EQ(see(650), std::pair(false, false));
+  EXPECT_EQ(see(690), std::pair(false, false));
+  EXPECT_EQ(see(851), std::pair(true, true));
+  EXPECT_EQ(pressure.bytes_to_free(), 51U) << "down to 800";
+  EXPECT_EQ(see(801), std::pair(true, true));
+  EXPECT_EQ(see(800), std::pair(true, false));
+  EXPECT_EQ(pressure.bytes_to_free(), 0U);
+  EXPECT_EQ(see(840), std::pair(true, false));
+}
+
+TEST(MemoryPressure, AMarkOfAHundredIsNeverReached) {
+  MemoryPressure pressure({.choosy = 100, .evict = 100});
+  pressure.see(2000, 1000);
+  EXPECT_FALSE(pressure.choosy() || pressure.evicting());
+  MemoryPressure nothing({});
+  nothing.see(1, 0);
+  EXPECT_FALSE(nothing.choosy() || nothing.evicting()) << "no model is loaded";
+}
+
+TEST(MemoryPressure, MarksThatMakeNoSenseAreNamed) {
+  EXPECT_FALSE(PressureMarks{}.fault());
+  EXPECT_TRUE((PressureMarks{.choosy = 90, .evict = 85}).fault());
+  EXPECT_TRUE((PressureMarks{.choosy = 0, .evict = 85}).fault());
+  EXPECT_TRUE((PressureMarks{.choosy = 70, .evict = 101}).fault());
+}
+
+TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
+  WorkerParts parts({.limit = 1000, .pressure = {}});
+  parts.take_all_but(150);
+  parts.memory.relieve();
+  EXPECT_TRUE(parts.ahead_of_need.empty()) << "850 is the mark";
+  ASSERT_TRUE(parts.state.budget().take(10));
+  parts.memory.relieve();
+  parts.memory.relieve();
+  EXPECT_EQ(parts.ahead_of_need, std::vector<std::uint64_t>{60}) << "down to 800, once";
+  EXPECT_EQ(parts.figures.reclaims_ahead.load(), 1U);
+  EXPECT_EQ(parts.figures.reclaims.load(), 0U);
+  parts.state.budget().give(60);
+  parts.memory.reclaim_ended(60);
+  parts.memory.relieve();
+  EXPECT_EQ(parts.ahead_of_need.size(), 1U);
+}
+
+TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHeard) {
+  WorkerParts parts({.limit = 1000, .pressure = {}});
+  parts.take_all_but(100);
+  parts.memory.relieve();
+  parts.memory.reclaim_ended(0);
+  parts.memory.relieve();
+  EXPECT_EQ(parts.ahead_of_need.size(), 1U);
+  EXPECT_EQ(parts.memory.find({.bytes = 200, .block = 200}), Room::kComing)
+      << "the registry may have kept what it gives to the needy";
+  EXPECT_EQ(parts.reclaims, std::vector<std::uint64_t>{100});
+  parts.memory.reclaim_ended(0);
+  parts.memory.memory_changed();
+  parts.memory.relieve();
+  EXPECT_EQ(parts.ahead_of_need.size(), 2U);
+}
+
+TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
+  const std::uint64_t limit = 1 << 16;
+  WorkerParts parts({.limit = limit, .pressure = {.choosy = 50, .evict = 100}});
+  SequenceRun& run = parts.open();
+  parts.take_all_but(limit * 2 / 5);
+  protocol::CheckpointPlan plan{.flight = 1, .request = 1};
+  plan.places = {{.at = 10, .origin = Origin::kSpaced}, {.at = 20, .origin = Origin::kSpaced},
+                 {.at = 30, .origin = Origin::kSystem}, {.at = 40, .origin = Origin::kSpaced},
+                 {.at = 50, .origin = Origin::kSpaced}, {.at = 60, .origin = Origin::kReply}};
+  AnswerBox<JobResult<protocol::Prefilled>> prefilled;
+  protocol::Prefill job{.sequence = run.id, .tokens = WorkerParts::prompt(64), .end = 64};
+  job.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
+  auto reply = prefilled.reply();
+  ASSERT_FALSE(begin_prefill(parts.table, run, job, reply));
+  ASSERT_TRUE(add_checkpoint(parts.table, run, 10)) << "another waits for the first";
+  std::memset(run.state->slot_data(), 0, kSlotBytes);
+  while (parts.step.build(parts.table, {.tokens = 1000})) parts.compute();
+  ASSERT_TRUE(prefilled.answered() && prefilled.answer().ok());
+  EXPECT_EQ(prefilled.answer()->reported, 6U) << "whoever waits for one is told that there is none";
+  std::vector<std::uint32_t> taken;
+  for (const auto& report : parts.reports) {
+    if (report.snapshot) taken.push_back(report.at);
+  }
+  EXPECT_EQ(taken, (std::vector<std::uint32_t>{10, 20, 30, 50}));
+  EXPECT_EQ(parts.figures.checkpoints_spared.load(), 2U);
+}
+
+protocol::Decode decoding_of(const SequenceRun& run, runtime::StreamWriter<protocol::DecodeEvent> out,
+                             std::uint32_t every) {
+  protocol::Decode job{
+      .sequence = run.id, .max_tokens = 30, .checkpoint_every = every, .out = std::move(out)};
+  job.sampling.temperature = 0;
+  protocol::CheckpointPlan plan{.origin_elsewhere = Origin::kReply};
+  job.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
+  return job;
+}
+
+std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
+  WorkerParts parts(options);
+  SequenceRun& run = parts.open(10);
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(64);
+  protocol::Decode job = decoding_of(run, std::move(writer), 8);
+  parts.decoding.begin({&parts.table, &run}, std::move(job));
+  while (parts.step.build(parts.table, {.tokens = 1000})) parts.compute();
+  EXPECT_EQ(run.decoded.size(), 30U) << "decoding waits for none of them";
+  std::vector<std::uint32_t> places;
+  for (const auto& report : parts.reports) {
+    EXPECT_TRUE(report.snapshot && report.plan->origin_elsewhere == Origin::kReply);
+    EXPECT_EQ(report.tokens->size(), report.at);
+    places.push_back(report.at);
+  }
+  return places;
+}
+
+TEST(ReplyCheckpoints, AreTakenEverySoManyTokensWhereDecodingIsCanonical) {
+  models::ModelRules rules{};
+  rules.decode_is_canonical = true;
+  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));
+  rules.grid = 4;
+  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{20, 28, 36})) << "on the grid";
+  rules.decode_is_canonical = false;
+  EXPECT_TRUE(places_in_reply({.rules = rules}).empty());
+}
+
+TEST(ReplyCheckpoints, AreLeftOutWhileMemoryFills) {
+  models::ModelRules rules{};
+  rules.decode_is_canonical = true;
+  EXPECT_TRUE(
+      places_in_reply({.limit = 1500, .rules = rules, .pressure = {.choosy = 10, .evict = 100}}).empty());
+}
+
+TEST(AdmissionWaits, AreCountedOnceForEachThatCameToFullMemory) {
+  WorkerParts parts({.limit = 10 * (kSlotBytes + kPageBytes)});
+  parts.take_all_but(kSlotBytes + kPageBytes);
+  const auto apply = [&](std::uint64_t ticket, AnswerBox<JobResult<protocol::Opened>>& box) {
+    parts.admission.apply({.arch = parts.table.id(), .ticket = ticket, .prompt_tokens = 60, .max_tokens = 4},
+                          box.reply(), parts.start);
+  };
+  AnswerBox<JobResult<protocol::Opened>> first, second;
+  apply(101, first);
+  parts.admission.admit(parts.start);
+  EXPECT_TRUE(first.answered());
+  EXPECT_EQ(parts.figures.admission_waits.load(), 0U);
+  apply(102, second);
+  parts.admission.admit(parts.start);
+  parts.admission.admit(parts.start + 1ms);
+  EXPECT_FALSE(second.answered());
+  parts.state.budget().give(kSlotBytes + kPageBytes);
+  parts.memory.reclaim_ended(kSlotBytes + kPageBytes);
+  parts.admission.admit(parts.start + 5ms);
+  EXPECT_TRUE(second.answered());
+  EXPECT_EQ(parts.figures.admission_waits.load(), 1U);
+  EXPECT_EQ(parts.figures.admission_wait_ns.load(), 5'000'000U);
+}
+
+}  // namespace
+}  // namespace reprise::actors
