@@ -58,7 +58,11 @@ TEST(GpuPlan, CountsQuantisedWeightsInTheirOwnSize) {
 }
 
 TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
-  GpuPlan plan{.memory = 12 * kGiB, .arena = 10 * kGiB, .weights = 18 * kGiB, .matrix_elements = 9 * kGiB};
+  GpuPlan plan;
+  plan.memory = 12 * kGiB;
+  plan.arena = 10 * kGiB;
+  plan.weights = 18 * kGiB;
+  plan.matrix_elements = 9 * kGiB;
   plan.of_state.sequence_state = 1 << 20;
   plan.of_state.token_state = 1 << 10;
   EXPECT_NE(verdict(plan).find("a Q4_K_M file of the model fits"), std::string::npos) << verdict(plan);
