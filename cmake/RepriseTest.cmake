@@ -1,7 +1,8 @@
 # reprise_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
 #
 # One GoogleTest executable whose tests ctest knows one by one, as <name>.<Suite>.<Test>, each with the given
-# labels and five minutes to finish. Where there is a target <label>_tests, it builds all tests of that label.
+# labels and five minutes to finish. Where there is a target <label>_tests, it builds all tests of that label. Tests with the
+# label cuda are one to ctest, which passes where there is no GPU and what needs one is skipped.
 
 include(GoogleTest)
 
@@ -9,6 +10,17 @@ function(reprise_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBS;LABELS")
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} GTest::gtest_main)
+  foreach(label IN LISTS arg_LABELS)
+    if(TARGET ${label}_tests)
+      add_dependencies(${label}_tests ${arg_NAME})
+    endif()
+  endforeach()
+  # Where there is no GPU, hundreds of processes would start to say so.
+  if("cuda" IN_LIST arg_LABELS)
+    add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200)
+    return()
+  endif()
   gtest_discover_tests(${arg_NAME}
     TEST_PREFIX ${arg_NAME}.
     DISCOVERY_MODE PRE_TEST
@@ -20,9 +32,4 @@ function(reprise_test)
   set_tests_properties(\${${arg_NAME}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")
 endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
-  foreach(label IN LISTS arg_LABELS)
-    if(TARGET ${label}_tests)
-      add_dependencies(${label}_tests ${arg_NAME})
-    endif()
-  endforeach()
 endfunction()
