@@ -1,8 +1,8 @@
 # reprise_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
 #
 # One GoogleTest executable whose tests ctest knows one by one, as <name>.<Suite>.<Test>, each with the given
-# labels and five minutes to finish. Where there is a target <label>_tests, it builds all tests of that label. Tests with the
-# label cuda are one to ctest, which passes where there is no GPU and what needs one is skipped.
+# labels and five minutes to finish. Where there is a target <label>_tests, it builds all tests of that label. Those
+# named cuda_... are one to ctest, which passes where there is no GPU and what needs one is skipped.
 
 include(GoogleTest)
 
@@ -16,7 +16,7 @@ function(reprise_test)
     endif()
   endforeach()
   # Where there is no GPU, hundreds of processes would start to say so.
-  if("cuda" IN_LIST arg_LABELS)
+  if(arg_NAME MATCHES "^cuda_")
     add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
     set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200)
     return()
