@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_shared(std::uint32_t to, const void* from, 
                : "memory");
 }
 
-/// Where chunks of eight rows of W lie: `kOutputs` of a block, by whose threads.
+/// Where the chunks of a block's outputs lie in memory, eight rows of W together, and their way into shared memory.
 template <class Format, int kBlockOutputs, class Output>
 class ChunkCopies {
  public:
