@@ -17,6 +17,7 @@ class Bf16Ring {
   static constexpr int kTogether = 3;
   static constexpr int kChunkBytes = kBlockOutputs * kRowBytes;
   static constexpr int kDepth = kWarpBytes / kChunkBytes;
+  static constexpr int kRun = 8;
 
   __device__ Bf16Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
       : memory_(memory),
@@ -42,7 +43,16 @@ class Bf16Ring {
     }
     end_copy_group();
   }
-  __device__ WeightPart part(int index, int /*chunk*/, int tile, int lane) const {
+  __device__ static const RowPart& prepare(const RowPart& x) {
+    return x;
+  }
+  __device__ void multiply(float (&sums)[4], int index, int /*chunk*/, int tile, int lane,
+                           const RowPart& x) const {
+    multiply_chunk(sums, part(index, tile, lane), x);
+  }
+
+ private:
+  __device__ WeightPart part(int index, int tile, int lane) const {
     const std::byte* chunk = memory_ + index % kDepth * kChunkBytes;
     if constexpr (kBlockOutputs >= product::kOutputs) {
       return read_weights(chunk, product::kOutputs * tile, lane);
@@ -57,7 +67,6 @@ class Bf16Ring {
     }
   }
 
- private:
   std::byte* memory_;
   const Bf16* w_;
   int columns_;
@@ -70,6 +79,8 @@ class Bf16Tiles {
  public:
   static constexpr int kChunkBytes = kTiledOutputs * kRowBytes;
   static constexpr int kWarpBytes = 0;
+  static constexpr int kRun = 8;
+  static constexpr bool kNeedsRowSums = false;
 
   __device__ Bf16Tiles(const std::byte* w, int columns, int block, const Output& output)
       : rows_{reinterpret_cast<const Bf16*>(w), block, columns, output} {}
@@ -80,6 +91,9 @@ class Bf16Tiles {
   __device__ WeightPart part(const std::byte* at, std::byte* /*own*/, int /*chunk*/, int tile,
                              int lane) const {
     return read_weights(at, kOutputs * tile, lane);
+  }
+  __device__ static void multiply(float (&sums)[4], const WeightPart& w, const RowPart& x) {
+    multiply_chunk(sums, w, x);
   }
 
  private:

@@ -1,6 +1,5 @@
 #pragma once
-// The arithmetic of products of few rows with weights of bf16, for every kernel that computes them. Included by CUDA
-// sources alone.
+// The arithmetic of products of few rows, for every kernel that computes them. Included by CUDA sources alone.
 //
 // The sum over k is cut into chunks of 64 and these into eight chains: chain c has chunks c, c + 8, ... ascending. The
 // sums of the chains are added in the order of their numbers. Within a chunk a tensor core instruction (m16n8k16: 16
@@ -8,8 +7,12 @@
 // contiguous bytes:
 //   thread t of four holds k = 8t ... 8t+7 and 32 + 8t ... 32 + 8t + 7 of the chunk;
 //   instruction s takes the s-th four of these from each thread.
+// That is a run of eight. Weights whose scales are for 16 columns have runs of four: instruction s takes k = 16s + 4t ...
+// What weights of bf16 do with it is multiply_chunk(); of quantised ones, gpu/cuda/quants/scaled_sums.cuh.
 // So the bits of an output depend on its row of x and its row of W alone, whatever the tiles of a kernel are, and
 // whether a chain is a warp's or a block's.
+
+#include <type_traits>
 
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/tensor_core.cuh"
@@ -49,22 +52,33 @@ __device__ __forceinline__ WeightPart read_weights(const std::byte* rows, int fi
   return part;
 }
 
-/// What a lane holds of a chunk of 8 rows of x: of row g, both halves of the chunk.
+/// What a lane holds of a chunk of 8 rows of x: of row g, what each instruction takes.
 struct RowPart {
-  uint4 of[2];
+  uint2 of[4];
 };
 
-/// `row`: the lane's row of x, null where there is none.
-__device__ __forceinline__ RowPart load_row(const Bf16* row, int k, int columns) {
+/// The first k of what thread t gives to instruction s.
+template <int kRun>
+__device__ __forceinline__ int place_in_chunk(int s, int t) {
+  static_assert(kRun == 8 || kRun == 4);
+  return kRun == 8 ? s / 2 * 32 + 8 * t + s % 2 * 4 : 16 * s + 4 * t;
+}
+
+/// `read(k)`: kRun elements of the lane's row from k of the chunk on, as uint4 or uint2.
+template <int kRun, class Read>
+__device__ __forceinline__ RowPart collect_row(int t, const Read& read) {
   RowPart part;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int at = k + 32 * half;
-    part.of[half] =
-        row != nullptr && at < columns ? *reinterpret_cast<const uint4*>(row + at) : make_uint4(0, 0, 0, 0);
+  for (int s = 0; s < 4; s += kRun / 4) {
+    const auto run = read(place_in_chunk<kRun>(s, t));
+    part.of[s] = make_uint2(run.x, run.y);
+    if constexpr (kRun == 8) part.of[s + 1] = make_uint2(run.z, run.w);
   }
   return part;
 }
+
+template <int kRun>
+using Run = std::conditional_t<kRun == 8, uint4, uint2>;
 
 /// sums (a C fragment: outputs by rows of x) += the chunk's product.
 __device__ __forceinline__ void multiply_chunk(float (&sums)[4], const WeightPart& w, const RowPart& x) {
@@ -72,8 +86,8 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[4], const WeightPar
   for (int half = 0; half < 2; ++half) {
     const std::uint32_t first[4] = {w.low[half].x, w.high[half].x, w.low[half].y, w.high[half].y};
     const std::uint32_t second[4] = {w.low[half].z, w.high[half].z, w.low[half].w, w.high[half].w};
-    multiply_add(sums, first, x.of[half].x, x.of[half].y);
-    multiply_add(sums, second, x.of[half].z, x.of[half].w);
+    multiply_add(sums, first, x.of[2 * half].x, x.of[2 * half].y);
+    multiply_add(sums, second, x.of[2 * half + 1].x, x.of[2 * half + 1].y);
   }
 }
 
@@ -141,19 +155,19 @@ __device__ __forceinline__ float norm_scale(float squares, int size, float eps) 
   return 1.0F / sqrtf(squares / static_cast<float>(size) + eps);
 }
 
-/// Eight elements of the norm of a row, rounded.
+/// Four elements of the norm of a row, rounded.
+__device__ __forceinline__ uint2 normed_four(const float* row, const RowNorm& norm, float scale, float factor,
+                                             int at) {
+  const auto one = [&](float x, float weight) { return x * scale * (norm.offset + weight) * factor; };
+  const float4 x = *reinterpret_cast<const float4*>(row + at);
+  const float4 w = __ldg(reinterpret_cast<const float4*>(norm.weight + at));
+  return make_uint2(narrow(one(x.x, w.x), one(x.y, w.y)), narrow(one(x.z, w.z), one(x.w, w.w)));
+}
 __device__ __forceinline__ uint4 normed_eight(const float* row, const RowNorm& norm, float scale,
                                               float factor, int at) {
-  const auto one = [&](float x, float weight) { return x * scale * (norm.offset + weight) * factor; };
-  std::uint32_t pairs[4];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float4 x = *reinterpret_cast<const float4*>(row + at + 4 * i);
-    const float4 w = __ldg(reinterpret_cast<const float4*>(norm.weight + at + 4 * i));
-    pairs[2 * i] = narrow(one(x.x, w.x), one(x.y, w.y));
-    pairs[2 * i + 1] = narrow(one(x.z, w.z), one(x.w, w.w));
-  }
-  return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  const uint2 first = normed_four(row, norm, scale, factor, at);
+  const uint2 second = normed_four(row, norm, scale, factor, at + 4);
+  return make_uint4(first.x, first.y, second.x, second.y);
 }
 
 }  // namespace reprise::gpu::cuda::product

@@ -7,8 +7,10 @@
 //   kOutputs, kWarpBytes, kDepth    of a block; of shared memory for a warp; chunks that are under way
 //   kTogether                       blocks that a multiprocessor has at least
 //   Ring(memory, w, columns, block, output)
+//   kRun                                  of its columns (gpu/cuda/decode_product.cuh)
 //   begin_load(index, chunk, chunks)      the index-th chunk of the warp, `chunk` of all, if there is such a one
-//   part(index, chunk, tile, lane)        what a lane holds of it, as bf16
+//   prepare(x)                            what products of all tiles need of the rows' chunk
+//   multiply(sums, index, chunk, tile, lane, prepared)
 
 #include <type_traits>
 
@@ -81,30 +83,28 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   const std::size_t place = has_row ? tile.row_of_x(g) * columns : 0;
   float scale = 0;
   if constexpr (kNormed) scale = scale_of_row(rows, tile.end, columns, warp, lane);
-  const auto row_part = [&](int k) {
-    if constexpr (kNormed) {
-      RowPart part;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int at = k + 32 * half;
-        part.of[half] = has_row && at < columns
-                            ? normed_eight(rows.x + place, rows.norm, scale, rows.factor, at)
-                            : make_uint4(0, 0, 0, 0);
+  const auto row_part = [&](int chunk) {
+    return collect_row<Ring::kRun>(t, [&](int in_chunk) {
+      const int k = chunk * kChunk + in_chunk;
+      if (!has_row || k >= columns) return Run<Ring::kRun>{};
+      if constexpr (!kNormed) {
+        return *reinterpret_cast<const Run<Ring::kRun>*>(rows.x + place + k);
+      } else if constexpr (Ring::kRun == 8) {
+        return normed_eight(rows.x + place, rows.norm, scale, rows.factor, k);
+      } else {
+        return normed_four(rows.x + place, rows.norm, scale, rows.factor, k);
       }
-      return part;
-    } else {
-      return load_row(has_row ? rows.x + place : nullptr, k, columns);
-    }
+    });
   };
 
   float sums[kOutputTiles][4] = {};
   int index = 0;
   for (int chunk = warp; chunk < chunks; chunk += kChains, ++index) {
-    const RowPart x = row_part(chunk * kChunk + 8 * t);
+    const auto x = Ring::prepare(row_part(chunk));
     wait_for_copies<Ring::kDepth - 1>();
     __syncwarp();
 #pragma unroll
-    for (int o = 0; o < kOutputTiles; ++o) multiply_chunk(sums[o], ring.part(index, chunk, o, lane), x);
+    for (int o = 0; o < kOutputTiles; ++o) ring.multiply(sums[o], index, chunk, o, lane, x);
     __syncwarp();
     ring.begin_load(index, chunk + Ring::kDepth * kChains, chunks);
   }

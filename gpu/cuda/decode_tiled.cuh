@@ -12,9 +12,12 @@
 // The weights of the first chunks are asked for before the kernel in front has ended. Weights is how those of a format
 // come:
 //   kChunkBytes, kWarpBytes       of shared memory: of a chunk of 64 outputs; for each warp besides
+//   kRun                          of its columns (gpu/cuda/decode_product.cuh)
+//   kNeedsRowSums                 whether it wants the sums of x over each scale's columns besides
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               begins to, by all threads
-//   part(at, own, chunk, tile, lane)    what a lane holds of it, as bf16; `own` is the warp's memory
+//   part(at, own, chunk, tile, lane)    what a lane holds of it; `own` is the warp's memory
+//   sums_of_row(x), multiply(sums, part, x[, sums of x])    of a tile of rows
 
 #include <cooperative_groups.h>
 
@@ -28,7 +31,8 @@ inline constexpr int kTiledThreads = 256;
 inline constexpr int kTiles = 4;  // of outputs
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
-inline constexpr int kEnoughTiles = 90;  // blocks for nearly all multiprocessors
+inline constexpr int kEnoughTiles = 90;                  // blocks for nearly all multiprocessors
+inline constexpr int kRowSumBytes = 4 * sizeof(float4);  // of a tile of rows: what each lane t needs
 
 template <int kRowTiles, class Weights>
 struct TiledMemory {
@@ -36,7 +40,8 @@ struct TiledMemory {
   static constexpr int kStageBytes = Weights::kChunkBytes + kRows * kRowBytes;
   static constexpr int kStages = kRowTiles > 4 ? 5 : 7;
   static constexpr int kRing = kStages * kStageBytes;
-  static constexpr int kBytes = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
+  static constexpr int kWarps = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
+  static constexpr int kBytes = kWarps + (Weights::kNeedsRowSums ? kRowTiles * kRowSumBytes : 0);
   static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
 };
 
@@ -85,18 +90,44 @@ struct RowsOfX {
   __device__ const Bf16* any() const { return x; }
 };
 
+/// A lane's part of a tile of rows of a chunk in shared memory.
+template <int kRun>
+__device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
+  const int row = 8 * tile + lane / 4;
+  return collect_row<kRun>(lane % 4, [&](int k) {
+    return *reinterpret_cast<const Run<kRun>*>(rows + place_of(row, k / 8) + k % 8 * sizeof(Bf16));
+  });
+}
+
+/// The sums of x for the warps that share tiles of rows: each makes those of some.
+template <class Weights, int kOwn>
+__device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_tile, int output_tile,
+                                             float4* to, int lane) {
+#pragma unroll
+  for (int i = 0; i < (kOwn + kTiles - 1) / kTiles; ++i) {
+    const int tile = kTiles * i + output_tile;
+    if (tile >= kOwn) break;
+    const float4 sums = Weights::sums_of_row(read_rows<Weights::kRun>(rows, first_tile + tile, lane));
+    if (lane < 4) to[4 * (first_tile + tile) + lane] = sums;
+  }
+}
+/// Until the four warps of a half of the rows have come here.
+__device__ __forceinline__ void wait_for_half(int half) {
+  asm volatile("bar.sync %0, 128;" ::"r"(1 + half) : "memory");
+}
+
 /// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
-template <int kOwn>
-__device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const WeightPart& w,
-                                               const std::byte* rows, int first_tile, int lane) {
+template <class Weights, int kOwn, class Part>
+__device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Part& w, const std::byte* rows,
+                                               int first_tile, const float4* row_sums, int lane) {
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
-    RowPart x;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      x.of[half] = read_unit(rows, 8 * (first_tile + i) + lane / 4, half, lane % 4);
+    const RowPart x = read_rows<Weights::kRun>(rows, first_tile + i, lane);
+    if constexpr (Weights::kNeedsRowSums) {
+      Weights::multiply(sums[i], w, x, row_sums[4 * (first_tile + i) + lane % 4]);
+    } else {
+      Weights::multiply(sums[i], w, x);
     }
-    multiply_chunk(sums[i], w, x);
   }
 }
 
@@ -150,6 +181,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     ahead.advance<kRanks>(chunks);
   }
 
+  auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [tiles of rows][4]
   float totals[kOwn][4] = {};
   float sums[kOwn][4] = {};
   int index = 0;
@@ -160,9 +192,14 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     copy_x(ahead, index + Memory::kStages - 1);
     ahead.advance<kRanks>(chunks);
     const std::byte* stage = memory + index % Memory::kStages * Memory::kStageBytes;
-    multiply_stage<kOwn>(
-        sums, weights.part(stage, memory + Memory::kRing + warp * Weights::kWarpBytes, at.chunk, tile, lane),
-        stage + Weights::kChunkBytes, first_tile, lane);
+    const std::byte* stage_rows = stage + Weights::kChunkBytes;
+    if constexpr (Weights::kNeedsRowSums) {
+      put_row_sums<Weights, kOwn>(stage_rows, first_tile, tile, row_sums, lane);
+    }
+    const auto w =
+        weights.part(stage, memory + Memory::kRing + warp * Weights::kWarpBytes, at.chunk, tile, lane);
+    if constexpr (Weights::kNeedsRowSums) wait_for_half(warp / kTiles);
+    multiply_stage<Weights, kOwn>(sums, w, stage_rows, first_tile, row_sums, lane);
     if (at.ends_chain(chunks)) {
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {

@@ -1,5 +1,6 @@
-// Quantised weights on the GPU: the bf16 that they stand for against their definition, and every product with them
-// against the same product with that bf16, by their bits. Without a GPU all of it is skipped.
+// Quantised weights on the GPU: the bf16 of a prefill against their definition, and its products against those with that
+// bf16, by their bits; products of decoded rows against the file's weights, and against each other by their bits, however
+// many rows there are and whatever stands before or after them. Without a GPU all of it is skipped.
 
 #include <algorithm>
 #include <cstring>
@@ -160,99 +161,179 @@ struct Shape {
 /// Few outputs and many: half tiles, whole ones, clusters that share a sum and blocks that do not.
 const Shape kShapes[] = {{8, 256}, {200, 512}, {3080, 768}, {6400, 256}};
 
-TEST_P(CudaQuants, ProductsHaveTheBitsOfThoseWithBf16) {
+std::size_t bytes_of(GemmOutput output) {
+  return output == GemmOutput::kBf16 ? sizeof(Bf16) : sizeof(float);
+}
+
+TEST_P(CudaQuants, PrefillsHaveTheBitsOfThoseWithBf16) {
   PrefillGemm gemm;
   for (const Shape& shape : kShapes) {
     const Stored stored(random_, *GetParam(), shape.rows, shape.columns);
     const Both both = on_device(stored);
     const DeviceBytes x = upload(halves(static_cast<std::size_t>(128) * shape.columns));
-    for (const int m : {1, 3, 8, 9, 16, 17, 40, 64, 70}) {
+    for (const int m : {1, 40, 70}) {
       for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
-        for (const bool prefill : {false, true}) {
-          const std::size_t rows = prefill ? PrefillGemm::padded(m) : m;
-          const std::size_t bytes = rows * shape.rows * (output == GemmOutput::kBf16 ? 2 : 4);
-          const DeviceBytes y(bytes);
-          const DeviceBytes same(bytes);
-          for (const DeviceBytes* to : {&y, &same}) {
-            fill(to->data(), 0, bytes, stream_->handle());
-            const DeviceWeight& weight = to == &y ? both.weight : both.plain;
-            if (prefill) {
-              gemm.multiply(x.as<const Bf16>(), m, weight, to->data(), output, stream_->handle());
-            } else {
-              decode_gemm(x.as<const Bf16>(), m, weight, to->data(), output, stream_->handle());
-            }
+        const DeviceBytes y(PrefillGemm::padded(m) * shape.rows * bytes_of(output));
+        const DeviceBytes same(y.size());
+        for (const DeviceBytes* to : {&y, &same}) {
+          fill(to->data(), 0, to->size(), stream_->handle());
+          gemm.multiply(x.as<const Bf16>(), m, to == &y ? both.weight : both.plain, to->data(), output,
+                        stream_->handle());
+        }
+        ASSERT_TRUE(test::same_bits(download<std::uint16_t>(y), download<std::uint16_t>(same)))
+            << GetParam()->name << " " << shape.rows << " x " << shape.columns << ", " << m
+            << " rows, output " << static_cast<int>(output);
+      }
+    }
+  }
+}
+
+TEST_P(CudaQuants, DecodedRowsMeetTheWeightsOfTheFile) {
+  constexpr int kMost = 17;
+  for (const Shape& shape : {Shape{8, 256}, Shape{200, 768}, Shape{72, 2048}}) {
+    const Stored stored(random_, *GetParam(), shape.rows, shape.columns);
+    const Both both = on_device(stored);
+    const std::vector<Bf16> rows = halves(static_cast<std::size_t>(kMost) * shape.columns);
+    const DeviceBytes x = upload(rows);
+    for (const int m : {1, kMost}) {
+      const DeviceBytes y(static_cast<std::size_t>(m) * shape.rows * sizeof(float));
+      decode_gemm(x.as<const Bf16>(), m, both.weight, y.data(), GemmOutput::kF32, stream_->handle());
+      const std::vector<float> got = download<float>(y);
+      for (int row = 0; row < m; ++row) {
+        for (int output = 0; output < shape.rows; ++output) {
+          double wanted = 0;
+          double reach = 0;  // what sums may have on their way
+          float largest = 0;
+          for (int k = 0; k < shape.columns; ++k) {
+            const float w = stored.values()[static_cast<std::size_t>(output) * shape.columns + k];
+            const float v = from_bf16(rows[static_cast<std::size_t>(row) * shape.columns + k]);
+            wanted += static_cast<double>(w) * v;
+            reach += std::abs(v);
+            largest = std::max(largest, std::abs(w));
           }
-          ASSERT_TRUE(test::same_bits(download<std::uint16_t>(y), download<std::uint16_t>(same)))
-              << GetParam()->name << " " << shape.rows << " x " << shape.columns << ", " << m << " rows"
-              << (prefill ? " of a prefill" : "") << ", output " << static_cast<int>(output);
+          // A thirtieth of what rounding every weight to bf16 might cost.
+          ASSERT_NEAR(got[static_cast<std::size_t>(row) * shape.rows + output], wanted,
+                      2e-5 * largest * reach)
+              << GetParam()->name << " row " << row << ", output " << output;
         }
       }
     }
   }
 }
 
-TEST_P(CudaQuants, NormAndGateHaveTheBitsOfThoseWithBf16) {
+TEST_P(CudaQuants, DecodedRowsHaveTheSameBitsHoweverManyThereAre) {
+  constexpr int kMost = 70;
+  for (const Shape& shape : kShapes) {
+    const Stored stored(random_, *GetParam(), shape.rows, shape.columns);
+    const Both both = on_device(stored);
+    const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMost) * shape.columns));
+    for (const GemmOutput output : {GemmOutput::kBf16, GemmOutput::kF32, GemmOutput::kAddF32}) {
+      const auto product = [&](int first, int m) {
+        const DeviceBytes y(static_cast<std::size_t>(m) * shape.rows * bytes_of(output));
+        fill(y.data(), 0, y.size(), stream_->handle());
+        decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * shape.columns, m, both.weight,
+                    y.data(), output, stream_->handle());
+        return download<std::uint16_t>(y);
+      };
+      const std::vector<std::uint16_t> all = product(0, kMost);
+      for (const int m : {1, 3, 8, 9, 16, 17, 40, 64}) {
+        for (const int first : {0, kMost - m}) {
+          const std::vector<std::uint16_t> some = product(first, m);
+          const std::size_t row = some.size() / static_cast<std::size_t>(m);
+          ASSERT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<long>(first * row)))
+              << GetParam()->name << " " << shape.rows << " x " << shape.columns << ", " << m << " rows from "
+              << first << " on, output " << static_cast<int>(output);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CudaQuants, NormAndGateWithinAProductHaveTheBitsOfThoseApart) {
   constexpr int kColumns = 512;
-  const Stored stored(random_, *GetParam(), 2 * 208, kColumns);
+  constexpr int kOutputs = 2 * 208;
+  constexpr int kMost = 70;
+  const Stored stored(random_, *GetParam(), kOutputs, kColumns);
   const Both both = on_device(stored);
+  const FusedProducts& fused = *both.weight.format->fused;
   const DeviceBytes raw = upload(random_.floats(static_cast<std::size_t>(8) * kColumns));
   const DeviceBytes norm = upload(random_.floats(kColumns));
-  const DeviceBytes x = upload(halves(static_cast<std::size_t>(70) * kColumns));
+  const DeviceBytes x = upload(halves(static_cast<std::size_t>(kMost) * kColumns));
   const NormedRows rows{
-      .x = raw.as<const float>(), .norm = {norm.as<const float>(), 1.0F, 1e-6F}, .factor = 1.0F};
-  const auto both_ways = [&](std::size_t bytes, const auto& compute) {
-    const DeviceBytes y(bytes);
-    const DeviceBytes same(bytes);
-    compute(both.weight, y);
-    compute(both.plain, same);
-    return test::same_bits(download<std::uint16_t>(y), download<std::uint16_t>(same));
+      .x = raw.as<const float>(), .norm = {norm.as<const float>(), 1.0F, 1e-6F}, .factor = 0.75F};
+  const DeviceBytes normed(static_cast<std::size_t>(8) * kColumns * sizeof(Bf16));
+  const DeviceBytes apart(static_cast<std::size_t>(kMost) * kOutputs * sizeof(Bf16));
+  const auto gated_apart = [&](const Bf16* from, int m, GateFunction act) {
+    DeviceBytes y(static_cast<std::size_t>(m) * kOutputs / 2 * sizeof(Bf16));
+    decode_gemm(from, m, both.weight, apart.data(), GemmOutput::kBf16, stream_->handle());
+    gate_rows(apart.as<const Bf16>(), m, kOutputs / 2, act, 1.0F, y.as<Bf16>(), stream_->handle());
+    return download<Bf16>(y);
   };
   for (const int m : {1, 5, 8}) {
-    EXPECT_TRUE(both_ways(m * 416UL * 2, [&](const DeviceWeight& weight, const DeviceBytes& y) {
-      weight.format->fused->normed(rows, m, weight, y.data(), GemmOutput::kBf16, stream_->handle());
-    })) << m;
-    EXPECT_TRUE(both_ways(m * 208UL * 2, [&](const DeviceWeight& weight, const DeviceBytes& y) {
-      weight.format->fused->normed_gated(rows, m, weight, {y.as<Bf16>(), GateFunction::kSilu, 1.0F},
-                                         stream_->handle());
-    })) << m;
+    norm_for_decode(rows.x, m, kColumns, rows.norm, rows.factor, normed.as<Bf16>(), stream_->handle());
+    const DeviceBytes wanted(static_cast<std::size_t>(m) * kOutputs * sizeof(Bf16));
+    const DeviceBytes together(wanted.size());
+    decode_gemm(normed.as<const Bf16>(), m, both.weight, wanted.data(), GemmOutput::kBf16, stream_->handle());
+    fused.normed(rows, m, both.weight, together.data(), GemmOutput::kBf16, stream_->handle());
+    EXPECT_TRUE(test::same_bits(download<Bf16>(together), download<Bf16>(wanted))) << m;
+    const DeviceBytes gated(static_cast<std::size_t>(m) * kOutputs / 2 * sizeof(Bf16));
+    fused.normed_gated(rows, m, both.weight, {gated.as<Bf16>(), GateFunction::kSilu, 1.0F},
+                       stream_->handle());
+    EXPECT_TRUE(
+        test::same_bits(download<Bf16>(gated), gated_apart(normed.as<const Bf16>(), m, GateFunction::kSilu)))
+        << m;
   }
-  for (const int m : {1, 8, 9, 64, 70}) {
-    EXPECT_TRUE(both_ways(m * 208UL * 2, [&](const DeviceWeight& weight, const DeviceBytes& y) {
-      weight.format->fused->gated(x.as<const Bf16>(), m, weight, {y.as<Bf16>(), GateFunction::kGelu, 1.0F},
-                                  stream_->handle());
-    })) << m;
+  for (const int m : {1, 8, 9, 64, kMost}) {
+    const DeviceBytes gated(static_cast<std::size_t>(m) * kOutputs / 2 * sizeof(Bf16));
+    fused.gated(x.as<const Bf16>(), m, both.weight, {gated.as<Bf16>(), GateFunction::kGelu, 1.0F},
+                stream_->handle());
+    EXPECT_TRUE(
+        test::same_bits(download<Bf16>(gated), gated_apart(x.as<const Bf16>(), m, GateFunction::kGelu)))
+        << m;
   }
 }
 
 TEST_P(CudaQuants, PartsOfAWeightStandBesideEachOther) {
   constexpr int kColumns = 512;
-  const Stored first(random_, *GetParam(), 24, kColumns);
-  const Stored second(random_, kQ6_KFormat, 40, kColumns);
-  const Both a = on_device(first);
-  const Both b = on_device(second);
-  std::vector<Bf16> joined = download<Bf16>(a.rows_of_bf16);
-  const std::vector<Bf16> rest = download<Bf16>(b.rows_of_bf16);
-  joined.insert(joined.end(), rest.begin(), rest.end());
-  const DeviceBytes on_joined = upload(joined);
-  const DeviceWeight whole{
-      .format = &kBf16OnDevice, .data = on_joined.data(), .rows = 64, .columns = kColumns};
-  std::vector<DeviceWeight> parts = {a.weight, b.weight};
-  for (DeviceWeight& part : parts) part.part_of = 64;
+  constexpr int kOutputs[] = {24, 40};
+  const Stored first(random_, *GetParam(), kOutputs[0], kColumns);
+  const Stored second(random_, kQ6_KFormat, kOutputs[1], kColumns);
+  const Both of[] = {on_device(first), on_device(second)};
+  std::vector<DeviceWeight> parts = {of[0].weight, of[1].weight};
+  for (DeviceWeight& part : parts) part.part_of = kOutputs[0] + kOutputs[1];
   const DeviceBytes x = upload(halves(static_cast<std::size_t>(64) * kColumns));
   PrefillGemm gemm;
   for (const int m : {1, 20, 64}) {
     for (const bool prefill : {false, true}) {
-      const DeviceBytes y(static_cast<std::size_t>(64) * 64 * 4);
-      const DeviceBytes same(y.size());
-      for (const DeviceBytes* to : {&y, &same}) fill(to->data(), 0, to->size(), stream_->handle());
-      if (prefill) {
-        gemm.multiply(x.as<const Bf16>(), m, parts, y.data(), GemmOutput::kF32, stream_->handle());
-        gemm.multiply(x.as<const Bf16>(), m, whole, same.data(), GemmOutput::kF32, stream_->handle());
-      } else {
-        decode_gemm(x.as<const Bf16>(), m, parts, y.data(), GemmOutput::kF32, stream_->handle());
-        decode_gemm(x.as<const Bf16>(), m, whole, same.data(), GemmOutput::kF32, stream_->handle());
+      const auto multiply = [&](std::span<const DeviceWeight> weights, std::size_t outputs) {
+        const DeviceBytes y(64 * outputs * sizeof(float));
+        fill(y.data(), 0, y.size(), stream_->handle());
+        if (prefill) {
+          gemm.multiply(x.as<const Bf16>(), m, weights, y.data(), GemmOutput::kF32, stream_->handle());
+        } else {
+          decode_gemm(x.as<const Bf16>(), m, weights, y.data(), GemmOutput::kF32, stream_->handle());
+        }
+        return download<float>(y);
+      };
+      const std::vector<float> whole = multiply(parts, 64);
+      std::size_t begin = 0;
+      for (const Both& one : of) {
+        // A prefill of a shape of its own may add in another order.
+        const auto outputs = static_cast<std::size_t>(one.weight.rows);
+        const std::vector<float> alone = multiply(std::span(&one.weight, 1), outputs);
+        for (std::size_t row = 0; row < static_cast<std::size_t>(m); ++row) {
+          for (std::size_t i = 0; i < outputs; ++i) {
+            const float got = whole[row * 64 + begin + i];
+            const float wanted = alone[row * outputs + i];
+            if (prefill) {
+              ASSERT_NEAR(got, wanted, 1e-4F * (1 + std::abs(wanted))) << m;
+            } else {
+              ASSERT_EQ(got, wanted) << m;
+            }
+          }
+        }
+        begin += outputs;
       }
-      EXPECT_TRUE(test::same_bits(download<float>(y), download<float>(same))) << m;
     }
   }
 }

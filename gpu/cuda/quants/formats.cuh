@@ -5,13 +5,15 @@
 // (scales) of the eight rows, then four chunks of 64 columns; blocks of the same rows follow each other along the columns.
 // Columns are filled up to 256 with zeros, rows to eight. A Format says
 //   kHeaderBytes, kChunkBytes     of eight rows; multiples of 16
-//   kHasOffset                    whether something is added to number * scale
+//   kHasOffset                    whether something is added to (number - zero) * scale
 //   kScales                       of a row in a chunk: each has 64 / kScales columns
-//   scale(header, row, chunk, i)  the i-th of them; row of the eight, chunk of the four
-//   numbers(chunk, lane, q)       what lane 4 g + t needs of a chunk for a tensor core: of row g columns 8 t ... 8 t + 7
-//                                 (q[0]) and 32 + 8 t ... (q[1]), in pairs (gpu/cuda/decode_product.cuh)
+//   kZero                         what is taken from numbers before they are multiplied, where they have few bits and read()
+//                                 gives them with 128 added; -1: it gives them as they are
+//   factor(header, row, chunk, i) the i-th of the scales, and what is added; row of the eight, chunk of the four
+//   read(chunk, lane, q)          what lane 4 g + t needs of a chunk for a tensor core: the columns of row g that thread t
+//                                 gives to instruction s (gpu/cuda/decode_product.cuh) in pairs 2 (s % 2), ... of q[s / 2]
 //
-// Within a row of a chunk stand the words of t = 0, of each its first eight columns and then its second eight. Numbers of
+// Within a row of a chunk stand the words of t = 0, of each its first eight numbers and then its second eight. Numbers of
 // four bits: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have eight, pairs 0 and 1 in the first, at
 // bits 0 and 16, and 8 and 24.
 
@@ -27,6 +29,10 @@ inline constexpr int kChunks = kColumns / kChunkColumns;
 template <class Format>
 inline constexpr int kBlockBytes = Format::kHeaderBytes + kChunks* Format::kChunkBytes;
 
+/// Columns in a row that a thread has together: an instruction takes those of one scale.
+template <class Format>
+inline constexpr int kRun = Format::kScales == 4 ? 4 : 8;
+
 __device__ __forceinline__ uint2 two_words(const std::byte* chunk, int lane) {
   return *reinterpret_cast<const uint2*>(chunk + 8 * lane);
 }
@@ -36,14 +42,13 @@ __device__ __forceinline__ uint4 four_words(const std::byte* chunk, int lane) {
 
 /// Four bits and, from `more` on, others: what `more(half, i)` has of pair i at its place.
 template <class More>
-__device__ __forceinline__ void numbers_of_nibbles(uint2 words, std::uint32_t zero_and_128, Pair (&q)[2][4],
-                                                   const More& more) {
+__device__ __forceinline__ void read_nibbles(uint2 words, Pair (&q)[2][4], const More& more) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const std::uint32_t word = half == 0 ? words.x : words.y;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      q[half][i] = few_bits(((word >> (4 * i)) & 0x000f000f) | more(half, i), zero_and_128);
+      q[half][i] = few_bits(((word >> (4 * i)) & 0x000f000f) | more(half, i));
     }
   }
 }
@@ -51,7 +56,7 @@ struct NoMore {
   __device__ std::uint32_t operator()(int, int) const { return 0; }
 };
 
-__device__ __forceinline__ void numbers_of_bytes(uint4 words, Pair (&q)[2][4]) {
+__device__ __forceinline__ void read_bytes(uint4 words, Pair (&q)[2][4]) {
   const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -64,9 +69,9 @@ __device__ __forceinline__ void numbers_of_bytes(uint4 words, Pair (&q)[2][4]) {
 }
 
 /// Header: f16 [8 rows][8 groups of 32].
-__device__ __forceinline__ Scale scale_of_32(const std::byte* header, int row, int chunk, int i) {
+__device__ __forceinline__ Factor factor_of_32(const std::byte* header, int row, int chunk, int i) {
   const auto* scales = reinterpret_cast<const std::uint16_t*>(header);
-  return make_scale(half_as_float(scales[8 * row + 2 * chunk + i]), 0);
+  return {half_as_float(scales[8 * row + 2 * chunk + i]), 0};
 }
 
 struct Q8_0 {
@@ -74,11 +79,12 @@ struct Q8_0 {
   static constexpr int kChunkBytes = 512;
   static constexpr bool kHasOffset = false;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
-    return scale_of_32(header, row, chunk, i);
+  static constexpr int kZero = -1;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
+    return factor_of_32(header, row, chunk, i);
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
-    numbers_of_bytes(four_words(chunk, lane), q);
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    read_bytes(four_words(chunk, lane), q);
   }
 };
 
@@ -87,18 +93,19 @@ struct Q4_0 {
   static constexpr int kChunkBytes = 256;
   static constexpr bool kHasOffset = false;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
-    return scale_of_32(header, row, chunk, i);
+  static constexpr int kZero = 8;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
+    return factor_of_32(header, row, chunk, i);
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
-    numbers_of_nibbles(two_words(chunk, lane), 0x43084308, q, NoMore{});  // less 8
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    read_nibbles(two_words(chunk, lane), q, NoMore{});
   }
 };
 
 /// Header: of a row 16 bytes: f16 d, f16 dmin, then for each chunk three bytes: scale, offset, scale, offset of six bits.
 /// The numbers are taken less kZero, so that what is added to them is small.
 template <int kZero>
-__device__ __forceinline__ Scale scale_of_six_bits(const std::byte* header, int row, int chunk, int i) {
+__device__ __forceinline__ Factor factor_of_six_bits(const std::byte* header, int row, int chunk, int i) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(header) + 4 * row;
   const std::uint32_t both = words[0];
   const std::uint32_t first = words[1 + 3 * chunk / 4];
@@ -106,7 +113,7 @@ __device__ __forceinline__ Scale scale_of_six_bits(const std::byte* header, int 
   const std::uint32_t six = __funnelshift_r(first, second, 3 * chunk % 4 * 8) >> (12 * i);
   const float scale = __fmul_rn(half_as_float(both), static_cast<float>(six & 63));
   const float offset = __fmul_rn(half_as_float(both >> 16), static_cast<float>((six >> 6) & 63));
-  return make_scale(scale, __fmaf_rn(static_cast<float>(kZero), scale, -offset));
+  return {scale, __fmaf_rn(static_cast<float>(kZero), scale, -offset)};
 }
 
 struct Q4_K {
@@ -114,11 +121,12 @@ struct Q4_K {
   static constexpr int kChunkBytes = 256;
   static constexpr bool kHasOffset = true;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
-    return scale_of_six_bits<8>(header, row, chunk, i);
+  static constexpr int kZero = 8;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
+    return factor_of_six_bits<kZero>(header, row, chunk, i);
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
-    numbers_of_nibbles(two_words(chunk, lane), 0x43084308, q, NoMore{});
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+    read_nibbles(two_words(chunk, lane), q, NoMore{});
   }
 };
 
@@ -128,14 +136,15 @@ struct Q5_K {
   static constexpr int kChunkBytes = 256 + 64;
   static constexpr bool kHasOffset = true;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
-    return scale_of_six_bits<16>(header, row, chunk, i);
+  static constexpr int kZero = 16;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
+    return factor_of_six_bits<kZero>(header, row, chunk, i);
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const std::uint32_t bits = reinterpret_cast<const std::uint16_t*>(chunk + 256)[lane];
     const std::uint32_t of_half[2] = {(bits & 0xff) | bits << 12, bits >> 8 | bits >> 8 << 12};
-    numbers_of_nibbles(two_words(chunk, lane), 0x43104310, q,  // less 16
-                       [&](int half, int i) { return (of_half[half] << (4 - i)) & 0x00100010; });
+    read_nibbles(two_words(chunk, lane), q,
+                 [&](int half, int i) { return (of_half[half] << (4 - i)) & 0x00100010; });
   }
 };
 
@@ -146,15 +155,16 @@ struct Q6_K {
   static constexpr int kChunkBytes = 256 + 128;
   static constexpr bool kHasOffset = false;
   static constexpr int kScales = 4;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+  static constexpr int kZero = 32;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
     const int number = reinterpret_cast<const std::int8_t*>(header)[16 * row + 4 * chunk + i];
     const float d = half_as_float(reinterpret_cast<const std::uint16_t*>(header + 128)[row]);
-    return make_scale(__fmul_rn(d, static_cast<float>(number)), 0);
+    return {__fmul_rn(d, static_cast<float>(number)), 0};
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const std::uint32_t bits = reinterpret_cast<const std::uint32_t*>(chunk + 256)[lane];
-    numbers_of_nibbles(two_words(chunk, lane), 0x43204320, q,  // less 32
-                       [&](int half, int i) { return (bits >> (8 * half + 2 * i) & 0x00030003) << 4; });
+    read_nibbles(two_words(chunk, lane), q,
+                 [&](int half, int i) { return (bits >> (8 * half + 2 * i) & 0x00030003) << 4; });
   }
 };
 
@@ -165,13 +175,14 @@ struct IQ4_XS {
   static constexpr int kChunkBytes = 256;
   static constexpr bool kHasOffset = false;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int i) {
+  static constexpr int kZero = -1;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int i) {
     const uint2 words = reinterpret_cast<const uint2*>(header)[row];
     const int group = 2 * chunk + i;
     const std::uint32_t low = words.y >> (4 * group) & 15;
     const std::uint32_t high = words.x >> (16 + 2 * group) & 3;
     const int number = static_cast<int>(low | high << 4) - 32;
-    return make_scale(__fmul_rn(half_as_float(words.x), static_cast<float>(number)), 0);
+    return {__fmul_rn(half_as_float(words.x), static_cast<float>(number)), 0};
   }
   /// -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113, for the four numbers in the lower half of `word`.
   __device__ static std::uint32_t four_bytes(std::uint32_t word) {
@@ -180,11 +191,11 @@ struct IQ4_XS {
     const std::uint32_t above = __byte_perm(0x26190d01, 0x71594535, index);
     return __byte_perm(below, above, 0x3210 + ((word & 0x8888) >> 1));
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const uint2 words = two_words(chunk, lane);
-    numbers_of_bytes(make_uint4(four_bytes(words.x), four_bytes(words.x >> 16), four_bytes(words.y),
-                                four_bytes(words.y >> 16)),
-                     q);
+    read_bytes(make_uint4(four_bytes(words.x), four_bytes(words.x >> 16), four_bytes(words.y),
+                          four_bytes(words.y >> 16)),
+               q);
   }
 };
 
@@ -194,10 +205,11 @@ struct F8 {
   static constexpr int kChunkBytes = 512;
   static constexpr bool kHasOffset = false;
   static constexpr int kScales = 2;
-  __device__ static Scale scale(const std::byte* header, int row, int chunk, int /*i*/) {
-    return make_scale(reinterpret_cast<const float*>(header)[2 * row + chunk / 2], 0);
+  static constexpr int kZero = -1;
+  __device__ static Factor factor(const std::byte* header, int row, int chunk, int /*i*/) {
+    return {reinterpret_cast<const float*>(header)[2 * row + chunk / 2], 0};
   }
-  __device__ static void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+  __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const uint4 words = four_words(chunk, lane);
     const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
     const Pair exponents = as_pair(0x7b807b80);  // 2^120: between the biases of the exponents
@@ -215,29 +227,40 @@ struct F8 {
 
 // -- rows as bf16
 
-/// The 16 bytes of bf16 of row lane / 4 that lane needs: columns 8 t ... of the chunk, and 32 + 8 t ... `scale_at(i)`
-/// is the row's i-th scale of the chunk.
-template <class Format, class ScaleAt>
-__device__ __forceinline__ void expand(const std::byte* chunk, int lane, const ScaleAt& scale_at,
-                                       uint4 (&to)[2]) {
-  Pair q[2][4];
-  Format::numbers(chunk, lane, q);
+/// read(), less zero.
+template <class Format>
+__device__ __forceinline__ void numbers(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
+  Format::read(chunk, lane, q);
+  if constexpr (Format::kZero >= 0) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const Scale scale =
-        scale_at(Format::kScales == 2 ? half : Format::kScales / 2 * half + lane % 4 * Format::kScales / 8);
-    to[half] = make_uint4(
-        value_of<Format::kHasOffset>(q[half][0], scale), value_of<Format::kHasOffset>(q[half][1], scale),
-        value_of<Format::kHasOffset>(q[half][2], scale), value_of<Format::kHasOffset>(q[half][3], scale));
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) q[half][i] = less_zero<Format::kZero>(q[half][i]);
+    }
   }
 }
 
-/// From a block in any memory; `chunk` of its four.
-template <class Format>
-__device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, uint4 (&to)[2]) {
-  expand<Format>(
-      block + Format::kHeaderBytes + chunk * Format::kChunkBytes, lane,
-      [&](int i) { return Format::scale(block, lane / 4, chunk, i); }, to);
+/// The columns of row lane / 4 that lane has of a chunk: `put(k, run)` gets kRun bf16 from column k of the chunk on.
+template <class Format, class Put>
+__device__ __forceinline__ void expand_from(const std::byte* block, int chunk, int lane, const Put& put) {
+  Pair q[2][4];
+  numbers<Format>(block + Format::kHeaderBytes + chunk * Format::kChunkBytes, lane, q);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    std::uint32_t values[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int of_scale = Format::kScales == 2 ? half : 2 * half + i / 2;
+      values[i] = value_of<Format::kHasOffset>(q[half][i],
+                                               make_scale(Format::factor(block, lane / 4, chunk, of_scale)));
+    }
+    if constexpr (kRun<Format> == 8) {
+      put(32 * half + 8 * (lane % 4), make_uint4(values[0], values[1], values[2], values[3]));
+    } else {
+      put(32 * half + 4 * (lane % 4), make_uint2(values[0], values[1]));
+      put(32 * half + 16 + 4 * (lane % 4), make_uint2(values[2], values[3]));
+    }
+  }
 }
 
 }  // namespace reprise::gpu::cuda::quants

@@ -7,6 +7,7 @@
 //   put_header(row, first, in, header) the scales of the columns from `first` on; the row is the in-th of the block
 // of `columns` columns at most: what lies behind them becomes zeros.
 
+#include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/quants/formats.cuh"
 
 namespace reprise::gpu::cuda::quants {
@@ -143,7 +144,7 @@ struct FileF8 {
   }
 };
 
-// -- a lane's words of a chunk: `at(i)` is the number of its i-th column
+// -- a lane's words of a chunk: `at(i)` is the number of the i-th of its columns
 
 template <class At>
 __device__ __forceinline__ std::uint32_t pack_nibbles(const At& at) {
@@ -205,10 +206,14 @@ __global__ void pack_rows(Source source, int rows, int first_row, int blocks, st
   std::byte* place = to + (static_cast<std::size_t>(placed / kRows) * blocks + block) * kBlockBytes<Format>;
   source.put_header(row, block * kColumns, in, place);
   for (int unit = 0; unit < kColumns / 8; ++unit) {
-    const int first = block * kColumns + 8 * unit;
-    std::byte* chunk = place + Format::kHeaderBytes + unit / 8 * Format::kChunkBytes;
-    put_numbers<Source>(chunk, 4 * in + unit % 4, unit % 8 / 4, [&](int i) {
-      return first + i < source.columns ? source.number(row, first + i) : 0U;
+    const int chunk = unit / 8;
+    const int half = unit % 8 / 4;
+    const int t = unit % 4;
+    std::byte* numbers = place + Format::kHeaderBytes + chunk * Format::kChunkBytes;
+    put_numbers<Source>(numbers, 4 * in + t, half, [&](int i) {
+      const int k = block * kColumns + chunk * kChunkColumns +
+                    product::place_in_chunk<kRun<Format>>(2 * half + i / 4, t) + i % 4;
+      return k < source.columns ? source.number(row, k) : 0U;
     });
   }
 }

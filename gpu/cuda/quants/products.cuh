@@ -2,13 +2,14 @@
 // Everything that a GPU does with weights of a quantised format (gpu/cuda/quants/formats.cuh): the functions of its
 // DeviceFormat. Included by CUDA sources alone, a source for each format: quants/q4_k.cu and its like.
 //
-// Products have the bits of gpu/cuda/decode_product.cuh for the weights that expand() gives: chunks come into shared memory
-// as they are stored, and a warp makes bf16 of them in registers.
+// Chunks come into shared memory as they are stored, and a warp makes its operands of them in registers
+// (gpu/cuda/quants/scaled_sums.cuh). A prefill's weights are put into memory as bf16 before.
 
 #include "gpu/cuda/decode_skinny.cuh"
 #include "gpu/cuda/decode_tiled.cuh"
 #include "gpu/cuda/expert_products.cuh"
 #include "gpu/cuda/quants/packing.cuh"
+#include "gpu/cuda/quants/scaled_sums.cuh"
 
 namespace reprise::gpu::cuda::quants {
 
@@ -79,44 +80,6 @@ class ChunkCopies {
   const Output& output_;
 };
 
-/// Memory of a warp for the scales of a tile.
-template <class Format>
-inline constexpr int kScaleBytes = product::kOutputs* Format::kScales* static_cast<int>(sizeof(Scale));
-
-/// A lane's part of kGroups groups of eight rows (two, or one and nothing) that stand in shared memory; all lanes of a warp
-/// call it. `chunk` of its block.
-template <class Format, int kGroups>
-__device__ __forceinline__ product::WeightPart part_of(const std::byte* groups, std::byte* own, int chunk,
-                                                       int lane) {
-  constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
-  auto* scales = reinterpret_cast<Scale*>(own);  // [16 rows][kScales]
-  __syncwarp();                                  // nobody reads those of the tile before
-#pragma unroll
-  for (int i = 0; i < (kGroups * kRows * Format::kScales + 31) / 32; ++i) {
-    const int item = 32 * i + lane;
-    const int row = item / Format::kScales;
-    if (row < kGroups * kRows) {
-      scales[item] =
-          Format::scale(groups + row / kRows * kGroupBytes, row % kRows, chunk, item % Format::kScales);
-    }
-  }
-  __syncwarp();
-  product::WeightPart part;
-  const auto scale_of = [&](int row) {
-    return [=](int i) {
-      const uint4 four = *reinterpret_cast<const uint4*>(scales + row * Format::kScales + i);
-      return Scale{four.x, four.y, four.z, four.w};
-    };
-  };
-  expand<Format>(groups + Format::kHeaderBytes, lane, scale_of(lane / 4), part.low);
-  if constexpr (kGroups == 2) {
-    expand<Format>(groups + kGroupBytes + Format::kHeaderBytes, lane, scale_of(kRows + lane / 4), part.high);
-  } else {
-    part.high[0] = part.high[1] = make_uint4(0, 0, 0, 0);
-  }
-  return part;
-}
-
 /// Outputs below which blocks of 8 keep more multiprocessors busy.
 inline constexpr int kFew = 2048;
 
@@ -135,7 +98,8 @@ struct Products {
     static constexpr int kOutputs = kBlockOutputs;
     static constexpr int kTogether = kBlockOutputs > 16 ? 3 : 4;
     static constexpr int kDepth = 4;
-    static constexpr int kWarpBytes = kDepth * Copies::kBytes + kScaleBytes<Format>;
+    static constexpr int kWarpBytes = kDepth * Copies::kBytes + kFactorBytes<Format>;
+    static constexpr int kRun = quants::kRun<Format>;
 
     __device__ Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
         : memory_(memory) {
@@ -169,11 +133,25 @@ struct Products {
       }
       end_copy_group();
     }
-    __device__ product::WeightPart part(int index, int chunk, int tile, int lane) const {
+    struct Prepared {
+      product::RowPart x;
+      float4 sums;
+    };
+    __device__ static Prepared prepare(const product::RowPart& x) {
+      if constexpr (kKeeps128<Format>) {
+        return {x, sums_over_columns(x)};
+      } else {
+        return {x, {}};
+      }
+    }
+    __device__ void multiply(float (&sums)[4], int index, int chunk, int tile, int lane,
+                             const Prepared& rows) const {
       constexpr int kGroups = kBlockOutputs < product::kOutputs ? 1 : 2;
-      return part_of<Format, kGroups>(
-          memory_ + index % kDepth * Copies::kBytes + 2 * tile * Copies::kGroupBytes,
-          memory_ + kDepth * Copies::kBytes, chunk % kChunks, lane);
+      add_scaled(
+          sums,
+          part_of<Format, kGroups>(memory_ + index % kDepth * Copies::kBytes + 2 * tile * Copies::kGroupBytes,
+                                   memory_ + kDepth * Copies::kBytes, chunk % kChunks, lane),
+          rows.x, rows.sums);
     }
 
    private:
@@ -188,16 +166,22 @@ struct Products {
 
    public:
     static constexpr int kChunkBytes = Copies::kBytes;
-    static constexpr int kWarpBytes = kScaleBytes<Format>;
+    static constexpr int kWarpBytes = kFactorBytes<Format>;
+    static constexpr int kRun = quants::kRun<Format>;
+    static constexpr bool kNeedsRowSums = kKeeps128<Format>;
 
     __device__ Tiles(const std::byte* w, int columns, int block, const Output& output)
         : copies_(w, columns, block, output) {}
     __device__ void copy(std::uint32_t to, int chunk) const {
       copies_.template copy<product::kTiledThreads>(to, chunk, static_cast<int>(threadIdx.x));
     }
-    __device__ product::WeightPart part(const std::byte* at, std::byte* own, int chunk, int tile,
-                                        int lane) const {
+    __device__ Part<Format> part(const std::byte* at, std::byte* own, int chunk, int tile, int lane) const {
       return part_of<Format, 2>(at + 2 * tile * Copies::kGroupBytes, own, chunk % kChunks, lane);
+    }
+    __device__ static float4 sums_of_row(const product::RowPart& x) { return sums_over_columns(x); }
+    __device__ static void multiply(float (&sums)[4], const Part<Format>& w, const product::RowPart& x,
+                                    const float4& row_sums = {}) {
+      add_scaled(sums, w, x, row_sums);
     }
 
    private:
@@ -277,15 +261,13 @@ __global__ void expand_chunks(const std::byte* w, int rows, int columns, Bf16* t
   if (chunk * kChunkColumns >= columns) return;
   const std::byte* block =
       w + (static_cast<std::size_t>(blockIdx.y) * blocks_of(columns) + chunk / kChunks) * kBlockBytes<Format>;
-  uint4 values[2];
-  expand_from<Format>(block, chunk % kChunks, lane, values);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int k = chunk * kChunkColumns + 32 * half + 8 * (lane % 4);
+  expand_from<Format>(block, chunk % kChunks, lane, [&](int in_chunk, const auto& run) {
+    const int k = chunk * kChunkColumns + in_chunk;
     if (row < rows && k < columns) {
-      *reinterpret_cast<uint4*>(to + static_cast<std::size_t>(row) * columns + k) = values[half];
+      Bf16* place = to + static_cast<std::size_t>(row) * columns + k;
+      *reinterpret_cast<std::remove_cvref_t<decltype(run)>*>(place) = run;
     }
-  }
+  });
 }
 
 /// A thread has 16 columns of a token's row.
@@ -299,17 +281,15 @@ __global__ void embed_tokens(const std::int32_t* tokens, const std::byte* w, int
     const std::byte* block =
         w + (static_cast<std::size_t>(token / kRows) * blocks_of(columns) + chunk / kChunks) *
                 kBlockBytes<Format>;
-    uint4 values[2];
-    expand_from<Format>(block, chunk % kChunks, token % kRows * 4 + i % 4, values);
+    expand_from<Format>(block, chunk % kChunks, token % kRows * 4 + i % 4,
+                        [&](int in_chunk, const auto& run) {
+                          const int k = chunk * kChunkColumns + in_chunk;
+                          const auto* from = reinterpret_cast<const Bf16*>(&run);
+                          if (k < columns) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int k = chunk * kChunkColumns + 32 * half + 8 * (i % 4);
-      const auto* from = reinterpret_cast<const Bf16*>(&values[half]);
-      if (k < columns) {
-#pragma unroll
-        for (int j = 0; j < 8; ++j) to[k + j] = widen(from[j]);
-      }
-    }
+                            for (int j = 0; j < kRun<Format>; ++j) to[k + j] = widen(from[j]);
+                          }
+                        });
   }
 }
 

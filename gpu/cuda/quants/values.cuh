@@ -2,10 +2,10 @@
 // Quantised weights as bf16: the arithmetic by which whole numbers of a few bits and their scales become the weights that
 // products are computed with. Included by CUDA sources alone.
 //
-// A weight is q * scale (+ offset), rounded to bf16. The scale is kept as two bf16, whose sum is it to 16 bits; so the
-// weight is the nearest bf16 to what the file says, or its neighbour. There is one function for it, value_of(), whoever
-// needs weights: a quantised weight has the same value in every kernel, and a product with it the bits of a product with
-// those bf16.
+// A prefill's weight is q * scale (+ offset), rounded to bf16. The scale is two bf16, whose sum is it to 16 bits; so the
+// weight is the nearest bf16 to what the file says, or its neighbour. There is one function for it, value_of(). Decoded
+// rows are multiplied by the numbers q, which are bf16 exactly, and their sums by the scales in f32
+// (gpu/cuda/quants/scaled_sums.cuh).
 
 #include <cuda_fp16.h>
 
@@ -16,12 +16,16 @@ namespace reprise::gpu::cuda::quants {
 /// Two whole numbers as bf16, exactly.
 using Pair = __nv_bfloat162;
 
-/// What the numbers of a group are multiplied by, and what is added: bf16, the same in both halves of each word.
+/// What the numbers of a group are multiplied by, and what is added.
+struct Factor {
+  float scale;
+  float offset;
+};
+/// The same in bf16, alike in both halves of each word.
 struct Scale {
   std::uint32_t high;
   std::uint32_t low;
   std::uint32_t offset;
-  std::uint32_t unused;  // 16 bytes are read at once
 };
 
 __device__ __forceinline__ Pair as_pair(std::uint32_t bits) {
@@ -34,10 +38,10 @@ __device__ __forceinline__ float half_as_float(std::uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-__device__ __forceinline__ Scale make_scale(float scale, float offset) {
-  const std::uint32_t high = narrow(scale, scale);
-  const float rest = __fsub_rn(scale, widen_pair(high).x);
-  return {high, narrow(rest, rest), narrow(offset, offset), 0};
+__device__ __forceinline__ Scale make_scale(const Factor& factor) {
+  const std::uint32_t high = narrow(factor.scale, factor.scale);
+  const float rest = __fsub_rn(factor.scale, widen_pair(high).x);
+  return {high, narrow(rest, rest), narrow(factor.offset, factor.offset)};
 }
 
 template <bool kHasOffset>
@@ -51,9 +55,13 @@ __device__ __forceinline__ std::uint32_t value_of(Pair numbers, const Scale& sca
 
 constexpr std::uint32_t kTwice128 = 0x43004300;  // 128 in bf16, whose last bit counts one
 
-/// Numbers of up to 7 bits, at bits 0 and 16 and nothing else there, less `zero`; `zero` in bf16 with 128 added.
-__device__ __forceinline__ Pair few_bits(std::uint32_t numbers, std::uint32_t zero_and_128) {
-  return __hsub2(as_pair(numbers | kTwice128), as_pair(zero_and_128));
+/// Numbers of up to 7 bits, at bits 0 and 16 and nothing else there, with 128 added.
+__device__ __forceinline__ Pair few_bits(std::uint32_t numbers) {
+  return as_pair(numbers | kTwice128);
+}
+template <int kZero>
+__device__ __forceinline__ Pair less_zero(Pair numbers_and_128) {
+  return __hsub2(numbers_and_128, as_pair(kTwice128 + kZero * 0x00010001U));
 }
 /// Signed bytes at bits 0 and 16; other bits are not looked at. A sign makes the subtrahend 256.
 __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
