@@ -83,11 +83,16 @@ class Bf16Tiles {
   static constexpr bool kNeedsRowSums = false;
 
   __device__ Bf16Tiles(const std::byte* w, int columns, int block, const Output& output)
-      : rows_{reinterpret_cast<const Bf16*>(w), block, columns, output} {}
+      : rows_(
+            [&](int row) -> const Bf16* {
+              const int place = output.template row_of<kTiledOutputs>(block, row);
+              return place < output.weight_rows()
+                         ? reinterpret_cast<const Bf16*>(w) + static_cast<std::size_t>(place) * columns
+                         : nullptr;
+            },
+            reinterpret_cast<const Bf16*>(w), columns) {}
 
-  __device__ void copy(std::uint32_t to, int chunk) const {
-    copy_rows_of_chunk<kTiledOutputs>(to, chunk, rows_.columns, rows_);
-  }
+  __device__ void copy(std::uint32_t to, int chunk) const { rows_.copy(to, chunk); }
   __device__ WeightPart part(const std::byte* at, std::byte* /*own*/, int /*chunk*/, int tile,
                              int lane) const {
     return read_weights(at, kOutputs * tile, lane);
@@ -97,18 +102,7 @@ class Bf16Tiles {
   }
 
  private:
-  struct Rows {
-    const Bf16* w;
-    int block;
-    int columns;
-    Output output;
-    __device__ const Bf16* operator()(int row) const {
-      const int place = output.template row_of<kTiledOutputs>(block, row);
-      return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
-    }
-    __device__ const Bf16* any() const { return w; }
-  };
-  Rows rows_;
+  RowCopies<kTiledOutputs> rows_;
 };
 
 }  // namespace reprise::gpu::cuda::product

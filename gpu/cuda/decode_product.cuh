@@ -64,13 +64,14 @@ __device__ __forceinline__ int place_in_chunk(int s, int t) {
   return kRun == 8 ? s / 2 * 32 + 8 * t + s % 2 * 4 : 16 * s + 4 * t;
 }
 
-/// `read(k)`: kRun elements of the lane's row from k of the chunk on, as uint4 or uint2.
+/// `read(ahead)`: kRun elements of the lane's row, as uint4 or uint2, from `ahead` behind its first place in the chunk on;
+/// `ahead` is a constant.
 template <int kRun, class Read>
-__device__ __forceinline__ RowPart collect_row(int t, const Read& read) {
+__device__ __forceinline__ RowPart collect_row(const Read& read) {
   RowPart part;
 #pragma unroll
   for (int s = 0; s < 4; s += kRun / 4) {
-    const auto run = read(place_in_chunk<kRun>(s, t));
+    const auto run = read(place_in_chunk<kRun>(s, 0));
     part.of[s] = make_uint2(run.x, run.y);
     if constexpr (kRun == 8) part.of[s + 1] = make_uint2(run.z, run.w);
   }

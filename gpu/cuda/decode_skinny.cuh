@@ -8,7 +8,7 @@
 //   kTogether                       blocks that a multiprocessor has at least
 //   Ring(memory, w, columns, block, output)
 //   kRun                                  of its columns (gpu/cuda/decode_product.cuh)
-//   begin_load(index, chunk, chunks)      the index-th chunk of the warp, `chunk` of all, if there is such a one
+//   begin_load(index, chunk, chunks)      the next chunk of the warp into place `index`, `chunk` of all, if there is such a one
 //   prepare(x)                            what products of all tiles need of the rows' chunk
 //   multiply(sums, index, chunk, tile, lane, prepared)
 
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   if constexpr (Where::kKnownLate) wait_for_earlier();
   const RowTile tile = where.at(static_cast<int>(blockIdx.y), kSkinnyRows);
   if (tile.first >= tile.end) return;
-  const Ring ring(memory + warp * Ring::kWarpBytes, tile.w, columns, block, output);
+  Ring ring(memory + warp * Ring::kWarpBytes, tile.w, columns, block, output);
 #pragma unroll
   for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
   if constexpr (kNormed) {
@@ -80,27 +80,32 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
   const bool has_row = tile.has(g);
-  const std::size_t place = has_row ? tile.row_of_x(g) * columns : 0;
+  const auto* row = rows.x + (has_row ? tile.row_of_x(g) * columns : 0);
   float scale = 0;
   if constexpr (kNormed) scale = scale_of_row(rows, tile.end, columns, warp, lane);
-  const auto row_part = [&](int chunk) {
-    return collect_row<Ring::kRun>(t, [&](int in_chunk) {
-      const int k = chunk * kChunk + in_chunk;
-      if (!has_row || k >= columns) return Run<Ring::kRun>{};
+  int k = warp * kChunk + place_in_chunk<Ring::kRun>(0, t);
+  const auto* at = row + k;
+  const auto next_part = [&] {
+    const int left = (has_row ? columns : 0) - k;
+    const RowPart part = collect_row<Ring::kRun>([&](int ahead) {
+      if (ahead >= left) return Run<Ring::kRun>{};
       if constexpr (!kNormed) {
-        return *reinterpret_cast<const Run<Ring::kRun>*>(rows.x + place + k);
+        return *reinterpret_cast<const Run<Ring::kRun>*>(at + ahead);
       } else if constexpr (Ring::kRun == 8) {
-        return normed_eight(rows.x + place, rows.norm, scale, rows.factor, k);
+        return normed_eight(row, rows.norm, scale, rows.factor, k + ahead);
       } else {
-        return normed_four(rows.x + place, rows.norm, scale, rows.factor, k);
+        return normed_four(row, rows.norm, scale, rows.factor, k + ahead);
       }
     });
+    k += kChains * kChunk;
+    at += kChains * kChunk;
+    return part;
   };
 
   float sums[kOutputTiles][4] = {};
   int index = 0;
   for (int chunk = warp; chunk < chunks; chunk += kChains, ++index) {
-    const auto x = Ring::prepare(row_part(chunk));
+    const auto x = Ring::prepare(next_part());
     wait_for_copies<Ring::kDepth - 1>();
     __syncwarp();
 #pragma unroll

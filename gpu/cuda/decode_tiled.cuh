@@ -62,23 +62,50 @@ struct ChunkWalk {
   }
 };
 
-/// Rows of a chunk, by all threads; those from `present` on become zeros.
-template <int kCount, class RowAt>
-__device__ __forceinline__ void copy_rows_of_chunk(std::uint32_t to, int chunk, int columns,
-                                                   const RowAt& row_at) {
+/// Rows of bf16 on their way into shared memory, a chunk at a time, by all threads: a thread has the same 16 bytes of some
+/// of them. Rows that there are not become zeros.
+template <int kCount>
+class RowCopies {
+  static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
+  static constexpr int kOwn = (kCount + kRowsAtOnce - 1) / kRowsAtOnce;
+  static_assert(kCount % kRowsAtOnce == 0 || kOwn == 1);
+  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+
+ public:
+  /// `row_at(row)`: null where there is none; `any`: memory that can be read.
+  template <class RowAt>
+  __device__ RowCopies(const RowAt& row_at, const Bf16* any, int columns)
+      : row_(static_cast<int>(threadIdx.x) / kUnits), left_(columns - unit() * 8) {
 #pragma unroll
-  for (int i = 0; i < (kCount * kUnits + kTiledThreads - 1) / kTiledThreads; ++i) {
-    const int item = i * kTiledThreads + static_cast<int>(threadIdx.x);
-    if (kCount * kUnits % kTiledThreads != 0 && item >= kCount * kUnits) break;
-    const int row = item / kUnits;
-    const int unit = item % kUnits;
-    const int k = chunk * kChunk + unit * 8;
-    const Bf16* from = row_at(row);
-    const bool present = from != nullptr && k < columns;
-    copy_chunk(to + place_of(row, unit), present ? from + k : static_cast<const void*>(row_at.any()),
-               present);
+    for (int i = 0; i < kOwn; ++i) {
+      const Bf16* row = has_share() ? row_at(row_ + i * kRowsAtOnce) : nullptr;
+      bytes_[i] = row == nullptr ? 0 : 16;
+      from_[i] = row == nullptr ? any : row + unit() * 8;
+    }
   }
-}
+  __device__ void copy(std::uint32_t to, int chunk) const {
+    if (!has_share()) return;
+    const bool present = chunk * kChunk < left_;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      copy_some(to + place_of(row_, unit()) + i * kRowsAtOnce * kRowBytes,
+                from_[i] + (present && bytes_[i] != 0 ? chunk * kChunk : 0), present ? bytes_[i] : 0);
+    }
+  }
+
+ private:
+  __device__ static int unit() {
+    return static_cast<int>(threadIdx.x) % kUnits;
+  }
+  __device__ bool has_share() const {
+    return kCount % kRowsAtOnce == 0 || row_ < kCount;
+  }
+
+  int row_;
+  int left_;  // columns from the thread's first on
+  int bytes_[kOwn];
+  const Bf16* from_[kOwn];
+};
 
 struct RowsOfX {
   const Bf16* x;
@@ -87,14 +114,14 @@ struct RowsOfX {
   __device__ const Bf16* operator()(int row) const {
     return tile.has(row) ? x + tile.row_of_x(row) * columns : nullptr;
   }
-  __device__ const Bf16* any() const { return x; }
 };
 
 /// A lane's part of a tile of rows of a chunk in shared memory.
 template <int kRun>
 __device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
   const int row = 8 * tile + lane / 4;
-  return collect_row<kRun>(lane % 4, [&](int k) {
+  return collect_row<kRun>([&](int ahead) {
+    const int k = place_in_chunk<kRun>(0, lane % 4) + ahead;
     return *reinterpret_cast<const Run<kRun>*>(rows + place_of(row, k / 8) + k % 8 * sizeof(Bf16));
   });
 }
@@ -152,16 +179,14 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   const int first_row = where_rows.first;
   const int m = where_rows.end;
   const Weights weights(where_rows.w, columns, block, output);
-  const RowsOfX rows{x, where_rows, columns};
+  const RowCopies<Memory::kRows> rows(RowsOfX{x, where_rows, columns}, x, columns);
   const std::uint32_t ring = shared_address(memory);
   const auto stage_at = [&](int index) { return ring + index % Memory::kStages * Memory::kStageBytes; };
   const auto copy_weights = [&](const ChunkWalk& at, int index) {
     if (!at.ended(chunks)) weights.copy(stage_at(index), at.chunk);
   };
   const auto copy_x = [&](const ChunkWalk& at, int index) {
-    if (!at.ended(chunks)) {
-      copy_rows_of_chunk<Memory::kRows>(stage_at(index) + Weights::kChunkBytes, at.chunk, columns, rows);
-    }
+    if (!at.ended(chunks)) rows.copy(stage_at(index) + Weights::kChunkBytes, at.chunk);
     end_copy_group();
   };
 

@@ -19,10 +19,12 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/// 16 bytes into shared memory, in the background; zeros where not `present`.
+/// 16 bytes into shared memory, in the background; zeros from `bytes` on, or where not `present`.
+__device__ __forceinline__ void copy_some(std::uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void copy_chunk(std::uint32_t to, const void* from, bool present) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0)
-               : "memory");
+  copy_some(to, from, present ? 16 : 0);
 }
 __device__ __forceinline__ void copy_chunk(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");

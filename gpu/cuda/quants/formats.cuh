@@ -17,6 +17,8 @@
 // four bits: a word has eight, pair i at bits 4 i and 16 + 4 i. Bytes: two words have eight, pairs 0 and 1 in the first, at
 // bits 0 and 16, and 8 and 24.
 
+#include <type_traits>
+
 #include "gpu/cuda/quants/values.cuh"
 
 namespace reprise::gpu::cuda::quants {
@@ -40,7 +42,10 @@ __device__ __forceinline__ uint4 four_words(const std::byte* chunk, int lane) {
   return *reinterpret_cast<const uint4*>(chunk + 16 * lane);
 }
 
-/// Four bits and, from `more` on, others: what `more(half, i)` has of pair i at its place.
+struct NoMore {
+  static constexpr std::uint32_t kMask = 0;
+};
+/// Numbers of four bits, and of `more(half, i)` those of pair i above them, where its mask has ones.
 template <class More>
 __device__ __forceinline__ void read_nibbles(uint2 words, Pair (&q)[2][4], const More& more) {
 #pragma unroll
@@ -48,13 +53,13 @@ __device__ __forceinline__ void read_nibbles(uint2 words, Pair (&q)[2][4], const
     const std::uint32_t word = half == 0 ? words.x : words.y;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      q[half][i] = few_bits(((word >> (4 * i)) & 0x000f000f) | more(half, i));
+      q[half][i] = few_bits(word >> (4 * i), 0x000f000f);
+      if constexpr (More::kMask != 0) {
+        q[half][i] = as_pair(masked_or(more(half, i), More::kMask, bits_of(q[half][i])));
+      }
     }
   }
 }
-struct NoMore {
-  __device__ std::uint32_t operator()(int, int) const { return 0; }
-};
 
 __device__ __forceinline__ void read_bytes(uint4 words, Pair (&q)[2][4]) {
   const std::uint32_t word[4] = {words.x, words.y, words.z, words.w};
@@ -132,6 +137,11 @@ struct Q4_K {
 
 /// A chunk is that of Q4_K, then for each lane 16 bits: of half h and pair i the fifth bits at 8 h + i and 8 h + 4 + i.
 struct Q5_K {
+  struct Fifth {
+    static constexpr std::uint32_t kMask = 0x00100010;
+    std::uint32_t of_half[2];
+    __device__ std::uint32_t operator()(int half, int i) const { return of_half[half] << (4 - i); }
+  };
   static constexpr int kHeaderBytes = 128;
   static constexpr int kChunkBytes = 256 + 64;
   static constexpr bool kHasOffset = true;
@@ -142,14 +152,13 @@ struct Q5_K {
   }
   __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
     const std::uint32_t bits = reinterpret_cast<const std::uint16_t*>(chunk + 256)[lane];
-    const std::uint32_t of_half[2] = {(bits & 0xff) | bits << 12, bits >> 8 | bits >> 8 << 12};
-    read_nibbles(two_words(chunk, lane), q,
-                 [&](int half, int i) { return (of_half[half] << (4 - i)) & 0x00100010; });
+    read_nibbles(two_words(chunk, lane), q, Fifth{{(bits & 0xff) | bits << 12, bits >> 8 | bits >> 8 << 12}});
   }
 };
 
-/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk is that of Q4_K, then for each lane 32 bits:
-/// of half h and pair i the upper two bits at 8 h + 2 i and 16 + 8 h + 2 i.
+/// Header: signed bytes [8 rows][16 groups of 16], then f16 d [8 rows]. A chunk has for each lane three words, of which
+/// two stand together and the third ones behind them all: in the lower and in the upper half of a word are two numbers of six
+/// bits, pairs 0 and 1, 2 and 3, 4 and 5, and above them four bits of those of pairs 6 and 7.
 struct Q6_K {
   static constexpr int kHeaderBytes = 128 + 16;
   static constexpr int kChunkBytes = 256 + 128;
@@ -162,9 +171,19 @@ struct Q6_K {
     return {__fmul_rn(d, static_cast<float>(number)), 0};
   }
   __device__ static void read(const std::byte* chunk, int lane, Pair (&q)[2][4]) {
-    const std::uint32_t bits = reinterpret_cast<const std::uint32_t*>(chunk + 256)[lane];
-    read_nibbles(two_words(chunk, lane), q,
-                 [&](int half, int i) { return (bits >> (8 * half + 2 * i) & 0x00030003) << 4; });
+    const uint2 words = two_words(chunk, lane);
+    const std::uint32_t third = reinterpret_cast<const std::uint32_t*>(chunk + 256)[lane];
+    constexpr std::uint32_t kSix = 0x003f003f;
+    constexpr std::uint32_t kLowerFour = 0x000f000f;
+    constexpr std::uint32_t kUpperTwo = 0x00300030;
+    q[0][0] = few_bits(words.x, kSix);
+    q[0][1] = few_bits(words.x >> 6, kSix);
+    q[0][2] = few_bits(words.y, kSix);
+    q[0][3] = few_bits(words.y >> 6, kSix);
+    q[1][0] = few_bits(third, kSix);
+    q[1][1] = few_bits(third >> 6, kSix);
+    q[1][2] = as_pair(masked_or(words.y >> 8, kUpperTwo, bits_of(few_bits(words.x >> 12, kLowerFour))));
+    q[1][3] = as_pair(masked_or(words.y >> 10, kUpperTwo, bits_of(few_bits(third >> 12, kLowerFour))));
   }
 };
 

@@ -144,52 +144,50 @@ struct FileF8 {
   }
 };
 
-// -- a lane's words of a chunk: `at(i)` is the number of the i-th of its columns
+// -- a lane's words of a chunk: `at(i)` is the number of the i-th of its 16 columns
 
+/// Columns 2 i and 2 i + 1.
 template <class At>
-__device__ __forceinline__ std::uint32_t pack_nibbles(const At& at) {
+__device__ __forceinline__ std::uint32_t pair_of(const At& at, int i) {
+  return at(2 * i) | at(2 * i + 1) << 16;
+}
+template <class At>
+__device__ __forceinline__ std::uint32_t pack_nibbles(const At& at, int first) {
   std::uint32_t word = 0;
-  for (int i = 0; i < 4; ++i) word |= (at(2 * i) & 15) << (4 * i) | (at(2 * i + 1) & 15) << (16 + 4 * i);
+  for (int i = 0; i < 4; ++i) word |= (pair_of(at, first + i) & 0x000f000f) << (4 * i);
   return word;
 }
 template <class At>
 __device__ __forceinline__ std::uint32_t pack_bytes(const At& at, int first) {
-  return at(first) | at(first + 2) << 8 | at(first + 1) << 16 | at(first + 3) << 24;
+  return pair_of(at, first) | pair_of(at, first + 1) << 8;
 }
 
-/// The columns of lane 4 in + t, of both halves, in a chunk of `Source::Format`.
-template <class Source, class At>
-__device__ __forceinline__ void put_numbers(std::byte* chunk, int lane, int half, const At& at) {
-  using Format = typename Source::Format;
+template <class Format, class At>
+__device__ __forceinline__ void put_numbers(std::byte* chunk, int lane, const At& at) {
   if constexpr (Format::kChunkBytes == 512) {
-    auto* to = reinterpret_cast<std::uint32_t*>(chunk) + 4 * lane + 2 * half;
-    to[0] = pack_bytes(at, 0);
-    to[1] = pack_bytes(at, 4);
+    auto* to = reinterpret_cast<std::uint32_t*>(chunk) + 4 * lane;
+    for (int i = 0; i < 4; ++i) to[i] = pack_bytes(at, 2 * i);
   } else {
-    auto* to = reinterpret_cast<std::uint32_t*>(chunk) + 2 * lane + half;
-    if constexpr (std::is_same_v<Format, IQ4_XS>) {
+    auto* to = reinterpret_cast<std::uint32_t*>(chunk) + 2 * lane;
+    if constexpr (std::is_same_v<Format, Q6_K>) {
+      std::uint32_t pair[8];
+      for (int i = 0; i < 8; ++i) pair[i] = pair_of(at, i);
+      to[0] = pair[0] | pair[1] << 6 | (pair[6] & 0x000f000f) << 12;
+      to[1] = pair[2] | pair[3] << 6 | (pair[6] & 0x00300030) << 8 | (pair[7] & 0x00300030) << 10;
+      reinterpret_cast<std::uint32_t*>(chunk + 256)[lane] =
+          pair[4] | pair[5] << 6 | (pair[7] & 0x000f000f) << 12;
+    } else if constexpr (std::is_same_v<Format, IQ4_XS>) {
       const auto four = [&](int first) {
         return at(first) | at(first + 2) << 4 | at(first + 1) << 8 | at(first + 3) << 12;
       };
-      *to = four(0) | four(4) << 16;
+      for (int half = 0; half < 2; ++half) to[half] = four(8 * half) | four(8 * half + 4) << 16;
     } else {
-      *to = pack_nibbles(at);
+      for (int half = 0; half < 2; ++half) to[half] = pack_nibbles(at, 4 * half);
     }
     if constexpr (std::is_same_v<Format, Q5_K>) {
       unsigned bits = 0;
-      for (int i = 0; i < 4; ++i) bits |= (at(2 * i) >> 4) << i | (at(2 * i + 1) >> 4) << (4 + i);
-      reinterpret_cast<std::uint8_t*>(chunk + 256)[2 * lane + half] = static_cast<std::uint8_t>(bits);
-    }
-    if constexpr (std::is_same_v<Format, Q6_K>) {
-      unsigned even = 0;
-      unsigned odd = 0;
-      for (int i = 0; i < 4; ++i) {
-        even |= (at(2 * i) >> 4) << (2 * i);
-        odd |= (at(2 * i + 1) >> 4) << (2 * i);
-      }
-      auto* bytes = reinterpret_cast<std::uint8_t*>(chunk + 256) + 4 * lane + half;
-      bytes[0] = static_cast<std::uint8_t>(even);
-      bytes[2] = static_cast<std::uint8_t>(odd);
+      for (int i = 0; i < 16; ++i) bits |= (at(i) >> 4) << (i / 8 * 8 + i % 2 * 4 + i % 8 / 2);
+      reinterpret_cast<std::uint16_t*>(chunk + 256)[lane] = static_cast<std::uint16_t>(bits);
     }
   }
 }
@@ -205,16 +203,15 @@ __global__ void pack_rows(Source source, int rows, int first_row, int blocks, st
   const int in = placed % kRows;
   std::byte* place = to + (static_cast<std::size_t>(placed / kRows) * blocks + block) * kBlockBytes<Format>;
   source.put_header(row, block * kColumns, in, place);
-  for (int unit = 0; unit < kColumns / 8; ++unit) {
-    const int chunk = unit / 8;
-    const int half = unit % 8 / 4;
-    const int t = unit % 4;
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
     std::byte* numbers = place + Format::kHeaderBytes + chunk * Format::kChunkBytes;
-    put_numbers<Source>(numbers, 4 * in + t, half, [&](int i) {
-      const int k = block * kColumns + chunk * kChunkColumns +
-                    product::place_in_chunk<kRun<Format>>(2 * half + i / 4, t) + i % 4;
-      return k < source.columns ? source.number(row, k) : 0U;
-    });
+    for (int t = 0; t < 4; ++t) {
+      put_numbers<Format>(numbers, 4 * in + t, [&](int i) {
+        const int k = block * kColumns + chunk * kChunkColumns +
+                      product::place_in_chunk<kRun<Format>>(i / 4, t) + i % 4;
+        return k < source.columns ? source.number(row, k) : 0U;
+      });
+    }
   }
 }
 

@@ -17,63 +17,25 @@ __device__ __forceinline__ int blocks_of(int columns) {
   return (columns + kColumns - 1) / kColumns;
 }
 
-/// 16 bytes that other warps ask for as well.
-__device__ __forceinline__ void copy_shared(std::uint32_t to, const void* from, bool present) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0)
-               : "memory");
-}
-
-/// Where the chunks of a block's outputs lie in memory, eight rows of W together, and their way into shared memory.
+/// Where the chunks of a block's outputs lie in memory, eight rows of W together.
 template <class Format, int kBlockOutputs, class Output>
-class ChunkCopies {
+class Groups {
  public:
   static constexpr int kGroups = kBlockOutputs / kRows;
   static constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
-  static constexpr int kBytes = kGroups * kGroupBytes;
+  static constexpr int kBytes = kGroups * kGroupBytes;  // of a chunk of all of them
 
-  __device__ ChunkCopies(const std::byte* w, int columns, int block, const Output& output)
+  __device__ Groups(const std::byte* w, int columns, int block, const Output& output)
       : w_(w), blocks_(blocks_of(columns)), block_(block), output_(output) {}
 
-  /// Begins to copy a chunk of all groups, by threads `thread` of kThreads.
-  template <int kThreads>
-  __device__ void copy(std::uint32_t to, int chunk, int thread) const {
-    constexpr int kHeaderUnits = Format::kHeaderBytes / 16;
-    constexpr int kChunkUnits = Format::kChunkBytes / 16;
-    for_units<kGroups * kChunkUnits, kThreads>(thread, [&](int item) {
-      const int group = item / kChunkUnits;
-      const int unit = item % kChunkUnits;
-      const std::byte* from = stored(group, chunk);
-      copy_chunk(to + group * kGroupBytes + Format::kHeaderBytes + 16 * unit,
-                 from == nullptr
-                     ? w_
-                     : from + Format::kHeaderBytes + chunk % kChunks * Format::kChunkBytes + 16 * unit,
-                 from != nullptr);
-    });
-    for_units<kGroups * kHeaderUnits, kThreads>(thread, [&](int item) {
-      const int group = item / kHeaderUnits;
-      const int unit = item % kHeaderUnits;
-      const std::byte* from = stored(group, chunk);
-      copy_shared(to + group * kGroupBytes + 16 * unit, from == nullptr ? w_ : from + 16 * unit,
-                  from != nullptr);
-    });
-  }
-
-  /// The block of a group that has the chunk; null: there are no such outputs.
-  __device__ const std::byte* stored(int group, int chunk) const {
-    const int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
-    if (row >= output_.weight_rows()) return nullptr;
-    return w_ + (static_cast<std::size_t>(row / kRows) * blocks_ + chunk / kChunks) * kBlockBytes<Format>;
+  /// The first block of a group. In place of outputs that there are not come the first ones, and go nowhere.
+  __device__ const std::byte* first(int group) const {
+    int row = output_.template row_of<kBlockOutputs>(block_, kRows * group);
+    if (row >= output_.weight_rows()) row = output_.template row_of<kBlockOutputs>(block_, 0);
+    return w_ + static_cast<std::size_t>(row / kRows) * blocks_ * kBlockBytes<Format>;
   }
 
  private:
-  template <int kUnits, int kThreads, class Each>
-  __device__ static void for_units(int thread, const Each& each) {
-#pragma unroll
-    for (int i = 0; i < (kUnits + kThreads - 1) / kThreads; ++i) {
-      const int item = i * kThreads + thread;
-      if (kUnits % kThreads == 0 || item < kUnits) each(item);
-    }
-  }
   const std::byte* w_;
   int blocks_;
   int block_;
@@ -85,51 +47,38 @@ inline constexpr int kFew = 2048;
 
 template <class Format>
 struct Products {
-  /// A warp's chunks are eight apart, two blocks: their places follow from that of its first.
+  /// A warp's chunks are eight apart, two blocks: the next one's place follows from that of the one before. The lanes share
+  /// the groups of eight rows, and a lane's units of 16 bytes are at even distances.
   template <int kBlockOutputs, class Output>
   class Ring {
-    using Copies = ChunkCopies<Format, kBlockOutputs, Output>;
-    static constexpr int kHeaderUnits = Copies::kGroups * Format::kHeaderBytes / 16;
-    static constexpr int kUnits = kHeaderUnits + Copies::kGroups * Format::kChunkBytes / 16;
-    static constexpr int kOwn = (kUnits + 31) / 32;  // of a lane
+    using Of = Groups<Format, kBlockOutputs, Output>;
+    static constexpr int kLanes = 32 / Of::kGroups;  // of a group
+    static constexpr int kChunksApart = product::kChains / kChunks * kBlockBytes<Format>;
     static_assert(product::kChains % kChunks == 0);
 
    public:
     static constexpr int kOutputs = kBlockOutputs;
-    static constexpr int kTogether = kBlockOutputs > 16 ? 3 : 4;
+    static constexpr int kTogether = 3;
     static constexpr int kDepth = 4;
-    static constexpr int kWarpBytes = kDepth * Copies::kBytes + kFactorBytes<Format>;
+    static constexpr int kWarpBytes = kDepth * Of::kBytes + kFactorBytes<Format>;
     static constexpr int kRun = quants::kRun<Format>;
 
     __device__ Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
-        : memory_(memory) {
-      const Copies copies(w, columns, block, output);
+        : memory_(memory), in_block_(static_cast<int>(threadIdx.x) / 32 % kChunks) {
       const int lane = static_cast<int>(threadIdx.x) % 32;
       const int warp = static_cast<int>(threadIdx.x) / 32;
-#pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
-        const int unit = 32 * i + lane;
-        const bool is_header = unit < kHeaderUnits;
-        const int of_kind = is_header ? unit : unit - kHeaderUnits;
-        const int in_group = (is_header ? kHeaderUnits : kUnits - kHeaderUnits) / Copies::kGroups;
-        const int place = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
-        const std::byte* stored = unit < kUnits ? copies.stored(of_kind / in_group, warp) : nullptr;
-        to_[i] = of_kind / in_group * Copies::kGroupBytes + place;
-        from_[i] = stored == nullptr
-                       ? nullptr
-                       : stored + place + (is_header ? 0 : warp % kChunks * Format::kChunkBytes);
-      }
+      header_ = Of(w, columns, block, output).first(lane / kLanes) + warp / kChunks * kBlockBytes<Format> +
+                16 * (lane % kLanes);
+      to_ = shared_address(memory) + lane / kLanes * Of::kGroupBytes + 16 * (lane % kLanes);
     }
-    /// Outputs that there are not are never asked for: whatever stands there goes nowhere.
-    __device__ void begin_load(int index, int chunk, int chunks) const {
+    /// Called for the warp's chunks one after another.
+    __device__ void begin_load(int index, int chunk, int chunks) {
       if (chunk < chunks) {
-        const std::uint32_t slot = shared_address(memory_) + index % kDepth * Copies::kBytes;
-        const std::size_t ahead = static_cast<std::size_t>(chunk / product::kChains) *
-                                  (product::kChains / kChunks * kBlockBytes<Format>);
-#pragma unroll
-        for (int i = 0; i < kOwn; ++i) {
-          if (from_[i] != nullptr) copy_chunk(slot + to_[i], from_[i] + ahead);
-        }
+        const std::uint32_t slot = to_ + index % kDepth * Of::kBytes;
+        copy_units<Format::kHeaderBytes / 16>(slot, header_);
+        copy_units<Format::kChunkBytes / 16>(
+            slot + Format::kHeaderBytes, header_ + Format::kHeaderBytes + in_block_ * Format::kChunkBytes);
+        header_ += kChunksApart;
       }
       end_copy_group();
     }
@@ -144,48 +93,89 @@ struct Products {
         return {x, {}};
       }
     }
-    __device__ void multiply(float (&sums)[4], int index, int chunk, int tile, int lane,
+    __device__ void multiply(float (&sums)[4], int index, int /*chunk*/, int tile, int lane,
                              const Prepared& rows) const {
       constexpr int kGroups = kBlockOutputs < product::kOutputs ? 1 : 2;
-      add_scaled(
-          sums,
-          part_of<Format, kGroups>(memory_ + index % kDepth * Copies::kBytes + 2 * tile * Copies::kGroupBytes,
-                                   memory_ + kDepth * Copies::kBytes, chunk % kChunks, lane),
-          rows.x, rows.sums);
+      add_scaled(sums,
+                 part_of<Format, kGroups>(memory_ + index % kDepth * Of::kBytes + 2 * tile * Of::kGroupBytes,
+                                          memory_ + kDepth * Of::kBytes, in_block_, lane),
+                 rows.x, rows.sums);
     }
 
    private:
+    /// A lane's share of so many units of a group.
+    template <int kUnits>
+    __device__ static void copy_units(std::uint32_t to, const std::byte* from) {
+#pragma unroll
+      for (int unit = 0; unit < kUnits; unit += kLanes) {
+        if (unit + kLanes <= kUnits || static_cast<int>(threadIdx.x) % kLanes < kUnits - unit) {
+          copy_chunk(to + 16 * unit, from + 16 * unit);
+        }
+      }
+    }
+
     std::byte* memory_;
-    const std::byte* from_[kOwn];
-    int to_[kOwn];
+    int in_block_;             // the chunk of a block: the same for all chunks of a warp
+    const std::byte* header_;  // of the lane's first unit of the next chunk
+    std::uint32_t to_;
   };
 
+  /// A thread has the same units of 16 bytes of all chunks, of their headers or of their numbers.
   template <class Output>
   class Tiles {
-    using Copies = ChunkCopies<Format, product::kTiledOutputs, Output>;
+    using Of = Groups<Format, product::kTiledOutputs, Output>;
+    static constexpr int kHeaderUnits = Of::kGroups * Format::kHeaderBytes / 16;
+    static constexpr int kUnits = kHeaderUnits + Of::kGroups * Format::kChunkBytes / 16;
+    static constexpr int kOwn = (kUnits + product::kTiledThreads - 1) / product::kTiledThreads;
 
    public:
-    static constexpr int kChunkBytes = Copies::kBytes;
+    static constexpr int kChunkBytes = Of::kBytes;
     static constexpr int kWarpBytes = kFactorBytes<Format>;
     static constexpr int kRun = quants::kRun<Format>;
     static constexpr bool kNeedsRowSums = kKeeps128<Format>;
 
-    __device__ Tiles(const std::byte* w, int columns, int block, const Output& output)
-        : copies_(w, columns, block, output) {}
+    __device__ Tiles(const std::byte* w, int columns, int block, const Output& output) {
+      const Of groups(w, columns, block, output);
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        const int unit = unit_at(i);
+        if (unit >= kUnits) break;
+        const bool is_header = unit < kHeaderUnits;
+        const int of_kind = is_header ? unit : unit - kHeaderUnits;
+        const int in_group = (is_header ? kHeaderUnits : kUnits - kHeaderUnits) / Of::kGroups;
+        const int place = (is_header ? 0 : Format::kHeaderBytes) + of_kind % in_group * 16;
+        from_[i] = groups.first(of_kind / in_group) + place;
+        to_[i] = of_kind / in_group * Of::kGroupBytes + place;
+        of_chunk_[i] = is_header ? 0 : Format::kChunkBytes;
+      }
+    }
     __device__ void copy(std::uint32_t to, int chunk) const {
-      copies_.template copy<product::kTiledThreads>(to, chunk, static_cast<int>(threadIdx.x));
+      const int block = chunk / kChunks * kBlockBytes<Format>;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        if (kUnits % product::kTiledThreads != 0 && unit_at(i) >= kUnits) break;
+        copy_chunk(to + to_[i], from_[i] + block + chunk % kChunks * of_chunk_[i]);
+      }
     }
     __device__ Part<Format> part(const std::byte* at, std::byte* own, int chunk, int tile, int lane) const {
-      return part_of<Format, 2>(at + 2 * tile * Copies::kGroupBytes, own, chunk % kChunks, lane);
+      return part_of<Format, 2>(at + 2 * tile * Of::kGroupBytes, own, chunk % kChunks, lane);
     }
-    __device__ static float4 sums_of_row(const product::RowPart& x) { return sums_over_columns(x); }
+    __device__ static float4 sums_of_row(const product::RowPart& x) {
+      return sums_over_columns(x);
+    }
     __device__ static void multiply(float (&sums)[4], const Part<Format>& w, const product::RowPart& x,
                                     const float4& row_sums = {}) {
       add_scaled(sums, w, x, row_sums);
     }
 
    private:
-    Copies copies_;
+    __device__ static int unit_at(int i) {
+      return i * product::kTiledThreads + static_cast<int>(threadIdx.x);
+    }
+
+    const std::byte* from_[kOwn];
+    int to_[kOwn];
+    int of_chunk_[kOwn];  // bytes from a chunk of a block to the next
   };
 
   template <int kRanks, class Output>

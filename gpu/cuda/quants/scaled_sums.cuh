@@ -24,21 +24,22 @@ template <class Format>
 struct Part {
   Pair low[2][4];
   Pair high[2][4];
-  float low_scale[Format::kScales];
-  float high_scale[Format::kScales];
-  float low_offset[Format::kScales];  // where sums over x are needed
-  float high_offset[Format::kScales];
+  float low_factors[4];
+  float high_factors[4];
+
+  // Of four factors: four scales, or two, or a scale and what is added, and the next.
+  __device__ static constexpr int scale_at(int i) { return kKeeps128<Format> ? 2 * i : i; }
+  __device__ static constexpr int offset_at(int i) { return 2 * i + 1; }
 };
 
-/// Memory of a warp for the factors of a tile: scales, and then what is added; each [16 rows][kScales].
+/// Floats of a row's factors, and the memory of a warp for those of a tile.
 template <class Format>
-inline constexpr int kFactorFloats = product::kOutputs* Format::kScales;
+inline constexpr int kFactors = Format::kScales*(kKeeps128<Format> ? 2 : 1);
 template <class Format>
-inline constexpr int kFactorBytes = kFactorFloats<Format>*(kKeeps128<Format> ? 2 : 1) *
-                                    static_cast<int>(sizeof(float));
+inline constexpr int kFactorBytes = product::kOutputs* kFactors<Format>* static_cast<int>(sizeof(float));
 
 template <int kCount>
-__device__ __forceinline__ void read_floats(const float* from, float (&to)[kCount]) {
+__device__ __forceinline__ void read_factors(const float* from, float (&to)[4]) {
   if constexpr (kCount == 4) {
     const float4 four = *reinterpret_cast<const float4*>(from);
     to[0] = four.x;
@@ -69,9 +70,8 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
                                                 int lane) {
   constexpr int kGroupBytes = Format::kHeaderBytes + Format::kChunkBytes;
   constexpr int kScales = Format::kScales;
-  auto* scales = reinterpret_cast<float*>(own);
-  float* offsets = scales + kFactorFloats<Format>;
-  __syncwarp();  // nobody reads those of the tile before
+  auto* factors = reinterpret_cast<float*>(own);  // [16 rows][kFactors]
+  __syncwarp();                                   // nobody reads those of the tile before
 #pragma unroll
   for (int i = 0; i < (kGroups * kRows * kScales + 31) / 32; ++i) {
     const int item = 32 * i + lane;
@@ -79,9 +79,11 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
     if (row < kGroups * kRows) {
       const Factor factor =
           Format::factor(groups + row / kRows * kGroupBytes, row % kRows, chunk, item % kScales);
-      scales[item] = factor.scale;
       if constexpr (kKeeps128<Format>) {
-        offsets[item] = __fmaf_rn(-static_cast<float>(128 + Format::kZero), factor.scale, factor.offset);
+        const float offset = __fmaf_rn(-static_cast<float>(128 + Format::kZero), factor.scale, factor.offset);
+        reinterpret_cast<float2*>(factors)[item] = make_float2(factor.scale, offset);
+      } else {
+        factors[item] = factor.scale;
       }
     }
   }
@@ -95,14 +97,9 @@ __device__ __forceinline__ Part<Format> part_of(const std::byte* groups, std::by
   }
   __syncwarp();
   // Where there are no rows g + 8 their sums go nowhere, whatever they are multiplied by.
-  const int low = lane / 4 * kScales;
-  const int high = low + (kGroups == 2 ? kRows * kScales : 0);
-  read_floats(scales + low, part.low_scale);
-  read_floats(scales + high, part.high_scale);
-  if constexpr (kKeeps128<Format>) {
-    read_floats(offsets + low, part.low_offset);
-    read_floats(offsets + high, part.high_offset);
-  }
+  constexpr int kOfRow = kFactors<Format>;
+  read_factors<kOfRow>(factors + lane / 4 * kOfRow, part.low_factors);
+  read_factors<kOfRow>(factors + (lane / 4 + (kGroups == 2 ? kRows : 0)) * kOfRow, part.high_factors);
   return part;
 }
 
@@ -139,17 +136,21 @@ __device__ __forceinline__ void add_scaled(float (&sums)[4], const Part<Format>&
         multiply_add(unscaled, a, x.of[s].x, x.of[s].y);
       }
     }
-    sums[0] = __fmaf_rn(w.low_scale[i], unscaled[0], sums[0]);
-    sums[1] = __fmaf_rn(w.low_scale[i], unscaled[1], sums[1]);
-    sums[2] = __fmaf_rn(w.high_scale[i], unscaled[2], sums[2]);
-    sums[3] = __fmaf_rn(w.high_scale[i], unscaled[3], sums[3]);
+    const float low = w.low_factors[w.scale_at(i)];
+    const float high = w.high_factors[w.scale_at(i)];
+    sums[0] = __fmaf_rn(low, unscaled[0], sums[0]);
+    sums[1] = __fmaf_rn(low, unscaled[1], sums[1]);
+    sums[2] = __fmaf_rn(high, unscaled[2], sums[2]);
+    sums[3] = __fmaf_rn(high, unscaled[3], sums[3]);
     if constexpr (kKeeps128<Format>) {
       const float2 of_rows =
           i == 0 ? make_float2(row_sums.x, row_sums.y) : make_float2(row_sums.z, row_sums.w);
-      sums[0] = __fmaf_rn(w.low_offset[i], of_rows.x, sums[0]);
-      sums[1] = __fmaf_rn(w.low_offset[i], of_rows.y, sums[1]);
-      sums[2] = __fmaf_rn(w.high_offset[i], of_rows.x, sums[2]);
-      sums[3] = __fmaf_rn(w.high_offset[i], of_rows.y, sums[3]);
+      const float low_offset = w.low_factors[w.offset_at(i)];
+      const float high_offset = w.high_factors[w.offset_at(i)];
+      sums[0] = __fmaf_rn(low_offset, of_rows.x, sums[0]);
+      sums[1] = __fmaf_rn(low_offset, of_rows.y, sums[1]);
+      sums[2] = __fmaf_rn(high_offset, of_rows.x, sums[2]);
+      sums[3] = __fmaf_rn(high_offset, of_rows.y, sums[3]);
     }
   }
 }

@@ -55,9 +55,17 @@ __device__ __forceinline__ std::uint32_t value_of(Pair numbers, const Scale& sca
 
 constexpr std::uint32_t kTwice128 = 0x43004300;  // 128 in bf16, whose last bit counts one
 
-/// Numbers of up to 7 bits, at bits 0 and 16 and nothing else there, with 128 added.
-__device__ __forceinline__ Pair few_bits(std::uint32_t numbers) {
-  return as_pair(numbers | kTwice128);
+/// (bits & mask) | more, which the compiler makes two instructions of where both are constants.
+__device__ __forceinline__ std::uint32_t masked_or(std::uint32_t bits, std::uint32_t mask,
+                                                   std::uint32_t more) {
+  std::uint32_t both;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(both) : "r"(bits), "r"(mask), "r"(more));
+  return both;
+}
+
+/// Numbers of up to 7 bits, where `mask` has ones, from bits 0 and 16 on, with 128 added.
+__device__ __forceinline__ Pair few_bits(std::uint32_t bits, std::uint32_t mask) {
+  return as_pair(masked_or(bits, mask, kTwice128));
 }
 template <int kZero>
 __device__ __forceinline__ Pair less_zero(Pair numbers_and_128) {
@@ -65,7 +73,7 @@ __device__ __forceinline__ Pair less_zero(Pair numbers_and_128) {
 }
 /// Signed bytes at bits 0 and 16; other bits are not looked at. A sign makes the subtrahend 256.
 __device__ __forceinline__ Pair signed_bytes(std::uint32_t bytes) {
-  return __hsub2(as_pair((bytes & 0x007f007f) | kTwice128), as_pair((bytes & 0x00800080) | kTwice128));
+  return __hsub2(few_bits(bytes, 0x007f007f), few_bits(bytes, 0x00800080));
 }
 
 }  // namespace reprise::gpu::cuda::quants
