@@ -20,25 +20,27 @@ class Bf16Ring {
   static constexpr int kRun = 8;
 
   __device__ Bf16Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
-      : memory_(memory),
-        w_(reinterpret_cast<const Bf16*>(w)),
-        columns_(columns),
-        block_(block),
-        output_(output) {}
-
-  __device__ void begin_load(int index, int chunk, int chunks) const {
-    if (chunk < chunks) {
-      const std::uint32_t to = shared_address(memory_ + index % kDepth * kChunkBytes);
+      : memory_(memory), left_(columns - unit() * 8) {
 #pragma unroll
-      for (int i = 0; i < kBlockOutputs * kUnits / 32; ++i) {
-        const int item = i * 32 + static_cast<int>(threadIdx.x) % 32;
-        const int unit = item % kUnits;
-        const int k = chunk * kChunk + unit * 8;
-        // Outputs that there are not are computed as the last one, and go nowhere.
-        const int row =
-            min(output_.template row_of<kBlockOutputs>(block_, item / kUnits), output_.weight_rows() - 1);
-        const Bf16* from = w_ + static_cast<std::size_t>(row) * columns_;
-        copy_chunk(to + place_of(item / kUnits, unit), from + (k < columns_ ? k : 0), k < columns_);
+    for (int i = 0; i < kOwn; ++i) {
+      // Outputs that there are not are computed as the last one, and go nowhere.
+      const int row = min(output.template row_of<kBlockOutputs>(block, first_row() + i * kRowsAtOnce),
+                          output.weight_rows() - 1);
+      from_[i] = reinterpret_cast<const Bf16*>(w) + static_cast<std::size_t>(row) * columns + unit() * 8 +
+                 static_cast<int>(threadIdx.x) / 32 * kChunk;
+    }
+  }
+
+  /// Called for the warp's chunks one after another.
+  __device__ void begin_load(int index, int chunk, int chunks) {
+    if (chunk < chunks) {
+      const std::uint32_t to =
+          shared_address(memory_ + index % kDepth * kChunkBytes) + place_of(first_row(), unit());
+      const int bytes = chunk * kChunk < left_ ? 16 : 0;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        copy_some(to + i * kRowsAtOnce * kRowBytes, from_[i], bytes);
+        from_[i] += kChains * kChunk;
       }
     }
     end_copy_group();
@@ -67,15 +69,34 @@ class Bf16Ring {
     }
   }
 
+  static constexpr int kRowsAtOnce = 32 / kUnits;
+  static constexpr int kOwn = kBlockOutputs / kRowsAtOnce;
+  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
+  __device__ static int unit() {
+    return static_cast<int>(threadIdx.x) % kUnits;
+  }
+  __device__ static int first_row() {
+    return static_cast<int>(threadIdx.x) % 32 / kUnits;
+  }
+
   std::byte* memory_;
-  const Bf16* w_;
-  int columns_;
-  int block_;
-  const Output& output_;
+  int left_;                // columns from the lane's first on
+  const Bf16* from_[kOwn];  // of the next chunk
 };
 
 template <class Output>
 class Bf16Tiles {
+  struct RowsOfWeight {
+    const Bf16* w;
+    int columns;
+    int block;
+    const Output& output;
+    __device__ const Bf16* operator()(int row) const {
+      const int place = output.template row_of<kTiledOutputs>(block, row);
+      return place < output.weight_rows() ? w + static_cast<std::size_t>(place) * columns : nullptr;
+    }
+  };
+
  public:
   static constexpr int kChunkBytes = kTiledOutputs * kRowBytes;
   static constexpr int kWarpBytes = 0;
@@ -83,14 +104,8 @@ class Bf16Tiles {
   static constexpr bool kNeedsRowSums = false;
 
   __device__ Bf16Tiles(const std::byte* w, int columns, int block, const Output& output)
-      : rows_(
-            [&](int row) -> const Bf16* {
-              const int place = output.template row_of<kTiledOutputs>(block, row);
-              return place < output.weight_rows()
-                         ? reinterpret_cast<const Bf16*>(w) + static_cast<std::size_t>(place) * columns
-                         : nullptr;
-            },
-            reinterpret_cast<const Bf16*>(w), columns) {}
+      : rows_(RowsOfWeight{reinterpret_cast<const Bf16*>(w), columns, block, output},
+              reinterpret_cast<const Bf16*>(w), columns) {}
 
   __device__ void copy(std::uint32_t to, int chunk) const { rows_.copy(to, chunk); }
   __device__ WeightPart part(const std::byte* at, std::byte* /*own*/, int /*chunk*/, int tile,
