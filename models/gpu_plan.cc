@@ -63,9 +63,8 @@ std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights) 
   return room - room / kSlackShare;
 }
 
-GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes) {
-  ComputeOptions options;
-  options.kv = gpu::KvType::kBF16;
+GpuPlan plan_gpu(const Checkpoint& checkpoint, ComputeOptions options, std::uint64_t free_bytes) {
+  if (options.kv == gpu::KvType::kF32) options.kv = gpu::KvType::kBF16;
   GpuPlan plan{.refusal = gpu_refusal(checkpoint.config()),
                .memory = free_bytes,
                .arena = gpu_arena_bytes(free_bytes),

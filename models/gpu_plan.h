@@ -27,15 +27,16 @@ struct GpuPlan {
   std::uint64_t weights = 0;
   std::uint64_t matrix_elements = 0;
   std::uint64_t state = 0;  // what the weights leave of the arena
-  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values of bf16
+  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values as they were asked for
 
   bool fits() const { return !refusal && state >= of_state.state(1); }
   /// How many pieces of state of this size fit.
   std::uint64_t fitting(std::uint64_t bytes) const { return bytes == 0 ? 0 : state / bytes; }
 };
 
-/// For a GPU with so many free bytes.
-GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes);
+/// For a GPU with so many free bytes. Of the options it is the kind of keys and values that counts; a GPU has none of f32, and
+/// such are counted as bf16.
+GpuPlan plan_gpu(const Checkpoint& checkpoint, ComputeOptions options, std::uint64_t free_bytes);
 
 /// Whether it fits, and how large a GPU would do where it does not.
 std::string verdict(const GpuPlan& plan);
