@@ -21,7 +21,7 @@ std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);
 std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights);
 
 struct GpuPlan {
-  std::optional<std::string> refusal;  // why a GPU does not compute the model
+  std::optional<std::string> refusal;  // why a GPU does not compute the model, or not so
   std::uint64_t memory = 0;            // free on the GPU
   std::uint64_t arena = 0;
   std::uint64_t weights = 0;
@@ -34,9 +34,8 @@ struct GpuPlan {
   std::uint64_t fitting(std::uint64_t bytes) const { return bytes == 0 ? 0 : state / bytes; }
 };
 
-/// For a GPU with so many free bytes. Of the options it is the kind of keys and values that counts; a GPU has none of f32, and
-/// such are counted as bf16.
-GpuPlan plan_gpu(const Checkpoint& checkpoint, ComputeOptions options, std::uint64_t free_bytes);
+/// For a GPU with so many free bytes.
+GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes);
 
 /// Whether it fits, and how large a GPU would do where it does not.
 std::string verdict(const GpuPlan& plan);

@@ -53,14 +53,14 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
 TEST(GpuPlan, CountsKeysAndValuesAsTheyAreAskedFor) {
   TempDir dir;
   const Checkpoint checkpoint = open(dir, TinyModel({.type = "llama"}));
-  const auto token_state = [&](gpu::KvType kv) {
-    return plan_gpu(checkpoint, {.kv = kv}, 12 * kGiB).of_state.token_state;
-  };
   for (const gpu::KvType kv : {gpu::KvType::kBF16, gpu::KvType::kInt8, gpu::KvType::kInt4}) {
-    EXPECT_EQ(token_state(kv), plan_memory(checkpoint, {.kv = kv}).token_state) << name_of(kv);
+    const GpuPlan plan = plan_gpu(checkpoint, {.kv = kv}, 12 * kGiB);
+    EXPECT_TRUE(plan.fits());
+    EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, {.kv = kv}).token_state) << name_of(kv);
   }
-  EXPECT_LT(token_state(gpu::KvType::kInt4), token_state(gpu::KvType::kInt8));
-  EXPECT_EQ(token_state(gpu::KvType::kF32), token_state(gpu::KvType::kBF16)) << "a GPU has none of f32";
+  const GpuPlan refused = plan_gpu(checkpoint, {.kv = gpu::KvType::kF32}, 12 * kGiB);
+  EXPECT_FALSE(refused.fits());
+  EXPECT_NE(verdict(refused).find("f32"), std::string::npos) << verdict(refused);
 }
 
 TEST(GpuPlan, CountsQuantisedWeightsInTheirOwnSize) {
