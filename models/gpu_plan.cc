@@ -1,6 +1,7 @@
 #include "models/gpu_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
@@ -63,10 +64,10 @@ std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights) 
   return room - room / kSlackShare;
 }
 
-GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes) {
-  ComputeOptions options;
-  options.kv = gpu::KvType::kBF16;
-  GpuPlan plan{.refusal = gpu_refusal(checkpoint.config()),
+GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes) {
+  std::optional<std::string> refusal = gpu_refusal(checkpoint.config());
+  if (!refusal) refusal = gpu_refusal(options);
+  GpuPlan plan{.refusal = std::move(refusal),
                .memory = free_bytes,
                .arena = gpu_arena_bytes(free_bytes),
                .weights = weights_of(checkpoint),

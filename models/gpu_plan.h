@@ -21,13 +21,13 @@ std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);
 std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights);
 
 struct GpuPlan {
-  std::optional<std::string> refusal;  // why a GPU does not compute the model
+  std::optional<std::string> refusal;  // why a GPU does not compute the model, or not so
   std::uint64_t memory = 0;            // free on the GPU
   std::uint64_t arena = 0;
   std::uint64_t weights = 0;
   std::uint64_t matrix_elements = 0;
   std::uint64_t state = 0;  // what the weights leave of the arena
-  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values of bf16
+  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values as they were asked for
 
   bool fits() const { return !refusal && state >= of_state.state(1); }
   /// How many pieces of state of this size fit.
@@ -35,7 +35,7 @@ struct GpuPlan {
 };
 
 /// For a GPU with so many free bytes.
-GpuPlan plan_gpu(const Checkpoint& checkpoint, std::uint64_t free_bytes);
+GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes);
 
 /// Whether it fits, and how large a GPU would do where it does not.
 std::string verdict(const GpuPlan& plan);

@@ -89,4 +89,11 @@ std::optional<std::string> gpu_refusal(const ModelConfig& model) {
   return std::nullopt;
 }
 
+std::optional<std::string> gpu_refusal(const ComputeOptions& options) {
+  if (options.compute != gpu::Compute::kF32 && options.kv != gpu::KvType::kF32) return std::nullopt;
+  return "a GPU computes in bf16, and keeps keys and values as bf16, int8 or int4: f32 as compute or "
+         "kv-dtype is for "
+         "the CPU";
+}
+
 }  // namespace reprise::models

@@ -8,11 +8,14 @@
 #include <string>
 
 #include "models/arch/config.h"
+#include "models/compute_options.h"
 
 namespace reprise::models {
 
 /// Why a GPU does not compute the layer, or the model; nothing: it does.
 std::optional<std::string> gpu_refusal(const LayerSpec& layer);
 std::optional<std::string> gpu_refusal(const ModelConfig& model);
+/// Why a GPU does not compute with such settings, whatever the model.
+std::optional<std::string> gpu_refusal(const ComputeOptions& options);
 
 }  // namespace reprise::models

@@ -1,7 +1,9 @@
 #pragma once
 // Attention over paged keys and values: norms and rope on the heads, the new keys and values into their
 // pages, attention of every row over its own sequence, the output gate. gpu/kernels.h (rms_norm, rope,
-// attention, gate_sigmoid) is the specification; inside, products are of bf16 with f32 sums.
+// attention, gate_sigmoid) is the specification; inside, products are of bf16 with f32 sums. Keys and values in blocks
+// are stored with the CPU's bits, and rounded to bf16 when they are read: a row looks at what is stored, also of its own
+// slice.
 //
 // Exactness: as gpu/cuda/batch.h. Keys are taken in tiles of 64 anchored at position 0, ascending; a decoded
 // row's in splits of kDecodeSplit positions, combined in ascending order.
@@ -16,6 +18,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/stream.h"
+#include "gpu/kv_rows.h"
 
 namespace reprise::gpu::cuda {
 
@@ -29,9 +32,10 @@ struct AttentionShape {
   bool output_gate = false;
   float norm_offset = 0;
   float norm_eps = 1e-6F;
-  std::size_t k_offset = 0;  // in a page: K [kv_heads, kGrid, head_dim] of bf16
-  std::size_t v_offset = 0;  // in a page: V, likewise
-  int window = 0;            // positions that a row looks at, its own the last; 0: all
+  KvType kv = KvType::kBF16;  // or int8, int4: how a row of K or V lies (gpu/kv_rows.h); with a window bf16
+  std::size_t k_offset = 0;   // in a page: K [kv_heads, kGrid] of rows
+  std::size_t v_offset = 0;   // in a page: V, likewise
+  int window = 0;             // positions that a row looks at, its own the last; 0: all
   // With a window: pages of the ring, at least as many as it may touch, and where the ring begins in a slot. Its pages
   // are K, then V, and nothing else.
   int ring_pages = 0;
@@ -40,7 +44,7 @@ struct AttentionShape {
   int group() const { return heads / kv_heads; }
   /// K and V of one token.
   std::size_t token_bytes() const {
-    return 2 * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(head_dim) * sizeof(Bf16);
+    return 2 * static_cast<std::size_t>(kv_heads) * kv_row_bytes(kv, static_cast<std::size_t>(head_dim));
   }
   int q_width() const { return heads * head_dim * (output_gate ? 2 : 1); }
 };

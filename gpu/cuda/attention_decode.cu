@@ -3,10 +3,12 @@
 // key/value head at once: they are the (up to 16) rows of the products. A second kernel combines the splits.
 //
 // A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles:
-// what is in flight is what keeps the memory busy.
+// what is in flight is what keeps the memory busy. Rows in blocks pass through the ring as they are stored, and are
+// widened into one tile behind it.
 #include <algorithm>
 
 #include "gpu/cuda/attention_keys.cuh"
+#include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -27,11 +29,13 @@ constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
 static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
 
-template <int kDim>
+template <KvType kKv, int kDim>
 struct DecodeShared {
+  using Load = PageTile<kKv, kDim, kThreads>;
   // q [16, kDim] until all keys are scored, then the weights [16, kDecodeSplit]
   alignas(16) Bf16 rows[kRows * tiles::kRowStride<(kDim > kDecodeSplit ? kDim : kDecodeSplit)>];
-  alignas(16) Bf16 ring[kRing][kGrid * tiles::kRowStride<kDim>];
+  alignas(16) unsigned char ring[kRing][Load::kLandingBytes];
+  alignas(16) unsigned char widened[Load::kIsWidened ? Load::kTileBytes : 16];
   float highest[kWarps][kRows];
   float weight[kWarps][kRows];
   const std::byte* pages[kPages];
@@ -65,8 +69,8 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
 }
 
 /// Scores of the split, of all warps, become weights in shared memory. Page i of the warp's keys is s[i].
-template <int kDim>
-__device__ __forceinline__ void weigh_split(DecodeShared<kDim>& shared, const float (&s)[kPages][4],
+template <KvType kKv, int kDim>
+__device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim>& shared, const float (&s)[kPages][4],
                                             float (&highest)[2], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -102,14 +106,15 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kDim>& shared, const fl
 }
 
 /// Blocks are (split, key/value head, slice from first_slice on).
-template <int kDim>
+template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shape, Batch batch, const Bf16* q,
                                                              int first_slice, Partial partial, float scale) {
+  using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
   constexpr int kPairs = kDim / 16;                                  // of blocks of 8 elements
   constexpr int kWarpPairs = kPairs > kWarps ? kPairs / kWarps : 1;  // of a warp, for values
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto& shared = *reinterpret_cast<DecodeShared<kDim>*>(shared_bytes);
+  auto& shared = *reinterpret_cast<DecodeShared<kKv, kDim>*>(shared_bytes);
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
   const int first = first_key(shape, slice.stored);
   const int split = first / kDecodeSplit + static_cast<int>(blockIdx.x);
@@ -132,17 +137,25 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   tiles::copy_rows<kDim, kRows, kThreads>(shared_address(shared.rows), q_rows, kDim, group);
   __syncthreads();
 
-  const std::size_t head_bytes = static_cast<std::size_t>(kv_head) * kGrid * kDim * sizeof(Bf16);
+  const std::size_t head_offset = static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
+  const auto present = [&](int page) {
+    return (page + 1) * kGrid <= before ? 0 : min(kGrid, count - page * kGrid);
+  };
   // Load i is of the keys of page i, or of the values of page i - pages; a group in any case.
   const auto begin_load = [&](int i) {
     if (i < 2 * pages) {
       const int page = i < pages ? i : i - pages;
-      const std::byte* from = shared.pages[page] + (i < pages ? shape.k_offset : shape.v_offset) + head_bytes;
-      tiles::copy_rows<kDim, kGrid, kThreads>(
-          shared_address(shared.ring[i % kRing]), reinterpret_cast<const Bf16*>(from), kDim,
-          (page + 1) * kGrid <= before ? 0 : min(kGrid, count - page * kGrid));
+      const std::byte* from =
+          shared.pages[page] + (i < pages ? shape.k_offset : shape.v_offset) + head_offset;
+      Load::begin_copy(shared.ring[i % kRing], from, present(page));
     }
     end_copy_group();
+  };
+  // The tile of load i, which has landed.
+  const auto end_load = [&](int i, int page) {
+    unsigned char* landed = shared.ring[i % kRing];
+    Load::end_copy(landed, shared.widened, present(page));
+    return shared_address(Load::kIsWidened ? shared.widened : landed);
   };
 #pragma unroll
   for (int i = 0; i < kRing; ++i) begin_load(i);  // q belongs to the first
@@ -161,7 +174,7 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     if (page < pages) {
       wait_for_copies<kRing - 1>();
       __syncthreads();
-      score_keys<kDim>(s[page], q_lane, shared_address(shared.ring[page % kRing]) + k_lane);
+      score_keys<kDim>(s[page], q_lane, end_load(page, page) + k_lane);
       __syncthreads();  // all have read the tile, and after the last one q
       begin_load(page + kRing);
     }
@@ -172,15 +185,16 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     }
   }
   float highest[2];
-  weigh_split<kDim>(shared, s, highest, scale);
+  weigh_split<kKv, kDim>(shared, s, highest, scale);
 
   float out[kWarpPairs][2][4] = {};  // C fragments
   for (int page = 0; page < pages; ++page) {
     const int load = pages + page;
     wait_for_copies<kRing - 1>();
     __syncthreads();
+    const std::uint32_t tile = end_load(load, page);
     if (warp < kPairs) {
-      const std::uint32_t v = shared_address(shared.ring[load % kRing]) + v_lane;
+      const std::uint32_t v = tile + v_lane;
 #pragma unroll
       for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
         std::uint32_t a[4];
@@ -294,13 +308,14 @@ std::size_t row_bytes(const AttentionShape& shape, int longest) {
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
 }
 
-template <int kDim>
+template <KvType kKv, int kDim>
 void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                    StreamHandle stream) {
-  constexpr int kBytes = sizeof(DecodeShared<kDim>);
-  check(cudaFuncSetAttribute(attend_splits<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+  constexpr int kBytes = sizeof(DecodeShared<kKv, kDim>);
+  constexpr auto kAttend = attend_splits<kKv, kDim>;
+  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
         "shared memory of attention");
-  check(cudaFuncSetAttribute(attend_splits<kDim>, cudaFuncAttributePreferredSharedMemoryCarveout,
+  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
   const int splits = splits_of(shape, batch.longest);
@@ -315,7 +330,7 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
         reinterpret_cast<float2*>(out + static_cast<std::size_t>(slices) * shape.heads * splits * kDim);
     const Partial partial{.out = out, .weights = weights, .splits = splits};
     launch_after(
-        attend_splits<kDim>,
+        kAttend,
         {.blocks = dim3(splits, shape.kv_heads, slices), .threads = kThreads, .shared_bytes = kBytes}, stream,
         shape, batch, q, first, partial, scale);
     launch_after(combine_splits<kDim>,
@@ -337,8 +352,9 @@ void attention_decode(const AttentionShape& shape, const Batch& batch, const Att
   if (batch.rows == 0) return;
   REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");
   attention_prepare(shape, batch, pass, stream);
-  with_head_dim(shape.head_dim,
-                [&](auto dim) { launch_splits<decltype(dim)::value>(shape, batch, pass, stream); });
+  with_rows(shape, [&](auto kv, auto dim) {
+    launch_splits<decltype(kv)::value, decltype(dim)::value>(shape, batch, pass, stream);
+  });
 }
 
 }  // namespace reprise::gpu::cuda

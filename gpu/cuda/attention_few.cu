@@ -6,6 +6,7 @@
 // between such windows the rows in progress wait in memory.
 #include <algorithm>
 
+#include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -54,11 +55,14 @@ struct TileOfRows {
 };
 
 /// Blocks are (kPagesAtOnce pages of the window, head, tile).
-template <int kDim>
+template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kThreads)
     score_pages(AttentionShape shape, Batch batch, const Bf16* q, Window window) {
+  using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
-  extern __shared__ __align__(16) Bf16 shared[];  // q, K
+  extern __shared__ __align__(16) unsigned char shared[];  // q, K; K as it is stored
+  unsigned char* keys = shared + Load::kTileBytes;
+  unsigned char* landing = Load::kIsWidened ? keys + Load::kTileBytes : keys;
   wait_for_earlier();
   let_next_begin();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -70,22 +74,22 @@ __global__ void __launch_bounds__(kThreads)
   const int row = tile.slice.first_row + tile.first;
   const std::size_t row_stride = static_cast<std::size_t>(shape.heads) * kDim;
   const std::uint32_t q_tile = shared_address(shared);
-  const std::uint32_t k_tile = q_tile + kGrid * kStride * sizeof(Bf16);
+  const std::uint32_t k_tile = shared_address(keys);
   const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
   const std::uint32_t k_lane =
       k_tile + ((lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * sizeof(Bf16);
   const int kv_head = head / (shape.heads / shape.kv_heads);
-  const std::size_t k_offset = shape.k_offset + kv_head * kGrid * kDim * sizeof(Bf16);
+  const std::size_t k_offset = shape.k_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
 
   tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * row_stride + head * kDim, row_stride, tile.count);
   for (int i = first; i < min(first + kPagesAtOnce, window.pages); ++i) {
     const int page = window.first_page + i;
     if (page > tile.last_page) break;
-    const auto* keys = reinterpret_cast<const Bf16*>(tile.slice.pages[page] + k_offset);
-    tiles::copy_rows<kDim, kGrid, kThreads>(k_tile, keys, kDim, tile.present(page));
+    Load::begin_copy(landing, tile.slice.pages[page] + k_offset, tile.present(page));
     end_copy_group();
     wait_for_copies<0>();
     __syncthreads();
+    Load::end_copy(landing, keys, tile.present(page));
     float s[kKeyBlocks][4];
     score_page<kDim>(s, q_lane, k_lane);
     __syncthreads();  // all have read the keys
@@ -118,9 +122,10 @@ __device__ __forceinline__ void for_each_float(RowsInProgress<kColumns>& rows, c
 }
 
 /// Blocks are (strip, head, tile).
-template <int kDim>
+template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kThreads)
     attend_strips(AttentionShape shape, Batch batch, AttentionPass pass, Window window, float scale) {
+  using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kColumns = kStrip<kDim>;
   constexpr int kStride = tiles::kRowStride<kColumns>;
   __shared__ __align__(16) Bf16 ring[kRing][kGrid * kStride];
@@ -135,15 +140,24 @@ __global__ void __launch_bounds__(kThreads)
   const int pages = min(window.pages, tile.last_page + 1 - window.first_page);
   if (pages <= 0) return;
   const int kv_head = head / (shape.heads / shape.kv_heads);
-  const std::size_t v_offset = shape.v_offset + (kv_head * kGrid * kDim + strip * kColumns) * sizeof(Bf16);
+  const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
 
-  // Load i is of the values of page i; a group in any case.
+  // Load i is of the values of page i; a group in any case. Rows in blocks are fetched a load ahead.
+  [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
   const auto begin_load = [&](int i) {
-    if (i < pages) {
-      const int page = window.first_page + i;
-      tiles::copy_rows<kColumns, kGrid, kThreads>(
-          shared_address(ring[i % kRing]), reinterpret_cast<const Bf16*>(tile.slice.pages[page] + v_offset),
-          kDim, tile.present(page));
+    const int page = window.first_page + i;
+    if constexpr (Load::kIsWidened) {
+      const auto fetch = [&](int which) {
+        on_its_way.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
+      };
+      if (i == 0) fetch(page);
+      if (i < pages) on_its_way.put(ring[i % kRing], tile.present(page));
+      if (i + 1 < pages) fetch(page + 1);
+    } else if (i < pages) {
+      const auto* values =
+          reinterpret_cast<const Bf16*>(tile.slice.pages[page] + v_offset) + strip * kColumns;
+      tiles::copy_rows<kColumns, kGrid, kThreads>(shared_address(ring[i % kRing]), values, kDim,
+                                                  tile.present(page));
     }
     end_copy_group();
   };
@@ -219,10 +233,12 @@ int window_pages(const AttentionShape& shape, int tile_count, int longest) {
                   static_cast<int>(std::max<std::size_t>(kMostScores / page, kPagesAtOnce)));
 }
 
-template <int kDim>
+template <KvType kKv, int kDim>
 void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass, StreamHandle stream) {
-  constexpr int kBytes = 2 * kGrid * tiles::kRowStride<kDim> * static_cast<int>(sizeof(Bf16));
-  check(cudaFuncSetAttribute(score_pages<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+  using Load = PageTile<kKv, kDim, kThreads>;
+  constexpr int kBytes = 2 * Load::kTileBytes + (Load::kIsWidened ? Load::kLandingBytes : 0);
+  constexpr auto kScore = score_pages<kKv, kDim>;
+  check(cudaFuncSetAttribute(kScore, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
         "shared memory of attention");
   const int at_once = window_pages(shape, batch.tile_count, batch.longest);
   std::byte* scores = pass.workspace + q_bytes(shape, batch.rows);
@@ -233,12 +249,12 @@ void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass
                         .progress = reinterpret_cast<float*>(progress),
                         .first_page = first,
                         .pages = at_once};
-    launch_after(score_pages<kDim>,
+    launch_after(kScore,
                  {.blocks = dim3((at_once + kPagesAtOnce - 1) / kPagesAtOnce, shape.heads, batch.tile_count),
                   .threads = kThreads,
                   .shared_bytes = kBytes},
                  stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
-    launch_after(attend_strips<kDim>,
+    launch_after(attend_strips<kKv, kDim>,
                  {.blocks = dim3(kDim / kStrip<kDim>, shape.heads, batch.tile_count), .threads = kThreads},
                  stream, shape, batch, pass, window, score_scale(shape));
   }
@@ -260,7 +276,9 @@ std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int lon
 
 void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                       StreamHandle stream) {
-  with_head_dim(shape.head_dim, [&](auto dim) { launch<decltype(dim)::value>(shape, batch, pass, stream); });
+  with_rows(shape, [&](auto kv, auto dim) {
+    launch<decltype(kv)::value, decltype(dim)::value>(shape, batch, pass, stream);
+  });
 }
 
 }  // namespace reprise::gpu::cuda

@@ -1,6 +1,6 @@
 #pragma once
 // What the sources of attention share on the host: the parts of the workspace, the step before attention, and
-// the choice of a kernel by the size of a head. Not for others.
+// the choice of a kernel by the size of a head and by how its keys and values are kept. Not for others.
 
 #include <cstddef>
 #include <type_traits>
@@ -60,6 +60,24 @@ void with_head_dim(int head_dim, const Launch& launch) {
     default:
       REPRISE_CHECK(false, "attention was asked for a head size without a kernel");
   }
+}
+
+/// Likewise with what the shape says of keys and values: launch(kv, head_dim).
+template <class Launch>
+void with_rows(const AttentionShape& shape, const Launch& launch) {
+  with_head_dim(shape.head_dim, [&](auto dim) {
+    switch (shape.kv) {
+      case KvType::kBF16:
+        return launch(std::integral_constant<KvType, KvType::kBF16>(), dim);
+      case KvType::kInt8:
+        return launch(std::integral_constant<KvType, KvType::kInt8>(), dim);
+      case KvType::kInt4:
+        return launch(std::integral_constant<KvType, KvType::kInt4>(), dim);
+      case KvType::kF32:
+        break;
+    }
+    REPRISE_CHECK(false, "attention was asked for keys and values without a kernel");
+  });
 }
 
 }  // namespace reprise::gpu::cuda

@@ -2,8 +2,10 @@
 // rows, and goes through the pages of the sequence in ascending order with an online softmax.
 //
 // A page's keys land in shared memory while the page before it is multiplied with its values, and its values
-// while its keys are multiplied with q: one buffer for each.
+// while its keys are multiplied with q: one buffer for each. Rows in blocks land there as they are stored, and are widened
+// into one tile that keys and values take turns in.
 #include "gpu/cuda/attention_keys.cuh"
+#include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
@@ -15,10 +17,17 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 
-template <int kDim>
-constexpr int kTileElements = kGrid* tiles::kRowStride<kDim>;
-template <int kDim>
-constexpr int kSharedBytes = 3 * kTileElements<kDim>* static_cast<int>(sizeof(Bf16));  // q, K, V
+template <KvType kKv, int kDim>
+struct PrefillShared {
+  using Load = PageTile<kKv, kDim, kThreads>;
+  alignas(16) Bf16 q[Load::kTileElements];
+  alignas(16) unsigned char keys[Load::kLandingBytes];
+  alignas(16) unsigned char values[Load::kLandingBytes];
+};
+/// Behind it, where rows are widened: their tile.
+template <KvType kKv, int kDim>
+constexpr int kSharedBytes = static_cast<int>(sizeof(PrefillShared<kKv, kDim>)) +
+                             (is_quantised(kKv) ? PageTile<kKv, kDim, kThreads>::kTileBytes : 0);
 // Registers bound it for the larger heads: a lane has kDim / 2 elements of the output.
 template <int kDim>
 constexpr int kBlocksAtOnce = kDim == 256   ? 2
@@ -26,12 +35,15 @@ constexpr int kBlocksAtOnce = kDim == 256   ? 2
                                             : 4;
 
 /// Blocks are (head, tile), the last tiles first: a slice's last has the most pages.
-template <int kDim, bool kWindow>
+template <KvType kKv, int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     attend_tiles(AttentionShape shape, Batch batch, AttentionPass pass, const Bf16* q, std::byte* made,
                  float scale) {
+  using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
-  extern __shared__ __align__(16) Bf16 shared[];  // q, K, V: tiles of 64 rows
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  auto& shared = *reinterpret_cast<PrefillShared<kKv, kDim>*>(shared_bytes);
+  unsigned char* widened = shared_bytes + sizeof(shared);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.x);
@@ -42,9 +54,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const int row = slice.first_row + tile.first;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
 
-  const std::uint32_t q_tile = shared_address(shared);
-  const std::uint32_t k_tile = q_tile + kTileElements<kDim> * sizeof(Bf16);
-  const std::uint32_t v_tile = k_tile + kTileElements<kDim> * sizeof(Bf16);
+  const std::uint32_t q_tile = shared_address(shared.q);
+  const std::uint32_t k_tile = shared_address(Load::kIsWidened ? widened : shared.keys);
+  const std::uint32_t v_tile = shared_address(Load::kIsWidened ? widened : shared.values);
   // Addresses for ldmatrix. A of q: rows 0-7, rows 8-15, then both of the next 8 elements.
   const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
   // B of K: 8 keys, their next 8 elements, then both of the next 8 keys.
@@ -55,12 +67,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
 
   // Of the head's K and V in a page, in bytes.
   const int kv_head = head / (shape.heads / shape.kv_heads);
-  const auto k_offset = static_cast<std::uint32_t>(shape.k_offset) + kv_head * kGrid * kDim * sizeof(Bf16);
-  const auto v_offset = static_cast<std::uint32_t>(shape.v_offset) + kv_head * kGrid * kDim * sizeof(Bf16);
+  const auto k_offset = static_cast<std::uint32_t>(shape.k_offset) + kv_head * Load::kHeadBytes;
+  const auto v_offset = static_cast<std::uint32_t>(shape.v_offset) + kv_head * Load::kHeadBytes;
   // What lies in a page behind the sequence's end may be anything, and zero times that too.
-  const auto copy_page = [&](std::uint32_t to, const std::byte* page, std::uint32_t offset, int index) {
-    tiles::copy_rows<kDim, kGrid, kThreads>(to, reinterpret_cast<const Bf16*>(page + offset), kDim,
-                                            index == last_page ? count : kGrid);
+  const auto present = [&](int index) { return index == last_page ? count : kGrid; };
+  const auto copy_page = [&](unsigned char* to, const std::byte* page, std::uint32_t offset, int index) {
+    Load::begin_copy(to, page + offset, present(index));
   };
 
   const auto page_at = [&](int index) -> const std::byte* {
@@ -74,9 +86,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const int first_page = kWindow ? first_key(shape, first_position) / kGrid : 0;
   const std::byte* page = page_at(first_page);
   tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * out_stride + head * kDim, out_stride, count);
-  copy_page(k_tile, page, k_offset, first_page);
+  copy_page(shared.keys, page, k_offset, first_page);
   end_copy_group();
-  copy_page(v_tile, page, v_offset, first_page);
+  copy_page(shared.values, page, v_offset, first_page);
   end_copy_group();
 
   RowsInProgress<kDim> rows;
@@ -93,10 +105,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     if (index < last_page) page = page_at(index + 1);
     wait_for_copies<1>();
     __syncthreads();
+    Load::end_copy(shared.keys, widened, present(index));
     float s[kKeyBlocks][4];
     score_page<kDim>(s, q_lane, k_lane);
     __syncthreads();  // all have read the keys
-    if (index < last_page) copy_page(k_tile, page, k_offset, index + 1);
+    if (index < last_page) copy_page(shared.keys, page, k_offset, index + 1);
     end_copy_group();
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
@@ -106,9 +119,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
     weigh_page<kDim, kWindow>(rows, s, scale);
     wait_for_copies<1>();
     __syncthreads();
+    Load::end_copy(shared.values, widened, present(index));
     add_values<kDim>(rows, s, v_lane);
     __syncthreads();  // all have read the values
-    if (index < last_page) copy_page(v_tile, page, v_offset, index + 1);
+    if (index < last_page) copy_page(shared.values, page, v_offset, index + 1);
     end_copy_group();
   }
 
@@ -116,21 +130,21 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const Bf16* gate = nullptr;
   if (shape.output_gate)
     gate = pass.projected + static_cast<std::size_t>(warp_row) * pass.stride + (2 * head + 1) * kDim;
-  finish_rows<kDim>(rows, shared + warp * 16 * kStride, count - warp * 16, gate, pass.stride,
+  finish_rows<kDim>(rows, shared.q + warp * 16 * kStride, count - warp * 16, gate, pass.stride,
                     pass.out + warp_row * out_stride + head * kDim, out_stride);
 }
 
-template <int kDim, bool kWindow>
+template <KvType kKv, int kDim, bool kWindow>
 void launch_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                   StreamHandle stream) {
-  constexpr int kBytes = kSharedBytes<kDim>;
-  check(
-      cudaFuncSetAttribute(attend_tiles<kDim, kWindow>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-      "shared memory of attention");
-  check(cudaFuncSetAttribute(attend_tiles<kDim, kWindow>, cudaFuncAttributePreferredSharedMemoryCarveout,
+  constexpr int kBytes = kSharedBytes<kKv, kDim>;
+  constexpr auto kAttend = attend_tiles<kKv, kDim, kWindow>;
+  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+        "shared memory of attention");
+  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");
-  attend_tiles<kDim, kWindow><<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
+  kAttend<<<dim3(shape.heads, batch.tile_count), kThreads, kBytes, stream>>>(
       shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), made_pages(shape, batch, pass),
       score_scale(shape));
 }
@@ -143,16 +157,18 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
   attention_prepare(shape, batch, pass, stream);
   if (batch.tile_count == 0) return;
   if (shape.window != 0) {
-    with_head_dim(shape.head_dim,
-                  [&](auto dim) { launch_tiles<decltype(dim)::value, true>(shape, batch, pass, stream); });
+    with_head_dim(shape.head_dim, [&](auto dim) {
+      launch_tiles<KvType::kBF16, decltype(dim)::value, true>(shape, batch, pass, stream);
+    });
     check_launch("attention of a prefill with a window");
     return keep_window(shape, batch, made_pages(shape, batch, pass), stream);
   }
   if (suits_few_tiles(shape, batch.tile_count, batch.longest)) {
     return attend_few_tiles(shape, batch, pass, stream);
   }
-  with_head_dim(shape.head_dim,
-                [&](auto dim) { launch_tiles<decltype(dim)::value, false>(shape, batch, pass, stream); });
+  with_rows(shape, [&](auto kv, auto dim) {
+    launch_tiles<decltype(kv)::value, decltype(dim)::value, false>(shape, batch, pass, stream);
+  });
   check_launch("attention of a prefill");
 }
 

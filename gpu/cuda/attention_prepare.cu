@@ -8,6 +8,7 @@
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/kv_rows.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -16,17 +17,16 @@ constexpr int kWarps = 8;  // of a block of prepare_heads
 constexpr int kMostHeadsOfGroup = 16;
 
 /// Where a key or value of a row goes. `offset` is that of K or V in a page.
-__device__ Bf16* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
-                               std::size_t offset, std::byte* made) {
+__device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
+                                    std::size_t offset, std::byte* made, int row_bytes) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  std::byte* page = key_page(shape, slice, batch.row_slice[row], made, position / kGrid) + offset;
-  return reinterpret_cast<Bf16*>(page) +
-         static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * shape.head_dim;
+  return key_page(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
+         static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
 /// One warp for each head of q, k and v of each row; a lane below kDim / 8 has eight elements of it.
-template <int kDim>
+template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
     prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q, std::byte* made) {
   __shared__ float heads[kWarps][kDim];
@@ -50,22 +50,28 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int source = is_q ? head * pitch : shape.heads * pitch + kv_head * kDim;
   const uint4 bits = *reinterpret_cast<const uint4*>(
       pass.projected + static_cast<std::size_t>(row) * pass.stride + source + first);
-  Bf16* to = nullptr;
+  using Row = KvRow<kKv, kDim>;
+  std::byte* to = nullptr;
   if (is_q) {
-    to = q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim;
+    to = reinterpret_cast<std::byte*>(q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim);
   } else if (is_value) {
-    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made);
+    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made, Row::kBytes);
   } else {
-    to = place_in_page(shape, batch, row, kv_head, shape.k_offset, made);
+    to = place_in_page(shape, batch, row, kv_head, shape.k_offset, made, Row::kBytes);
   }
-  if (is_value) {
-    if (holds) *reinterpret_cast<uint4*>(to + first) = bits;
+  if (is_value && kKv == KvType::kBF16) {
+    if (holds) reinterpret_cast<uint4*>(to)[lane] = bits;
     return;
   }
 
   float x[8] = {tiles::first_of(bits.x),  tiles::second_of(bits.x), tiles::first_of(bits.y),
                 tiles::second_of(bits.y), tiles::first_of(bits.z),  tiles::second_of(bits.z),
                 tiles::first_of(bits.w),  tiles::second_of(bits.w)};
+  if (!holds) {
+#pragma unroll
+    for (float& value : x) value = 0;
+  }
+  if (is_value) return Row::store(to, lane, x);
   if (shape.qk_norm) {
     float squares = 0;
     if (holds) {
@@ -85,21 +91,24 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int i = 0; i < 8; ++i) heads[warp][first + i] = x[i];
   }
   __syncwarp();
-  if (!holds) return;
   const int pairs = shape.rope_pairs;
   const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * pairs;
   const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * pairs;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int at = first + i;
+    if (!holds) continue;
     if (at < pairs) {
       x[i] = x[i] * cosine[at] - heads[warp][at + pairs] * sine[at];
     } else if (at < 2 * pairs) {
       x[i] = x[i] * cosine[at - pairs] + heads[warp][at - pairs] * sine[at - pairs];
     }
   }
-  *reinterpret_cast<uint4*>(to + first) =
-      make_uint4(narrow(x[0], x[1]), narrow(x[2], x[3]), narrow(x[4], x[5]), narrow(x[6], x[7]));
+  if (is_q) {
+    KvRow<KvType::kBF16, kDim>::store(to, lane, x);
+  } else {
+    Row::store(to, lane, x);
+  }
 }
 
 __global__ void make_rope_table(const std::int32_t* positions, const float* inv_freq, int rows, int pairs,
@@ -126,10 +135,12 @@ bool attention_supports(const AttentionShape& shape) {
   }
   return shape.kv_heads > 0 && shape.heads > 0 && shape.heads % shape.kv_heads == 0 &&
          shape.group() <= kMostHeadsOfGroup && shape.score_multiplier > 0 && shape.rope_pairs >= 0 &&
-         2 * shape.rope_pairs <= shape.head_dim && shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0 &&
-         (shape.window == 0 || (shape.window > 0 && shape.ring_pages * kGrid >= shape.window + kGrid - 1 &&
-                                shape.ring_offset % 16 == 0 && shape.k_offset == 0 &&
-                                2 * shape.v_offset == kGrid * shape.token_bytes()));
+         2 * shape.rope_pairs <= shape.head_dim && shape.kv != KvType::kF32 && shape.k_offset % 16 == 0 &&
+         shape.v_offset % 16 == 0 &&
+         (shape.window == 0 ||
+          (shape.window > 0 && shape.kv == KvType::kBF16 &&
+           shape.ring_pages * kGrid >= shape.window + kGrid - 1 && shape.ring_offset % 16 == 0 &&
+           shape.k_offset == 0 && 2 * shape.v_offset == kGrid * shape.token_bytes()));
 }
 
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
@@ -151,8 +162,8 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
   REPRISE_CHECK(reinterpret_cast<std::uintptr_t>(pass.workspace) % 256 == 0,
                 "the workspace of attention must be aligned to 256 bytes");
   const int items = batch.rows * (shape.heads + 2 * shape.kv_heads);
-  with_head_dim(shape.head_dim, [&](auto dim) {
-    launch_after(prepare_heads<decltype(dim)::value>,
+  with_rows(shape, [&](auto kv, auto dim) {
+    launch_after(prepare_heads<decltype(kv)::value, decltype(dim)::value>,
                  {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
                  batch, pass, reinterpret_cast<Bf16*>(pass.workspace), made_pages(shape, batch, pass));
   });

@@ -5,11 +5,11 @@
 
 namespace reprise::models::cuda {
 
-Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
-                     StateLayout& state, RopeTables& ropes)
+Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
+                     WeightStore& weights, StateLayout& state, RopeTables& ropes)
     : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
-  const AttentionPlaces places = declare_state(spec, gpu::KvType::kBF16, state);
+  const AttentionPlaces places = declare_state(spec, kv, state);
   const NormKind norm = spec.head_norm.value_or(NormKind{});
   shape_ = {.heads = static_cast<int>(spec.heads),
             .kv_heads = static_cast<int>(spec.kv_heads),
@@ -20,6 +20,7 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, We
             .output_gate = spec.output_gate,
             .norm_offset = norm.offset,
             .norm_eps = norm.eps,
+            .kv = kv_of(spec, kv),
             .k_offset = places.k,
             .v_offset = places.v,
             .window = static_cast<int>(spec.window),

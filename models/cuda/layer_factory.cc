@@ -8,7 +8,7 @@
 namespace reprise::models::cuda {
 
 std::unique_ptr<Part> LayerFactory::build_part(const AttentionSpec& spec) {
-  return std::make_unique<Attention>(spec, checkpoint_, weights_, state_, ropes_);
+  return std::make_unique<Attention>(spec, checkpoint_, kv_, weights_, state_, ropes_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const DeltaNetSpec& spec) {
@@ -32,7 +32,7 @@ std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MlaSpec& spec) {
-  return std::make_unique<Mla>(spec, checkpoint_, weights_, state_, ropes_);
+  return std::make_unique<Mla>(spec, checkpoint_, kv_, weights_, state_, ropes_);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const RgLruSpec& spec) {

@@ -19,9 +19,11 @@ namespace reprise::models::cuda {
 
 class LayerFactory {
  public:
-  /// All must outlive the factory; parts declare their state in `state` and the tables they need in `ropes`.
-  LayerFactory(const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state, RopeTables& ropes)
-      : checkpoint_(checkpoint), weights_(weights), state_(state), ropes_(ropes) {}
+  /// All must outlive the factory; parts declare their state in `state` and the tables they need in `ropes`. Keys and
+  /// values are kept as `kv`.
+  LayerFactory(const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights, StateLayout& state,
+               RopeTables& ropes)
+      : checkpoint_(checkpoint), kv_(kv), weights_(weights), state_(state), ropes_(ropes) {}
 
   /// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
   std::vector<ResidualStep> build(const LayerSpec& spec);
@@ -44,6 +46,7 @@ class LayerFactory {
   std::unique_ptr<Part> build_part(const MlpSpec& spec);
 
   const Checkpoint& checkpoint_;
+  const gpu::KvType kv_;
   WeightStore& weights_;
   StateLayout& state_;
   RopeTables& ropes_;

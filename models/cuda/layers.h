@@ -50,8 +50,8 @@ class Part {
 
 class Attention : public Part {
  public:
-  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
-            RopeTables& ropes);
+  Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+            StateLayout& state, RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
@@ -177,8 +177,8 @@ class Kda : public Part {
 /// In the form that models/cpu/mla.h tells of: keys and values are never made.
 class Mla : public Part {
  public:
-  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
-      RopeTables& ropes);
+  Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+      StateLayout& state, RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;

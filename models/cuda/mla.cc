@@ -29,8 +29,8 @@ HeadMatrices take_apart(const std::vector<float>& both, const MlaSpec& spec) {
 
 }  // namespace
 
-Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state,
-         RopeTables& ropes)
+Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
+         StateLayout& state, RopeTables& ropes)
     : q_(weights.linear({spec.name + (spec.q_rank == 0 ? ".q_proj" : ".q_b_proj")})),
       kv_a_(weights.linear({spec.name + ".kv_a_proj_with_mqa"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
@@ -43,7 +43,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
             .score_scale = spec.score_scale,
             .norm_offset = spec.norm.offset,
             .norm_eps = spec.norm.eps,
-            .offset = declare_state(spec, gpu::KvType::kBF16, state)};
+            .offset = declare_state(spec, kv, state)};
   if (!gc::latent_supports(shape_)) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of such a size have no kernel on a GPU");
   }

@@ -10,6 +10,7 @@
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
 #include "models/files/load_error.h"
+#include "models/gpu_refusal.h"
 #include "traces/gpu_timeline.h"
 #include "traces/trace.h"
 
@@ -35,13 +36,9 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
       weights_(checkpoint_, arena),
       handed_on_(handed_on(config().layers)),
       memory_(place.memory) {
-  if (options.compute == gpu::Compute::kF32 || options.kv != gpu::KvType::kBF16) {
-    throw LoadError(checkpoint_.path(), "",
-                    "a GPU computes in bf16, and keeps keys and values so: compute f32 and other kinds of "
-                    "kv_dtype are for the CPU");
-  }
+  if (const auto refusal = gpu_refusal(options)) throw LoadError(checkpoint_.path(), "", *refusal);
   embedding_ = weights_.linear({config().embedding});
-  LayerFactory factory(checkpoint_, weights_, state_, ropes_);
+  LayerFactory factory(checkpoint_, options.kv, weights_, state_, ropes_);
   for (const LayerSpec& layer : config().layers) {
     for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
   }

@@ -18,12 +18,14 @@
 #include <vector>
 
 #include "gpu/cuda/attention.h"
+#include "gpu/kv_rows.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::cuda {
 
 inline void PrintTo(const AttentionShape& shape, std::ostream* out) {
-  *out << shape.heads << " heads of " << shape.head_dim << ", " << shape.kv_heads << " of keys";
+  *out << shape.heads << " heads of " << shape.head_dim << ", " << shape.kv_heads << " of keys as "
+       << name_of(shape.kv);
 }
 
 }  // namespace reprise::gpu::cuda
@@ -49,6 +51,13 @@ inline AttentionShape shape_of(int heads, int kv_heads, int head_dim, int rope_p
           .v_offset = part + 2 * kGap};
 }
 
+/// The same with other rows of keys and values.
+inline AttentionShape kept_as(KvType kv, AttentionShape shape) {
+  shape.kv = kv;
+  shape.v_offset = kGrid * shape.token_bytes() / 2 + 2 * kGap;
+  return shape;
+}
+
 /// The same with a window, whose ring is all of a slot.
 inline AttentionShape with_window(AttentionShape shape, int window) {
   shape.k_offset = 0;
@@ -58,11 +67,23 @@ inline AttentionShape with_window(AttentionShape shape, int window) {
   return shape;
 }
 
-/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B.
+inline constexpr KvType kKvTypes[] = {KvType::kBF16, KvType::kInt8, KvType::kInt4};
+
+/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B. With each kind of keys and values.
 inline std::vector<AttentionShape> all_shapes() {
-  return {shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
-          shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),
-          shape_of(8, 2, 256, 32, true, true)};
+  const std::vector<AttentionShape> shapes = {
+      shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
+      shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),
+      shape_of(8, 2, 256, 32, true, true)};
+  std::vector<AttentionShape> all;
+  for (const KvType kv : kKvTypes) {
+    for (const AttentionShape& shape : shapes) all.push_back(kept_as(kv, shape));
+  }
+  return all;
+}
+
+inline std::size_t row_bytes(const AttentionShape& shape) {
+  return kv_row_bytes(shape.kv, static_cast<std::size_t>(shape.head_dim));
 }
 
 inline std::size_t page_bytes(const AttentionShape& shape) {
@@ -128,6 +149,18 @@ class Rig {
             .pages = take_pages(length),
             .slot = take_slot()};
   }
+  /// With such keys and values: of each row [kv_heads, head_dim] of K, then of V.
+  Sequence sequence_of(const std::vector<Bf16>& keys_and_values) {
+    const auto width = static_cast<std::size_t>(2 * shape_.kv_heads * shape_.head_dim);
+    Sequence made = sequence(static_cast<int>(keys_and_values.size() / width));
+    auto projected = std::make_shared<std::vector<Bf16>>(*made.projected);
+    for (std::size_t row = 0; row < keys_and_values.size() / width; ++row) {
+      std::copy_n(keys_and_values.data() + row * width, width,
+                  projected->data() + row * static_cast<std::size_t>(stride_) + shape_.q_width());
+    }
+    made.projected = std::move(projected);
+    return made;
+  }
   /// The same inputs, other pages.
   Sequence twin(const Sequence& of) {
     Sequence made = of;
@@ -168,7 +201,7 @@ class Rig {
   /// The bytes of the pool that belong to tokens [0, length) of a sequence.
   template <class Visit>
   void for_places(const Sequence& sequence, int length, const Visit& visit) const {
-    const std::size_t size = static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16);
+    const std::size_t size = row_bytes(shape_);
     for (int position = 0; position < length; ++position) {
       const std::size_t page =
           static_cast<std::size_t>(sequence.pages[static_cast<std::size_t>(position / kGrid)]) *
@@ -343,9 +376,16 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
     for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.kv_heads); ++head) {
       norm_and_rotate(k + head * size, k_norm_);
       std::byte* page = pages[static_cast<std::size_t>(row / kGrid)].data();
-      const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * size;
-      kernels.to_bf16(k + head * size, reinterpret_cast<Bf16*>(page + shape_.k_offset) + place, size);
-      kernels.to_bf16(v + head * size, reinterpret_cast<Bf16*>(page + shape_.v_offset) + place, size);
+      const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * row_bytes(shape_);
+      const auto store = [&](const float* from, std::byte* to) {
+        if (is_quantised(shape_.kv)) {
+          store_quantised_row(shape_.kv, from, size, to);
+        } else {
+          kernels.to_bf16(from, reinterpret_cast<Bf16*>(to), size);
+        }
+      };
+      store(k + head * size, page + shape_.k_offset + place);
+      store(v + head * size, page + shape_.v_offset + place);
     }
     if (row < begin) continue;
     std::vector<float> q, gate, out(width());
@@ -366,9 +406,9 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
                          .skipped = static_cast<std::size_t>(first % kGrid),
                          .scale = 1.0F / std::sqrt(static_cast<float>(size)),
                          .pages = pointers.data() + first_page,
-                         .k_offset = shape_.k_offset + head * kGrid * size * sizeof(Bf16),
-                         .v_offset = shape_.v_offset + head * kGrid * size * sizeof(Bf16),
-                         .kv = KvType::kBF16});
+                         .k_offset = shape_.k_offset + head * kGrid * row_bytes(shape_),
+                         .v_offset = shape_.v_offset + head * kGrid * row_bytes(shape_),
+                         .kv = shape_.kv});
     }
     if (shape_.output_gate) kernels.gate_sigmoid(gate.data(), out.data(), out.size());
     all.insert(all.end(), out.begin(), out.end());

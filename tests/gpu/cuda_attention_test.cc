@@ -20,8 +20,9 @@ class CudaAttention : public testing::Test {
 
 class CudaAttentionShapes : public CudaAttention, public testing::WithParamInterface<AttentionShape> {};
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shapes()),
-                         [](const auto& info) { return "head_dim_" + std::to_string(info.param.head_dim); });
+INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shapes()), [](const auto& info) {
+  return "head_dim_" + std::to_string(info.param.head_dim) + "_" + std::string(name_of(info.param.kv));
+});
 
 const std::vector<int> kLengths = {1, 63, 64, 65, 200, 1000};
 
@@ -66,7 +67,7 @@ TEST_P(CudaAttentionShapes, OnlyThePlacesOfTokensAreWritten) {
   rig.prefill({{&prefilled, 0, 200}, {&decoded, 0, 68}});
   rig.decode({{&decoded, 68, 69}});
   std::vector<std::byte> pool = rig.pool();
-  const std::vector<std::byte> untouched(GetParam().head_dim * sizeof(Bf16), std::byte{0xff});
+  const std::vector<std::byte> untouched(row_bytes(GetParam()), std::byte{0xff});
   int missed = 0;
   const auto clear = [&](std::size_t place, std::size_t size) {
     if (std::memcmp(&pool[place], untouched.data(), size) == 0) ++missed;
@@ -145,11 +146,67 @@ TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
   }
 }
 
+/// What is hard to round: numbers that are none, ties between both signs, zeros, the smallest and the largest.
+std::vector<Bf16> hard_rows(std::size_t rows, std::size_t width) {
+  constexpr Bf16 kHard[] = {0x0000, 0x8000, 0x3f80, 0xbf80, 0x0001, 0x8001, 0x007f, 0x0080, 0x7f7f, 0xff7f,
+                            0x7f80, 0xff80, 0x7fc0, 0x4000, 0xc000, 0x3f81, 0xbf81, 0x4180, 0xc17f, 0x1234};
+  Random random(21);
+  std::vector<Bf16> all;
+  for (std::size_t row = 0; row < rows; ++row) {
+    // Of a few kinds each, so that most blocks have what is not finite in none of their places.
+    std::vector<Bf16> kinds;
+    for (int i = 0; i < 3; ++i) kinds.push_back(kHard[random.size(0, std::size(kHard) - 1)]);
+    for (std::size_t i = 0; i < width; ++i) all.push_back(kinds[random.size(0, 2)]);
+  }
+  return all;
+}
+
+TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
+  constexpr int kLength = 300;
+  for (const KvType kv : {KvType::kInt8, KvType::kInt4}) {
+    for (const int head_dim : {16, 32, 64, 128, 256}) {
+      SCOPED_TRACE(std::string(name_of(kv)) + ", heads of " + std::to_string(head_dim));
+      Rig rig(kept_as(kv, shape_of(4, 2, head_dim, 0, false, false)), 20, 12);
+      const auto size = static_cast<std::size_t>(head_dim);
+      const Sequence random = rig.sequence(kLength);
+      const Sequence hard = rig.sequence_of(hard_rows(kLength, 4 * size));
+      rig.prefill({{&random, 0, kLength}, {&hard, 0, kLength}});
+      const std::vector<std::byte> pool = rig.pool();
+      for (const Sequence& sequence : {random, hard}) {
+        const std::size_t stride = sequence.projected->size() / kLength;
+        std::size_t place = 0;  // in the order of for_places(): of each row, of each head, K and V
+        rig.for_places(sequence, kLength, [&](std::size_t at, std::size_t bytes) {
+          const std::size_t row = place / 4;
+          const std::size_t head = place / 2 % 2;
+          const std::size_t column = 4 * size + (place % 2 * 2 + head) * size;  // behind four heads of q
+          std::vector<float> x;
+          for (std::size_t i = 0; i < size; ++i) {
+            x.push_back(gpu::test::from_bf16((*sequence.projected)[row * stride + column + i]));
+          }
+          std::vector<std::byte> wanted(bytes);
+          store_quantised_row(kv, x.data(), size, wanted.data());
+          EXPECT_EQ(std::memcmp(&pool[at], wanted.data(), bytes), 0) << "row " << row << ", " << place % 4;
+          ++place;
+        });
+        EXPECT_EQ(place, 4U * kLength);
+      }
+    }
+  }
+}
+
 // Few tiles take another way through the pages than many, and in turns where their scores have no room.
 TEST_F(CudaAttention, FewTilesHaveTheBitsOfMany) {
   constexpr int kLength = 6420;
-  for (const int head_dim : {16, 32, 256}) {
-    Rig rig(shape_of(8, 2, head_dim, head_dim / 4, true, true), kLength / kGrid + 1, 11);
+  std::vector<AttentionShape> shapes;
+  for (const int head_dim : {16, 32, 256})
+    shapes.push_back(shape_of(8, 2, head_dim, head_dim / 4, true, true));
+  for (const int head_dim : {16, 64, 256}) {
+    for (const KvType kv : {KvType::kInt8, KvType::kInt4}) {
+      shapes.push_back(kept_as(kv, shape_of(8, 2, head_dim, head_dim / 4, true, true)));
+    }
+  }
+  for (const AttentionShape& shape : shapes) {
+    Rig rig(shape, kLength / kGrid + 1, 11);
     const Sequence sequence = rig.sequence(kLength);
     const std::vector<Bf16> whole = rig.prefill({{&sequence, 0, kLength}});
     for (const int cut : {5696, 6336, 6400}) {
@@ -157,7 +214,7 @@ TEST_F(CudaAttention, FewTilesHaveTheBitsOfMany) {
       rig.prefill({{&sequence, 0, cut}});
       const std::vector<Bf16> rest = rig.prefill({{&sequence, cut, kLength}});
       EXPECT_TRUE(same_bits(rest, rows_of(whole, static_cast<std::size_t>(cut), kLength, rig.width())))
-          << "from " << cut << ", heads of " << head_dim;
+          << "from " << cut << ", " << testing::PrintToString(shape);
     }
   }
 }
@@ -184,6 +241,10 @@ TEST_F(CudaAttention, ShapesWithoutAKernelAreRefused) {
   EXPECT_FALSE(attention_supports(shape_of(7, 2, 64, 32, true, true)));
   EXPECT_FALSE(attention_supports(shape_of(34, 2, 64, 32, true, true)));
   EXPECT_FALSE(attention_supports(shape_of(8, 2, 64, 33, true, true)));
+  EXPECT_TRUE(attention_supports(kept_as(KvType::kInt4, shape_of(8, 2, 16, 8, true, true))));
+  EXPECT_FALSE(attention_supports(kept_as(KvType::kF32, shape_of(8, 2, 64, 32, true, true))));
+  EXPECT_FALSE(
+      attention_supports(with_window(kept_as(KvType::kInt8, shape_of(8, 2, 64, 32, true, true)), 100)));
 }
 
 TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {
@@ -214,21 +275,25 @@ TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {
 
 /// Prints how long it takes: of Qwen3.5-0.8B, one layer.
 TEST_F(CudaAttention, Speed) {
-  const AttentionShape shape = shape_of(8, 2, 256, 32, true, true);
   constexpr int kTokens = 8192;
   constexpr int kStreams = 64;
-  Rig rig(shape, kStreams * (kTokens / kGrid + 1), 9);
-  rig.fill_pool(0x3c);
-  const Sequence first = rig.sequence(kTokens + kGrid);
-  std::printf("prefill, %d rows: %.3f ms\n", kTokens, rig.time({{&first, 0, kTokens}}, true, 5));
-  std::printf("prefill, 64 rows after %d: %.3f ms\n", kTokens,
-              rig.time({{&first, kTokens, kTokens + kGrid}}, true, 20));
-  std::vector<Sequence> others;
-  for (int i = 1; i < kStreams; ++i) others.push_back(rig.twin(first));
-  std::vector<Piece> pieces = {{&first, kTokens - 1, kTokens}};
-  std::printf("decode, 1 row of %d: %.4f ms\n", kTokens, rig.time(pieces, false, 50));
-  for (const Sequence& other : others) pieces.push_back({&other, kTokens - 1, kTokens});
-  std::printf("decode, %d rows of %d: %.4f ms\n", kStreams, kTokens, rig.time(pieces, false, 20));
+  for (const KvType kv : kKvTypes) {
+    const std::string name(name_of(kv));
+    Rig rig(kept_as(kv, shape_of(8, 2, 256, 32, true, true)), kStreams * (kTokens / kGrid + 1), 9);
+    rig.fill_pool(0x3c);
+    const Sequence first = rig.sequence(kTokens + kGrid);
+    std::printf("%s: prefill, %d rows: %.3f ms\n", name.c_str(), kTokens,
+                rig.time({{&first, 0, kTokens}}, true, 5));
+    std::printf("%s: prefill, 64 rows after %d: %.3f ms\n", name.c_str(), kTokens,
+                rig.time({{&first, kTokens, kTokens + kGrid}}, true, 20));
+    std::vector<Sequence> others;
+    for (int i = 1; i < kStreams; ++i) others.push_back(rig.twin(first));
+    std::vector<Piece> pieces = {{&first, kTokens - 1, kTokens}};
+    std::printf("%s: decode, 1 row of %d: %.4f ms\n", name.c_str(), kTokens, rig.time(pieces, false, 50));
+    for (const Sequence& other : others) pieces.push_back({&other, kTokens - 1, kTokens});
+    std::printf("%s: decode, %d rows of %d: %.4f ms\n", name.c_str(), kStreams, kTokens,
+                rig.time(pieces, false, 20));
+  }
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ TEST_P(CudaExactness, TheSameRunTwice) {
     ASSERT_TRUE(as_reference(rig_->prefill(sequence, tokens_), 0));
     ASSERT_TRUE(ends_as_reference(sequence));
   }
-  ModelRig again(model_folder(GetParam()), "cuda:0", {});
+  const NamedModel named(GetParam());
+  ModelRig again(model_folder(named.model), "cuda:0", named.options);
   Sequence sequence = again.open(kLength);
   EXPECT_TRUE(as_reference(again.prefill(sequence, tokens_), 0)) << "in a model loaded anew";
   EXPECT_EQ(again.state_of(sequence), reference_state_);
@@ -252,8 +253,8 @@ TEST_P(CudaExactness, DecodedAloneAndInBatches) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(models_on_gpu()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(models_on_gpu()), test_name);
+INSTANTIATE_TEST_SUITE_P(Blocks, CudaExactness, testing::ValuesIn(models_with_blocks()), test_name);
 
 }  // namespace
 }  // namespace reprise::models

@@ -200,12 +200,36 @@ class ModelRig {
   std::unique_ptr<gpu::StateStore> store_;
 };
 
-/// The parameter names the model.
+/// What a test's parameter says: a model's name, or with keys and values in blocks its name, a dash, and how ("llama-int8").
+struct NamedModel {
+  std::string model;
+  ComputeOptions options;
+
+  explicit NamedModel(const std::string& name) : model(name.substr(0, name.find('-'))) {
+    if (model.size() < name.size()) options.kv = gpu::kv_named(name.substr(model.size() + 1)).value();
+  }
+};
+
+/// As the name of a test may have it.
+inline std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+/// With keys and values in blocks: attention alone, beside recurrent layers, where layers keep them otherwise.
+inline std::vector<std::string> models_with_blocks() {
+  return {"llama-int8",   "llama-int4",       "qwen3_5_text-int8",   "qwen3_5_text-int4",
+          "builtin-int8", "kimi_linear-int8", "recurrent_gemma-int8"};
+}
+
+/// The parameter is that of a NamedModel.
 class CudaModelTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
-    rig_ = std::make_unique<ModelRig>(model_folder(GetParam()), "cuda:0", ComputeOptions{});
+    const NamedModel named(GetParam());
+    rig_ = std::make_unique<ModelRig>(model_folder(named.model), "cuda:0", named.options);
   }
 
   std::unique_ptr<ModelRig> rig_;

@@ -1,5 +1,5 @@
 // Models on a GPU against the same models on the CPU in f32, and against outside answers. The GPU multiplies
-// bf16, so logits differ by rounding. Also its choice of greedy tokens, and what it says of a state of NaN.
+// bf16, so logits differ by rounding. Keys and values in blocks are so on both, and both are beside each other. Also its choice of greedy tokens, and what it says of a state of NaN.
 // Without a GPU all of it is skipped.
 
 #include <algorithm>
@@ -46,6 +46,19 @@ Tolerance tolerance_for(const std::string& model) {
     return {.median = 2.5e-2, .worst = 0.2, .choice_margin = 6e-2, .oracle_margin = 0.2, .wrong_choices = 0};
   }
   return {.median = 1.2e-2, .worst = 3e-2, .choice_margin = 2e-2, .oracle_margin = 0.1, .wrong_choices = 0};
+}
+
+/// In blocks a number that was rounded otherwise before may be rounded to the next step, which is coarser than bf16. Of a
+/// Llama's 333 rows the median is 1.3e-2 with int8 and 5.3e-2 with int4, the worst 4.2e-2 and 1.8e-1.
+Tolerance tolerance_for(const NamedModel& named) {
+  Tolerance tolerance = tolerance_for(named.model);
+  if (!is_quantised(named.options.kv)) return tolerance;
+  constexpr double kMostMargin = 0.2;  // behind it too few choices would be left
+  const double factor = named.options.kv == gpu::KvType::kInt8 ? 2 : 10;
+  tolerance.median *= factor;
+  tolerance.worst *= factor;
+  tolerance.choice_margin = std::min(tolerance.choice_margin * factor, kMostMargin);
+  return tolerance;
 }
 
 struct Row {
@@ -122,14 +135,17 @@ void compare(std::span<const float> logits, std::span<const float> expected, std
 TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   constexpr std::size_t kPrompt = 333;  // several tiles, the last one not full
   constexpr std::size_t kDecoded = 70;  // across an edge of a page
-  ModelRig host(model_folder(GetParam()), "cpu", {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32});
+  const NamedModel named(GetParam());
+  ModelRig host(model_folder(named.model), "cpu",
+                {.compute = gpu::Compute::kF32,
+                 .kv = is_quantised(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
   const std::vector<TokenId> tokens = random_tokens(host.model(), kPrompt + kDecoded, 3);
   const std::span<const TokenId> prompt = std::span(tokens).first(kPrompt);
   const std::span<const TokenId> rest = std::span(tokens).subspan(kPrompt);
   gpu::Sequence theirs = host.open(tokens.size());
   gpu::Sequence ours = rig_->open(tokens.size());
 
-  const Tolerance tolerance = tolerance_for(GetParam());
+  const Tolerance tolerance = tolerance_for(named);
   Parity prefill{.tolerance = tolerance};
   compare(rig_->prefill(ours, prompt), host.prefill(theirs, prompt), host.vocab(), prefill);
   prefill.expect_good(GetParam() + ", prefill");
@@ -202,8 +218,15 @@ TEST_P(CudaModelTest, PoisonIsTold) {
   EXPECT_EQ(pass.drawn[0]->error, SampleError::kNoLogits);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()),
-                         [](const auto& info) { return info.param; });
+/// Without those that magnify rounding and keep four bits.
+std::vector<std::string> compared_with_blocks() {
+  std::vector<std::string> names = models_with_blocks();
+  std::erase(names, "qwen3_5_text-int4");
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()), test_name);
+INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
 
 /// Along the outside answer, whatever we would have chosen ourselves.
 void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {

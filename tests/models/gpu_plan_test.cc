@@ -34,7 +34,7 @@ TEST(GpuPlan, TheArenaLeavesTwoGiBOrATenthOrHalf) {
 TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   TempDir dir;
   const Checkpoint checkpoint = open(dir, TinyModel({.type = "qwen3_5_text", .hidden = 16, .value_dim = 8}));
-  const GpuPlan plan = plan_gpu(checkpoint, 12 * kGiB);
+  const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
   std::uint64_t wanted = 0;
   for (const std::string& name : checkpoint.names()) {
     const Shape& shape = checkpoint.shape(name);
@@ -48,6 +48,19 @@ TEST(GpuPlan, CountsMatricesAsBf16AndKeysAndValuesToo) {
   EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, bf16).token_state);
   EXPECT_TRUE(plan.fits());
   EXPECT_EQ(verdict(plan).substr(0, 5), "yes: ");
+}
+
+TEST(GpuPlan, CountsKeysAndValuesAsTheyAreAskedFor) {
+  TempDir dir;
+  const Checkpoint checkpoint = open(dir, TinyModel({.type = "llama"}));
+  for (const gpu::KvType kv : {gpu::KvType::kBF16, gpu::KvType::kInt8, gpu::KvType::kInt4}) {
+    const GpuPlan plan = plan_gpu(checkpoint, {.kv = kv}, 12 * kGiB);
+    EXPECT_TRUE(plan.fits());
+    EXPECT_EQ(plan.of_state.token_state, plan_memory(checkpoint, {.kv = kv}).token_state) << name_of(kv);
+  }
+  const GpuPlan refused = plan_gpu(checkpoint, {.kv = gpu::KvType::kF32}, 12 * kGiB);
+  EXPECT_FALSE(refused.fits());
+  EXPECT_NE(verdict(refused).find("f32"), std::string::npos) << verdict(refused);
 }
 
 TEST(GpuPlan, CountsQuantisedWeightsInTheirOwnSize) {
@@ -73,13 +86,13 @@ TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
 TEST(GpuPlan, SaysHowLargeAGpuWouldDo) {
   TempDir dir;
   const Checkpoint checkpoint = open(dir, TinyModel({.type = "llama"}));
-  const GpuPlan small = plan_gpu(checkpoint, 1024);
+  const GpuPlan small = plan_gpu(checkpoint, {}, 1024);
   EXPECT_FALSE(small.fits());
   const std::string said = verdict(small);
   EXPECT_EQ(said.substr(0, 4), "no: ") << said;
   EXPECT_NE(said.find("hold them and one sequence"), std::string::npos) << said;
   EXPECT_NE(said.find("--device cpu"), std::string::npos) << said;
-  EXPECT_TRUE(plan_gpu(checkpoint, 3 * kGiB).fits());
+  EXPECT_TRUE(plan_gpu(checkpoint, {}, 3 * kGiB).fits());
 }
 
 }  // namespace

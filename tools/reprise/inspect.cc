@@ -166,7 +166,7 @@ int inspect(const InspectOptions& inspected) {
 
   if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
   if (of_gpu) {
-    print_gpu(models::plan_gpu(checkpoint, limit != 0 ? limit : free_on_gpu(flags.device)));
+    print_gpu(models::plan_gpu(checkpoint, options, limit != 0 ? limit : free_on_gpu(flags.device)));
     return 0;
   }
   print_size("weights in place", plan.in_place);
