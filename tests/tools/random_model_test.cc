@@ -64,6 +64,44 @@ INSTANTIATE_TEST_SUITE_P(Named, TinyShape,
                                          "llama-tiny"),
                          [](const auto& info) { return "Shape" + std::to_string(info.index); });
 
+std::vector<float> last_logits(const std::filesystem::path& folder) {
+  gpu::Threads threads(1);
+  const auto model = models::Model::load(folder, {}, threads);
+  model->checkpoint().validate();
+  gpu::StateStore store(model->state().sizes(), {.pages = 2, .slots = 1});
+  std::optional<gpu::Sequence> sequence = store.open();
+  EXPECT_TRUE(sequence.has_value() && sequence->reserve(20));
+  std::vector<TokenId> tokens(20);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7919 % 512);
+  const models::Slice slice{.sequence = &*sequence, .tokens = tokens, .logits = models::Slice::Logits::kLast};
+  const std::span<const float> logits = model->forward({&slice, 1});
+  return {logits.begin(), logits.end()};
+}
+
+TEST(RandomModel, InFp8IsTheSameButForRounding) {
+  RandomShape shape = *shape_named("qwen3-tiny");
+  shape.hidden = 256;
+  shape.intermediate = 384;
+  const Folder plain("bf16");
+  const Folder small("fp8");
+  const std::uint64_t bytes = write_random_model(shape, 1, plain.path());
+  const std::uint64_t fewer = write_random_model(shape, 1, small.path(), FolderType::kFp8);
+  EXPECT_LT(fewer, bytes);
+  const std::vector<float> a = last_logits(plain.path());
+  const std::vector<float> b = last_logits(small.path());
+  ASSERT_EQ(a.size(), b.size());
+  double product = 0;
+  double squares_a = 0;
+  double squares_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    product += static_cast<double>(a[i]) * b[i];
+    squares_a += static_cast<double>(a[i]) * a[i];
+    squares_b += static_cast<double>(b[i]) * b[i];
+  }
+  EXPECT_GT(product / std::sqrt(squares_a * squares_b), 0.95);
+  EXPECT_NE(a, b);
+}
+
 TEST(RandomModel, IsAFunctionOfTheSeed) {
   const Folder one("one"), same("same"), other("other");
   const RandomShape& shape = *shape_named("qwen3_5-tiny");

@@ -9,8 +9,8 @@
 int main(int argc, char** argv) {
   using reprise::tools::RandomShape;
   CLI::App app{
-      "Writes random weights: config.json and model.safetensors in bf16, or with --gguf one file in any "
-      "types"};
+      "Writes random weights: config.json and model.safetensors in bf16 or FP8, or with --gguf one file in "
+      "any types"};
   std::string name = "qwen3_5-tiny";
   std::string folder;
   std::uint64_t seed = 1;
@@ -28,6 +28,9 @@ int main(int argc, char** argv) {
   app.add_option("--parts", parts, "Files that it is split into: NAME-00001-of-0000N.gguf")
       ->needs(gguf_option)
       ->check(CLI::Range(1, 99999));
+  bool fp8 = false;
+  app.add_flag("--fp8", fp8, "A folder whose layers' matrices are FP8 in tiles of 128 x 128")
+      ->excludes(gguf_option);
   app.add_option("--seed", seed, "The weights are a function of it")->capture_default_str();
   std::vector<std::string> names;
   for (const auto& named : reprise::tools::named_shapes()) names.emplace_back(named.name);
@@ -80,7 +83,9 @@ int main(int argc, char** argv) {
   try {
     const std::uint64_t bytes =
         gguf ? reprise::tools::write_random_gguf(shape, reprise::tools::GgufTypes(types), seed, folder, parts)
-             : reprise::tools::write_random_model(shape, seed, folder);
+             : reprise::tools::write_random_model(
+                   shape, seed, folder,
+                   fp8 ? reprise::tools::FolderType::kFp8 : reprise::tools::FolderType::kBf16);
     std::fprintf(stderr, "reprise_random_model: %.3f GB of weights in %s\n", static_cast<double>(bytes) / 1e9,
                  folder.c_str());
     return 0;

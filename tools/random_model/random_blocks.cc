@@ -1,5 +1,6 @@
 #include "tools/random_model/random_blocks.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -172,6 +173,22 @@ void random_blocks(DType type, float deviation, Random& random, std::span<std::b
   for (std::size_t at = 0; at + size <= blocks.size(); at += size) {
     fix_scales(type, deviation, random, blocks.data() + at);
   }
+}
+
+std::uint8_t to_e4m3(float value) {
+  constexpr float kMost = 448;
+  constexpr int kLeast = -6;  // exponent below which steps do not get smaller
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  const float magnitude = std::min(std::abs(value), kMost);
+  int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), kLeast) : kLeast;
+  auto eighths =
+      static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));  // 8 ... 16, less if tiny
+  if (eighths == 16) {
+    eighths = 8;
+    ++exponent;
+  }
+  const int biased = eighths < 8 ? 0 : exponent + 7;
+  return static_cast<std::uint8_t>(sign | biased << 3 | (eighths & 7));
 }
 
 }  // namespace reprise::tools

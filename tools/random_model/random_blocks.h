@@ -21,5 +21,7 @@ void random_blocks(models::DType type, float deviation, Random& random, std::spa
 /// The nearest number of 16 bits.
 std::uint16_t to_f16(float value);
 std::uint16_t to_bf16(float value);
+/// The nearest number of FP8 (four bits of exponent, three of fraction, no infinity), 448 at most.
+std::uint8_t to_e4m3(float value);
 
 }  // namespace reprise::tools
