@@ -15,9 +15,9 @@ struct GroupedProducts {
                      const ExpertPlaces& places, const Output& output, StreamHandle stream) {
     const ExpertTiles tiles(weights, places, x_is_by_place);
     if (places.tile_rows == kSkinnyRows) {
-      launch_skinny_at<Ring<16, Output>>(PlainRows{x}, tiles, places.tiles, weights.one, output, stream);
+      launch_skinny_at<Ring<16, Output>>(PlainRows{x}, tiles, tiles.tiles(), weights.one, output, stream);
     } else {
-      launch_tiled_at<Tiles, 8, 1>(x, tiles, places.tiles, weights.one, output, stream);
+      launch_tiled_at<Tiles, 8, 1>(x, tiles, tiles.tiles(), weights.one, output, stream);
     }
   }
   static void gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,

@@ -16,6 +16,10 @@ struct ExpertTiles {
   const std::int32_t* tile_first;
   const std::int32_t* tile_count;
   const std::int32_t* list;
+  const std::byte* shared;  // null: no such
+  int shared_tile;          // behind all others
+  int shared_first;         // place
+  int shared_end;
 
   ExpertTiles(const ExpertWeights& weights, const ExpertPlaces& places, bool x_is_by_place)
       : w(static_cast<const std::byte*>(weights.one.data)),
@@ -24,9 +28,16 @@ struct ExpertTiles {
         tile_expert(places.tile_expert),
         tile_first(places.tile_first),
         tile_count(places.tile_count),
-        list(x_is_by_place ? nullptr : places.row_at) {}
+        list(x_is_by_place ? nullptr : places.row_at),
+        shared(static_cast<const std::byte*>(weights.shared)),
+        shared_tile(places.tiles),
+        shared_first(places.places),
+        shared_end(places.places + places.rows) {}
+
+  int tiles() const { return shared_tile + (shared == nullptr ? 0 : 1); }
 
   __device__ RowTile at(int tile, int /*rows*/) const {
+    if (tile == shared_tile) return {shared, shared_first, shared_end, list};
     if (tile >= *tile_count) return {w, 0, 0, nullptr};
     const int expert = tile_expert[tile];
     return {w + expert * bytes, tile_first[tile], first[expert + 1], list};

@@ -12,7 +12,7 @@ namespace reprise::gpu::cuda {
 namespace {
 
 constexpr int kRouteWarps = 4;
-constexpr int kFewRows = 2;  // that one block routes and places: others wait for it
+constexpr int kFewRows = ExpertPlaces::kFewRows;
 constexpr int kPlaceThreads = 256;
 constexpr int kSumThreads = 256;
 
@@ -184,6 +184,7 @@ __global__ void __launch_bounds__(kFewRows * 32)
     to.tile_expert[tile] = expert;
     to.tile_first[tile] = place;
   }
+  if (const int row = static_cast<int>(threadIdx.x); row < rows) to.row_at[choices + row] = row;
   for (int expert = static_cast<int>(threadIdx.x); expert <= shape.experts; expert += kFewRows * 32) {
     int lower = 0;
     for (int j = 0; j < choices; ++j) lower += to.chosen[j] < expert ? 1 : 0;
@@ -336,8 +337,9 @@ std::size_t ExpertPlaces::bytes(int rows, const RouterShape& shape) {
   const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
   // With the smallest tiles: fewer rows than these may have them.
   const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
-  return 4 * rounded_up(choices * 4) + rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +
-         2 * rounded_up(tiles * 4) + rounded_up(4);
+  return 3 * rounded_up(choices * 4) + rounded_up((choices + static_cast<std::size_t>(rows)) * 4) +
+         rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) + 2 * rounded_up(tiles * 4) +
+         rounded_up(4);
 }
 
 ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& shape) {
@@ -349,12 +351,14 @@ ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& sh
   };
   const auto integers = [&](std::size_t count) { return reinterpret_cast<std::int32_t*>(take(count)); };
   ExpertPlaces out{};
+  out.rows = rows;
+  out.places = static_cast<int>(choices);
   out.tiles = most_tiles(rows, shape);
   out.tile_rows = tile_rows_for(rows, shape);
   out.chosen = integers(choices);
   out.weights = reinterpret_cast<float*>(take(choices));
   out.place_of = integers(choices);
-  out.row_at = integers(choices);
+  out.row_at = integers(choices + static_cast<std::size_t>(rows));
   out.first = integers(static_cast<std::size_t>(shape.experts) + 1);
   out.tile_expert = integers(static_cast<std::size_t>(out.tiles));
   out.tile_first = integers(static_cast<std::size_t>(out.tiles));
@@ -373,7 +377,7 @@ void route_rows(const RouterShape& shape, const float* logits, int stride, const
 
 void route_and_place(const RouterShape& shape, const float* logits, int stride, const float* bias, int rows,
                      const ExpertPlaces& to, StreamHandle stream) {
-  if (rows > kFewRows || to.tile_rows < rows) {
+  if (!to.are_few()) {
     route_rows(shape, logits, stride, bias, rows, to, stream);
     return place_rows(shape, rows, to, stream);
   }

@@ -36,16 +36,22 @@ struct RouterShape {
 
 /// Where routing and the products of a step keep what they know of its rows: all in one piece of memory.
 struct ExpertPlaces {
-  std::int32_t* chosen;       // [rows, chosen], ascending
-  float* weights;             // [rows, chosen]
-  std::int32_t* place_of;     // [rows, chosen]; -1: a zero expert
-  std::int32_t* row_at;       // [rows * chosen]: of each place
-  std::int32_t* first;        // [experts + 1]: place
+  std::int32_t* chosen;    // [rows, chosen], ascending
+  float* weights;          // [rows, chosen]
+  std::int32_t* place_of;  // [rows, chosen]; -1: a zero expert
+  std::int32_t* row_at;  // [rows * chosen + rows]: of each place; and of the shared expert's, if rows are few
+  std::int32_t* first;   // [experts + 1]: place
   std::int32_t* tile_expert;  // [tiles]
   std::int32_t* tile_first;   // [tiles]: place
   std::int32_t* tile_count;   // [1]
-  int tiles;                  // at most
-  int tile_rows;              // 8 or 64
+  int rows;
+  int places;     // [rows * chosen]
+  int tiles;      // at most
+  int tile_rows;  // 8 or 64
+
+  /// Rows that one block routes and places: all others wait for it.
+  static constexpr int kFewRows = 2;
+  bool are_few() const { return rows <= kFewRows; }
 
   /// Rows of a tile: few where experts have few rows each.
   static int tile_rows_for(int rows, const RouterShape& shape) {
@@ -69,8 +75,17 @@ void route_and_place(const RouterShape& shape, const float* logits, int stride, 
 /// Weights of all experts: the rows of one stand behind those of another; `one` is the first's.
 struct ExpertWeights {
   DeviceWeight one;
-  std::size_t bytes = 0;  // of each
+  std::size_t bytes = 0;         // of each
+  const void* shared = nullptr;  // weights in the same format and shape that all rows meet; null: no such
+
+  ExpertWeights with_shared(const void* data) const {
+    ExpertWeights out = *this;
+    out.shared = data;
+    return out;
+  }
 };
+
+// A shared expert is taken along where rows are few: y has `rows` places more, the last ones.
 
 /// y [places, one.rows / 2] bf16 = gate of x [rows, columns]: of each place its row.
 void experts_gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,

@@ -260,5 +260,40 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
   }
 }
 
+TEST_F(CudaExperts, ASharedExpertIsMultipliedWithTheChosenOnes) {
+  constexpr int kColumns = 256;
+  constexpr int kRows = 48;
+  const RouterShape shape = shape_of(10, 10, 3);
+  const DeviceBytes all = upload(halves(static_cast<std::size_t>(shape.experts) * kRows * kColumns));
+  const DeviceBytes shared = upload(halves(static_cast<std::size_t>(kRows) * kColumns));
+  const ExpertWeights weights{
+      .one = {.format = &kBf16OnDevice, .data = all.data(), .rows = kRows, .columns = kColumns},
+      .bytes = kBf16OnDevice.bytes(kRows, kColumns)};
+  DeviceWeight alone = weights.one;
+  alone.data = shared.data();
+  for (const int rows : {1, 2}) {
+    const DeviceBytes logits = upload(random_.floats(static_cast<std::size_t>(rows) * 10));
+    const DeviceBytes memory(ExpertPlaces::bytes(rows, shape));
+    const ExpertPlaces places = ExpertPlaces::in(memory.data(), rows, shape);
+    ASSERT_TRUE(places.are_few());
+    route_and_place(shape, logits.as<const float>(), 10, nullptr, rows, places, stream_->handle());
+    const DeviceBytes x = upload(halves(static_cast<std::size_t>(rows) * kColumns));
+    const auto chosen = static_cast<std::size_t>(rows) * 3 * kRows;
+    const auto of_all = static_cast<std::size_t>(rows) * kRows;
+    const DeviceBytes apart(chosen * sizeof(float));
+    const DeviceBytes wanted(of_all * sizeof(float));
+    const DeviceBytes together((chosen + of_all) * sizeof(float));
+    experts_product(x.as<const Bf16>(), false, weights, places, apart.data(), GemmOutput::kF32,
+                    stream_->handle());
+    decode_gemm(x.as<const Bf16>(), rows, alone, wanted.data(), GemmOutput::kF32, stream_->handle());
+    experts_product(x.as<const Bf16>(), false, weights.with_shared(shared.data()), places, together.data(),
+                    GemmOutput::kF32, stream_->handle());
+    EXPECT_TRUE(
+        test::same_bits(download<float>(together.data(), chosen), download<float>(apart.data(), chosen)));
+    EXPECT_TRUE(test::same_bits(download<float>(together.as<const float>() + chosen, of_all),
+                                download<float>(wanted.data(), of_all)));
+  }
+}
+
 }  // namespace
 }  // namespace reprise::gpu::cuda
