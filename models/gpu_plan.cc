@@ -1,10 +1,12 @@
 #include "models/gpu_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
+#include "models/experts_on_host.h"
 #include "models/gpu_refusal.h"
 
 namespace reprise::models {
@@ -14,20 +16,32 @@ constexpr std::uint64_t kLeftFree = 2ULL << 30;
 constexpr std::uint64_t kSlackShare = 64;  // of the memory for states: what rounding and fragments may cost
 constexpr std::uint64_t kVectorElement = 4;
 
-std::uint64_t weights_of(const Checkpoint& checkpoint) {
-  std::uint64_t bytes = 0;
-  for (const std::string& name : checkpoint.names()) {
-    const Shape& shape = checkpoint.shape(name);
-    const std::uint64_t elements = element_count(shape).value_or(0);
-    const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
-    if (shape.size() < 2 || shape.back() == 0) {
-      bytes += elements * kVectorElement;
-    } else {
-      bytes += gpu::gpu_weight_bytes(format == nullptr ? gpu::kBF16Format : *format, elements / shape.back(),
-                                     shape.back());
-    }
+/// Of a tensor on the GPU.
+std::uint64_t device_bytes(const Checkpoint& checkpoint, const std::string& name) {
+  const Shape& shape = checkpoint.shape(name);
+  const std::uint64_t elements = element_count(shape).value_or(0);
+  if (shape.size() < 2 || shape.back() == 0) return elements * kVectorElement;
+  const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+  return gpu::gpu_weight_bytes(format == nullptr ? gpu::kBF16Format : *format, elements / shape.back(),
+                               shape.back());
+}
+
+/// All that the GPU has where no experts stay on the host; and which of it are experts, layer by layer.
+void count_weights(const Checkpoint& checkpoint, const ComputeOptions& options, GpuPlan& plan) {
+  std::map<std::string, std::size_t> layers;  // by what stands before ".experts."
+  for (const MoeSpec* part : parts_of<MoeSpec>(checkpoint.config().layers)) {
+    layers.emplace(part->name, layers.size());
   }
-  return bytes;
+  plan.experts.resize(layers.size());
+  for (const std::string& name : checkpoint.names()) {
+    const std::uint64_t bytes = device_bytes(checkpoint, name);
+    plan.weights += bytes;
+    const std::size_t end = name.find(".experts.");
+    const auto layer = end == std::string::npos ? layers.end() : layers.find(name.substr(0, end));
+    if (layer == layers.end()) continue;
+    plan.experts[layer->second].on_gpu += bytes;
+    plan.experts[layer->second].on_host += tensor_bytes(checkpoint, options, name).all();
+  }
 }
 
 std::uint64_t matrix_elements_of(const Checkpoint& checkpoint) {
@@ -47,6 +61,23 @@ std::string smaller_file(const GpuPlan& plan) {
   return "a Q4_K_M file of the model fits (about " + in_units(small + small / 16) + " of weights); ";
 }
 
+/// Whether the usual conversation has room.
+bool fits_well(const GpuPlan& plan) {
+  return plan.fits() && plan.state >= plan.of_state.state(kUsualTokens);
+}
+
+/// With how many layers' experts on the host it would fit, where it would.
+std::string more_on_host(const GpuPlan& plan) {
+  for (std::size_t layers = plan.host_layers + 1; layers <= plan.experts.size(); ++layers) {
+    const GpuPlan other = plan.with_host_layers(layers);
+    if (!fits_well(other)) continue;
+    return "--cpu-experts " + std::to_string(layers) + " fits: the experts of " + std::to_string(layers) +
+           " of " + std::to_string(plan.experts.size()) + " layers on the host, " +
+           in_units(other.host_weights()) + " of its memory; ";
+  }
+  return "";
+}
+
 /// The least memory whose arena holds so much.
 std::uint64_t memory_for(std::uint64_t arena) {
   return std::max(arena + kLeftFree, (arena + 8) / 9 * 10);
@@ -64,23 +95,38 @@ std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights) 
   return room - room / kSlackShare;
 }
 
-GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes) {
+std::uint64_t GpuPlan::host_weights() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t layer = 0; layer < host_layers; ++layer) bytes += experts[layer].on_host;
+  return bytes;
+}
+
+GpuPlan GpuPlan::with_host_layers(std::size_t layers) const {
+  GpuPlan plan = *this;
+  for (; plan.host_layers < layers; ++plan.host_layers) plan.weights -= experts[plan.host_layers].on_gpu;
+  plan.state = gpu_state_bytes(arena, plan.weights);
+  return plan;
+}
+
+GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+                 std::uint32_t cpu_experts) {
   std::optional<std::string> refusal = gpu_refusal(checkpoint.config());
   if (!refusal) refusal = gpu_refusal(options);
   GpuPlan plan{.refusal = std::move(refusal),
                .memory = free_bytes,
                .arena = gpu_arena_bytes(free_bytes),
-               .weights = weights_of(checkpoint),
+               .weights = 0,
                .matrix_elements = matrix_elements_of(checkpoint),
+               .experts = {},
+               .host_layers = 0,
                .state = 0,
                .of_state = plan_memory(checkpoint, options)};
-  plan.state = gpu_state_bytes(plan.arena, plan.weights);
-  return plan;
+  count_weights(checkpoint, options, plan);
+  return plan.with_host_layers(experts_on_host(checkpoint.config(), cpu_experts).size());
 }
 
 std::string verdict(const GpuPlan& plan) {
   if (plan.refusal) return "no: " + *plan.refusal;
-  constexpr std::uint64_t kUsualTokens = 8192;
   const std::uint64_t usual = plan.of_state.state(kUsualTokens);
   if (!plan.fits()) {
     const std::uint64_t arena =
@@ -88,11 +134,13 @@ std::string verdict(const GpuPlan& plan) {
     return "no: " + in_units(plan.weights) + " of weights, " + in_units(plan.arena) + " of " +
            in_units(plan.memory) + " for weights and states; " + in_units(memory_for(arena)) +
            " hold them and one sequence of " + std::to_string(kUsualTokens) + " tokens; " +
-           smaller_file(plan) + "--device cpu computes it here";
+           more_on_host(plan) + smaller_file(plan) + "--device cpu computes it here";
   }
   if (plan.fitting(usual) == 0) {
+    const std::string more = more_on_host(plan);
     return "yes, but not one sequence of " + std::to_string(kUsualTokens) + " tokens (" + in_units(usual) +
-           " of " + in_units(plan.state) + " for states)";
+           " of " + in_units(plan.state) + " for states)" +
+           (more.empty() ? "" : "; " + more.substr(0, more.size() - 2));
   }
   return "yes: " + std::to_string(plan.fitting(usual)) + " sequences of " + std::to_string(kUsualTokens) +
          " tokens beside the weights, at most";

@@ -3,14 +3,17 @@
 //
 // A GPU's memory is divided once: an arena of weights and states, and what is left free beside it for activations, logits,
 // cuBLASLt, and the one quantised weight at a time that a prefill has as bf16. Matrices are kept there in their own size or
-// as bf16 (gpu/kept_formats.h), vectors as f32.
+// as bf16 (gpu/kept_formats.h), vectors as f32. Experts that stay on the host (models/experts_on_host.h) take the host's
+// memory instead.
 //
 // Threading: plain values, pure functions.
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "models/device_options.h"
 #include "models/memory_plan.h"
 
 namespace reprise::models {
@@ -24,20 +27,33 @@ struct GpuPlan {
   std::optional<std::string> refusal;  // why a GPU does not compute the model, or not so
   std::uint64_t memory = 0;            // free on the GPU
   std::uint64_t arena = 0;
-  std::uint64_t weights = 0;
+  std::uint64_t weights = 0;  // on the GPU
   std::uint64_t matrix_elements = 0;
-  std::uint64_t state = 0;  // what the weights leave of the arena
-  MemoryPlan of_state;      // its token_state and sequence_state, with keys and values as they were asked for
+  /// What the experts of each layer that has any take: on the GPU, and on the host if they stay there.
+  struct LayerExperts {
+    std::uint64_t on_gpu = 0;
+    std::uint64_t on_host = 0;
+  };
+  std::vector<LayerExperts> experts;
+  std::size_t host_layers = 0;  // of these the first, whose experts stay on the host: not in `weights`
+  std::uint64_t state = 0;      // what the weights leave of the arena
+  MemoryPlan of_state;  // its token_state and sequence_state, with keys and values as they were asked for
 
   bool fits() const { return !refusal && state >= of_state.state(1); }
+  /// What experts take of the host's memory.
+  std::uint64_t host_weights() const;
+  /// With the experts of so many layers on the host, no fewer than now.
+  GpuPlan with_host_layers(std::size_t layers) const;
   /// How many pieces of state of this size fit.
   std::uint64_t fitting(std::uint64_t bytes) const { return bytes == 0 ? 0 : state / bytes; }
 };
 
-/// For a GPU with so many free bytes.
-GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes);
+/// For a GPU with so many free bytes. `cpu_experts` as in DeviceOptions. Throws SettingError for more layers than have
+/// experts.
+GpuPlan plan_gpu(const Checkpoint& checkpoint, const ComputeOptions& options, std::uint64_t free_bytes,
+                 std::uint32_t cpu_experts = 0);
 
-/// Whether it fits, and how large a GPU would do where it does not.
+/// Whether it fits; where it does not, how large a GPU would do, and what would make it fit.
 std::string verdict(const GpuPlan& plan);
 
 }  // namespace reprise::models

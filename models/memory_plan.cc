@@ -11,8 +11,6 @@
 namespace reprise::models {
 namespace {
 
-constexpr std::uint64_t kUsualTokens = 8192;  // of a conversation
-
 template <class Part>
 concept HasState = requires(const Part& part, StateLayout& state) {
   declare_state(part, state);
@@ -80,29 +78,40 @@ std::uint64_t widest_part(const Checkpoint& checkpoint) {
 
 }  // namespace
 
+TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
+                         const std::string& name) {
+  const DType type = checkpoint.stored_type(name);
+  const Shape& shape = checkpoint.shape(name);
+  const std::uint64_t bytes = byte_size(type, shape).value_or(0);
+  const gpu::WeightFormat* known = format_of(type);
+  const gpu::FormatKernels* row = known == nullptr ? nullptr : gpu::cpu_kernels(options.isa).find(*known);
+  const gpu::Packing* packing = nullptr;
+  if (row != nullptr && is_multiplied(checkpoint, name)) packing = row->product(options.compute).packing;
+  TensorBytes out;
+  if (packing != nullptr) {
+    out.packed = packing->bytes(element_count(shape).value_or(0) / shape.back(), shape.back());
+  }
+  const bool copied = checkpoint.is_copied(name);
+  if (copied) out.copied = bytes;
+  if (packing == nullptr && !copied) out.in_place = bytes;
+  return out;
+}
+
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows) {
   MemoryPlan plan;
-  const gpu::Kernels& kernels = gpu::cpu_kernels(options.isa);
   std::map<std::string, MemoryPlan::Format> formats;
   for (const std::string& name : checkpoint.names()) {
     const DType type = checkpoint.stored_type(name);
     const Shape& shape = checkpoint.shape(name);
-    const std::uint64_t parameters = element_count(shape).value_or(0);
-    const std::uint64_t bytes = byte_size(type, shape).value_or(0);
     MemoryPlan::Format& format = formats[std::string(info(type).name)];
     format.name = info(type).name;
     ++format.tensors;
-    format.parameters += parameters;
-    format.bytes += bytes;
-
-    const gpu::WeightFormat* known = format_of(type);
-    const gpu::FormatKernels* row = known == nullptr ? nullptr : kernels.find(*known);
-    const gpu::Packing* packing = nullptr;
-    if (row != nullptr && is_multiplied(checkpoint, name)) packing = row->product(options.compute).packing;
-    const bool copied = checkpoint.is_copied(name);
-    if (packing != nullptr) plan.packed += packing->bytes(parameters / shape.back(), shape.back());
-    if (copied) plan.copied += bytes;
-    if (packing == nullptr && !copied) plan.in_place += bytes;
+    format.parameters += element_count(shape).value_or(0);
+    format.bytes += byte_size(type, shape).value_or(0);
+    const TensorBytes kept = tensor_bytes(checkpoint, options, name);
+    plan.in_place += kept.in_place;
+    plan.copied += kept.copied;
+    plan.packed += kept.packed;
   }
   for (auto& [name, format] : formats) plan.formats.push_back(std::move(format));
   std::stable_sort(plan.formats.begin(), plan.formats.end(),

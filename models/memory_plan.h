@@ -19,6 +19,8 @@ namespace reprise::models {
 
 class Checkpoint;
 
+inline constexpr std::uint64_t kUsualTokens = 8192;  // of a conversation
+
 struct MemoryPlan {
   /// What is stored in one format.
   struct Format {
@@ -49,6 +51,17 @@ struct MemoryPlan {
     return available <= fixed || bytes == 0 ? 0 : (available - fixed) / bytes;
   }
 };
+
+/// What a tensor takes of the host's memory.
+struct TensorBytes {
+  std::uint64_t in_place = 0;
+  std::uint64_t copied = 0;
+  std::uint64_t packed = 0;
+
+  std::uint64_t all() const { return in_place + copied + packed; }
+};
+TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
+                         const std::string& name);
 
 /// For steps of at most `rows` rows.
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows = 256);

@@ -50,6 +50,9 @@ class Builtin(unittest.TestCase):
         self.assertRegex(done.stdout, r"GPU memory +12\.00 GiB")
         self.assertRegex(done.stdout, r"snapshot at 8192 .*; \d+ fit")
         self.assertRegex(done.stdout, r"fits +yes: \d+ sequences")
+        wrong = run("inspect", "--device", "cuda:0", "--limit-gb", "12", "--cpu-experts", "1")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("--cpu-experts: 1 layers, and the model has no experts", wrong.stderr)
 
     def test_a_prompt_is_continued_or_said_and_it_tells_which(self):
         raw = run("generate", "--prompt", "My name is Esther.", "--max-tokens", "20")

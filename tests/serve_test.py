@@ -377,6 +377,15 @@ class Configuration(unittest.TestCase):
         self.assertEqual(failed.returncode, 2)
         self.assertNotIn("Did you mean", failed.stderr)
 
+    def test_experts_on_the_host_want_a_gpu_and_a_number(self):
+        for value, reason in [("many", "--cpu-experts: 'many' is neither a number of layers nor all"),
+                              ("-1", "--cpu-experts: '-1' is neither"),
+                              ("3", "--cpu-experts: is for models on a GPU, and the device is cpu")]:
+            done = self.run_serve("--cpu-experts=" + value, "--device", "cpu", "--port", "0")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertNotIn("listening", done.stderr)
+
     def test_a_policy_that_does_not_exist_is_named_before_anything_is_loaded(self):
         done = self.run_serve("--cache-policy", "oldest", "--port", "0")
         self.assertEqual(done.returncode, 2)

@@ -1,86 +1,14 @@
 #include "models/cpu/moe.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
 #include "models/checkpoint.h"
 #include "models/weight_tensors.h"
 
 namespace reprise::models {
-namespace {
-
-/// More rows are computed in turns: what is kept for every row and expert would outgrow the model.
-constexpr std::size_t kMostRowsAtOnce = 1024;
-/// Parts of work for each thread: so many that the last ones end at about the same time.
-constexpr std::size_t kPartsOfThread = 8;
-/// Reading an expert's weights takes as long as multiplying so many rows by them.
-constexpr std::size_t kRowsOfReading = 4;
-
-/// Some outputs of one run.
-struct Share {
-  std::size_t run;
-  std::size_t begin;
-  std::size_t end;
-};
-
-}  // namespace
-
-struct Moe::Run {
-  const Expert* expert;
-  std::size_t count;         // rows
-  float* output;             // [count, rows of `down`]
-  const gpu::Product* gate;  // null: the expert has none
-  const gpu::Product* up;
-  const gpu::Product* down;
-  const void* gate_input;  // [count], as `gate` wants it
-  const void* up_input;    // [count], as `up` wants it
-  float* inner;  // [count, intermediate]: gate(x), then silu(gate(x)) * up(x); without a gate relu(up(x))^2
-  float* inner_up;      // [count, intermediate], where there is a gate
-  std::byte* prepared;  // [count]: `inner`, as `down` wants it
-
-  std::size_t intermediate() const { return expert->up.outputs(); }
-  std::size_t prepared_row_bytes() const { return row_bytes_of(*down->activations, intermediate()); }
-};
-
-namespace {
-
-/// Cuts `outputs` of all runs into shares of about the same work, enough for all threads. Shares begin at
-/// multiples of the grain of their run.
-template <class Run, class Outputs, class Grain>
-std::vector<Share> shares_of(const std::vector<Run>& runs, unsigned threads, const Outputs& outputs,
-                             const Grain& grain) {
-  const auto work = [&](const Run& run) { return (run.count + kRowsOfReading) * outputs(run); };
-  std::size_t total = 0;
-  for (const Run& run : runs) total += work(run);
-  const std::size_t share =
-      threads == 1 ? total : std::max<std::size_t>(1, total / (kPartsOfThread * threads));
-  std::vector<Share> out;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::size_t size = outputs(runs[i]);
-    const std::size_t unit = grain(runs[i]);
-    const std::size_t units = (size + unit - 1) / unit;
-    const std::size_t parts = std::clamp<std::size_t>((work(runs[i]) + share / 2) / share, 1, units);
-    for (std::size_t part = 0; part < parts; ++part) {
-      out.push_back({i, units * part / parts * unit, std::min(size, units * (part + 1) / parts * unit)});
-    }
-  }
-  return out;
-}
-
-}  // namespace
-
-Moe::Expert::Expert(const Checkpoint& checkpoint, const std::string& name, bool has_gate)
-    : gate(has_gate ? Linear(checkpoint, name + ".gate_proj", ColumnOrder::kOfModel) : Linear()),
-      up(checkpoint, name + ".up_proj", ColumnOrder::kOfModel),
-      down(checkpoint, name + ".down_proj", ColumnOrder::kOfModel) {}
 
 Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
-    : spec_(spec), router_(checkpoint, spec.name + ".gate") {
-  experts_.reserve(spec.experts);
-  for (std::size_t i = 0; i < spec.experts; ++i) {
-    experts_.emplace_back(checkpoint, spec.name + ".experts." + std::to_string(i), spec.has_gates());
-  }
+    : spec_(spec), router_(checkpoint, spec.name + ".gate"), experts_(spec, checkpoint) {
   if (spec.latent != 0) {
     latent_in_ = Linear(checkpoint, spec.name + ".fc1_latent_proj");
     latent_out_ = Linear(checkpoint, spec.name + ".fc2_latent_proj");
@@ -92,13 +20,8 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint)
 }
 
 void Moe::prepare(const Preparation& how) const {
-  for (const std::vector<Expert>* experts : {&experts_, &shared_}) {
-    for (const Expert& expert : *experts) {
-      if (spec_.has_gates()) expert.gate.prepare(how);
-      expert.up.prepare(how);
-      expert.down.prepare(how);
-    }
-  }
+  experts_.prepare(how);
+  for (const Expert& expert : shared_) expert.prepare(how);
   if (spec_.latent == 0) return;
   latent_in_.prepare(how);
   latent_out_.prepare(how);
@@ -141,92 +64,6 @@ Moe::Routes Moe::route(Step& step, LinearInput& x) const {
   return routes;
 }
 
-std::vector<Moe::Run> Moe::make_runs(Step& step, LinearInput& x, LinearInput& routed, const ExpertRows& rows,
-                                     const Outputs& outputs) const {
-  std::vector<Run> runs;
-  const auto add = [&](const Expert& expert, std::size_t count, float* output) -> Run& {
-    return runs.emplace_back(Run{.expert = &expert,
-                                 .count = count,
-                                 .output = output,
-                                 .gate = spec_.has_gates() ? &expert.gate.product(step) : nullptr,
-                                 .up = &expert.up.product(step),
-                                 .down = &expert.down.product(step),
-                                 .gate_input = nullptr,
-                                 .up_input = nullptr,
-                                 .inner = nullptr,
-                                 .inner_up = nullptr,
-                                 .prepared = nullptr});
-  };
-  GatheredInput gathered(routed, rows, spec_.width());
-  for (const ExpertRows::Run& one : rows.runs()) {
-    if (one.expert >= spec_.experts) break;  // only zero experts follow
-    Run& run = add(experts_[one.expert], one.count, outputs.routed + one.first * spec_.width());
-    if (run.gate != nullptr) run.gate_input = gathered.of(one, *run.gate->activations, step);
-    run.up_input = gathered.of(one, *run.up->activations, step);
-  }
-  if (spec_.has_shared()) {
-    Run& run = add(shared_.front(), x.rows(), outputs.shared);
-    if (run.gate != nullptr) run.gate_input = x.as(*run.gate->activations, step, spec_.hidden);
-    run.up_input = x.as(*run.up->activations, step, spec_.hidden);
-  }
-  std::size_t inner = 0;
-  std::size_t prepared = 0;
-  for (const Run& run : runs) {
-    inner += run.count * run.intermediate();
-    if (run.down->activations->prepare != nullptr) prepared += run.count * run.prepared_row_bytes();
-    prepared = (prepared + 63) / 64 * 64;
-  }
-  float* gates = step.scratch.floats(inner);
-  float* ups = spec_.has_gates() ? step.scratch.floats(inner) : nullptr;
-  std::byte* forms = step.scratch.bytes(prepared);
-  for (Run& run : runs) {
-    run.inner = gates;
-    run.inner_up = ups;
-    run.prepared = forms;
-    gates += run.count * run.intermediate();
-    if (ups != nullptr) ups += run.count * run.intermediate();
-    if (run.down->activations->prepare != nullptr) {
-      forms += (run.count * run.prepared_row_bytes() + 63) / 64 * 64;
-    } else {
-      run.prepared = reinterpret_cast<std::byte*>(run.inner);
-    }
-  }
-  return runs;
-}
-
-/// What is between the matrices of all experts.
-void Moe::compute_inner(Step& step, const std::vector<Run>& runs) const {
-  const std::vector<Share> shares = shares_of(
-      runs, step.threads.count(), [](const Run& run) { return run.intermediate(); },
-      [](const Run& run) {
-        return run.gate == nullptr ? run.up->outputs_at_once
-                                   : std::lcm(run.gate->outputs_at_once, run.up->outputs_at_once);
-      });
-  step.threads.for_parts(shares.size(), [&](std::size_t i) {
-    const Share& share = shares[i];
-    const Run& run = runs[share.run];
-    const std::size_t size = run.intermediate();
-    const auto multiply = [&](const gpu::Product& product, const void* input, const Linear& matrix,
-                              float* to) {
-      product.multiply(input, run.count, matrix.weight(), to, size, share.begin, share.end);
-    };
-    if (run.gate != nullptr) {
-      multiply(*run.gate, run.gate_input, run.expert->gate, run.inner);
-      multiply(*run.up, run.up_input, run.expert->up, run.inner_up);
-    } else {
-      multiply(*run.up, run.up_input, run.expert->up, run.inner);
-    }
-    for (std::size_t row = 0; row < run.count; ++row) {
-      float* inner = run.inner + row * size + share.begin;
-      if (run.gate != nullptr) {
-        step.kernels.swiglu(inner, run.inner_up + row * size + share.begin, inner, share.end - share.begin);
-      } else {
-        step.kernels.relu_squared(inner, share.end - share.begin);
-      }
-    }
-  });
-}
-
 void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::size_t rows, float* y) const {
   const std::size_t mark = step.scratch.mark();
   const std::size_t width = spec_.width();
@@ -240,48 +77,12 @@ void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::siz
   LinearInput narrow_input(narrow, rows, StepRows::together(first_row));
   LinearInput& routed = spec_.latent != 0 ? narrow_input : input;
   const Routes routes = route(step, input);
-  const ExpertRows placed(routes.chosen, spec_.chosen, spec_.routed());
-  const Outputs outputs{.routed = step.scratch.floats(placed.places() * width),  // zero experts leave theirs
-                        .shared = spec_.has_shared() ? step.scratch.floats(rows * spec_.hidden) : nullptr};
-  const std::vector<Run> runs = make_runs(step, input, routed, placed, outputs);
-  const unsigned threads = step.threads.count();
-  compute_inner(step, runs);
-
-  // As the last products want it, row by row.
-  const std::vector<Share> row_shares = shares_of(
-      runs, threads, [](const Run& run) { return run.count; }, [](const Run&) { return std::size_t{1}; });
-  step.threads.for_parts(row_shares.size(), [&](std::size_t i) {
-    const Share& share = row_shares[i];
-    const Run& run = runs[share.run];
-    if (run.down->activations->prepare == nullptr) return;
-    run.down->activations->prepare(run.inner + share.begin * run.intermediate(), share.end - share.begin,
-                                   run.intermediate(), run.prepared + share.begin * run.prepared_row_bytes());
-  });
-
-  const std::vector<Share> output_shares = shares_of(
-      runs, threads, [](const Run& run) { return run.expert->down.outputs(); },
-      [](const Run& run) { return run.down->outputs_at_once; });
-  step.threads.for_parts(output_shares.size(), [&](std::size_t i) {
-    const Share& share = output_shares[i];
-    const Run& run = runs[share.run];
-    run.down->multiply(run.prepared, run.count, run.expert->down.weight(), run.output,
-                       run.expert->down.outputs(), share.begin, share.end);
-  });
-
+  float* shared = spec_.has_shared() ? step.scratch.floats(rows * spec_.hidden) : nullptr;
+  const Experts::Beside beside{
+      .expert = spec_.has_shared() ? &shared_.front() : nullptr, .x = &input, .y = shared};
   float* sums = spec_.latent != 0 ? step.scratch.floats(rows * width) : y;  // [rows, width]
-  step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) {
-      float* sum = sums + row * width;
-      std::fill_n(sum, width, 0.0F);
-      const std::span<const std::uint32_t> own = placed.places_of(row);
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        const std::size_t choice = row * spec_.chosen + i;
-        const bool is_zero = routes.chosen[choice] >= spec_.experts;
-        const float* made = is_zero ? narrow + row * width : outputs.routed + own[i] * width;
-        step.kernels.add_scaled(made, routes.weights[choice], sum, width);
-      }
-    }
-  });
+  experts_.sum(step, routed, {.experts = routes.chosen, .weights = routes.weights},
+               spec_.has_shared() ? &beside : nullptr, sums);
   if (spec_.latent != 0) {
     LinearInput sum_input(sums, rows, StepRows::together(first_row));
     latent_out_.apply(step, sum_input, y);
@@ -290,7 +91,7 @@ void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::siz
     step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
         const std::size_t first = row * spec_.hidden;
-        step.kernels.add_scaled(outputs.shared + first, routes.shared_weights[row], y + first, spec_.hidden);
+        step.kernels.add_scaled(shared + first, routes.shared_weights[row], y + first, spec_.hidden);
       }
     });
   }
@@ -298,8 +99,9 @@ void Moe::apply_rows(Step& step, std::size_t first_row, const float* x, std::siz
 }
 
 void Moe::apply(Step& step, const float* x, float* y) const {
-  for (std::size_t first = 0; first < step.rows; first += kMostRowsAtOnce) {
-    apply_rows(step, first, x + first * spec_.hidden, std::min(kMostRowsAtOnce, step.rows - first),
+  constexpr std::size_t kMost = Experts::kMostRowsAtOnce;
+  for (std::size_t first = 0; first < step.rows; first += kMost) {
+    apply_rows(step, first, x + first * spec_.hidden, std::min(kMost, step.rows - first),
                y + first * spec_.hidden);
   }
 }

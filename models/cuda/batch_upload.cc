@@ -70,6 +70,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
       picked.push_back(first + i);
   }
 
+  const auto slices_rows = static_cast<int>(tokens.size());
   if (phase == Phase::kPrefill) {
     const auto padded = static_cast<std::size_t>(gc::PrefillGemm::padded(static_cast<int>(tokens.size())));
     row_slice.resize(padded, gc::kNoSlice);
@@ -118,7 +119,10 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
                     .tile_count = static_cast<int>(tiles.size()),
                     .rows = rows,
                     .longest = longest},
-          .size = {.rows = rows, .tiles = static_cast<int>(tiles.size()), .longest = longest},
+          .size = {.rows = rows,
+                   .tiles = static_cast<int>(tiles.size()),
+                   .longest = longest,
+                   .slices_rows = slices_rows},
           .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
           .picked_rows = static_cast<int>(picked.size())};
 }

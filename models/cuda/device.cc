@@ -26,7 +26,7 @@ class CudaDevice : public Device {
  public:
   CudaDevice(int index, const DeviceOptions& options)
       : index_(index),
-        most_rows_(options.most_rows),
+        options_(options),
         bound_(index),
         arena_(arena_bytes(index, options)),
         memory_(arena_) {}
@@ -35,7 +35,11 @@ class CudaDevice : public Device {
   std::unique_ptr<Model> load(const std::filesystem::path& path, const ComputeOptions& options,
                               const LoadProgress& /*progress*/) override {
     return CudaModel::load(path, options, arena_,
-                           {.device = index_, .most_rows = static_cast<int>(most_rows_), .memory = &memory_});
+                           {.device = index_,
+                            .most_rows = static_cast<int>(options_.most_rows),
+                            .memory = &memory_,
+                            .cpu_experts = options_.cpu_experts,
+                            .threads = options_.threads});
   }
   gpu::BlockMemory& memory() override { return memory_; }
   std::uint64_t state_bytes(std::uint64_t wanted) override {
@@ -43,7 +47,7 @@ class CudaDevice : public Device {
     const std::uint64_t usable = gpu_state_bytes(arena_.size(), weights);
     return wanted == 0 ? usable : std::min(wanted, usable);
   }
-  std::uint32_t prefill_rows() const override { return most_rows_; }
+  std::uint32_t prefill_rows() const override { return options_.most_rows; }
 
  private:
   // Before anything is made on the GPU.
@@ -52,7 +56,7 @@ class CudaDevice : public Device {
   };
 
   const int index_;
-  const std::uint32_t most_rows_;
+  const DeviceOptions options_;
   Bound bound_;
   gc::Arena arena_;
   gc::DeviceMemory memory_;

@@ -10,6 +10,7 @@
 #include "gpu/cuda/graph.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/batch_upload.h"
+#include "models/cuda/host_staging.h"
 #include "models/cuda/step.h"
 
 namespace reprise::models::cuda {
@@ -29,6 +30,7 @@ struct Lane {
   gc::Stopwatch stopwatch;
   BatchUpload upload;
   Workspace workspace;
+  HostStaging staging{stream};
   gc::GraphCache recordings;  // of passes, by their sizes
   std::uint64_t recorded_at = 0;
   gc::PinnedBytes logits;  // on the host

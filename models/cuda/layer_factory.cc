@@ -24,7 +24,8 @@ std::unique_ptr<Part> LayerFactory::build_part(const SwiGluSpec& spec) {
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const MoeSpec& spec) {
-  return std::make_unique<Moe>(spec, checkpoint_, weights_);
+  HostExperts* host = on_host_.names.contains(spec.name) ? on_host_.experts : nullptr;
+  return std::make_unique<Moe>(spec, checkpoint_, weights_, host);
 }
 
 std::unique_ptr<Part> LayerFactory::build_part(const KdaSpec& spec) {

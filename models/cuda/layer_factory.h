@@ -5,6 +5,8 @@
 // Threading: used by one thread while a model is loaded.
 
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "models/checkpoint.h"
@@ -12,18 +14,30 @@
 #include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
+#include "models/host_experts.h"
 #include "models/layers/layer_spec.h"
 #include "models/layers/state_layout.h"
 
 namespace reprise::models::cuda {
 
+/// The mixtures whose experts are computed on the host, by name, and who computes them; none: null.
+struct MixturesOnHost {
+  std::set<std::string> names;
+  HostExperts* experts = nullptr;
+};
+
 class LayerFactory {
  public:
   /// All must outlive the factory; parts declare their state in `state` and the tables they need in `ropes`. Keys and
-  /// values are kept as `kv`.
+  /// values are kept as `kv`. The host's experts must outlive the parts.
   LayerFactory(const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights, StateLayout& state,
-               RopeTables& ropes)
-      : checkpoint_(checkpoint), kv_(kv), weights_(weights), state_(state), ropes_(ropes) {}
+               RopeTables& ropes, MixturesOnHost on_host)
+      : checkpoint_(checkpoint),
+        kv_(kv),
+        weights_(weights),
+        state_(state),
+        ropes_(ropes),
+        on_host_(std::move(on_host)) {}
 
   /// The steps of a layer, in order. Throws LoadError, std::bad_alloc.
   std::vector<ResidualStep> build(const LayerSpec& spec);
@@ -50,6 +64,7 @@ class LayerFactory {
   WeightStore& weights_;
   StateLayout& state_;
   RopeTables& ropes_;
+  const MixturesOnHost on_host_;
 };
 
 }  // namespace reprise::models::cuda

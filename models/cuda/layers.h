@@ -23,6 +23,7 @@
 #include "gpu/cuda/selective_scan.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
+#include "models/host_experts.h"
 #include "models/layers/layer_spec.h"
 
 namespace reprise::models::cuda {
@@ -228,23 +229,50 @@ class SwiGlu : public Part {
   DeviceLinear out_;
 };
 
+/// The router, the shared expert and what is around them on the GPU; the experts there as well, or on the host.
 class Moe : public Part {
  public:
-  Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights);
+  /// `host`: who computes its experts; null: the GPU does. It must outlive the part.
+  Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, HostExperts* host);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
 
  private:
+  /// What a step has made of its rows so far.
+  struct Routed {
+    const float* logits;  // [padded rows, router_.weight.rows]
+    gc::ExpertPlaces places;
+    const gc::Bf16* seen;  // [padded rows, width]: what the chosen experts see
+  };
+
+  gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
+  void apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
+                       const PartOutput& to) const;
+  void apply_on_host(const CudaStep& step, const PartInput& x, const Routed& routed,
+                     const PartOutput& to) const;
+  /// What the host makes of the rows, into sums [padded rows, width] on the GPU. `meanwhile` puts into the stream what
+  /// the GPU does at the same time.
+  template <class Meanwhile>
+  void sum_on_host(const CudaStep& step, const Routed& routed, float* sums, const Meanwhile& meanwhile) const;
+  /// sums [padded rows, latent size], through the matrix behind the experts.
+  void apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const;
+
   gc::RouterShape shape_;
   bool has_gates_;
   int hidden_;
+  int width_;                    // of what goes into the experts and comes out of them
   bool has_shared_gate_;         // else the shared expert counts as it is
   DeviceLinear router_;          // and behind it the shared expert's gate
   const float* bias_ = nullptr;  // [routed]; null: none
-  gc::ExpertWeights in_;         // gate and up, or up alone
-  gc::ExpertWeights down_;
-  std::unique_ptr<Part> shared_;  // null: there is none
+  struct OnDevice {
+    gc::ExpertWeights in;  // gate and up, or up alone
+    gc::ExpertWeights down;
+  };
+  std::optional<OnDevice> device_;  // none: the experts are on the host
+  HostExperts* host_;               // null: they are not
+  std::size_t host_layer_ = 0;      // that it knows them by
+  std::unique_ptr<Part> shared_;    // null: there is none
   std::optional<DeviceLinear> latent_in_;
   std::optional<DeviceLinear> latent_out_;
 };

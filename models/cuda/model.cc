@@ -9,6 +9,7 @@
 #include "gpu/cuda/sampling.h"
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
+#include "models/experts_on_host.h"
 #include "models/files/load_error.h"
 #include "models/gpu_refusal.h"
 #include "traces/gpu_timeline.h"
@@ -21,6 +22,14 @@ namespace {
 constexpr int kMostRecordedDecodes = 64;
 constexpr int kMostRecordedSlices = 8;  // of a prefill
 constexpr const char* kHeadInAdapters = "lm_head";
+
+std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32_t cpu_experts) {
+  try {
+    return experts_on_host(checkpoint.config(), cpu_experts);
+  } catch (const SettingError& error) {
+    throw LoadError(checkpoint.path(), "", error.what());
+  }
+}
 
 }  // namespace
 
@@ -37,8 +46,11 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
       handed_on_(handed_on(config().layers)),
       memory_(place.memory) {
   if (const auto refusal = gpu_refusal(options)) throw LoadError(checkpoint_.path(), "", *refusal);
+  const std::set<std::string> on_host = mixtures_on_host(checkpoint_, place.cpu_experts);
+  if (!on_host.empty()) host_experts_ = std::make_unique<HostExperts>(options, place.threads);
   embedding_ = weights_.linear({config().embedding});
-  LayerFactory factory(checkpoint_, options.kv, weights_, state_, ropes_);
+  LayerFactory factory(checkpoint_, options.kv, weights_, state_, ropes_,
+                       {.names = on_host, .experts = host_experts_.get()});
   for (const LayerSpec& layer : config().layers) {
     for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
   }
@@ -123,7 +135,8 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .inner = buffers.inner,
                       .ordered = buffers.ordered,
                       .first_values = buffers.first_values,
-                      .late = buffers.late};
+                      .late = buffers.late,
+                      .staging = &lane.staging};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
@@ -154,7 +167,10 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
 }
 
 // Everything that a step's launches depend on, or nothing: it is not recorded.
-std::optional<std::uint64_t> CudaModel::recording_key(const BatchUpload::Made& made, Phase phase) {
+std::optional<std::uint64_t> CudaModel::recording_key(const BatchUpload::Made& made, const Chosen& chosen,
+                                                      Phase phase) const {
+  // What adapters add is launched for those that are there now; what the host computes is no launch.
+  if (!chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
   const auto number = [](int value) { return static_cast<std::uint64_t>(value); };
   if (phase == Phase::kDecode) {
     if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
@@ -202,9 +218,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
     buffers.inner = memory.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
   }
   lane.stopwatch.start(lane.stream.handle());
-  // What adapters add is launched for those that are there now: it is not recorded.
-  const std::optional<std::uint64_t> key = chosen.rows.empty() ? recording_key(made, phase) : std::nullopt;
-  if (key) {
+  if (const std::optional<std::uint64_t> key = recording_key(made, chosen, phase)) {
     lane.forget_moved();
     lane.recordings.run(*key, lane.stream.handle(), [&] { launch(lane, made, phase, buffers, chosen); });
   } else {
@@ -226,7 +240,10 @@ std::string CudaModel::arithmetic() const {
            std::to_string(info.compute_minor) + ", driver " + std::to_string(info.driver_version) +
            ", runtime " + std::to_string(info.runtime_version);
   }
-  return out + ", " + gemm_.arithmetic();
+  out += ", " + gemm_.arithmetic();
+  if (host_experts_ == nullptr) return out;
+  return out + ", experts of " + std::to_string(host_experts_->layers()) + " layers by " +
+         host_experts_->arithmetic();
 }
 
 void CudaModel::bind_thread() {

@@ -3,7 +3,8 @@
 // within each, a row depends on its own sequence alone (gpu/cuda/batch.h).
 //
 // Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h); the residual stream
-// is f32, keys and values are bf16, recurrent states f32. Every pass goes into one stream and is waited for, asleep.
+// is f32, keys and values are bf16, recurrent states f32. Every pass goes into one stream and is waited for, asleep. Where
+// experts are on the host (models/host_experts.h), a pass waits for itself at each of their layers, and none is recorded.
 //
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
 // owns it.
@@ -26,6 +27,7 @@
 #include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
 #include "models/cuda/weights.h"
+#include "models/host_experts.h"
 #include "models/model.h"
 
 namespace reprise::models::cuda {
@@ -36,6 +38,8 @@ class CudaModel : public Model {
     int device = 0;
     int most_rows = 0;                   // of a prefill step
     gpu::BlockMemory* memory = nullptr;  // in the arena: for adapters; null: they cannot be had
+    std::uint32_t cpu_experts = 0;       // as DeviceOptions::cpu_experts
+    unsigned threads = 0;                // that compute them; 0: one for each core
   };
 
   /// `arena`, on the place's device, must outlive the model. Throws LoadError, std::bad_alloc,
@@ -92,7 +96,8 @@ class CudaModel : public Model {
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
   void launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
               const Chosen& chosen);
-  static std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, Phase phase);
+  std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, const Chosen& chosen,
+                                             Phase phase) const;
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
@@ -112,9 +117,10 @@ class CudaModel : public Model {
   std::optional<DeviceNorm> embedding_norm_;
   DeviceNorm final_norm_;
   RopeTables ropes_;
-  std::vector<ResidualStep> steps_;  // of all layers
-  const std::size_t handed_on_;      // floats of a row that the first layer hands on
-  bool has_late_ = false;            // parts
+  std::unique_ptr<HostExperts> host_experts_;  // null: all experts are on the GPU
+  std::vector<ResidualStep> steps_;            // of all layers
+  const std::size_t handed_on_;                // floats of a row that the first layer hands on
+  bool has_late_ = false;                      // parts
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

@@ -33,19 +33,26 @@ std::unique_ptr<Part> shared_expert(const MoeSpec& spec, WeightStore& weights) {
 
 }  // namespace
 
-Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights)
+Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, HostExperts* host)
     : shape_(router_of(spec)),
       has_gates_(spec.has_gates()),
       hidden_(static_cast<int>(spec.hidden)),
+      width_(static_cast<int>(spec.width())),
       has_shared_gate_(spec.has_shared() && spec.shared_gate),
       router_(weights.linear(
           has_shared_gate_ ? std::vector<std::string>{spec.name + ".gate", spec.name + ".shared_expert_gate"}
                            : std::vector<std::string>{spec.name + ".gate"})),
-      in_(weights.experts(spec.name + ".experts.", spec.experts,
-                          spec.has_gates() ? std::vector<std::string>{".gate_proj", ".up_proj"}
-                                           : std::vector<std::string>{".up_proj"})),
-      down_(weights.experts(spec.name + ".experts.", spec.experts, {".down_proj"})),
+      host_(host),
       shared_(shared_expert(spec, weights)) {
+  if (host_ != nullptr) {
+    host_layer_ = host_->add(spec, checkpoint);
+  } else {
+    const std::string experts = spec.name + ".experts.";
+    device_ = {.in = weights.experts(experts, spec.experts,
+                                     spec.has_gates() ? std::vector<std::string>{".gate_proj", ".up_proj"}
+                                                      : std::vector<std::string>{".up_proj"}),
+               .down = weights.experts(experts, spec.experts, {".down_proj"})};
+  }
   if (spec.correction_bias) {
     bias_ = weights.vector(load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias"));
   }
@@ -61,16 +68,132 @@ std::size_t Moe::workspace(const StepSize& size) const {
   };
   const std::size_t rows = size.padded();
   const std::size_t places = rows * static_cast<std::size_t>(shape_.chosen);
-  const auto width = static_cast<std::size_t>(in_.one.columns);
+  const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
-                      Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_)) +
-                      sized(places * static_cast<std::size_t>(down_.one.columns), sizeof(gc::Bf16)) +
-                      sized(places * width, sizeof(float));
-  if (latent_in_) bytes += 2 * sized(rows * width, sizeof(gc::Bf16)) + sized(rows * width, sizeof(float));
+                      Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_));
+  if (device_) {
+    bytes += sized(places * static_cast<std::size_t>(device_->down.one.columns), sizeof(gc::Bf16)) +
+             sized(places * width, sizeof(float));
+  }
+  if (latent_in_) bytes += 2 * sized(rows * width, sizeof(gc::Bf16));
+  if (latent_in_ || host_ != nullptr) bytes += sized(rows * width, sizeof(float));
   if (shared_) {
     bytes += sized(rows * static_cast<std::size_t>(hidden_), sizeof(float)) + shared_->workspace(size);
   }
   return bytes;
+}
+
+gc::SharedExpert Moe::apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const {
+  gc::SharedExpert shared;
+  if (!shared_) return shared;
+  auto* made = step.workspace.take<float>(step.size.padded() * static_cast<std::size_t>(hidden_));
+  shared_->apply(step, x, {.y = made, .how = gc::GemmOutput::kF32});
+  shared.made = made;
+  if (has_shared_gate_) shared.gates = logits + shape_.routed;
+  shared.stride = router_.weight.rows;
+  return shared;
+}
+
+void Moe::apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const {
+  auto* narrowed = step.workspace.take<gc::Bf16>(step.size.padded() * static_cast<std::size_t>(width_));
+  gc::narrow_rows(sums, step.size.rows, width_, 1, narrowed, step.stream);
+  step.multiply(narrowed, *latent_out_, to.y, to.how);
+}
+
+void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
+                          const PartOutput& to) const {
+  Workspace& workspace = step.workspace;
+  const auto& [in, down] = *device_;
+  const gc::ExpertPlaces& places = routed.places;
+  const std::size_t padded = step.size.padded();
+  const int rows = step.size.rows;
+  const gc::SharedExpert shared = apply_shared(step, x, routed.logits);
+  const std::size_t most_places = padded * static_cast<std::size_t>(shape_.chosen);
+  auto* inner = workspace.take<gc::Bf16>(most_places * static_cast<std::size_t>(down.one.columns));
+  auto* outputs = workspace.take<float>(most_places * static_cast<std::size_t>(width_));
+  if (has_gates_) {
+    const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
+    gc::experts_gated(routed.seen, in, places, gated, step.stream);
+  } else {
+    gc::experts_product(routed.seen, false, in, places, inner, gc::GemmOutput::kBf16, step.stream);
+    constexpr int kMost = 32768;  // rows of a launch
+    for (int first = 0; first < rows * shape_.chosen; first += kMost) {
+      gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(down.one.columns),
+                       std::min(kMost, rows * shape_.chosen - first), down.one.columns, step.stream);
+    }
+  }
+  gc::experts_product(inner, true, down, places, outputs, gc::GemmOutput::kF32, step.stream);
+
+  if (latent_in_) {
+    auto* sums = workspace.take<float>(padded * static_cast<std::size_t>(width_));
+    gc::sum_experts(shape_, places,
+                    {.outputs = outputs, .zero = routed.seen, .shared = {}, .y = sums, .adds = false}, rows,
+                    width_, step.stream);
+    apply_latent_out(step, sums, to);
+    if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
+  } else {
+    gc::sum_experts(shape_, places,
+                    {.outputs = outputs,
+                     .zero = routed.seen,
+                     .shared = shared,
+                     .y = to.y,
+                     .adds = to.how == gc::GemmOutput::kAddF32},
+                    rows, width_, step.stream);
+  }
+}
+
+template <class Meanwhile>
+void Moe::sum_on_host(const CudaStep& step, const Routed& routed, float* sums,
+                      const Meanwhile& meanwhile) const {
+  const auto width = static_cast<std::size_t>(width_);
+  const auto rows = static_cast<std::size_t>(step.size.slices_rows);
+  const auto all_rows = static_cast<std::size_t>(step.size.rows);
+  const std::size_t choice_bytes =
+      Workspace::rounded(rows * static_cast<std::size_t>(shape_.chosen) * sizeof(float));
+  const std::size_t x_bytes = rows * width * sizeof(gc::Bf16);
+  const HostStaging::Room room =
+      step.staging->take(2 * choice_bytes + x_bytes, all_rows * width * sizeof(float));
+  std::byte* weights = room.down + choice_bytes;
+  std::byte* x = weights + choice_bytes;
+  const std::size_t choices = rows * static_cast<std::size_t>(shape_.chosen) * sizeof(float);
+  const auto bring = [&](std::byte* to, const void* from, std::size_t bytes) {
+    gc::copy_to_host(to, static_cast<const std::byte*>(from), bytes, step.stream);
+  };
+  bring(room.down, routed.places.chosen, choices);
+  bring(weights, routed.places.weights, choices);
+  bring(x, routed.seen, x_bytes);
+  step.staging->wait();
+  meanwhile();
+  auto* made = reinterpret_cast<float*>(room.up);
+  host_->sum(host_layer_,
+             {.count = rows,
+              .x = reinterpret_cast<const gc::Bf16*>(x),
+              .experts = reinterpret_cast<const std::int32_t*>(room.down),
+              .weights = reinterpret_cast<const float*>(weights)},
+             made);
+  std::fill_n(made + rows * width, (all_rows - rows) * width, 0.0F);
+  gc::copy_to_device(reinterpret_cast<std::byte*>(sums), made, all_rows * width * sizeof(float), step.stream);
+}
+
+void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed& routed,
+                        const PartOutput& to) const {
+  const int rows = step.size.rows;
+  auto* sums = step.workspace.take<float>(step.size.padded() * static_cast<std::size_t>(width_));
+  gc::SharedExpert shared;
+  sum_on_host(step, routed, sums, [&] { shared = apply_shared(step, x, routed.logits); });
+  if (latent_in_) {
+    apply_latent_out(step, sums, to);
+    if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
+    return;
+  }
+  if (shared_) gc::add_shared_expert(shared, rows, hidden_, sums, step.stream);
+  if (to.how == gc::GemmOutput::kAddF32) {
+    gc::add_rows(sums, rows, hidden_, 1, to.y, step.stream);
+  } else {
+    gc::copy_on_device(to.y, sums,
+                       static_cast<std::size_t>(rows) * static_cast<std::size_t>(hidden_) * sizeof(float),
+                       step.stream);
+  }
 }
 
 void Moe::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
@@ -78,61 +201,26 @@ void Moe::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   const std::size_t mark = workspace.mark();
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
-  const int width = in_.one.columns;
-  const std::size_t narrow_elements = padded * static_cast<std::size_t>(width);
   auto* logits = workspace.take<float>(padded * static_cast<std::size_t>(router_.weight.rows));
   step.multiply(x.x, router_, logits, gc::GemmOutput::kF32);
   const gc::ExpertPlaces places = gc::ExpertPlaces::in(
       workspace.bytes(gc::ExpertPlaces::bytes(static_cast<int>(padded), shape_)), rows, shape_);
-  gc::route_and_place(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
-  gc::SharedExpert shared;
-  if (shared_) {
-    auto* made = workspace.take<float>(padded * static_cast<std::size_t>(hidden_));
-    shared_->apply(step, x, {.y = made, .how = gc::GemmOutput::kF32});
-    shared.made = made;
-    if (has_shared_gate_) shared.gates = logits + shape_.routed;
-    shared.stride = router_.weight.rows;
+  if (device_) {
+    gc::route_and_place(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
+  } else {
+    gc::route_rows(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
   }
-
-  const gc::Bf16* seen = x.x;  // [rows, width]: what the chosen experts see
+  const gc::Bf16* seen = x.x;
   if (latent_in_) {
-    auto* latent = workspace.take<gc::Bf16>(narrow_elements);
+    auto* latent = workspace.take<gc::Bf16>(padded * static_cast<std::size_t>(width_));
     step.multiply(x.x, *latent_in_, latent, gc::GemmOutput::kBf16);
     seen = latent;
   }
-  const std::size_t most_places = padded * static_cast<std::size_t>(shape_.chosen);
-  auto* inner = workspace.take<gc::Bf16>(most_places * static_cast<std::size_t>(down_.one.columns));
-  auto* outputs = workspace.take<float>(most_places * static_cast<std::size_t>(width));
-  if (has_gates_) {
-    const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
-    gc::experts_gated(seen, in_, places, gated, step.stream);
+  const Routed routed{.logits = logits, .places = places, .seen = seen};
+  if (device_) {
+    apply_on_device(step, x, routed, to);
   } else {
-    gc::experts_product(seen, false, in_, places, inner, gc::GemmOutput::kBf16, step.stream);
-    constexpr int kMost = 32768;  // rows of a launch
-    for (int first = 0; first < rows * shape_.chosen; first += kMost) {
-      gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(down_.one.columns),
-                       std::min(kMost, rows * shape_.chosen - first), down_.one.columns, step.stream);
-    }
-  }
-  gc::experts_product(inner, true, down_, places, outputs, gc::GemmOutput::kF32, step.stream);
-
-  if (latent_in_) {
-    auto* sums = workspace.take<float>(narrow_elements);
-    auto* narrowed = workspace.take<gc::Bf16>(narrow_elements);
-    gc::sum_experts(shape_, places,
-                    {.outputs = outputs, .zero = seen, .shared = {}, .y = sums, .adds = false}, rows, width,
-                    step.stream);
-    gc::narrow_rows(sums, rows, width, 1, narrowed, step.stream);
-    step.multiply(narrowed, *latent_out_, to.y, to.how);
-    if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
-  } else {
-    gc::sum_experts(shape_, places,
-                    {.outputs = outputs,
-                     .zero = seen,
-                     .shared = shared,
-                     .y = to.y,
-                     .adds = to.how == gc::GemmOutput::kAddF32},
-                    rows, width, step.stream);
+    apply_on_host(step, x, routed, to);
   }
   workspace.reset(mark);
 }

@@ -11,6 +11,7 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
+#include "models/cuda/host_staging.h"
 #include "models/cuda/weights.h"
 #include "models/layers/rope.h"
 #include "models/model.h"
@@ -53,7 +54,8 @@ class Workspace {
 struct StepSize {
   int rows = 0;
   int tiles = 0;
-  int longest = 0;  // tokens of a sequence after the step
+  int longest = 0;      // tokens of a sequence after the step
+  int slices_rows = 0;  // the first of `rows`: those of slices; the others only fill up a prefill
 
   std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }
 };
@@ -75,9 +77,10 @@ struct CudaStep {
   std::span<const RopeTable> ropes{};       // one for each rope of the model
   std::span<const AdapterRows> adapters{};  // rows that chose one
   float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
-  gc::Bf16* ordered = nullptr;    // [padded rows, most columns], where inputs are to be put in order
-  float* first_values = nullptr;  // [padded rows, handed_on()]: what the first layer hands on
-  float* late = nullptr;          // [padded rows, hidden]: what late parts of a layer make
+  gc::Bf16* ordered = nullptr;     // [padded rows, most columns], where inputs are to be put in order
+  float* first_values = nullptr;   // [padded rows, handed_on()]: what the first layer hands on
+  float* late = nullptr;           // [padded rows, hidden]: what late parts of a layer make
+  HostStaging* staging = nullptr;  // for parts that the host computes
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;

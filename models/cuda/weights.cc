@@ -11,8 +11,6 @@ namespace reprise::models::cuda {
 namespace {
 
 constexpr std::size_t kRowsMultiple = 8;  // outputs: rows of y begin on 16 bytes
-constexpr std::size_t kStagingBytes = 64 << 20;
-constexpr std::size_t kStagingAlignment = 256;
 
 std::size_t rounded_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -46,42 +44,15 @@ std::size_t WeightStore::rows_of(const std::string& name) const {
   return checkpoint_.shape(name + ".weight").front();
 }
 
-void WeightStore::upload(const Tensor& tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to,
+void WeightStore::upload(Tensor tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to,
                          std::size_t row) {
+  if (how.kept->pack != nullptr) return packed_.add(std::move(tensor), to, row);
   static constexpr traces::ZoneSite kSite{"upload"};
   traces::Zone zone(kSite);
   if (zone.on()) zone.text(std::to_string(tensor.bytes.size()) + " bytes");
-  if (how.kept->pack != nullptr) return pack_rows(tensor, to, row);
   const auto columns = static_cast<std::size_t>(to.columns);
   upload_rows(tensor, how, columns,
               static_cast<std::byte*>(const_cast<void*>(to.data)) + how.kept->bytes(row, columns));
-}
-
-// In turns: the GPU puts them in their order, out of memory of a bounded size.
-void WeightStore::pack_rows(const Tensor& tensor, const gc::DeviceWeight& to, std::size_t row) {
-  const gpu::WeightView from = view_of(tensor);
-  const std::size_t scale_bytes = tensor.scales.size();
-  const std::size_t scale_room = rounded_up(scale_bytes, kStagingAlignment);
-  const std::size_t turn = std::clamp<std::size_t>(kStagingBytes / from.row_bytes(), 1, from.rows);
-  if (staging_.size() < scale_room + turn * from.row_bytes()) {
-    stream_.wait();
-    staging_ = gc::DeviceBytes();
-    staging_ = gc::DeviceBytes(scale_room + turn * from.row_bytes());
-  }
-  gc::copy_to_device(staging_.data(), tensor.scales.data(), scale_bytes, stream_.handle());
-  for (std::size_t first = 0; first < from.rows; first += turn) {
-    const std::size_t count = std::min(turn, from.rows - first);
-    gc::copy_to_device(staging_.data() + scale_room, from.row(first), count * from.row_bytes(),
-                       stream_.handle());
-    to.format->pack({.format = from.format,
-                     .data = staging_.data() + scale_room,
-                     .scales = reinterpret_cast<const float*>(staging_.data()),
-                     .rows = static_cast<int>(count),
-                     .columns = static_cast<int>(from.columns),
-                     .first = static_cast<int>(first)},
-                    to, static_cast<int>(row + first), stream_.handle());
-    stream_.wait();  // the source may go
-  }
 }
 
 void WeightStore::upload_rows(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns,
@@ -160,7 +131,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
     for (; i < end; ++i) {
       const std::string& name = names[i];
       out.layers.push_back({name, static_cast<int>(row + in_part)});
-      const Tensor tensor = checkpoint_.tensor(name + ".weight", ColumnOrder::kAny);
+      Tensor tensor = checkpoint_.tensor(name + ".weight", ColumnOrder::kAny);
       if (format.pack != nullptr && tensor.column_order != order) {
         if (row + in_part != 0) {
           throw LoadError(checkpoint_.path(), name + ".weight",
@@ -169,7 +140,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
         }
         order = tensor.column_order;
       }
-      upload(tensor, upload_of(name + ".weight"), part, in_part);
+      upload(std::move(tensor), upload_of(name + ".weight"), part, in_part);
       if (checkpoint_.has(name + ".bias")) {
         const std::vector<float> own = load_vector(checkpoint_, name + ".bias");
         std::copy(own.begin(), own.end(), bias.begin() + static_cast<std::ptrdiff_t>(row + in_part));
@@ -217,11 +188,12 @@ gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t co
   std::byte* data = take(count * out.bytes);
   out.one.data = data;
   gc::fill(data, 0, count * out.bytes, stream_.handle());
-  for (std::size_t expert = 0; expert < count; ++expert) {
-    gc::DeviceWeight own = out.one;
-    own.data = data + expert * out.bytes;
-    std::size_t row = 0;
-    for (const std::string& name : names) {
+  // As files have them one after another: one matrix of all experts, then the next.
+  std::size_t row = 0;
+  for (const std::string& name : names) {
+    for (std::size_t expert = 0; expert < count; ++expert) {
+      gc::DeviceWeight own = out.one;
+      own.data = data + expert * out.bytes;
       const std::string full = prefix + std::to_string(expert) + name;
       const gc::DeviceUpload& how = upload_of(full + ".weight");
       if (how.kept != &format) {
@@ -230,8 +202,8 @@ gc::ExpertWeights WeightStore::experts(const std::string& prefix, std::size_t co
                             " of " + first + ": a GPU has all experts in one type");
       }
       upload(checkpoint_.tensor(full + ".weight"), how, own, row);
-      row += rows_of(full);
     }
+    row += rows_of(prefix + "0" + name);
   }
   return out;
 }

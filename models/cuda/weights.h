@@ -15,6 +15,7 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
 #include "models/checkpoint.h"
+#include "models/cuda/packed_upload.h"
 
 namespace reprise::models::cuda {
 
@@ -79,18 +80,17 @@ class WeightStore {
   int most_ordered() const { return most_ordered_; }
   /// Waits until all is there.
   void finish() {
+    packed_.finish();
     stream_.wait();
-    staging_ = gc::DeviceBytes();
   }
 
  private:
   std::byte* take(std::size_t bytes);
   const gc::DeviceUpload& upload_of(const std::string& name) const;
   std::size_t rows_of(const std::string& name) const;
-  /// Into the weight's rows from `row` on.
-  void upload(const Tensor& tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to, std::size_t row);
+  /// Into the weight's rows from `row` on, at finish() at the latest.
+  void upload(Tensor tensor, const gc::DeviceUpload& how, const gc::DeviceWeight& to, std::size_t row);
   void upload_rows(const Tensor& tensor, const gc::DeviceUpload& how, std::size_t columns, std::byte* to);
-  void pack_rows(const Tensor& tensor, const gc::DeviceWeight& to, std::size_t row);
 
   struct Block {
     std::byte* data;
@@ -100,7 +100,7 @@ class WeightStore {
   gc::Arena& arena_;
   gc::Stream stream_;
   std::vector<Block> blocks_;
-  gc::DeviceBytes staging_;  // rows as files have them
+  PackedUpload packed_{stream_};
   int most_ordered_ = 0;
 };
 

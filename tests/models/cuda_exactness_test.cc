@@ -83,7 +83,7 @@ TEST_P(CudaExactness, TheSameRunTwice) {
     ASSERT_TRUE(ends_as_reference(sequence));
   }
   const NamedModel named(GetParam());
-  ModelRig again(model_folder(named.model), "cuda:0", named.options);
+  ModelRig again(model_folder(named.model), "cuda:0", named.options, named.cpu_experts);
   Sequence sequence = again.open(kLength);
   EXPECT_TRUE(as_reference(again.prefill(sequence, tokens_), 0)) << "in a model loaded anew";
   EXPECT_EQ(again.state_of(sequence), reference_state_);

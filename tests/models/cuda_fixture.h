@@ -47,11 +47,18 @@ inline const std::vector<std::string>& quantised_on_gpu() {
   return kTypes;
 }
 
-/// Those, the built-in model, and quantised ones.
+/// Those, the built-in model, and quantised ones; and mixtures whose experts are on the host.
 inline std::vector<std::string> models_on_gpu() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("builtin");
   names.insert(names.end(), quantised_on_gpu().begin(), quantised_on_gpu().end());
+  for (const std::string& name : samples_on_gpu()) {
+    const Checkpoint sample = Checkpoint::open(test::sample_checkpoint({.family = {}, .sample = name}));
+    if (!parts_of<MoeSpec>(sample.config().layers).empty()) names.push_back(name + "-on_host");
+  }
+  for (const char* name : {"moe_BF16-on_host", "moe_Q4_K_M-on_host", "moe_Q8_0-first_on_host"}) {
+    names.emplace_back(name);
+  }
   return names;
 }
 
@@ -100,8 +107,9 @@ inline TokenId argmax(std::span<const float> row) {
 /// A device, a model on it, and room for sequences.
 class ModelRig {
  public:
-  ModelRig(const std::filesystem::path& path, const std::string& device_name, const ComputeOptions& options)
-      : device_(Device::open(device_name, {.arena_bytes = 1ULL << 30})),
+  ModelRig(const std::filesystem::path& path, const std::string& device_name, const ComputeOptions& options,
+           std::uint32_t cpu_experts = 0)
+      : device_(Device::open(device_name, {.arena_bytes = 1ULL << 30, .cpu_experts = cpu_experts})),
         model_(device_->load(path, options)),
         store_(std::make_unique<gpu::StateStore>(
             model_->state().sizes(),
@@ -200,13 +208,20 @@ class ModelRig {
   std::unique_ptr<gpu::StateStore> store_;
 };
 
-/// What a test's parameter says: a model's name, or with keys and values in blocks its name, a dash, and how ("llama-int8").
+/// What a test's parameter says: a model's name, or with keys and values in blocks its name, a dash, and how ("llama-int8");
+/// or "-on_host" behind it, or "-first_on_host": the experts of all layers, or of the first, are computed there.
 struct NamedModel {
   std::string model;
   ComputeOptions options;
+  std::uint32_t cpu_experts = 0;  // as in DeviceOptions
 
   explicit NamedModel(const std::string& name) : model(name.substr(0, name.find('-'))) {
-    if (model.size() < name.size()) options.kv = gpu::kv_named(name.substr(model.size() + 1)).value();
+    const std::string how = name.substr(std::min(name.size(), model.size() + 1));
+    if (how.ends_with("on_host")) {
+      cpu_experts = how == "on_host" ? kAllLayers : 1;
+    } else if (!how.empty()) {
+      options.kv = gpu::kv_named(how).value();
+    }
   }
 };
 
@@ -229,7 +244,7 @@ class CudaModelTest : public testing::TestWithParam<std::string> {
   void SetUp() override {
     if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
     const NamedModel named(GetParam());
-    rig_ = std::make_unique<ModelRig>(model_folder(named.model), "cuda:0", named.options);
+    rig_ = std::make_unique<ModelRig>(model_folder(named.model), "cuda:0", named.options, named.cpu_experts);
   }
 
   std::unique_ptr<ModelRig> rig_;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "models/files/load_error.h"
+#include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/oracle.h"
 
@@ -227,6 +229,35 @@ std::vector<std::string> compared_with_blocks() {
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()), test_name);
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
+
+TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
+  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  const std::filesystem::path file = model_folder("moe_Q4_K_M");
+  const Checkpoint checkpoint = Checkpoint::open(file);
+  constexpr std::uint64_t kArena = 1ULL << 30;
+  const auto left = [&](std::uint32_t cpu_experts) {
+    const std::unique_ptr<Device> device =
+        Device::open("cuda:0", {.arena_bytes = kArena, .cpu_experts = cpu_experts});
+    const std::unique_ptr<Model> model = device->load(file, {});
+    EXPECT_EQ(model->arithmetic().find("experts of") != std::string::npos, cpu_experts != 0);
+    return device->state_bytes(0);
+  };
+  const std::uint64_t none = left(0);
+  EXPECT_LT(none, left(1));
+  EXPECT_LT(left(1), left(kAllLayers));
+  const GpuPlan plan = plan_gpu(checkpoint, {}, kArena);
+  const GpuPlan all = plan_gpu(checkpoint, {}, kArena, kAllLayers);
+  const std::uint64_t experts = plan.weights - all.weights;
+  EXPECT_NEAR(static_cast<double>(left(kAllLayers) - none), static_cast<double>(experts),
+              static_cast<double>(experts) / 10);
+}
+
+TEST(CudaExpertsOnHost, MoreLayersThanHaveExpertsAreRefused) {
+  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  const auto device = Device::open("cuda:0", {.arena_bytes = 1ULL << 30, .cpu_experts = 1000});
+  EXPECT_THROW(device->load(model_folder("moe_Q4_K_M"), {}), LoadError);
+  EXPECT_THROW(device->load(model_folder("builtin"), {}), LoadError) << "a model without experts";
+}
 
 /// Along the outside answer, whatever we would have chosen ourselves.
 void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {

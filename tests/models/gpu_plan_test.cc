@@ -6,6 +6,7 @@
 
 #include "gpu/kept_formats.h"
 #include "models/checkpoint.h"
+#include "models/compute_options.h"
 #include "tests/models/tiny_model.h"
 
 namespace reprise::models {
@@ -81,6 +82,55 @@ TEST(GpuPlan, NamesASmallerFileWhereThatWouldFit) {
   EXPECT_NE(verdict(plan).find("a Q4_K_M file of the model fits"), std::string::npos) << verdict(plan);
   plan.matrix_elements = 35 * kGiB;
   EXPECT_EQ(verdict(plan).find("Q4_K_M"), std::string::npos) << verdict(plan);
+}
+
+TEST(GpuPlan, ExpertsOnTheHostTakeItsMemory) {
+  TempDir dir;
+  const Checkpoint checkpoint =
+      open(dir, TinyModel({.type = "qwen3_5_moe_text", .hidden = 16, .value_dim = 8, .experts = 5}));
+  const GpuPlan plan = plan_gpu(checkpoint, {}, 12 * kGiB);
+  const std::size_t layers = parts_of<MoeSpec>(checkpoint.config().layers).size();
+  ASSERT_EQ(plan.experts.size(), layers);
+  EXPECT_EQ(plan.host_weights(), 0U);
+  const GpuPlan one = plan_gpu(checkpoint, {}, 12 * kGiB, 1);
+  EXPECT_EQ(one.host_layers, 1U);
+  EXPECT_EQ(one.weights, plan.weights - plan.experts[0].on_gpu);
+  EXPECT_EQ(one.host_weights(), plan.experts[0].on_host);
+  EXPECT_EQ(one.state, gpu_state_bytes(one.arena, one.weights));
+  const GpuPlan all = plan_gpu(checkpoint, {}, 12 * kGiB, kAllLayers);
+  std::uint64_t experts = 0;  // as bf16 in whole groups of eight rows
+  for (const std::string& name : checkpoint.names()) {
+    if (name.find(".experts.") == std::string::npos) continue;
+    const Shape& shape = checkpoint.shape(name);
+    experts += (shape[0] + 7) / 8 * 8 * shape[1] * 2;
+  }
+  EXPECT_EQ(all.weights, plan.weights - experts);
+  EXPECT_EQ(all.host_layers, layers);
+  EXPECT_THROW(plan_gpu(checkpoint, {}, 12 * kGiB, static_cast<std::uint32_t>(layers) + 1), SettingError);
+}
+
+TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
+  GpuPlan plan;
+  plan.memory = 12 * kGiB;
+  plan.arena = 10 * kGiB;
+  plan.weights = 20 * kGiB;
+  plan.experts.assign(40, {.on_gpu = kGiB / 4, .on_host = kGiB / 2});
+  plan.of_state.sequence_state = 1 << 20;
+  plan.of_state.token_state = 1 << 10;
+  const std::string said = verdict(plan);
+  EXPECT_EQ(said.substr(0, 4), "no: ") << said;
+  // 40 of them leave 10 GiB of weights, and no room for a state.
+  EXPECT_EQ(said.find("--cpu-experts"), std::string::npos) << said;
+  plan.weights = 18 * kGiB;
+  // 33 leave 9.75 GiB of weights.
+  EXPECT_NE(
+      verdict(plan).find("--cpu-experts 33 fits: the experts of 33 of 40 layers on the host, 16.50 GiB"),
+      std::string::npos)
+      << verdict(plan);
+  const GpuPlan more = plan.with_host_layers(33);
+  EXPECT_EQ(verdict(more).substr(0, 5), "yes: ") << verdict(more);
+  // With too few of them already there, the number is of all.
+  EXPECT_NE(verdict(plan.with_host_layers(3)).find("--cpu-experts 33 fits"), std::string::npos);
 }
 
 TEST(GpuPlan, SaysHowLargeAGpuWouldDo) {

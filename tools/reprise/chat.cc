@@ -177,6 +177,7 @@ int chat(const ChatOptions& options) {
   if (options.url.empty()) {
     if (options.engine.model.empty()) throw UsageError("--model: is needed");
     check_device(options.engine.device);  // these throw before anything is started
+    check_cpu_experts(options.engine, {options.engine.device});
     static_cast<void>(compute_options(options.engine));
   }
   ChatInput input;

@@ -1,6 +1,9 @@
 #include "tools/reprise/engine_flags.h"
 
+#include <algorithm>
+
 #include "models/compute_options.h"
+#include "models/experts_on_host.h"
 
 namespace reprise::tools {
 
@@ -20,12 +23,31 @@ void check_device(const std::string& device) {
   }
 }
 
+std::uint32_t cpu_experts(const EngineFlags& flags) {
+  try {
+    return models::cpu_experts_named(flags.cpu_experts);
+  } catch (const models::SettingError& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+}
+
+void check_cpu_experts(const EngineFlags& flags, const std::vector<std::string>& devices) {
+  if (cpu_experts(flags) == 0) return;
+  const auto is_gpu = [](const std::string& device) {
+    return device.starts_with("cuda:") || models::Device::resolve(device).starts_with("cuda:");
+  };
+  if (std::any_of(devices.begin(), devices.end(), is_gpu)) return;
+  throw UsageError("--cpu-experts: is for models on a GPU, and the device is " +
+                   models::Device::resolve(devices.front()) + ", which computes all experts itself");
+}
+
 models::DeviceOptions device_options(const EngineFlags& flags) {
-  return {.threads = flags.threads, .memory_bytes = flags.gpu_mb << 20};
+  return {.threads = flags.threads, .memory_bytes = flags.gpu_mb << 20, .cpu_experts = cpu_experts(flags)};
 }
 
 std::unique_ptr<models::Device> open_device(const EngineFlags& flags) {
   try {
+    check_cpu_experts(flags, {flags.device});
     return models::Device::open(flags.device, device_options(flags));
   } catch (const models::SettingError& error) {
     throw UsageError(std::string("--") + error.what());

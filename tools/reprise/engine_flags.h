@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "models/device.h"
 
@@ -23,10 +24,11 @@ struct EngineFlags {
   std::string device = "auto";
   std::string compute = "auto";
   std::string kv_dtype = "auto";
-  std::string isa;           // empty: the best
-  unsigned threads = 0;      // 0: one for each core
-  std::uint64_t gpu_mb = 0;  // MiB of a GPU, as if it had no more; 0: all that is free
-  std::string adapter{};     // of the commands that take one; empty: none
+  std::string isa;                // empty: the best
+  unsigned threads = 0;           // 0: one for each core
+  std::uint64_t gpu_mb = 0;       // MiB of a GPU, as if it had no more; 0: all that is free
+  std::string cpu_experts = "0";  // layers whose experts stay on the host beside a GPU, or all
+  std::string adapter{};          // of the commands that take one; empty: none
 };
 
 /// Throws UsageError.
@@ -35,7 +37,14 @@ models::ComputeOptions compute_options(const EngineFlags& flags);
 /// Throws UsageError for a device that is not there.
 void check_device(const std::string& device);
 
-/// How the device is opened.
+/// As DeviceOptions has it. Throws UsageError.
+std::uint32_t cpu_experts(const EngineFlags& flags);
+
+/// Throws UsageError where experts are to stay on the host, and none of the devices that models are computed on is a GPU.
+/// A GPU that is named need not be there.
+void check_cpu_experts(const EngineFlags& flags, const std::vector<std::string>& devices);
+
+/// How the device is opened. Throws UsageError.
 models::DeviceOptions device_options(const EngineFlags& flags);
 
 /// For the commands that have a model to themselves. Throws UsageError.

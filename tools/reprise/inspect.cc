@@ -120,6 +120,10 @@ void print_gpu(const models::GpuPlan& plan) {
   print_size("GPU memory", plan.memory);
   print_size("of it for the model", plan.arena);
   print_size("weights on the GPU", plan.weights);
+  if (plan.host_layers > 0) {
+    std::printf("%-22s %s: those of %zu of %zu layers\n", "experts on the host",
+                models::in_units(plan.host_weights()).c_str(), plan.host_layers, plan.experts.size());
+  }
   print_size("left for states", plan.state);
   print_bytes("state per token", plan.of_state.token_state);
   print_bytes("state per sequence", plan.of_state.sequence_state);
@@ -141,6 +145,7 @@ int inspect(const InspectOptions& inspected) {
   const bool of_gpu = flags.device.starts_with("cuda");
   if (!of_gpu || limit == 0)
     check_device(flags.device);  // with a limit a GPU is planned for that need not be there
+  check_cpu_experts(flags, {flags.device});
   const models::ComputeOptions options = compute_options(flags);
   const models::Checkpoint checkpoint = models::Checkpoint::open(flags.model);
   const models::ModelConfig& config = checkpoint.config();
@@ -166,7 +171,12 @@ int inspect(const InspectOptions& inspected) {
 
   if (!flags.adapter.empty()) print_adapter(flags.adapter, config);
   if (of_gpu) {
-    print_gpu(models::plan_gpu(checkpoint, options, limit != 0 ? limit : free_on_gpu(flags.device)));
+    try {
+      print_gpu(models::plan_gpu(checkpoint, options, limit != 0 ? limit : free_on_gpu(flags.device),
+                                 cpu_experts(flags)));
+    } catch (const models::SettingError& error) {
+      throw UsageError(std::string("--") + error.what());
+    }
     return 0;
   }
   print_size("weights in place", plan.in_place);

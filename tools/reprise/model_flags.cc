@@ -19,6 +19,11 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
       .add_option("--gpu-mb", flags.gpu_mb, "MiB of a GPU to use, as if it had no more; 0: all that is free")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40))
       ->capture_default_str();
+  command
+      .add_option("--cpu-experts", flags.cpu_experts,
+                  "Beside a GPU: of the first so many layers, or of all, experts stay on the host and are "
+                  "computed there")
+      ->capture_default_str();
   command.add_option("--threads", flags.threads, "Threads to compute with, 0 for one a core")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();

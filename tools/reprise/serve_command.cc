@@ -87,9 +87,13 @@ int ServeCommand::run(const ServiceFactory& make_service) {
     return 0;
   }
   check_device(config_.engine.device);
+  std::vector<std::string> devices;
   for (const ModelTable& model : config_.models) {
     if (!model.device.empty()) check_device(model.device);
+    devices.push_back(model.device.empty() ? config_.engine.device : model.device);
   }
+  if (devices.empty()) devices.push_back(config_.engine.device);
+  check_cpu_experts(config_.engine, devices);
   static_cast<void>(compute_options(config_.engine));
   load_keys(config_, std::getenv("REPRISE_API_KEYS"));
   return serve(config_, make_service);

@@ -253,6 +253,10 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
              "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
   table.number("engine.gpu_mb", "--gpu-mb", config.engine.gpu_mb, 0, kAny,
                "MiB of a GPU to use, as if it had no more; 0: all that is free");
+  table.text(
+      "engine.cpu_experts", "--cpu-experts", config.engine.cpu_experts,
+      "Beside a GPU: of the first so many layers, or of all, experts stay on the host and are computed "
+      "there");
   table.number("engine.threads", "--threads", config.engine.threads, 0, 1024,
                "Threads to compute with, 0 for one a core");
   table.number(

@@ -1,0 +1,50 @@
+#pragma once
+// What a mixture's router chooses for some rows, for tests that give the choice to somebody else.
+
+#include <cstdint>
+#include <vector>
+
+#include "models/cpu/linear.h"
+#include "models/layers/moe_spec.h"
+
+namespace reprise::models::test {
+
+struct RouterChoice {
+  std::vector<std::int32_t> experts;  // [rows, spec.chosen]
+  std::vector<float> weights;         // [rows, spec.chosen]
+};
+
+/// x [step.rows, hidden]; a router without a bias.
+inline RouterChoice chosen_by_router(const MoeSpec& spec, const Checkpoint& checkpoint, Step& step,
+                                     const float* x) {
+  const Linear router(checkpoint, spec.name + ".gate");
+  LinearInput input(x, step.rows);
+  std::vector<float> logits(step.rows * router.outputs());
+  router.apply_exactly(step, input, logits.data());
+  RouterChoice out;
+  out.experts.resize(step.rows * spec.chosen);
+  out.weights.resize(step.rows * spec.chosen);
+  std::vector<std::uint32_t> chosen(spec.chosen);
+  std::vector<float> scratch(2 * spec.routed() + spec.groups);
+  for (std::size_t row = 0; row < step.rows; ++row) {
+    step.kernels.route_experts({.logits = logits.data() + row * spec.routed(),
+                                .experts = spec.routed(),
+                                .chosen = spec.chosen,
+                                .normalised = spec.normalised,
+                                .scores = spec.scores,
+                                .bias = nullptr,
+                                .groups = spec.groups,
+                                .chosen_groups = spec.chosen_groups,
+                                .epsilon = spec.epsilon,
+                                .scale = spec.scale,
+                                .scratch = scratch.data(),
+                                .expert = chosen.data(),
+                                .weight = out.weights.data() + row * spec.chosen});
+    for (std::size_t i = 0; i < spec.chosen; ++i) {
+      out.experts[row * spec.chosen + i] = static_cast<std::int32_t>(chosen[i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace reprise::models::test
