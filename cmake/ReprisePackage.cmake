@@ -18,7 +18,8 @@ set(CPACK_DEBIAN_PROGRAM_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/tools/deploy/debian/conffiles"
-  "${PROJECT_SOURCE_DIR}/tools/deploy/debian/postinst" "${PROJECT_SOURCE_DIR}/tools/deploy/debian/prerm")
+  "${PROJECT_SOURCE_DIR}/tools/deploy/debian/postinst" "${PROJECT_SOURCE_DIR}/tools/deploy/debian/prerm"
+  "${PROJECT_SOURCE_DIR}/tools/deploy/debian/postrm")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA "${CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 include(CPack)

@@ -20,9 +20,10 @@ std::optional<fs::path> find_builtin_model(const std::string& packaged) {
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside =
-      error ? fs::path() : program.parent_path().parent_path() / REPRISE_BUILTIN_INSTALLED;
-  for (const fs::path& folder : {fs::path(REPRISE_BUILTIN_IN_SOURCE), fs::path(packaged), beside}) {
+  const fs::path above = program.parent_path().parent_path();  // of bin; vcpkg has tools/reprise instead
+  for (const fs::path& folder : {fs::path(REPRISE_BUILTIN_IN_SOURCE), fs::path(packaged),
+                                 error ? fs::path() : above / REPRISE_BUILTIN_INSTALLED,
+                                 error ? fs::path() : above.parent_path() / REPRISE_BUILTIN_INSTALLED}) {
     if (has_config(folder)) return folder;
   }
   return std::nullopt;

@@ -3,8 +3,8 @@
 //
 // Looked for in this order: the folder that REPRISE_BUILTIN_MODEL names in the environment; models/builtin of the
 // source tree that this was built in; share/reprise/builtin of the package that the program was built with, as
-// find_package(reprise) knows it; ../share/reprise/builtin beside the program, where that is installed. A folder counts
-// if it has a config.json; one that the environment names is taken as it is.
+// find_package(reprise) knows it; ../share/reprise/builtin beside the program, where that is installed, or
+// ../../share/reprise/builtin. A folder counts if it has a config.json; one that the environment names is taken as it is.
 //
 // Threading: reads the environment; call it before other threads change that.
 
