@@ -221,6 +221,9 @@ class SwiGlu : public Part {
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
+  /// Gate and up, and what follows them.
+  const DeviceLinear& in() const { return in_; }
+  const DeviceLinear& out() const { return out_; }
 
  private:
   gc::GateFunction act_;
@@ -246,6 +249,8 @@ class Moe : public Part {
     const gc::Bf16* seen;  // [padded rows, width]: what the chosen experts see
   };
 
+  /// How much the shared expert counts.
+  gc::SharedExpert shared_gates(const float* logits) const;
   gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
   void apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
                        const PartOutput& to) const;
@@ -268,6 +273,8 @@ class Moe : public Part {
   struct OnDevice {
     gc::ExpertWeights in;  // gate and up, or up alone
     gc::ExpertWeights down;
+    /// Whether they have the shared expert's weights too, because it is like the others: of few rows it is one of them.
+    bool has_shared = false;
   };
   std::optional<OnDevice> device_;  // none: the experts are on the host
   HostExperts* host_;               // null: they are not

@@ -31,6 +31,12 @@ std::unique_ptr<Part> shared_expert(const MoeSpec& spec, WeightStore& weights) {
   return std::make_unique<SwiGlu>(gated, weights);
 }
 
+/// Whether a matrix is stored as those of the experts are.
+bool is_like(const gc::ExpertWeights& experts, const DeviceLinear& linear) {
+  return linear.is_fused() && linear.parts.size() == 1 && linear.parts[0].format == experts.one.format &&
+         linear.parts[0].rows == experts.one.rows && linear.parts[0].columns == experts.one.columns;
+}
+
 }  // namespace
 
 Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, HostExperts* host)
@@ -52,6 +58,13 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
                                      spec.has_gates() ? std::vector<std::string>{".gate_proj", ".up_proj"}
                                                       : std::vector<std::string>{".up_proj"}),
                .down = weights.experts(experts, spec.experts, {".down_proj"})};
+    const auto* shared = dynamic_cast<const SwiGlu*>(shared_.get());
+    if (shared != nullptr && spec.latent == 0 && is_like(device_->in, shared->in()) &&
+        is_like(device_->down, shared->out())) {
+      device_->in.shared = shared->in().parts[0].data;
+      device_->down.shared = shared->out().parts[0].data;
+      device_->has_shared = true;
+    }
   }
   if (spec.correction_bias) {
     bias_ = weights.vector(load_vector(checkpoint, spec.name + ".gate.e_score_correction_bias"));
@@ -67,7 +80,7 @@ std::size_t Moe::workspace(const StepSize& size) const {
     return Workspace::rounded(count * element);
   };
   const std::size_t rows = size.padded();
-  const std::size_t places = rows * static_cast<std::size_t>(shape_.chosen);
+  const std::size_t places = rows * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
   const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
                       Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_));
@@ -83,14 +96,16 @@ std::size_t Moe::workspace(const StepSize& size) const {
   return bytes;
 }
 
+gc::SharedExpert Moe::shared_gates(const float* logits) const {
+  return {.gates = has_shared_gate_ ? logits + shape_.routed : nullptr, .stride = router_.weight.rows};
+}
+
 gc::SharedExpert Moe::apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const {
-  gc::SharedExpert shared;
-  if (!shared_) return shared;
+  if (!shared_) return {};
+  gc::SharedExpert shared = shared_gates(logits);
   auto* made = step.workspace.take<float>(step.size.padded() * static_cast<std::size_t>(hidden_));
   shared_->apply(step, x, {.y = made, .how = gc::GemmOutput::kF32});
   shared.made = made;
-  if (has_shared_gate_) shared.gates = logits + shape_.routed;
-  shared.stride = router_.weight.rows;
   return shared;
 }
 
@@ -103,14 +118,21 @@ void Moe::apply_latent_out(const CudaStep& step, const float* sums, const PartOu
 void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
                           const PartOutput& to) const {
   Workspace& workspace = step.workspace;
-  const auto& [in, down] = *device_;
   const gc::ExpertPlaces& places = routed.places;
+  // A prefill's shared expert is computed as its other products are.
+  const bool with_shared = device_->has_shared && places.are_few() && step.phase == Phase::kDecode;
+  const gc::ExpertWeights in = device_->in.with_shared(with_shared ? device_->in.shared : nullptr);
+  const gc::ExpertWeights down = device_->down.with_shared(with_shared ? device_->down.shared : nullptr);
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
-  const gc::SharedExpert shared = apply_shared(step, x, routed.logits);
-  const std::size_t most_places = padded * static_cast<std::size_t>(shape_.chosen);
+  gc::SharedExpert shared = with_shared ? shared_gates(routed.logits) : apply_shared(step, x, routed.logits);
+  const std::size_t most_places =
+      padded * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
   auto* inner = workspace.take<gc::Bf16>(most_places * static_cast<std::size_t>(down.one.columns));
   auto* outputs = workspace.take<float>(most_places * static_cast<std::size_t>(width_));
+  if (with_shared) {
+    shared.made = outputs + static_cast<std::size_t>(places.places) * static_cast<std::size_t>(width_);
+  }
   if (has_gates_) {
     const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
     gc::experts_gated(routed.seen, in, places, gated, step.stream);
