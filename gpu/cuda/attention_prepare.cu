@@ -91,20 +91,19 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int i = 0; i < 8; ++i) heads[warp][first + i] = x[i];
   }
   __syncwarp();
-  const int pairs = shape.rope_pairs;
+  const int pairs = holds ? shape.rope_pairs : 0;
   const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * pairs;
   const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * pairs;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int at = first + i;
-    if (!holds) continue;
     if (at < pairs) {
       x[i] = x[i] * cosine[at] - heads[warp][at + pairs] * sine[at];
     } else if (at < 2 * pairs) {
       x[i] = x[i] * cosine[at - pairs] + heads[warp][at - pairs] * sine[at - pairs];
     }
   }
-  if (is_q) {
+  if (is_q || kKv == KvType::kBF16) {
     KvRow<KvType::kBF16, kDim>::store(to, lane, x);
   } else {
     Row::store(to, lane, x);
