@@ -116,10 +116,13 @@ TEST_P(HostTierTest, PagesThatStatesHaveInCommonAreHeldOnce) {
       << "a stranger would take as much";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, HostTierTest,
-                         testing::Values(std::pair<std::string, std::string>("cpu", "qwen3_5_text"),
-                                         std::pair<std::string, std::string>("cpu-grid", "qwen3_5_text"),
-                                         std::pair<std::string, std::string>("cpu", "llama")),
+std::vector<std::pair<std::string, std::string>> devices_and_models() {
+  std::vector<std::pair<std::string, std::string>> all = {{"cpu", "llama"}};
+  for (const std::string& device : test_devices()) all.emplace_back(device, "qwen3_5_text");
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, HostTierTest, testing::ValuesIn(devices_and_models()),
                          [](const auto& info) {
                            return test_name(info.param.first + "_" + info.param.second);
                          });
