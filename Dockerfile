@@ -13,7 +13,7 @@ COPY . /src
 WORKDIR /src
 RUN DEBIAN_FRONTEND=noninteractive tools/packages build \
  && cmake --preset release -DREPRISE_CUDA=${CUDA} -DREPRISE_TESTS=OFF \
- && cmake --build build --parallel \
+ && cmake --build build --parallel "$(nproc)" --target reprise_pages \
  && cmake --install build --prefix /opt/reprise --component program --strip \
  && ldd /opt/reprise/bin/reprise | awk '$3 ~ /^\/(usr\/)?lib\// && $1 !~ /^lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so/ {print $3}' \
     | xargs -I{} cp -L {} /opt/reprise/lib/

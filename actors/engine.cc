@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "actors/served/model_choice.h"
+#include "models/transfer_memory.h"
 
 namespace reprise::actors {
 
@@ -16,6 +17,17 @@ using protocol::ServiceErrorCode;
 namespace {
 
 constexpr std::chrono::minutes kAdapterTime{10};
+
+/// Of the device that most models are on, or of one that a model names: GPUs share what is pinned.
+std::shared_ptr<gpu::TransferBuffers> buffers_for(const EngineOptions& options) {
+  const std::uint64_t most = std::max(options.host.most_bytes > 0 ? options.host.loading_bytes : 0,
+                                      options.disk.folder.empty() ? 0 : options.disk.loading_bytes);
+  auto buffers = models::transfer_buffers(options.worker.device, most);
+  for (const ModelSpec& spec : options.models) {
+    if (!buffers && !spec.device.empty()) buffers = models::transfer_buffers(spec.device, most);
+  }
+  return buffers;
+}
 
 }  // namespace
 
@@ -52,8 +64,10 @@ void Engine::Parts::spawn_tiers() {
     tiers.push_back({.tier = tier, .figures = std::make_shared<TierFigures>()});
     return tiers.back().figures;
   };
+  const std::shared_ptr<gpu::TransferBuffers> buffers = buffers_for(options);
   if (options.host.most_bytes > 0) {
     HostTierSettings settings = options.host;
+    if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(protocol::Tier::kHost);
     tiers.back().actor = system.spawn<HostTier>(
@@ -62,6 +76,7 @@ void Engine::Parts::spawn_tiers() {
         std::move(settings), figures);
   }
   const auto add_store = [&](TierSettings settings) {
+    if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(settings.tier);
     tiers.back().actor = system.spawn<StoreTier>(

@@ -5,7 +5,9 @@
 #include "gpu/devices.h"
 #include "models/compute_options.h"
 #include "models/cpu/cpu_device.h"
+#include "models/transfer_memory.h"
 #if REPRISE_HAS_CUDA
+#include "gpu/cuda/stream.h"
 #include "models/cuda/device.h"
 #endif
 
@@ -55,6 +57,27 @@ std::unique_ptr<Device> Device::open(const std::string& name, const DeviceOption
   if (device.starts_with("cuda:")) return cuda::open_device(std::stoi(device.substr(5)), options);
 #endif
   return kind_named(device)->open(options);
+}
+
+std::shared_ptr<gpu::TransferBuffers> transfer_buffers([[maybe_unused]] const std::string& device,
+                                                       [[maybe_unused]] std::uint64_t most_bytes) {
+#if REPRISE_HAS_CUDA
+  if (kind_named(device) != nullptr) return nullptr;
+  const auto pinned = [device](std::size_t bytes) -> std::shared_ptr<std::byte> {
+    try {
+      const std::string here = Device::resolve(device);
+      if (!here.starts_with("cuda:")) return nullptr;
+      gpu::cuda::use_device(std::stoi(here.substr(5)));
+      const auto block = std::make_shared<gpu::cuda::PinnedBytes>(bytes);
+      return {block, block->data()};
+    } catch (const std::exception&) {
+      return nullptr;  // the heap's will do
+    }
+  };
+  return std::make_shared<gpu::TransferBuffers>(pinned, most_bytes);
+#else
+  return nullptr;
+#endif
 }
 
 }  // namespace reprise::models

@@ -37,6 +37,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -283,10 +284,11 @@ struct RestoreKv {
 
 /// A state in the host's memory: its pages, the last of them maybe not full, then its slot.
 struct HostState {
-  std::vector<std::byte> bytes{};
-  std::uint32_t stored = 0;         // tokens in pages
-  std::uint32_t logical = 0;        // positions
-  std::shared_ptr<void> counted{};  // a place among those that there may be at once
+  std::span<const std::byte> bytes{};
+  std::shared_ptr<const void> memory{};  // that they lie in
+  std::uint32_t stored = 0;              // tokens in pages
+  std::uint32_t logical = 0;             // positions
+  std::shared_ptr<void> counted{};       // a place among those that there may be at once
 };
 using SharedHostState = std::shared_ptr<const HostState>;
 

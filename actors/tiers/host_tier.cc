@@ -118,11 +118,15 @@ protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
   auto state = std::make_shared<protocol::HostState>();
   state->stored = state->logical = match.at;
   state->counted = std::move(counted);
-  state->bytes.reserve(pages * kind.page_bytes + kind.slot_bytes);
+  const auto memory = std::make_shared<gpu::HostBytes>(
+      gpu::take_transfer(settings_.buffers.get(), pages * kind.page_bytes + kind.slot_bytes));
+  state->bytes = memory->span();
+  state->memory = memory;
+  std::byte* to = memory->span().data();
   const auto append = [&](const RecordId& id) {
     const Block& block = blocks_.at(id);
     if (digest_of(block.bytes) != block.sum) return false;
-    state->bytes.insert(state->bytes.end(), block.bytes.begin(), block.bytes.end());
+    to = std::copy(block.bytes.begin(), block.bytes.end(), to);
     return true;
   };
   for (std::size_t i = 0; i < pages; ++i) {
@@ -186,6 +190,11 @@ Task<void> HostTier::keep(StoreState job) {
     co_return;
   }
   insert(job, plan, std::move(fresh));
+  if (settings_.buffers) {  // making it takes as long as a restore should
+    std::uint64_t whole = 0;
+    for (std::size_t i = 0; i < plan.chunks(); ++i) whole += plan.bytes_of(i);
+    settings_.buffers->prepare(std::min(whole, settings_.loading_bytes));
+  }
 }
 
 void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vector<Block> fresh) {

@@ -114,12 +114,15 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   state->logical = manifest->logical - (manifest->stored - job.at);
   state->counted = job.counted;
   const std::size_t pages = kind.page_bytes == 0 ? 0 : (job.at + kind.page_tokens - 1) / kind.page_tokens;
+  const auto memory = std::make_shared<gpu::HostBytes>();
   try {
-    state->bytes.resize(pages * kind.page_bytes + kind.slot_bytes);
+    *memory = gpu::take_transfer(settings_.buffers.get(), pages * kind.page_bytes + kind.slot_bytes);
   } catch (const std::bad_alloc&) {
     return Refused{Refusal::kIo, "there is no memory for it"};
   }
-  const std::span<std::byte> bytes(state->bytes);
+  const std::span<std::byte> bytes = memory->span();
+  state->bytes = bytes;
+  state->memory = memory;
   const auto read = [&](RecordKind record, std::size_t reference,
                         std::span<std::byte> to) -> std::optional<Refused> {
     const RecordId& id = manifest->references[reference];

@@ -17,7 +17,8 @@ TierSettings tier_settings(const DiskTierSettings& disk) {
           .other_builds = disk.other_builds,
           .pack = disk.pack,
           .loading_bytes = disk.loading_bytes,
-          .log = disk.log};
+          .log = disk.log,
+          .buffers = disk.buffers};
 }
 
 TierSettings tier_settings(const RemoteTierSettings& remote) {
@@ -34,7 +35,8 @@ TierSettings tier_settings(const RemoteTierSettings& remote) {
       .pack = remote.pack,
       .loading_bytes = remote.loading_bytes,
       .retry = remote.retry,
-      .log = remote.log};
+      .log = remote.log,
+      .buffers = remote.buffers};
 }
 
 }  // namespace reprise::actors

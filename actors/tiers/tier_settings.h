@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "gpu/transfer_buffers.h"
 #include "protocol/cache_report.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
@@ -23,14 +24,16 @@ struct DiskTierSettings {
   bool even_if_slower = false;             // restore also what would be computed sooner
   bool other_builds = false;  // restore also what others computed, once it is known to be the same
   bool pack = false;          // write it smaller, for more work at both ends
-  std::uint64_t loading_bytes = 2ULL << 30;       // of states on their way to a device, at once
-  std::function<void(const std::string&)> log{};  // may be empty
+  std::uint64_t loading_bytes = 2ULL << 30;         // of states on their way to a device, at once
+  std::function<void(const std::string&)> log{};    // may be empty
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // for those; null: the heap
 };
 
 struct HostTierSettings {
-  std::uint64_t most_bytes = 0;                   // 0: there is no such tier
-  std::uint64_t loading_bytes = 2ULL << 30;       // of states on their way to a device, at once
-  std::function<void(const std::string&)> log{};  // may be empty
+  std::uint64_t most_bytes = 0;                     // 0: there is no such tier
+  std::uint64_t loading_bytes = 2ULL << 30;         // of states on their way to a device, at once
+  std::function<void(const std::string&)> log{};    // may be empty
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // for those; null: the heap
 };
 
 /// A store that servers share.
@@ -39,10 +42,11 @@ struct RemoteTierSettings {
   protocol::snapshots::Key master_key{};                      // the same for all who share it
   bool even_if_slower = false;
   bool other_builds = false;
-  bool pack = false;                              // write it smaller, for more work at both ends
-  std::uint64_t loading_bytes = 512ULL << 20;     // of states on their way to a device, at once
-  std::chrono::milliseconds retry{2'000};         // before a store that was gone is tried again
-  std::function<void(const std::string&)> log{};  // may be empty
+  bool pack = false;                                // write it smaller, for more work at both ends
+  std::uint64_t loading_bytes = 512ULL << 20;       // of states on their way to a device, at once
+  std::chrono::milliseconds retry{2'000};           // before a store that was gone is tried again
+  std::function<void(const std::string&)> log{};    // may be empty
+  std::shared_ptr<gpu::TransferBuffers> buffers{};  // as the others'
 };
 
 /// What a StoreTier is told of the place that it looks after.
@@ -60,6 +64,7 @@ struct TierSettings {
   std::uint64_t loading_bytes = 0;
   std::chrono::milliseconds retry{30'000};
   std::function<void(const std::string&)> log{};
+  std::shared_ptr<gpu::TransferBuffers> buffers{};
 };
 TierSettings tier_settings(const DiskTierSettings& disk);
 /// `remote` names a store.

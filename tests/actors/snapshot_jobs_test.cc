@@ -160,7 +160,10 @@ TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
 protocol::SharedHostState host_state(std::uint32_t tokens, std::size_t bytes) {
   auto state = std::make_shared<protocol::HostState>();
   state->stored = state->logical = tokens;
-  for (std::size_t i = 0; i < bytes; ++i) state->bytes.push_back(static_cast<std::byte>(i % 101));
+  const auto memory = std::make_shared<std::vector<std::byte>>();
+  for (std::size_t i = 0; i < bytes; ++i) memory->push_back(static_cast<std::byte>(i % 101));
+  state->bytes = *memory;
+  state->memory = memory;
   return state;
 }
 
@@ -180,9 +183,10 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   };
   EXPECT_EQ(read(0, 2, true).error().fault, JobFault::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
-  EXPECT_EQ(read(0, 2, true)->bytes, state->bytes);
+  const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
+  EXPECT_EQ(read(0, 2, true)->bytes, all);
   EXPECT_EQ(read(1, 1, false)->bytes,
-            std::vector<std::byte>(state->bytes.begin() + kPageBytes, state->bytes.begin() + 2 * kPageBytes));
+            std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   EXPECT_EQ(read(0, 0, true)->bytes.size(), kSlotBytes);
   EXPECT_EQ(read(1, 2, false).error().fault, JobFault::kBadJob);
 }
