@@ -9,7 +9,7 @@
 #include "gpu/cuda/experts.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/stream.h"
-#include "gpu/devices.h"
+#include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::cuda {
@@ -17,35 +17,11 @@ namespace {
 
 using test::Random;
 
-class CudaExperts : public testing::Test {
+class CudaExperts : public test::CudaRig<testing::Test> {
  protected:
-  void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
-    stream_.emplace();
-  }
-  template <class T>
-  DeviceBytes upload(const std::vector<T>& values) {
-    DeviceBytes bytes(values.size() * sizeof(T));
-    copy_to_device(bytes.data(), values.data(), bytes.size(), stream_->handle());
-    stream_->wait();
-    return bytes;
-  }
-  template <class T>
-  std::vector<T> download(const void* from, std::size_t count) {
-    std::vector<T> values(count);
-    copy_to_host(values.data(), static_cast<const std::byte*>(from), count * sizeof(T), stream_->handle());
-    stream_->wait();
-    return values;
-  }
-  std::vector<Bf16> halves(std::size_t count) {
-    const std::vector<float> values = random_.floats(count);
-    std::vector<Bf16> out(count);
-    test::plain().to_bf16(values.data(), out.data(), count);
-    return out;
-  }
+  std::vector<Bf16> halves(std::size_t count) { return test::random_bf16(random_, count); }
 
   Random random_{3};
-  std::optional<Stream> stream_;
 };
 
 RouterShape shape_of(int routed, int experts, int chosen) {

@@ -7,8 +7,8 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
-#include "gpu/devices.h"
 #include "gpu/kept_formats.h"
+#include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::cuda {
@@ -16,6 +16,7 @@ namespace {
 
 using test::from_bf16;
 using test::Random;
+using test::random_bf16;
 
 Bf16 to_bf16(float value) {
   Bf16 bits = 0;
@@ -23,36 +24,7 @@ Bf16 to_bf16(float value) {
   return bits;
 }
 
-class CudaGemmTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
-    stream_.emplace();
-  }
-
-  template <class T>
-  DeviceBytes upload(const std::vector<T>& values) {
-    DeviceBytes bytes(values.size() * sizeof(T));
-    copy_to_device(bytes.data(), values.data(), bytes.size(), stream_->handle());
-    stream_->wait();
-    return bytes;
-  }
-  template <class T>
-  std::vector<T> download(const DeviceBytes& bytes) {
-    std::vector<T> values(bytes.size() / sizeof(T));
-    copy_to_host(values.data(), bytes.data(), bytes.size(), stream_->handle());
-    stream_->wait();
-    return values;
-  }
-  std::vector<Bf16> halves(Random& random, std::size_t count) {
-    std::vector<Bf16> out(count);
-    const std::vector<float> values = random.floats(count);
-    for (std::size_t i = 0; i < count; ++i) out[i] = to_bf16(values[i]);
-    return out;
-  }
-
-  std::optional<Stream> stream_;
-};
+using CudaGemmTest = test::CudaRig<testing::Test>;
 
 struct Product {
   int m;
@@ -131,8 +103,8 @@ TEST_F(CudaGemmTest, BothFormsComputeTheProduct) {
   PrefillGemm gemm;
   for (const Product p : {Product{1, 8, 8}, Product{3, 200, 64}, Product{17, 512, 160}, Product{33, 64, 448},
                           Product{64, 24, 1024}, Product{100, 328, 256}}) {
-    const std::vector<Bf16> x = halves(random, static_cast<std::size_t>(PrefillGemm::padded(p.m)) * p.k);
-    const std::vector<Bf16> w = halves(random, static_cast<std::size_t>(p.n) * p.k);
+    const std::vector<Bf16> x = random_bf16(random, static_cast<std::size_t>(PrefillGemm::padded(p.m)) * p.k);
+    const std::vector<Bf16> w = random_bf16(random, static_cast<std::size_t>(p.n) * p.k);
     const std::vector<double> wanted = expected(x, w, p);
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_w = upload(w);
@@ -173,8 +145,8 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   const int k = 1096;
   const int most = 200;
   for (const int n : {1040, 6008}) {  // in clusters of blocks, and without
-    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(most) * k));
-    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
+    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
     decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
@@ -199,7 +171,7 @@ TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
   for (const auto& [half, k] : {std::pair{24, 72}, {512, 1024}, {3584, 1024}, {520, 2056}}) {
     const int n = 2 * half;
     const int most = 40;
-    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const DeviceBytes x = upload(random.floats(static_cast<std::size_t>(most) * k));
     const DeviceBytes norm_weight = upload(random.floats(k));
@@ -235,8 +207,8 @@ TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
   Random random(9);
   const int m = 8;
   for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {6000, 1024}}) {
-    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(m) * k));
-    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(m) * k));
+    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
     const DeviceBytes tiled(few.size());
@@ -260,7 +232,7 @@ TEST_F(CudaGemmTest, PrefillProductsOfModelsAreAdmitted) {
                              {2560, 4096},
                              {18432, 2560},
                              {2560, 9216}}) {
-    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const GemmOutput output = n < 3000 ? GemmOutput::kAddF32 : GemmOutput::kBf16;
     EXPECT_TRUE(gemm.admit(weight, output, 2048)) << n << " x " << k;
@@ -285,7 +257,7 @@ TEST_F(CudaGemmTest, RowKernelsAgreeWithTheCpu) {
       ASSERT_NEAR(from_bf16(got[i]), wanted[i], std::abs(wanted[i]) / 128 + 1e-6) << size << " at " << i;
     }
 
-    const std::vector<Bf16> pairs = halves(random, static_cast<std::size_t>(rows) * 2 * size);
+    const std::vector<Bf16> pairs = random_bf16(random, static_cast<std::size_t>(rows) * 2 * size);
     const DeviceBytes on_pairs = upload(pairs);
     gate_rows(on_pairs.as<const Bf16>(), rows, size, GateFunction::kSilu, 1, y.as<Bf16>(), stream_->handle());
     got = download<Bf16>(y);
@@ -313,10 +285,10 @@ TEST_F(CudaGemmTest, Timings) {
                              {2560, 9216},
                              {24576, 4096},
                              {4096, 12288}}) {
-    const DeviceBytes w = upload(halves(random, static_cast<std::size_t>(n) * k));
+    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const int largest = n > 100000 ? 64 : 2048;
-    const DeviceBytes x = upload(halves(random, static_cast<std::size_t>(largest) * k));
+    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(largest) * k));
     const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));
     Stopwatch watch;
     for (const int m : {1, 8, 16, 64, 2048}) {

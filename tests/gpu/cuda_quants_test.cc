@@ -9,7 +9,7 @@
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
-#include "gpu/devices.h"
+#include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/naive_quants.h"
 #include "tests/gpu/naive_scaled.h"
 
@@ -39,33 +39,9 @@ struct Stored {
   std::vector<float> scales() const { return quant ? std::vector<float>() : scaled->scales; }
 };
 
-class CudaQuants : public testing::TestWithParam<const WeightFormat*> {
+class CudaQuants : public test::CudaRig<testing::TestWithParam<const WeightFormat*>> {
  protected:
-  void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
-    stream_.emplace();
-  }
-
-  template <class T>
-  DeviceBytes upload(const std::vector<T>& values) {
-    DeviceBytes bytes(std::max<std::size_t>(16, values.size() * sizeof(T)));
-    copy_to_device(bytes.data(), values.data(), values.size() * sizeof(T), stream_->handle());
-    stream_->wait();
-    return bytes;
-  }
-  template <class T>
-  std::vector<T> download(const DeviceBytes& bytes) {
-    std::vector<T> values(bytes.size() / sizeof(T));
-    copy_to_host(values.data(), bytes.data(), bytes.size(), stream_->handle());
-    stream_->wait();
-    return values;
-  }
-  std::vector<Bf16> halves(std::size_t count) {
-    const std::vector<float> values = random_.floats(count);
-    std::vector<Bf16> out(count);
-    test::plain().to_bf16(values.data(), out.data(), count);
-    return out;
-  }
+  std::vector<Bf16> halves(std::size_t count) { return test::random_bf16(random_, count); }
 
   /// A weight as the GPU keeps it, and the same as rows of bf16.
   struct Both {
@@ -111,7 +87,6 @@ class CudaQuants : public testing::TestWithParam<const WeightFormat*> {
   }
 
   Random random_{11};
-  std::optional<Stream> stream_;
 };
 
 TEST_P(CudaQuants, TakeTheSizeThatTheyHaveInFiles) {

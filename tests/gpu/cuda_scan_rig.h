@@ -5,13 +5,13 @@
 // Threading: none shared.
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
+#include "tests/gpu/cuda_rig.h"
 #include "tests/gpu/kernel_inputs.h"
 
 namespace reprise::gpu::test {
@@ -25,28 +25,8 @@ inline constexpr int kTokens = 70;
 inline constexpr int kStrangers = 5;  // rows of another sequence, behind ours
 inline constexpr int kRows = kTokens + kStrangers;
 
-class CudaScan : public testing::Test {
+class CudaScan : public CudaRig<testing::Test> {
  protected:
-  void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
-    stream_ = std::make_unique<cuda::Stream>();
-  }
-
-  template <class T>
-  DeviceBytes upload(const std::vector<T>& values) {
-    DeviceBytes to(std::max<std::size_t>(values.size(), 1) * sizeof(T));
-    cuda::copy_to_device(to.data(), values.data(), values.size() * sizeof(T), stream_->handle());
-    stream_->wait();
-    return to;
-  }
-  template <class T>
-  std::vector<T> download(const DeviceBytes& from, std::size_t count) {
-    std::vector<T> out(count);
-    cuda::copy_to_host(out.data(), from.data(), count * sizeof(T), stream_->handle());
-    stream_->wait();
-    return out;
-  }
-
   /// Calls launch(batch) for slices whose rows lie one after another from row 0 on, in any order.
   template <class Launch>
   void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
@@ -114,8 +94,6 @@ class CudaScan : public testing::Test {
     EXPECT_TRUE(same_bits(beside.slot, whole.slot)) << "beside a stranger";
     return whole;
   }
-
-  std::unique_ptr<cuda::Stream> stream_;
 };
 
 inline std::vector<Bf16> halves_of(const std::vector<float>& values) {

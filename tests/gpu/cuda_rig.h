@@ -1,0 +1,65 @@
+#pragma once
+// A stream on the first GPU, and the ways to it and back: for fixtures of tests of kernels. Without a GPU the tests skip.
+//
+// Threading: none shared.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/stream.h"
+#include "gpu/devices.h"
+#include "tests/gpu/kernel_inputs.h"
+
+namespace reprise::gpu::test {
+
+/// Fixture: testing::Test, or one with a parameter.
+template <class Fixture>
+class CudaRig : public Fixture {
+ protected:
+  void SetUp() override {
+    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
+    stream_.emplace();
+  }
+
+  /// Some bytes also where there are no values.
+  template <class T>
+  cuda::DeviceBytes upload(const std::vector<T>& values) {
+    constexpr std::size_t kLeast = 16;
+    cuda::DeviceBytes bytes(std::max(kLeast, values.size() * sizeof(T)));
+    cuda::copy_to_device(bytes.data(), values.data(), values.size() * sizeof(T), stream_->handle());
+    stream_->wait();
+    return bytes;
+  }
+  template <class T>
+  std::vector<T> download(const void* from, std::size_t count) {
+    std::vector<T> values(count);
+    cuda::copy_to_host(values.data(), static_cast<const std::byte*>(from), count * sizeof(T),
+                       stream_->handle());
+    stream_->wait();
+    return values;
+  }
+  template <class T>
+  std::vector<T> download(const cuda::DeviceBytes& bytes, std::size_t count) {
+    return download<T>(bytes.data(), count);
+  }
+  template <class T>
+  std::vector<T> download(const cuda::DeviceBytes& bytes) {
+    return download<T>(bytes.data(), bytes.size() / sizeof(T));
+  }
+
+  std::optional<cuda::Stream> stream_;
+};
+
+inline std::vector<cuda::Bf16> random_bf16(Random& random, std::size_t count) {
+  const std::vector<float> values = random.floats(count);
+  std::vector<cuda::Bf16> out(count);
+  plain().to_bf16(values.data(), out.data(), count);
+  return out;
+}
+
+}  // namespace reprise::gpu::test
