@@ -76,11 +76,11 @@ __device__ __forceinline__ void score_square(const PromptOfLayer& prompt, const 
     if (loaded < kQueriesAtOnce) {
       float y[kChunk] = {};
       if (loaded < at.queries && begin + chunk < kDim) {
-        const std::byte* row =
-            prompt.ring.rows +
-            static_cast<std::size_t>((at.first_query + loaded) % prompt.ring.window) * prompt.ring.row_bytes +
-            prompt.queries;
-        Bf16Row::load(row, at.head * shape.head_dim + begin + chunk, y);
+        const int place = (at.first_query + loaded) % prompt.ring.window;
+        const std::byte* row = prompt.ring.rows + static_cast<std::size_t>(place) * prompt.ring.row_bytes +
+                               prompt.queries + at.head * Query::kBytes;
+        const int index = (begin + chunk) / kChunk;
+        Query::widened(Query::fetch(row, index), index, y);
       }
 #pragma unroll
       for (int i = 0; i < kChunk; ++i) shared.queries[chunk + i][loaded] = y[i];
@@ -257,9 +257,7 @@ void score_places(const PromptOfLayer& prompt, const CompactionSpace& space, Str
                     prompt.ring.row_bytes % 16 == 0 && prompt.queries % 16 == 0,
                 "a prompt is scored that cannot be");
   with_rows(shape, [&](auto kv, auto dim) {
-    REPRISE_CHECK(prompt.row_bytes == static_cast<std::size_t>(KvRow<kv.value, dim.value>::kBytes),
-                  "a row of keys of another size than its kind has");
-    sum_weights<kv.value, dim.value>(prompt, space, stream);
+    sum_weights<decltype(kv)::value, decltype(dim)::value>(prompt, space, stream);
   });
   const auto blocks = static_cast<unsigned>((prompt.scored + kScoreThreads - 1) / kScoreThreads);
   pool_sums<<<dim3(blocks, static_cast<unsigned>(shape.kv_heads)), kScoreThreads, 0, stream>>>(

@@ -131,17 +131,18 @@ __global__ void __launch_bounds__(kChooseThreads)
 
 /// Grid: blocks of kept places, key/value heads; a warp has one place. Rows are moved in pieces of Unit.
 template <class Unit>
-__global__ void __launch_bounds__(32 * kGatherWarps) gather(PromptOfLayer prompt, const std::uint32_t* kept) {
+__global__ void __launch_bounds__(32 * kGatherWarps)
+    gather(PromptOfLayer prompt, std::size_t row_bytes, const std::uint32_t* kept) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int place = static_cast<int>(blockIdx.x) * kGatherWarps + static_cast<int>(threadIdx.x) / 32;
   const auto budget = static_cast<int>(prompt.budget.tokens);
   if (place >= budget) return;
   const int from = static_cast<int>(kept[static_cast<std::size_t>(blockIdx.y) * budget + place]);
   const auto row = [&](std::byte* page, std::size_t part, int at) {
-    return reinterpret_cast<Unit*>(
-        page + part + (static_cast<std::size_t>(blockIdx.y) * kGrid + at % kGrid) * prompt.row_bytes);
+    return reinterpret_cast<Unit*>(page + part +
+                                   (static_cast<std::size_t>(blockIdx.y) * kGrid + at % kGrid) * row_bytes);
   };
-  const auto units = static_cast<int>(prompt.row_bytes / sizeof(Unit));
+  const auto units = static_cast<int>(row_bytes / sizeof(Unit));
   const Unit* k = row(prompt.pages[from / kGrid], prompt.shape.k_offset, from);
   const Unit* v = row(prompt.pages[from / kGrid], prompt.shape.v_offset, from);
   Unit* k_to = row(prompt.into[place / kGrid], prompt.shape.k_offset, place);
@@ -220,11 +221,13 @@ void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, St
 void gather_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const dim3 blocks((prompt.budget.tokens + kGatherWarps - 1) / kGatherWarps,
                     static_cast<unsigned>(prompt.shape.kv_heads));
-  if (prompt.row_bytes % sizeof(uint4) == 0) {
-    gather<uint4><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, space.kept);
+  const std::size_t row_bytes =
+      kv_row_bytes(prompt.shape.kv, static_cast<std::size_t>(prompt.shape.head_dim));
+  if (row_bytes % sizeof(uint4) == 0) {
+    gather<uint4><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, row_bytes, space.kept);
   } else {
-    REPRISE_CHECK(prompt.row_bytes % sizeof(std::uint16_t) == 0, "a row of keys of an odd number of bytes");
-    gather<std::uint16_t><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, space.kept);
+    REPRISE_CHECK(row_bytes % sizeof(std::uint16_t) == 0, "a row of keys of an odd number of bytes");
+    gather<std::uint16_t><<<blocks, 32 * kGatherWarps, 0, stream>>>(prompt, row_bytes, space.kept);
   }
   check_launch("the gathering of a prompt's places");
 }

@@ -43,7 +43,6 @@ void remember_queries(const AttentionShape& shape, const Batch& batch, const Att
 /// A layer of attention without a window, and the whole prompt in its pages.
 struct PromptOfLayer {
   AttentionShape shape;
-  std::size_t row_bytes;    // of a row of keys or values in a page: one head's of one token
   std::size_t queries;      // in a row of the ring
   std::byte* const* pages;  // [ceil(tokens / 64)], on the GPU
   std::byte* const* into;   // [ceil(budget.tokens / 64)], on the GPU

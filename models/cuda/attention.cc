@@ -81,16 +81,14 @@ void Attention::compact(const CudaCompaction& prompt) const {
   const std::size_t mark = workspace.mark();
   std::byte* memory = workspace.bytes(gc::CompactionSpace::bytes(shape_, tokens, prompt.budget));
   const auto space = gc::CompactionSpace::of(shape_, tokens, prompt.budget, memory);
-  const gc::PromptOfLayer layer{
-      .shape = shape_,
-      .row_bytes = gpu::kv_row_bytes(shape_.kv, static_cast<std::size_t>(shape_.head_dim)),
-      .queries = queries_,
-      .pages = prompt.pages,
-      .into = prompt.into,
-      .tokens = prompt.tokens,
-      .scored = prompt.tokens - static_cast<int>(prompt.budget.window),
-      .ring = prompt.ring,
-      .budget = prompt.budget};
+  const gc::PromptOfLayer layer{.shape = shape_,
+                                .queries = queries_,
+                                .pages = prompt.pages,
+                                .into = prompt.into,
+                                .tokens = prompt.tokens,
+                                .scored = prompt.tokens - static_cast<int>(prompt.budget.window),
+                                .ring = prompt.ring,
+                                .budget = prompt.budget};
   gc::score_places(layer, space, prompt.stream);
   gc::choose_places(layer, space, prompt.stream);
   gc::gather_places(layer, space, prompt.stream);

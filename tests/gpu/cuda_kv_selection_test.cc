@@ -28,10 +28,15 @@ class MadePrompt {
   MadePrompt(const AttentionShape& shape, int tokens, const KvBudget& budget, std::uint64_t seed = 7)
       : shape_(shape), tokens_(tokens), budget_(budget), random_(seed) {
     const std::size_t count = pages_of(static_cast<std::size_t>(tokens));
-    pages_ = floats_as_bf16(count * page_bytes(shape) / sizeof(Bf16));
+    pages_.resize(count * page_bytes(shape), std::byte{0xff});
+    for (std::size_t place = 0; place < static_cast<std::size_t>(tokens); ++place) {
+      for (std::size_t head = 0; head < static_cast<std::size_t>(shape.kv_heads); ++head) {
+        for (const std::size_t part : {shape.k_offset, shape.v_offset}) store(at(part, head, place));
+      }
+    }
     ring_bytes_ = kQueriesAt + static_cast<std::size_t>(shape.heads * shape.head_dim) * sizeof(Bf16) + 64;
     ring_ = floats_as_bf16(budget.window * ring_bytes_ / sizeof(Bf16), 2.0F);
-    on_gpu_ = DeviceBytes(pages_.size() * sizeof(Bf16));
+    on_gpu_ = DeviceBytes(pages_.size());
     ring_on_gpu_ = DeviceBytes(ring_.size() * sizeof(Bf16));
     const std::size_t kept = pages_of(budget.tokens + 1);
     into_ = DeviceBytes(kept * page_bytes(shape));
@@ -46,7 +51,6 @@ class MadePrompt {
     fill(into_.data(), 0xff, into_.size(), stream());
     fill(memory_.data(), 0xff, memory_.size(), stream());
     prompt_ = {.shape = shape,
-               .row_bytes = row_bytes(),
                .queries = kQueriesAt,
                .pages = pointers_.as<std::byte*>(),
                .into = pointers_.as<std::byte*>() + count,
@@ -82,16 +86,20 @@ class MadePrompt {
   std::vector<std::byte> gathered() { return fetch<std::byte>(into_.as<std::byte>(), into_.size()); }
   std::byte* into(std::size_t page) const { return into_.data() + page * page_bytes(shape_); }
 
-  std::size_t row_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
+  std::size_t row_bytes() const { return test::row_bytes(shape_); }
   /// Byte of a row in pages that lie one behind the other.
   std::size_t at(std::size_t part, std::size_t head, std::size_t place) const {
     return place / kGrid * page_bytes(shape_) + part + (head * kGrid + place % kGrid) * row_bytes();
   }
   std::vector<float> row(std::size_t part, std::size_t head, std::size_t place) const {
-    return widened(pages_.data() + at(part, head, place) / sizeof(Bf16));
+    const std::byte* from = bytes_of(part, head, place);
+    if (!is_quantised(shape_.kv)) return widened(reinterpret_cast<const Bf16*>(from));
+    std::vector<float> out(static_cast<std::size_t>(shape_.head_dim));
+    load_quantised_row(shape_.kv, from, out.size(), out.data());
+    return out;
   }
   const std::byte* bytes_of(std::size_t part, std::size_t head, std::size_t place) const {
-    return reinterpret_cast<const std::byte*>(pages_.data()) + at(part, head, place);
+    return pages_.data() + at(part, head, place);
   }
 
   NaiveHead naive(std::size_t kv_head) const {
@@ -106,7 +114,7 @@ class MadePrompt {
       head.queries.emplace_back();
       for (std::size_t t = scored(); t < static_cast<std::size_t>(tokens_); ++t) {
         const std::size_t at =
-            t % budget_.window * ring_bytes_ + kQueriesAt + (kv_head * group + g) * row_bytes();
+            t % budget_.window * ring_bytes_ + kQueriesAt + (kv_head * group + g) * query_bytes();
         const std::vector<float> q = widened(ring_.data() + at / sizeof(Bf16));
         head.queries.back().insert(head.queries.back().end(), q.begin(), q.end());
       }
@@ -120,6 +128,17 @@ class MadePrompt {
 
  private:
   static constexpr std::size_t kQueriesAt = 128;
+
+  std::size_t query_bytes() const { return static_cast<std::size_t>(shape_.head_dim) * sizeof(Bf16); }
+  /// A random row at this byte of the pages.
+  void store(std::size_t byte) {
+    const std::vector<float> values = random_.floats(static_cast<std::size_t>(shape_.head_dim));
+    if (is_quantised(shape_.kv)) {
+      store_quantised_row(shape_.kv, values.data(), values.size(), pages_.data() + byte);
+    } else {
+      gpu::test::plain().to_bf16(values.data(), reinterpret_cast<Bf16*>(pages_.data() + byte), values.size());
+    }
+  }
 
   static std::size_t pages_of(std::size_t tokens) { return (tokens + kGrid - 1) / kGrid; }
   std::vector<Bf16> floats_as_bf16(std::size_t count, float scale = 1.0F) {
@@ -147,7 +166,7 @@ class MadePrompt {
   Random random_;
   Stream stream_;
   std::size_t ring_bytes_ = 0;
-  std::vector<Bf16> pages_;
+  std::vector<std::byte> pages_;
   std::vector<Bf16> ring_;
   DeviceBytes on_gpu_, ring_on_gpu_, into_, pointers_, memory_;
   PromptOfLayer prompt_{};
@@ -175,7 +194,11 @@ std::vector<SelectionCase> selection_cases() {
       {shapes[2], 200, {.tokens = 128, .window = 70, .pooling = Pooling::kMax, .pool_width = 7}},
       {shapes[3], 129, {.tokens = 36, .window = 32, .sinks = 4}},
       {shapes[4], 700, {.tokens = 200, .window = 33, .sinks = 0, .pool_width = 63}},
-      {shapes[0], 65, {.tokens = 64, .window = 63, .sinks = 1, .pooling = Pooling::kMax, .pool_width = 1}}};
+      {shapes[0], 65, {.tokens = 64, .window = 63, .sinks = 1, .pooling = Pooling::kMax, .pool_width = 1}},
+      {kept_as(KvType::kInt8, shapes[2]), 300, {.tokens = 90, .window = 16, .sinks = 4}},
+      {kept_as(KvType::kInt4, shapes[2]), 300, {.tokens = 90, .window = 40, .sinks = 4}},
+      {kept_as(KvType::kInt8, shapes[4]), 200, {.tokens = 90, .window = 16, .sinks = 0}},
+      {kept_as(KvType::kInt4, shapes[0]), 200, {.tokens = 90, .window = 16, .sinks = 2}}};
 }
 
 /// What scores may be off by.

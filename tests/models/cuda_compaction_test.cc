@@ -1,7 +1,7 @@
 // Compaction of prompts on a GPU, of whole models: the same bits however the prompt was cut and whoever is in its batches, what
 // the definition keeps, and decoding behind it at positions that go on. Without a GPU all of it is skipped.
 
-#include "gpu/kernels.h"
+#include "gpu/kv_rows.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/naive_kv_selection.h"
 
@@ -157,6 +157,12 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
       to.push_back(std::bit_cast<float>(std::uint32_t{bits} << 16));
     }
   };
+  const gpu::KvType kv = rig_->model().options().kv;
+  const auto widen_key = [&](const std::byte* from, std::size_t count, std::vector<float>& to) {
+    if (!gpu::is_quantised(kv)) return widen(from, count, to);
+    to.resize(to.size() + count);
+    gpu::load_quantised_row(kv, from, count, to.data() + to.size() - count);
+  };
   Sequence sequence = rig_->open(kLength);
   const auto tail_of = tail(kNarrow);
   feed(sequence, tail_of.get(), 0, kLength);
@@ -167,7 +173,7 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
   std::size_t heads_that_differ = 0;
   std::size_t heads = 0;
   for (const AttentionSpec* spec : parts_of<AttentionSpec>(rig_->model().config().layers)) {
-    const std::size_t row = spec->head_dim * sizeof(std::uint16_t);
+    const std::size_t row = gpu::kv_row_bytes(kv, spec->head_dim);
     const std::size_t k = offset_in(layout.per_token(), spec->name + ".k");
     const std::size_t v = offset_in(layout.per_token(), spec->name + ".v");
     const std::size_t q = offset_in(layout.tail(), spec->name + ".q");
@@ -178,12 +184,12 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
       test::NaiveHead naive{.dim = spec->head_dim,
                             .scale = spec->score_multiplier / std::sqrt(static_cast<double>(spec->head_dim))};
       for (std::size_t t = 0; t < kLength; ++t) {
-        widen(before[t / kGrid].data() + at(k, t), spec->head_dim, naive.keys);
+        widen_key(before[t / kGrid].data() + at(k, t), spec->head_dim, naive.keys);
       }
       for (std::size_t g = 0; g < spec->group(); ++g) {
         naive.queries.emplace_back();
         for (std::size_t t = kLength - kNarrow.window; t < kLength; ++t) {
-          const std::size_t of_head = (head * spec->group() + g) * row;
+          const std::size_t of_head = (head * spec->group() + g) * spec->head_dim * sizeof(std::uint16_t);
           widen(ring.data() + t % kNarrow.window * layout.tail_bytes() + q + of_head, spec->head_dim,
                 naive.queries.back());
         }
@@ -252,8 +258,9 @@ TEST_P(CudaCompaction, DecodesTheSameInABatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaCompaction,
-                         testing::Values("llama", "falcon_h1", "jamba", "qwen3_5_text", "builtin", "Q8_0"),
-                         [](const auto& info) { return info.param; });
+                         testing::Values("llama", "llama-int8", "llama-int4", "falcon_h1", "qwen3_5_text",
+                                         "qwen3_5_text-int8", "builtin", "Q8_0"),
+                         test_name);
 
 TEST(CudaCompactionRefusals, ModelsThatCannotKeepFewerSayWhy) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
