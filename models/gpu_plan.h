@@ -23,6 +23,9 @@ std::uint64_t gpu_arena_bytes(std::uint64_t free_bytes);
 /// Of an arena beside so many bytes of weights, those for states: some are lost to rounding.
 std::uint64_t gpu_state_bytes(std::uint64_t arena_bytes, std::uint64_t weights);
 
+/// Bytes of an element of a query that a GPU remembers to compact a prompt.
+inline constexpr std::size_t kGpuQueryElement = 2;
+
 struct GpuPlan {
   std::optional<std::string> refusal;  // why a GPU does not compute the model, or not so
   std::uint64_t memory = 0;            // free on the GPU

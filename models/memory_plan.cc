@@ -40,6 +40,9 @@ gpu::StateSizes state_of(const ModelConfig& config, const ComputeOptions& option
     } else if constexpr (HasState<Part>) {
       declare_state(part, state);
     }
+    if constexpr (std::is_same_v<Part, AttentionSpec>) {
+      if (part.window == 0) plan.query_elements += part.q_size();
+    }
     if (state.sizes().page_bytes > before.page_bytes) ++plan.parts_with_token_state;
     if (state.sizes().slot_bytes > before.slot_bytes) ++plan.parts_with_sequence_state;
   });
@@ -121,6 +124,17 @@ MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& optio
   plan.sequence_state = state.slot_bytes;
   plan.activations = (rows * widest_part(checkpoint) + checkpoint.config().vocab) * sizeof(float);
   return plan;
+}
+
+PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvBudget& budget,
+                         std::size_t query_element) {
+  const auto pages = [&](std::uint64_t count) {
+    return (count + gpu::kPageTokens - 1) / gpu::kPageTokens * gpu::kPageTokens * plan.token_state;
+  };
+  const std::uint64_t whole = plan.sequence_state + pages(tokens);
+  if (!budget.shortens(tokens)) return {.read = whole, .after = whole};
+  return {.read = whole + pages(budget.tokens) + budget.window * plan.query_elements * query_element,
+          .after = plan.sequence_state + pages(budget.tokens)};
 }
 
 std::string in_units(std::uint64_t bytes) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "gpu/kernels.h"
 #include "models/compute_options.h"
 
@@ -37,6 +38,7 @@ struct MemoryPlan {
   std::uint64_t activations = 0;  // of the largest step, about
   std::uint64_t token_state = 0;  // of a sequence, for each token
   std::uint64_t sequence_state = 0;
+  std::uint64_t query_elements = 0;  // of a token, in layers that choose among keys and values
   std::size_t parts_with_token_state = 0;
   std::size_t parts_with_sequence_state = 0;
 
@@ -62,6 +64,18 @@ struct TensorBytes {
 };
 TensorBytes tensor_bytes(const Checkpoint& checkpoint, const ComputeOptions& options,
                          const std::string& name);
+
+/// What a request holds of state, in whole pages.
+struct PromptState {
+  std::uint64_t read =
+      0;  // when its prompt has been read; where that is compacted, with what is kept beside it and the
+          // queries of its window
+  std::uint64_t after = 0;  // then
+};
+
+/// Of a prompt of so many tokens. `query_element`: bytes of an element of a query that is remembered.
+PromptState prompt_state(const MemoryPlan& plan, std::uint64_t tokens, const KvBudget& budget,
+                         std::size_t query_element);
 
 /// For steps of at most `rows` rows.
 MemoryPlan plan_memory(const Checkpoint& checkpoint, const ComputeOptions& options, std::size_t rows = 256);

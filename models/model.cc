@@ -14,7 +14,7 @@ void Model::compact(const Compaction&) {
 }
 
 std::string Model::why_not_compacted() const {
-  return "its device does not choose among keys and values yet: that is for the CPU";
+  return "its device does not choose among keys and values";
 }
 
 }  // namespace reprise::models

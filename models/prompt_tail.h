@@ -5,15 +5,18 @@
 // However a prompt is cut into slices, the row of a token is that of its position, and the last one to be written there is the
 // last of them. A prompt that begins anew, or goes on elsewhere, has of the tokens before nothing.
 //
+// Rows stand in the memory that is given, the host's or a device's; on a device only its kernels look at them.
+//
 // Bounds: its bytes are taken from a budget, and given back with its end.
 // Threading: the device worker's; while its sequence is in a step, the step's.
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "gpu/block_memory.h"
 #include "gpu/byte_budget.h"
+#include "gpu/host_memory.h"
 
 namespace reprise::models {
 
@@ -23,25 +26,36 @@ class PromptTail {
     return std::uint64_t{token_bytes} * window;
   }
 
-  /// Null: the budget has no room for it. `budget` must outlive it; none: nobody counts. Throws std::bad_alloc.
+  /// Null: the budget has no room for it, or the memory no block, which the budget is told. Both must outlive it; no budget:
+  /// nobody counts.
   static std::unique_ptr<PromptTail> make(std::size_t token_bytes, std::uint32_t window,
-                                          gpu::ByteBudget* budget = nullptr) {
+                                          gpu::ByteBudget* budget = nullptr,
+                                          gpu::BlockMemory& memory = gpu::host_memory()) {
     const std::uint64_t bytes = bytes_of(token_bytes, window);
     if (budget != nullptr && !budget->take(bytes)) return nullptr;
-    std::unique_ptr<PromptTail> tail(new PromptTail(token_bytes, window, budget));
-    tail->rows_.resize(bytes);
-    return tail;
+    std::unique_ptr<PromptTail> tail(new PromptTail(token_bytes, window, budget, memory));
+    if (tail->rows_ != nullptr) return tail;
+    tail.reset();
+    if (budget != nullptr) budget->note_fragmented(bytes);
+    return nullptr;
   }
   ~PromptTail() {
-    if (budget_ != nullptr) budget_->give(bytes_of(token_bytes_, window_));
+    const std::uint64_t bytes = bytes_of(token_bytes_, window_);
+    if (rows_ != nullptr) memory_.give(rows_, bytes);
+    if (budget_ == nullptr) return;
+    budget_->shrink_resident(bytes);
+    budget_->give(bytes);
   }
   PromptTail(const PromptTail&) = delete;
   PromptTail& operator=(const PromptTail&) = delete;
 
   std::uint32_t window() const { return window_; }
-  /// Of the token at this position, at a layer's place.
+  std::size_t token_bytes() const { return token_bytes_; }
+  /// All rows, in its memory: that of a position at position mod window.
+  std::byte* rows() const { return rows_; }
+  /// In the host's memory: of the token at this position, at a layer's place.
   float* row(std::size_t position, std::size_t offset) {
-    return reinterpret_cast<float*>(rows_.data() + position % window_ * token_bytes_ + offset);
+    return reinterpret_cast<float*>(rows_ + position % window_ * token_bytes_ + offset);
   }
   const float* row(std::size_t position, std::size_t offset) const {
     return const_cast<PromptTail*>(this)->row(position, offset);
@@ -58,13 +72,21 @@ class PromptTail {
   }
 
  private:
-  PromptTail(std::size_t token_bytes, std::uint32_t window, gpu::ByteBudget* budget)
-      : token_bytes_(token_bytes), window_(window), budget_(budget) {}
+  PromptTail(std::size_t token_bytes, std::uint32_t window, gpu::ByteBudget* budget, gpu::BlockMemory& memory)
+      : token_bytes_(token_bytes), window_(window), budget_(budget), memory_(memory) {
+    const std::uint64_t bytes = bytes_of(token_bytes, window);
+    if (budget != nullptr) budget->grow_resident(bytes);
+    rows_ = memory.take(bytes);
+    if (rows_ != nullptr || budget == nullptr) return;
+    budget->trim();
+    rows_ = memory.take(bytes);
+  }
 
   const std::size_t token_bytes_;
   const std::uint32_t window_;
   gpu::ByteBudget* const budget_;
-  std::vector<std::byte> rows_;
+  gpu::BlockMemory& memory_;
+  std::byte* rows_ = nullptr;
   std::size_t begin_ = 0;  // tokens [begin_, end_) were seen without a gap
   std::size_t end_ = 0;
 };

@@ -213,17 +213,19 @@ bool Admission::admit_one(Waiting& waiting) {
     if (job.priority == Priority::kIdle || !memory_.preempt_for(nullptr)) return false;
     if (room() != Room::kHere) return false;
   }
-  std::optional<gpu::Sequence> state = table->store().open();
-  if (!state) {
+  const auto lacks_block = [&](std::uint64_t bytes) {
     waiting.was_short = true;
-    memory_.look_for_block(table->slot_bytes());
+    memory_.look_for_block(bytes);
     return false;
-  }
+  };
   std::unique_ptr<models::PromptTail> tail;
   if (shortens(job)) {
-    tail = models::PromptTail::make(table->facts().tail_bytes, job.kv.window, &state_.budget());
-    if (!tail) return false;
+    const std::uint64_t token = table->facts().tail_bytes;
+    tail = models::PromptTail::make(token, job.kv.window, &state_.budget(), table->store().memory());
+    if (!tail) return lacks_block(models::PromptTail::bytes_of(token, job.kv.window));
   }
+  std::optional<gpu::Sequence> state = table->store().open();
+  if (!state) return lacks_block(table->slot_bytes());
   constexpr auto kPage = static_cast<std::uint32_t>(kPageTokens);
   SequenceRun& run = table->open(job.ticket);
   run.state = std::move(state);

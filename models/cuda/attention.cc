@@ -9,7 +9,8 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
     : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
       out_(weights.linear({spec.name + ".o_proj"})) {
-  const AttentionPlaces places = declare_state(spec, kv, state);
+  const AttentionPlaces places = declare_state(spec, kv, state, sizeof(gc::Bf16));
+  queries_ = places.queries;
   const NormKind norm = spec.head_norm.value_or(NormKind{});
   shape_ = {.heads = static_cast<int>(spec.heads),
             .kv_heads = static_cast<int>(spec.kv_heads),
@@ -62,7 +63,35 @@ void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput
                                .workspace = inside};
   const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;
   attend(shape_, step.batch, pass, step.stream);
+  if (step.rings != nullptr && shape_.window == 0) {
+    gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
+  }
   step.multiply(mixed, out_, to.y, to.how);
+  workspace.reset(mark);
+}
+
+std::size_t Attention::compaction_workspace(std::size_t tokens, const KvBudget& budget) const {
+  return shape_.window != 0 ? 0 : gc::CompactionSpace::bytes(shape_, tokens, budget);
+}
+
+void Attention::compact(const CudaCompaction& prompt) const {
+  if (shape_.window != 0) return;
+  const auto tokens = static_cast<std::size_t>(prompt.tokens);
+  Workspace& workspace = prompt.workspace;
+  const std::size_t mark = workspace.mark();
+  std::byte* memory = workspace.bytes(gc::CompactionSpace::bytes(shape_, tokens, prompt.budget));
+  const auto space = gc::CompactionSpace::of(shape_, tokens, prompt.budget, memory);
+  const gc::PromptOfLayer layer{.shape = shape_,
+                                .queries = queries_,
+                                .pages = prompt.pages,
+                                .into = prompt.into,
+                                .tokens = prompt.tokens,
+                                .scored = prompt.tokens - static_cast<int>(prompt.budget.window),
+                                .ring = prompt.ring,
+                                .budget = prompt.budget};
+  gc::score_places(layer, space, prompt.stream);
+  gc::choose_places(layer, space, prompt.stream);
+  gc::gather_places(layer, space, prompt.stream);
   workspace.reset(mark);
 }
 

@@ -28,6 +28,12 @@ class Packer {
 
 }  // namespace
 
+gc::QueryRing ring_of(const PromptTail& tail) {
+  return {.rows = tail.rows(),
+          .window = static_cast<std::int32_t>(tail.window()),
+          .row_bytes = static_cast<std::int32_t>(tail.token_bytes())};
+}
+
 BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream) {
   std::vector<gc::BatchSlice> placed;
   std::vector<gc::BatchTile> tiles;
@@ -37,6 +43,9 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> positions;
   std::vector<std::int32_t> picked;
+  std::vector<gc::QueryRing> rings;
+  const bool has_rings =
+      std::any_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.tail != nullptr; });
   int longest = 0;
   for (const Slice& slice : slices) {
     const gpu::Sequence& sequence = *slice.sequence;
@@ -65,6 +74,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
       positions.push_back(static_cast<std::int32_t>(sequence.logical()) + i);
     }
     longest = std::max(longest, stored + rows);
+    if (has_rings) rings.push_back(slice.tail == nullptr ? gc::QueryRing{} : ring_of(*slice.tail));
     if (slice.logits == Slice::Logits::kNone) continue;
     for (int i = slice.logits == Slice::Logits::kAll ? 0 : rows - 1; i < rows; ++i)
       picked.push_back(first + i);
@@ -85,6 +95,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   const std::size_t tokens_at = packer.place(tokens);
   const std::size_t positions_at = packer.place(positions);
   const std::size_t picked_at = packer.place(picked);
+  const std::size_t rings_at = packer.place(rings);
   const std::size_t pages_at = packer.place(pages);  // last: the others' places do not depend on them
   if (packer.bytes() > staging_.size()) {
     const std::size_t size = std::bit_ceil(packer.bytes());
@@ -107,6 +118,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   put(tokens, tokens_at);
   put(positions, positions_at);
   put(picked, picked_at);
+  put(rings, rings_at);
   gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
 
   const auto rows = static_cast<int>(tokens.size());
@@ -124,7 +136,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
                    .longest = longest,
                    .slices_rows = slices_rows},
           .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
-          .picked_rows = static_cast<int>(picked.size())};
+          .picked_rows = static_cast<int>(picked.size()),
+          .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr};
 }
 
 }  // namespace reprise::models::cuda

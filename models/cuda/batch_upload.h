@@ -8,11 +8,15 @@
 #include <vector>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/kv_selection.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/step.h"
 #include "models/model.h"
 
 namespace reprise::models::cuda {
+
+/// As kernels see it.
+gc::QueryRing ring_of(const PromptTail& tail);
 
 class BatchUpload {
  public:
@@ -21,11 +25,12 @@ class BatchUpload {
     StepSize size;
     const std::int32_t* picked = nullptr;  // [picked_rows] rows of which logits are wanted
     int picked_rows = 0;
+    const gc::QueryRing* rings = nullptr;  // [slices]; null: no slice's prompt will be compacted
   };
 
   /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one
   /// of few values. Where everything but the pages lies depends on the numbers of slices, tiles, rows and picked rows
-  /// alone: so one recording of a step serves many.
+  /// alone, and on whether there are rings: so one recording of a step serves many.
   Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream);
   /// Grows when the memory on the GPU has been replaced.
   std::uint64_t moves() const { return moves_; }

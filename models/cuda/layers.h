@@ -10,12 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "base/kv_budget.h"
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/block_product.h"
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/channel_delta.h"
 #include "gpu/cuda/delta_net.h"
 #include "gpu/cuda/experts.h"
+#include "gpu/cuda/kv_selection.h"
 #include "gpu/cuda/latent_attention.h"
 #include "gpu/cuda/mamba2.h"
 #include "gpu/cuda/rg_lru.h"
@@ -36,6 +38,17 @@ struct PartOutput {
   gc::GemmOutput how;  // kF32 or kAddF32
 };
 
+/// A prompt that becomes shorter: all of it, on the GPU.
+struct CudaCompaction {
+  std::byte* const* pages;
+  std::byte* const* into;
+  int tokens;
+  gc::QueryRing ring;
+  KvBudget budget;
+  Workspace& workspace;
+  gc::StreamHandle stream;
+};
+
 class Part {
  public:
   virtual ~Part() = default;
@@ -45,6 +58,12 @@ class Part {
   virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
   /// Tries its products, the last one with this output, for up to so many rows of prefill.
   virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
+  /// Bytes that compact() takes of the workspace.
+  virtual std::size_t compaction_workspace(std::size_t /*tokens*/, const KvBudget& /*budget*/) const {
+    return 0;
+  }
+  /// Chooses among the keys and values of a prompt and gathers what is kept, where it keeps those of all tokens.
+  virtual void compact(const CudaCompaction& /*prompt*/) const {}
   /// Whose products go through CudaStep::multiply(), so that adapters can change them.
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
@@ -58,10 +77,13 @@ class Attention : public Part {
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
+  std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
+  void compact(const CudaCompaction& prompt) const override;
 
  private:
   gc::AttentionShape shape_;
-  DeviceLinear in_;  // q (and gate), k, v
+  std::size_t queries_ = 0;  // in a row of the prompt's tail
+  DeviceLinear in_;          // q (and gate), k, v
   DeviceLinear out_;
   const float* q_norm_ = nullptr;
   const float* k_norm_ = nullptr;

@@ -136,7 +136,8 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .ordered = buffers.ordered,
                       .first_values = buffers.first_values,
                       .late = buffers.late,
-                      .staging = &lane.staging};
+                      .staging = &lane.staging,
+                      .rings = made.rings};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
@@ -179,7 +180,9 @@ std::optional<std::uint64_t> CudaModel::recording_key(const BatchUpload::Made& m
   const int slices = made.batch.slice_count;
   if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
   constexpr std::uint64_t kPrefill = std::uint64_t{1} << 63;
-  return kPrefill | number(std::bit_width(static_cast<unsigned>(made.size.longest))) << 56 |
+  constexpr std::uint64_t kRemembers = std::uint64_t{1} << 62;
+  return kPrefill | (made.rings != nullptr ? kRemembers : 0) |
+         number(std::bit_width(static_cast<unsigned>(made.size.longest))) << 56 |
          number(made.size.tiles) << 40 | number(made.size.rows / gc::kGrid) << 16 | number(slices) << 8 |
          number(made.picked_rows);
 }
@@ -224,8 +227,57 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   } else {
     launch(lane, made, phase, buffers, chosen);
   }
-  for (const Slice& slice : slices) slice.sequence->advance(slice.tokens.size());
+  for (const Slice& slice : slices) {
+    const std::size_t begin = slice.sequence->logical();
+    slice.sequence->advance(slice.tokens.size());
+    if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
+  }
   return {.rows = buffers.logits, .count = made.picked_rows};
+}
+
+std::string CudaModel::why_not_compacted() const {
+  std::string why = models::why_not_compacted(config().layers);
+  if (!why.empty()) return why;
+  const auto attention = parts_of<AttentionSpec>(config().layers);
+  const bool has_window = std::any_of(attention.begin(), attention.end(),
+                                      [](const AttentionSpec* spec) { return spec->window != 0; });
+  return has_window
+             ? "a GPU finds the places of its layers with a window by the number of tokens that are kept"
+             : "";
+}
+
+void CudaModel::compact(const Compaction& compaction) {
+  static constexpr traces::ZoneSite kSite{"compact prompt"};
+  const traces::Zone zone(kSite);
+  const gpu::Sequence& sequence = *compaction.sequence;
+  REPRISE_CHECK(sequence.stored() == sequence.logical(), "a prompt was compacted twice");
+  REPRISE_CHECK(
+      compaction.tail->window() == compaction.budget.window && compaction.tail->covers(sequence.stored()),
+      "a prompt is compacted whose last queries are not there");
+  std::vector<std::byte*> pages;
+  for (std::size_t i = 0; i < sequence.pages().size(); ++i) pages.push_back(sequence.page_data(i));
+  for (std::size_t i = 0; i < compaction.into->size(); ++i) pages.push_back(compaction.into->data(i));
+
+  Workspace& memory = prefill_.workspace;
+  const gc::StreamHandle stream = prefill_.stream.handle();
+  const std::size_t page_bytes = pages.size() * sizeof pages[0];
+  std::size_t most = 0;
+  for (const ResidualStep& step : steps_) {
+    most = std::max(most, step.compaction_workspace(sequence.stored(), compaction.budget));
+  }
+  memory.reset();
+  memory.reserve(Workspace::rounded(page_bytes) + most);
+  auto* on_gpu = memory.take<std::byte*>(pages.size());
+  gc::copy_to_device(reinterpret_cast<std::byte*>(on_gpu), pages.data(), page_bytes, stream);
+  const CudaCompaction prompt{.pages = on_gpu,
+                              .into = on_gpu + sequence.pages().size(),
+                              .tokens = static_cast<int>(sequence.stored()),
+                              .ring = ring_of(*compaction.tail),
+                              .budget = compaction.budget,
+                              .workspace = memory,
+                              .stream = stream};
+  for (const ResidualStep& step : steps_) step.compact(prompt);
+  prefill_.stream.wait();
 }
 
 bool CudaModel::draws() const {

@@ -61,6 +61,9 @@ class CudaModel : public Model {
   void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
   std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
+  /// In the lane of prefills, which must have nothing under way.
+  void compact(const Compaction& compaction) override;
+  std::string why_not_compacted() const override;
   void decode(DecodePass& pass) override;
   /// At the same time, on lanes of their own.
   std::span<const float> prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) override;

@@ -78,6 +78,19 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
   workspace.reset(mark);
 }
 
+std::size_t ResidualStep::compaction_workspace(std::size_t tokens, const KvBudget& budget) const {
+  std::size_t most = 0;
+  for (const auto* some : {&parts, &late_parts}) {
+    for (const auto& part : *some) most = std::max(most, part->compaction_workspace(tokens, budget));
+  }
+  return most;
+}
+
+void ResidualStep::compact(const CudaCompaction& prompt) const {
+  for (const auto& part : parts) part->compact(prompt);
+  for (const auto& part : late_parts) part->compact(prompt);
+}
+
 void ResidualStep::admit(gc::PrefillGemm& gemm, int most_rows) const {
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i]->admit(gemm, output_of(i), most_rows);
   for (const auto& part : late_parts) part->admit(gemm, gc::GemmOutput::kAddF32, most_rows);

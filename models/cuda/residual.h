@@ -44,6 +44,10 @@ struct ResidualStep {
   void apply(const CudaStep& step, float* x, std::size_t hidden) const;
   void admit(gc::PrefillGemm& gemm, int most_rows) const;
 
+  /// Bytes that compact() takes of its workspace.
+  std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const;
+  void compact(const CudaCompaction& prompt) const;
+
  private:
   /// What a part's output is multiplied by before it is added up.
   float factor(std::size_t part) const {

@@ -9,6 +9,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/kv_selection.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/host_staging.h"
@@ -77,10 +78,11 @@ struct CudaStep {
   std::span<const RopeTable> ropes{};       // one for each rope of the model
   std::span<const AdapterRows> adapters{};  // rows that chose one
   float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
-  gc::Bf16* ordered = nullptr;     // [padded rows, most columns], where inputs are to be put in order
-  float* first_values = nullptr;   // [padded rows, handed_on()]: what the first layer hands on
-  float* late = nullptr;           // [padded rows, hidden]: what late parts of a layer make
-  HostStaging* staging = nullptr;  // for parts that the host computes
+  gc::Bf16* ordered = nullptr;           // [padded rows, most columns], where inputs are to be put in order
+  float* first_values = nullptr;         // [padded rows, handed_on()]: what the first layer hands on
+  float* late = nullptr;                 // [padded rows, hidden]: what late parts of a layer make
+  HostStaging* staging = nullptr;        // for parts that the host computes
+  const gc::QueryRing* rings = nullptr;  // [slices], where prompts will be compacted
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;

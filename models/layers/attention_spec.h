@@ -66,11 +66,13 @@ struct AttentionPlaces {
   std::size_t k;
   std::size_t v;
   std::size_t ring = 0;
-  std::size_t queries =
-      0;  // without a window: where a token's row of the prompt's tail has q after norm and rope, f32
+  /// Without a window: where a token's row of the prompt's tail has q after norm and rope.
+  std::size_t queries = 0;
 };
 
-AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state);
+/// `query_element`: bytes of an element of such a q.
+AttentionPlaces declare_state(const AttentionSpec& attention, gpu::KvType kv, StateLayout& state,
+                              std::size_t query_element = sizeof(float));
 
 /// How a layer with a window keeps what is kept as `kv` elsewhere: its ring stands in the slot, whose contents are looked
 /// at as floats, so that whole numbers have no place there.

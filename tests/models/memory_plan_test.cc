@@ -53,6 +53,23 @@ TEST(MemoryPlanSamples, StateOfEveryFamilyIsWhatTheLoadedModelDeclares) {
   }
 }
 
+TEST(MemoryPlanPrompts, HoldAllOfThemUntilTheyAreCompacted) {
+  MemoryPlan plan;
+  plan.token_state = 10;
+  plan.sequence_state = 7;
+  plan.query_elements = 3;
+  const KvBudget budget{.tokens = 100, .window = 32};
+  for (const std::uint64_t tokens : {1U, 64U, 100U}) {  // in whole pages, and within the budget
+    const PromptState state = prompt_state(plan, tokens, budget, 2);
+    EXPECT_EQ(state.read, 7U + (tokens > 64 ? 128 : 64) * 10) << tokens;
+    EXPECT_EQ(state.after, state.read) << tokens;
+  }
+  const PromptState state = prompt_state(plan, 300, budget, 2);
+  EXPECT_EQ(state.after, 7U + 128 * 10);
+  EXPECT_EQ(state.read, 7U + 320 * 10 + 128 * 10 + 32 * 3 * 2) << "what is kept and the queries beside it";
+  EXPECT_EQ(prompt_state(plan, 300, {}, 2).read, 7U + 320 * 10) << "nothing is left out";
+}
+
 TEST_F(MemoryPlanTest, CountsEveryTensorOnceByItsFormat) {
   const TinyModel model({.type = "llama"});
   const Checkpoint checkpoint = open(model);

@@ -31,6 +31,9 @@ int main(int argc, char** argv) {
   bool fp8 = false;
   app.add_flag("--fp8", fp8, "A folder whose layers' matrices are FP8 in tiles of 128 x 128")
       ->excludes(gguf_option);
+  bool hollow = false;
+  app.add_flag("--hollow", hollow, "Weights of zeros that take no room on the disk: for `reprise inspect`")
+      ->needs(gguf_option);
   app.add_option("--seed", seed, "The weights are a function of it")->capture_default_str();
   std::vector<std::string> names;
   for (const auto& named : reprise::tools::named_shapes()) names.emplace_back(named.name);
@@ -82,7 +85,8 @@ int main(int argc, char** argv) {
   if (tied_option->count() > 0) shape.tied = tied;
   try {
     const std::uint64_t bytes =
-        gguf ? reprise::tools::write_random_gguf(shape, reprise::tools::GgufTypes(types), seed, folder, parts)
+        gguf ? reprise::tools::write_random_gguf(shape, reprise::tools::GgufTypes(types), seed, folder, parts,
+                                                 hollow)
              : reprise::tools::write_random_model(
                    shape, seed, folder,
                    fp8 ? reprise::tools::FolderType::kFp8 : reprise::tools::FolderType::kBf16);

@@ -7,6 +7,7 @@
 // Threading: one thread.
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -33,6 +34,12 @@ class NewFile {
 
   void write(const void* data, std::size_t size) {
     if (std::fwrite(data, 1, size, file_) != size) fail();
+  }
+  /// Zeros, which take no room where the file system has holes.
+  void skip(std::uint64_t size) {
+    if (size == 0) return;
+    if (::fseeko(file_, static_cast<off_t>(size - 1), SEEK_CUR) != 0) fail();
+    write("", 1);  // so that the file is as long
   }
   void finish() {
     if (std::fflush(file_) != 0) fail();

@@ -42,6 +42,8 @@ const std::vector<NamedShape>& named_shapes() {
     tiny.key_head_dim = tiny.value_head_dim = 16;
     RandomShape nine = qwen3_5(32, 4096, 12288, 16, 4, 32);
     nine.tied = false;
+    RandomShape large = qwen3_5(64, 5120, 17408, 24, 4, 48);
+    large.tied = false;
     const auto mixture = [&](RandomShape shape, std::size_t experts, std::size_t per_token,
                              std::size_t size) {
       shape.type = "qwen3_5_moe_text";
@@ -60,6 +62,7 @@ const std::vector<NamedShape>& named_shapes() {
                                    {"qwen3_5-2b", qwen3_5(24, 2048, 6144, 8, 2, 16)},
                                    {"qwen3_5-4b", qwen3_5(32, 2560, 9216, 16, 4, 32)},
                                    {"qwen3_5-9b", nine},
+                                   {"qwen3_5-27b", large},
                                    {"qwen3_5-tiny", tiny},
                                    {"qwen3_5-35b-a3b", mixture(qwen3_5(40, 2048, 0, 16, 2, 32), 256, 8, 512)},
                                    {"qwen3_5_moe-tiny", mixture(tiny, 8, 2, 32)},

@@ -105,14 +105,18 @@ std::filesystem::path part_path(const std::filesystem::path& path, std::size_t p
 
 /// Tensors of one part.
 void write_part(const std::filesystem::path& path, const GgufHeader& header, std::span<const InFile> tensors,
-                const ModelConfig& config, std::uint64_t seed) {
+                const ModelConfig& config, std::uint64_t seed, bool hollow) {
   NewFile file(path);
   const std::string front = header.bytes();
   file.write(front.data(), front.size());
   for (const InFile& tensor : tensors) {
     Random random(seed, tensor.name);
     const bool is_matrix = tensor.shape.size() > 1 && tensor.name.find("ssm_conv1d") == std::string::npos;
-    (is_matrix ? write_matrix : write_vector)(file, tensor, config, random);
+    if (is_matrix && hollow) {
+      file.skip(tensor.bytes);
+    } else {
+      (is_matrix ? write_matrix : write_vector)(file, tensor, config, random);
+    }
     const std::string padding(
         (GgufHeader::kAlignment - tensor.bytes % GgufHeader::kAlignment) % GgufHeader::kAlignment, '\0');
     file.write(padding.data(), padding.size());
@@ -123,7 +127,7 @@ void write_part(const std::filesystem::path& path, const GgufHeader& header, std
 }  // namespace
 
 std::uint64_t write_random_gguf(const RandomShape& shape, const GgufTypes& types, std::uint64_t seed,
-                                const std::filesystem::path& path, std::size_t parts) {
+                                const std::filesystem::path& path, std::size_t parts, bool hollow) {
   const ModelConfig config =
       ModelConfig::from_hf(models::JsonPlace::parse(config_json(shape), "config.json"));
   const std::vector<InFile> tensors = tensors_of(config, shape, types);
@@ -145,7 +149,7 @@ std::uint64_t write_random_gguf(const RandomShape& shape, const GgufTypes& types
       header.tensor(tensor.name, tensor.type, tensor.shape, tensor.bytes);
       bytes += tensor.bytes;
     }
-    write_part(part_path(path, part, parts), header, own, config, seed);
+    write_part(part_path(path, part, parts), header, own, config, seed, hollow);
   }
   return bytes;
 }

@@ -109,6 +109,24 @@ void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   print("one more of a prompt", plan.next_snapshot());
 }
 
+/// What requests with prompts of these lengths hold.
+template <class Fitting>
+void print_prompts(const InspectOptions& inspected, const models::MemoryPlan& plan, std::size_t query_element,
+                   const Fitting& fitting) {
+  for (const std::uint32_t tokens : inspected.tokens) {
+    const models::PromptState state = models::prompt_state(plan, tokens, inspected.kv, query_element);
+    std::string line = models::in_units(state.read);
+    std::string fit = std::to_string(fitting(state.read));
+    if (inspected.kv.shortens(tokens)) {
+      line += " while it is read, " + models::in_units(state.after) + " with " +
+              std::to_string(inspected.kv.tokens) + " tokens kept";
+      fit += " and " + std::to_string(fitting(state.after));
+    }
+    std::printf("%-22s %s; %s fit beside the weights\n", ("prompt of " + std::to_string(tokens)).c_str(),
+                line.c_str(), fit.c_str());
+  }
+}
+
 std::uint64_t free_on_gpu(const std::string& device) {
   for (const gpu::DeviceInfo& info : gpu::list_devices()) {
     if ("cuda:" + std::to_string(info.index) == device) return info.free_bytes;
@@ -116,7 +134,7 @@ std::uint64_t free_on_gpu(const std::string& device) {
   return 0;
 }
 
-void print_gpu(const models::GpuPlan& plan) {
+void print_gpu(const models::GpuPlan& plan, const InspectOptions& inspected) {
   print_size("GPU memory", plan.memory);
   print_size("of it for the model", plan.arena);
   print_size("weights on the GPU", plan.weights);
@@ -127,7 +145,9 @@ void print_gpu(const models::GpuPlan& plan) {
   print_size("left for states", plan.state);
   print_bytes("state per token", plan.of_state.token_state);
   print_bytes("state per sequence", plan.of_state.sequence_state);
-  print_snapshots(plan.of_state, [&](std::uint64_t bytes) { return plan.fitting(bytes); });
+  const auto fitting = [&](std::uint64_t bytes) { return plan.fitting(bytes); };
+  print_snapshots(plan.of_state, fitting);
+  print_prompts(inspected, plan.of_state, models::kGpuQueryElement, fitting);
   std::printf("%-22s %s\n", "fits", models::verdict(plan).c_str());
 }
 
@@ -146,6 +166,7 @@ int inspect(const InspectOptions& inspected) {
   if (!of_gpu || limit == 0)
     check_device(flags.device);  // with a limit a GPU is planned for that need not be there
   check_cpu_experts(flags, {flags.device});
+  if (const std::string why = refusal_of(inspected.kv); !why.empty()) throw UsageError("--kv-budget: " + why);
   const models::ComputeOptions options = compute_options(flags);
   const models::Checkpoint checkpoint = models::Checkpoint::open(flags.model);
   const models::ModelConfig& config = checkpoint.config();
@@ -173,7 +194,8 @@ int inspect(const InspectOptions& inspected) {
   if (of_gpu) {
     try {
       print_gpu(models::plan_gpu(checkpoint, options, limit != 0 ? limit : free_on_gpu(flags.device),
-                                 cpu_experts(flags)));
+                                 cpu_experts(flags)),
+                inspected);
     } catch (const models::SettingError& error) {
       throw UsageError(std::string("--") + error.what());
     }
@@ -187,7 +209,9 @@ int inspect(const InspectOptions& inspected) {
   print_bytes("state per sequence", plan.sequence_state);
   const std::uint64_t memory = limit != 0 ? limit : models::available_memory();
   print_size("memory available", memory);
-  print_snapshots(plan, [&](std::uint64_t bytes) { return plan.fitting(memory, bytes); });
+  const auto fitting = [&](std::uint64_t bytes) { return plan.fitting(memory, bytes); };
+  print_snapshots(plan, fitting);
+  print_prompts(inspected, plan, sizeof(float), fitting);
   std::printf("%-22s %s\n", "fits", models::verdict(plan, memory, 0).c_str());
   std::printf("%-22s %s\n", "kernels", gpu::name_of(gpu::cpu_kernels(options.isa)).c_str());
   return 0;

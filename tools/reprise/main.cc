@@ -215,6 +215,13 @@ int run(int argc, char** argv) {
       ->add_option("--limit-gb", inspect_options.limit_gb,
                    "Plan for a device with so many GiB of memory; a GPU need not be there")
       ->check(CLI::Range(0.001, 1e6));
+  inspect_command
+      ->add_option("--tokens", inspect_options.tokens, "Tell what prompts of so many tokens take; several")
+      ->check(CLI::Range(1, 100'000'000));
+  inspect_command
+      ->add_option("--kv-budget", inspect_options.kv.tokens,
+                   "Tokens that they are compacted to; 0: all are kept")
+      ->check(CLI::Range(0, 100'000'000));
   BenchCommand bench_command(app);
   ReplayOptions replay_options;
   const CLI::App& replay_command = add_replay(app, replay_options);
