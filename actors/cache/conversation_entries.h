@@ -72,7 +72,7 @@ class ConversationEntries {
     if (found == made_.end()) return nullptr;
     CacheEntry* least = nullptr;
     const auto age = [&](const CacheEntry& entry) {
-      return (now - entry.last_use) / policy.patience(entry.kind);
+      return felt_age(now - entry.last_use, policy.patience(entry.kind));
     };
     for (CacheEntry* entry : found->second) {
       if (entry == &newest || !entry->queued || entry->pinned) continue;

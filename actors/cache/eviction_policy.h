@@ -7,17 +7,19 @@
 //   lru      all age alike.
 //   forks    a shared one ages four times slower; one that was hit, twice slower; both, eight times. What several prompts
 //            share comes back when a single conversation does not.
-//   returns  as forks, but with shared ones the more patient the shorter memory is: 3, and as many times more as the
-//            square of (a third of the time after which single prompts come back) over (the time after which they have
-//            to go), 64 at most. Both times are those that it sees. Where single prompts go long before they can come
-//            back, it is no use to keep them, and what is shared is kept instead; where they stay long enough, they are
-//            worth as much as before.
+//   returns  as forks, but it follows what it sees. With shared entries it is the more patient the shorter memory is: 3
+//            times, times the square of (the time within which three tenths of the returns to single ones come) over (the
+//            time after which single ones have to go), 64 at most: where single prompts go before they can come back, it
+//            is no use to keep them, and what is shared is kept instead. Where they stay longer than that the patience
+//            falls slowly, to 2. And where even shared ones that were never hit go before they come back, it spares
+//            the old ones of them and lets young ones go (return_times.h): some live to be used instead of none.
 //
 // Others were tried on recorded traces and did not earn their place; docs/replay.md has the figures.
 //
 // Threading: one owner.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,12 +36,22 @@ class EvictionPolicy {
   virtual ~EvictionPolicy() = default;
 
   /// At least 1.
-  virtual std::uint32_t patience(EntryKind kind) const = 0;
+  virtual double patience(EntryKind kind) const = 0;
+  /// An entry of this kind was made at this time, or used.
+  virtual void queued(EntryKind, Time) {}
   /// A prompt came back to an entry that had not been used for so long, whether it was still there or evicted.
   virtual void returned(EntryKind, Time) {}
   /// An entry was evicted that had not been used for so long.
   virtual void evicted(EntryKind, Time) {}
+  /// Of `count` entries of this kind the oldest, not used for so long, should go: whether a young one goes in its stead.
+  virtual bool spares_oldest(EntryKind, std::size_t, Time) const { return false; }
 };
+
+/// A time unused, as a policy with this patience feels it. None is negative.
+inline EvictionPolicy::Time felt_age(EvictionPolicy::Time unused, double patience) {
+  const double felt = static_cast<double>(unused.count()) / patience;
+  return EvictionPolicy::Time(felt > 0 ? static_cast<std::int64_t>(felt) : 0);
+}
 
 /// As it stands now.
 EntryKind kind_of(const CacheEntry& entry);

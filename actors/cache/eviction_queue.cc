@@ -1,6 +1,7 @@
 #include "actors/cache/eviction_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "base/check.h"
@@ -44,16 +45,22 @@ CacheEntry* EvictionQueue::oldest(const ByKind& queues) {
 
 CacheEntry* EvictionQueue::least_valuable(const ByKind& queues, Time now) const {
   const auto age = [&](const CacheEntry* entry) {
-    return std::max(now - entry->last_use, Time::zero()) / policy_.patience(entry->kind);
+    return felt_age(now - entry->last_use, policy_.patience(entry->kind));
   };
   CacheEntry* least = nullptr;
+  const ByAge* of_its_kind = nullptr;
   for (const auto& [kind, queue] : queues) {
     CacheEntry* entry = *queue.begin();
     const bool goes_before = least == nullptr || age(entry) > age(least) ||
                              (age(entry) == age(least) && LessRecent{}(entry, least));
-    if (goes_before) least = entry;
+    if (!goes_before) continue;
+    least = entry;
+    of_its_kind = &queue;
   }
-  return least;
+  if (least == nullptr || of_its_kind->size() < 3) return least;
+  // The newest may be one that is only just being kept.
+  const bool spared = policy_.spares_oldest(least->kind, of_its_kind->size(), now - least->last_use);
+  return spared ? *std::next(of_its_kind->rbegin()) : least;
 }
 
 CacheEntry* EvictionQueue::expired(Time now, bool allow_pinned) const {

@@ -1,8 +1,9 @@
 #pragma once
 // The entries that may be evicted, in the order in which they should go. Leased ones are not in it.
 //
-// Order: expired ones, by the cache's time to live or by their own; then by the time since the last use over the patience with its kind, longest first; pinned
-// ones behind all others.
+// Order: expired ones, by the cache's time to live or by their own; then by the time since the last use over the patience
+// with its kind, longest first, but where the policy spares the oldest of that kind the newest but one instead; pinned ones
+// behind all others.
 // Costs: log of the number of entries, for each kind there is.
 // Threading: one owner.
 

@@ -68,7 +68,8 @@ void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
                    {.at = counted.lookups,
                     .last_use = entry.last_use,
                     .counts = tombstone == MissReason::kEvicted,
-                    .shared = entry.kind.shared});
+                    .shared = entry.kind.shared,
+                    .hit = entry.kind.hit});
   entry.node = nullptr;
   counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
   std::erase(timed_pins, entry.id);

@@ -51,7 +51,8 @@ void PrefixCache::Impl::see_return(Place place, std::size_t length, std::uint32_
   for (Node* node = place.node; node != nullptr && node->depth() > restored;
        node = PrefixTree::parent_of(node)) {
     if (node->depth() > possible || !node->burial().counts || node->entry() != 0) continue;
-    policy->returned({.shared = node->burial().shared}, now - node->burial().last_use);
+    const EntryBurial& burial = node->burial();
+    policy->returned({.shared = burial.shared, .hit = burial.hit}, now - burial.last_use);
     PrefixTree::settle_burial(node);
     return;
   }
@@ -167,7 +168,8 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
       if (best.entry != nullptr) {
         CacheEntry& entry = *best.entry;
         found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};
-        impl_->policy->returned(entry.kind, now - entry.last_use);
+        // One that is cut to serve for its beginning alone has not come back.
+        if (best.at >= entry.length / 2) impl_->policy->returned(entry.kind, now - entry.last_use);
         impl_->use(entry, now);
         const auto length = static_cast<std::uint32_t>(prompt.size());
         if (request != 0 && entry.length == impl_->restorable(length, length)) entry.request = request;

@@ -63,6 +63,7 @@ struct PrefixCache::Impl {
 
   void enqueue(CacheEntry& entry) {
     entry.kind = kind_of(entry);
+    policy->queued(entry.kind, entry.last_use);
     queue.add(entry);
   }
   /// Used now: the last in the queue.

@@ -36,7 +36,7 @@ struct EntryBurial {
   std::uint64_t at = 0;  // by a count of the owner's
   std::chrono::nanoseconds last_use{0};
   bool counts = false;  // its return has yet to be seen
-  bool shared = false;
+  bool shared = false, hit = false;
 };
 
 class PrefixTree {

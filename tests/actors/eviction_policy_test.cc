@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/cache/eviction_queue.h"
+
 namespace reprise::actors {
 namespace {
 
@@ -19,25 +21,32 @@ TEST(EvictionPolicies, AreKnownByName) {
 TEST(EvictionPolicies, ForksHasFixedFactors) {
   const auto policy = make_eviction_policy("forks");
   for (int i = 0; i < 1000; ++i) policy->evicted(kSingle, seconds(1));
-  EXPECT_EQ(policy->patience(kSingle), 1U);
-  EXPECT_EQ(policy->patience(kShared), 4U);
-  EXPECT_EQ(policy->patience(kBoth), 8U);
+  EXPECT_EQ(policy->patience(kSingle), 1);
+  EXPECT_EQ(policy->patience(kShared), 4);
+  EXPECT_EQ(policy->patience(kBoth), 8);
+}
+
+// Single ones come back after `back`, and go after `stay`.
+void see_single(EvictionPolicy& policy, seconds back, seconds stay) {
+  for (int i = 0; i < 2000; ++i) {
+    policy.returned(kSingle, back);
+    policy.evicted(kSingle, stay);
+  }
 }
 
 TEST(EvictionPolicies, ReturnsIsMorePatientWithWhatIsSharedWhereMemoryIsShort) {
   const auto policy = make_eviction_policy("returns");
-  EXPECT_EQ(policy->patience(kShared), 3U);
-  for (int i = 0; i < 1000; ++i) {
-    policy->returned(kSingle, seconds(180));
-    policy->evicted(kSingle, seconds(30));
-  }
-  EXPECT_EQ(policy->patience(kShared), 12U) << "a third of 180 over 30, squared, times 3";
-  EXPECT_EQ(policy->patience(kBoth), 24U);
-  EXPECT_EQ(policy->patience(kSingle), 1U);
-  for (int i = 0; i < 1000; ++i) policy->evicted(kSingle, seconds(1));
-  EXPECT_EQ(policy->patience(kShared), 64U) << "and no more";
-  for (int i = 0; i < 1000; ++i) policy->evicted(kSingle, seconds(600));
-  EXPECT_EQ(policy->patience(kShared), 3U) << "it forgets";
+  EXPECT_EQ(policy->patience(kShared), 3);
+  see_single(*policy, seconds(60), seconds(30));
+  EXPECT_NEAR(policy->patience(kShared), 12, 0.5) << "60 over 30, squared, times 3";
+  EXPECT_NEAR(policy->patience(kBoth), 24, 1);
+  EXPECT_EQ(policy->patience(kSingle), 1);
+  see_single(*policy, seconds(60), seconds(1));
+  EXPECT_EQ(policy->patience(kShared), 64) << "and no more";
+  see_single(*policy, seconds(60), seconds(100));
+  EXPECT_LT(policy->patience(kShared), 3) << "it forgets";
+  see_single(*policy, seconds(60), seconds(6000));
+  EXPECT_EQ(policy->patience(kShared), 2) << "and no less";
 }
 
 TEST(EvictionPolicies, ReturnsLearnsFromSingleEntriesAlone) {
@@ -46,7 +55,56 @@ TEST(EvictionPolicies, ReturnsLearnsFromSingleEntriesAlone) {
     policy->evicted(kShared, seconds(1));
     policy->returned(kShared, seconds(10'000));
   }
-  EXPECT_EQ(policy->patience(kShared), 3U);
+  EXPECT_EQ(policy->patience(kShared), 3);
+}
+
+TEST(EvictionPolicies, ReturnsHoldsOldOnesWhereAllWouldGoTooSoon) {
+  const auto policy = make_eviction_policy("returns");
+  for (int i = 0; i < 1000; ++i) {
+    policy->queued(kShared, seconds(i));
+    policy->returned(kShared, seconds(70));
+  }
+  EXPECT_TRUE(policy->spares_oldest(kShared, 20, seconds(20)))
+      << "all could stay 20 s, and come back after 70";
+  EXPECT_FALSE(policy->spares_oldest(kShared, 20, seconds(129))) << "it had its time";
+  EXPECT_FALSE(policy->spares_oldest(kShared, 200, seconds(100)))
+      << "there is room for all until they come back";
+  EXPECT_FALSE(policy->spares_oldest(kSingle, 20, seconds(20)));
+  EXPECT_FALSE(policy->spares_oldest(kBoth, 20, seconds(20)));
+  for (int i = 0; i < 3000; ++i) policy->returned(kShared, seconds(3));
+  EXPECT_FALSE(policy->spares_oldest(kShared, 20, seconds(20))) << "those that come back do so at once";
+  EXPECT_FALSE(make_eviction_policy("forks")->spares_oldest(kShared, 20, seconds(20)));
+}
+
+TEST(EvictionPolicies, WithNothingSeenNobodyIsSpared) {
+  EXPECT_FALSE(make_eviction_policy("returns")->spares_oldest(kShared, 20, seconds(20)));
+}
+
+/// Spares the oldest of one kind until it is 100 s old.
+class Sparing : public EvictionPolicy {
+ public:
+  double patience(EntryKind) const override { return 1; }
+  bool spares_oldest(EntryKind kind, std::size_t, Time unused) const override {
+    return kind == kShared && unused < seconds(100);
+  }
+};
+
+TEST(EvictionQueue, WhereTheOldestIsSparedTheNewestButOneGoes) {
+  const Sparing policy;
+  EvictionQueue queue({}, policy);
+  CacheEntry entries[4];
+  for (int i = 0; i < 4; ++i) {
+    entries[i].last_use = seconds(10 * i);
+    entries[i].use_order = i;
+    entries[i].kind = kShared;
+    queue.add(entries[i]);
+  }
+  EXPECT_EQ(queue.first(seconds(50), true), &entries[2]) << "the newest may be only just made";
+  queue.remove(entries[2]);
+  EXPECT_EQ(queue.first(seconds(50), true), &entries[1]);
+  EXPECT_EQ(queue.first(seconds(100), true), &entries[0]) << "its time is over";
+  queue.remove(entries[1]);
+  EXPECT_EQ(queue.first(seconds(50), true), &entries[0]) << "of two the older goes";
 }
 
 }  // namespace

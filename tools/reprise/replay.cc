@@ -206,7 +206,7 @@ class Replay {
     while (bytes() > budget) {
       const auto victim = next_victim(now);
       if (!victim) break;
-      if (victim->id == newest && result_.evicted_at_once++ == 0) {
+      if (victim->id == newest && result_.evicted_at_once++ == 0 && cache_.stats().entries == 1) {
         std::fprintf(stderr, "reprise: an entry of %u tokens had to go as soon as it was made\n",
                      victim->length);
       }

@@ -1,38 +1,93 @@
-// All eviction policies on one trace, at several budgets, in one table.
+// All eviction policies on one trace, at several budgets: their token hit rates, and how far each is from the best possible.
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "tools/reprise/json_text.h"
 #include "tools/reprise/replay.h"
 
 namespace reprise::tools {
+namespace {
 
-int compare_policies(const ReplayOptions& options) {
-  std::string table = "| policy |", rule = "|---|", json;
-  for (const double mb : options.compare_mb) {
+using Rates = std::vector<double>;  // one for each budget
+
+std::string row_of(const std::string& name, const Rates& rates, const char* format) {
+  std::string row = "| " + name + " |";
+  for (const double rate : rates) {
+    char cell[64];
+    std::snprintf(cell, sizeof cell, format, 100 * rate);
+    row += std::string(" ") + cell + " |";
+  }
+  return row + "\n";
+}
+
+Rates minus(const Rates& these, const Rates& those) {
+  Rates rest(these.size());
+  std::transform(these.begin(), these.end(), those.begin(), rest.begin(),
+                 [](double a, double b) { return a - b; });
+  return rest;
+}
+
+Rates larger_of(const Rates& these, const Rates& those) {
+  Rates larger(these.size());
+  std::transform(these.begin(), these.end(), those.begin(), larger.begin(),
+                 [](double a, double b) { return std::max(a, b); });
+  return larger;
+}
+
+std::string head_of(const std::string& what, const std::vector<double>& budgets_mb) {
+  std::string head = "| " + what + " |", rule = "|---|";
+  for (const double mb : budgets_mb) {
     char cell[64];
     std::snprintf(cell, sizeof cell, " %.4g GB |", mb / 1000);
-    table += cell;
+    head += cell;
     rule += "---|";
   }
-  table += "\n" + rule + "\n";
+  return head + "\n" + rule + "\n";
+}
+
+// Whether the server's own is above both that it replaced, budget by budget, as the hit rates are printed.
+std::string verdict_of(const Rates& ahead, const std::vector<double>& budgets_mb) {
+  std::string not_above;
+  for (std::size_t i = 0; i < ahead.size(); ++i) {
+    if (100 * ahead[i] >= 0.005) continue;
+    char cell[64];
+    std::snprintf(cell, sizeof cell, "%s %.4g GB (%s)", not_above.empty() ? "" : ",", budgets_mb[i] / 1000,
+                  100 * ahead[i] > -0.005 ? "equal" : "below");
+    not_above += cell;
+  }
+  return "\nAsked: `returns` above `lru` and `forks` at every budget: " +
+         (not_above.empty() ? "PASS" : "SHORT at" + not_above) + "\n";
+}
+
+}  // namespace
+
+int compare_policies(const ReplayOptions& options) {
+  std::map<std::string, Rates> rates;
+  std::string table = head_of("policy", options.compare_mb), json;
   for (const std::string& policy : replay_policy_names()) {
-    std::string rates;
-    table += "| " + policy + " |";
+    Rates& of_policy = rates[policy];
+    std::string listed;
     for (const double mb : options.compare_mb) {
       ReplayOptions one = options;
       one.policy = policy;
       one.budget_mb = mb;
-      const double rate = replay_trace(one).hit_rate();
+      of_policy.push_back(replay_trace(one).hit_rate());
       char cell[64];
-      std::snprintf(cell, sizeof cell, " %.2f |", 100 * rate);
-      table += cell;
-      std::snprintf(cell, sizeof cell, "%s%.9g", rates.empty() ? "" : ", ", rate);
-      rates += cell;
+      std::snprintf(cell, sizeof cell, "%s%.9g", listed.empty() ? "" : ", ", of_policy.back());
+      listed += cell;
     }
-    table += "\n";
-    json += (json.empty() ? "" : ", ") + json_string(policy) + ": [" + rates + "]";
+    table += row_of(policy, of_policy, "%.2f");
+    json += (json.empty() ? "" : ", ") + json_string(policy) + ": [" + listed + "]";
   }
+  table += "\n" + head_of("points below belady", options.compare_mb);
+  for (const std::string& policy : replay_policy_names()) {
+    if (policy != "belady") table += row_of(policy, minus(rates["belady"], rates[policy]), "%.2f");
+  }
+  const Rates ahead = minus(rates["returns"], larger_of(rates["lru"], rates["forks"]));
+  table += row_of("returns above the better of lru and forks", ahead, "%+.2f") +
+           verdict_of(ahead, options.compare_mb);
   const std::string out = options.json ? "{\"trace\": " + json_string(options.trace.filename().string()) +
                                              ", \"token_hit_rates\": {" + json + "}}\n"
                                        : table;
