@@ -291,7 +291,11 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
     RegistryOptions registry{settings};
     registry.cache.grid = loaded.grid;
     registry.cache.any_token = loaded.any_token;
-    if (registry.budget_bytes == 0) registry.budget_bytes = loaded.state_bytes;
+    if (registry.budget_bytes == 0) {
+      registry.budget_bytes = loaded.state_bytes;  // whose marks the worker has
+    } else {
+      registry.evict_percent = options_.worker.pressure.evict;
+    }
     registry.figures = managed.figures;
     registry.warn = options_.log;
     registry.tier = tier_;

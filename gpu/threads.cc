@@ -85,11 +85,13 @@ void Threads::for_ranges(std::size_t size, std::size_t grain,
                          const std::function<void(std::size_t, std::size_t)>& work, std::size_t ranges) {
   const std::size_t grains = (size + grain - 1) / grain;
   const std::size_t parts = std::min<std::size_t>(grains, count() == 1 ? 1 : ranges * count());
-  for_parts(parts, [&](std::size_t part) {
+  const auto range_of = [&](std::size_t part) {
     const std::size_t begin = grains * part / parts * grain;
     const std::size_t end = std::min(size, grains * (part + 1) / parts * grain);
     if (begin < end) work(begin, end);
-  });
+  };
+  for_parts(parts,
+            std::ref(range_of));  // by reference: a copy of it would be allocated, at each of a step's calls
 }
 
 }  // namespace reprise::gpu

@@ -61,9 +61,7 @@ bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const
   std::uint64_t held = 0;
   for (const StateTable* table : state_.tables()) {
     for (const auto& [number, run] : table->sequences()) {
-      if (run.tenant != job.tenant) continue;
-      const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
-      held += table->slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * table->page_bytes();
+      if (run.tenant == job.tenant) held += table->charge(run);
     }
   }
   return held == 0 || held + price <= most;

@@ -16,7 +16,9 @@ MemorySearch::MemorySearch(DeviceState& state, std::uint64_t swap_bytes, const P
       swap_bytes_(swap_bytes),
       figures_(figures),
       start_reclaim_(std::move(start_reclaim)),
-      pressure_(marks) {}
+      marks_(marks),
+      pressure_(marks),
+      relief_(marks) {}
 
 Room MemorySearch::find(const MemoryNeed& need) {
   const gpu::ByteBudget& budget = state_.budget();
@@ -42,8 +44,31 @@ const MemoryPressure& MemorySearch::pressure() {
   return pressure_;
 }
 
+std::uint64_t MemorySearch::expected_beyond_mark() {
+  // The most of before counts less with each round, so that one busy minute is not remembered for ever.
+  constexpr std::uint64_t kRounds = 4096;
+  std::uint64_t open = 0, largest = 0;
+  for (const StateTable* table : state_.tables()) {
+    for (const auto& [number, run] : table->sequences()) {
+      if (run.priority == Priority::kIdle) continue;
+      const std::uint64_t charge = table->charge(run) + (run.snapshot_promised ? table->slot_bytes() : 0);
+      open += charge;
+      largest = std::max(largest, charge);
+    }
+  }
+  most_at_once_ = std::max(open, most_at_once_ - most_at_once_ / kRounds);
+  largest_charge_ = std::max(largest, largest_charge_ - largest_charge_ / kRounds);
+  const std::uint64_t limit = state_.budget().limit();
+  const auto above = [&](std::uint32_t mark) { return limit / 100 * (100 - std::min(mark, 100U)); };
+  const std::uint64_t expected = std::min(most_at_once_ - open + largest_charge_, above(marks_.choosy));
+  const std::uint64_t kept_free = above(marks_.evict);
+  return expected > kept_free ? expected - kept_free : 0;
+}
+
 void MemorySearch::relieve() {
-  const std::uint64_t bytes = pressure().bytes_to_free();
+  const std::uint64_t load = state_.budget().used() + state_.promised_bytes();
+  relief_.see(load + expected_beyond_mark(), state_.budget().limit());
+  const std::uint64_t bytes = relief_.bytes_to_free();
   if (bytes == 0 || reclaiming() || nothing_ahead_) return;
   reclaim_ = Reclaim::kUnderWay;
   ahead_ = true;

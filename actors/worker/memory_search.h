@@ -9,7 +9,9 @@
 // remembers until the next round.
 //
 // Where the memory is full up to a mark (memory_pressure.h), relieve() asks the registries for some before anybody needs
-// it, so that those who come find it free. Registries may refuse then what they would give to the needy: a reclaim of this
+// it, so that those who come find it free. As many sequences as were open at once lately may come again, and one more may
+// come before the room of one that ends is free: where that is more than the mark keeps free, room is made for it, down to
+// the mark at which the cache becomes choosy. Registries may refuse then what they would give to the needy: a reclaim of this
 // kind that has freed nothing says nothing of the other.
 //
 // The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
@@ -88,12 +90,18 @@ class MemorySearch {
   bool fits_swap(const StateTable& table, const SequenceRun& run) const;
   void preempt(StateTable& table, SequenceRun& run);
   bool bring_back(StateTable& table, SequenceRun& run);
+  /// Bytes that will likely be wanted soon, beyond what the mark keeps free.
+  std::uint64_t expected_beyond_mark();
 
   DeviceState& state_;
   const std::uint64_t swap_bytes_;
   WorkerFigures& figures_;
   const StartReclaim start_reclaim_;
+  const PressureMarks marks_;
   MemoryPressure pressure_;
+  MemoryPressure relief_;             // of a load with what is expected
+  std::uint64_t most_at_once_ = 0;    // charged to all sequences, lately
+  std::uint64_t largest_charge_ = 0;  // to one, lately
   Reclaim reclaim_ = Reclaim::kUntried;
   bool ahead_ = false;          // of need: the reclaim under way
   bool nothing_ahead_ = false;  // the last of these freed nothing, and nothing has changed since

@@ -68,6 +68,11 @@ class StateTable {
   std::uint64_t slot_bytes() const { return facts_.sizes.slot_bytes; }
   /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.
   std::uint64_t price(std::uint64_t tokens, std::uint64_t shared = 0) const;
+  /// What a sequence of its own holds, or was promised if that is more; pages that it shares count in full.
+  std::uint64_t charge(const SequenceRun& run) const {
+    const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
+    return slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * page_bytes();
+  }
   /// Bytes that its sequences were promised and do not hold yet.
   std::uint64_t promised_bytes() const;
 

@@ -1,42 +1,8 @@
 // What the index of the cache weighs, beside what the allocator gave for it.
-#include <malloc.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "actors/cache/index_bytes.h"
 #include "tests/actors/cache_fixture.h"
+#include "tests/counted_memory.h"
 #include "tests/sanitized.h"
-
-namespace {
-
-std::atomic<std::int64_t> held{0};
-
-void* counted(std::size_t size) {
-  void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  held += static_cast<std::int64_t>(malloc_usable_size(memory)) + 8;  // and the allocator's own word
-  return memory;
-}
-
-void give_back(void* memory) {
-  if (memory == nullptr) return;
-  held -= static_cast<std::int64_t>(malloc_usable_size(memory)) + 8;
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  return counted(size);
-}
-void operator delete(void* memory) noexcept {
-  give_back(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  give_back(memory);
-}
 
 namespace reprise::actors {
 namespace {
@@ -44,7 +10,7 @@ namespace {
 TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator has other sizes";
   for (const std::uint32_t length : {8U, 512U}) {
-    const std::int64_t before = held;
+    const std::int64_t before = counted_memory::bytes;
     PrefixCache cache({});
     // Half of the prompts go on from an earlier one's middle, as turns and branches do.
     for (TokenId i = 0; i < 2000; ++i) {
@@ -55,7 +21,7 @@ TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
           {.snapshot = static_cast<std::uint64_t>(i + 1), .length = length, .conversation = 1U + i / 4},
           CacheTime(i));
     }
-    const double weighed = static_cast<double>(held - before);
+    const double weighed = static_cast<double>(counted_memory::bytes - before);
     const double counted_bytes = static_cast<double>(cache.stats().index_bytes);
     RecordProperty("weighed_" + std::to_string(length), std::to_string(weighed));
     EXPECT_GT(counted_bytes, 0.75 * weighed) << length << " tokens: " << weighed << " bytes";

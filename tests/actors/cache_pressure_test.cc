@@ -61,7 +61,10 @@ TEST(CachePressure, AConversationThatFillsTheMemoryAloneIsKept) {
   ASSERT_TRUE(harness.eventually([&] { return at_rest(harness); }));
   const Reply again = harness.ask(prompt + first.tokens() + random_tokens(3, 8), 4);
   ASSERT_FALSE(again.error) << again.error->message;
-  EXPECT_GE(again.cache.restored_tokens, prompt.size() - 1);
+  EXPECT_GE(again.cache.restored_tokens, prompt.size() - 1)
+      << name_of(again.cache.reason) << ", entries " << harness.figure("cache_entries") << ", evicted "
+      << harness.figure("cache_evicted_total") << ", evicted themselves "
+      << harness.figure("cache_self_evicted_total");
 }
 
 TEST(CachePressure, MarksThatMakeNoSenseAreRefused) {

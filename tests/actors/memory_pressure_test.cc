@@ -77,6 +77,32 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
   EXPECT_EQ(parts.ahead_of_need.size(), 2U);
 }
 
+TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
+  constexpr std::uint64_t kLimit = 20 * (kSlotBytes + 2 * kPageBytes);
+  WorkerParts parts({.limit = kLimit, .pressure = {}});
+  std::vector<protocol::SequenceId> open;
+  for (int i = 0; i < 4; ++i) open.push_back(parts.open(2 * gpu::kPageTokens).id);
+  parts.memory.relieve();
+  parts.take_all_but(kLimit * 3 / 20);
+  parts.memory.relieve();
+  EXPECT_TRUE(parts.ahead_of_need.empty()) << "the mark keeps room for three, and one may come";
+  for (const protocol::SequenceId id : open) parts.table.close(id);
+  ASSERT_TRUE(parts.state.budget().take(kLimit * 4 / 20));  // what their snapshots keep
+  parts.memory.relieve();
+  ASSERT_EQ(parts.ahead_of_need.size(), 1U) << "four may come, and one more before the first has gone";
+  EXPECT_NEAR(static_cast<double>(parts.ahead_of_need.front()), kLimit * 0.15, kLimit * 0.01)
+      << "five of twenty, and the slack of one";
+}
+
+TEST(MemoryPressure, WithoutAMarkNothingIsExpected) {
+  WorkerParts parts({.limit = 1 << 14});
+  parts.open(2 * gpu::kPageTokens);
+  parts.memory.relieve();
+  parts.take_all_but(0);
+  parts.memory.relieve();
+  EXPECT_TRUE(parts.ahead_of_need.empty());
+}
+
 TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
   const std::uint64_t limit = 1 << 16;
   WorkerParts parts({.limit = limit, .pressure = {.choosy = 50, .evict = 100}});

@@ -110,6 +110,18 @@ TEST_F(RegistryContract, WhatStandsInTheWayOfTheBudgetIsEvicted) {
   EXPECT_EQ(look_up(9).reason, protocol::MissReason::kEvicted);
 }
 
+TEST_F(RegistryContract, AboveTheMarkOfTheBudgetTheOldestGoAheadOfNeed) {
+  start(10 * kSnapshotBytes + kSnapshotBytes / 2, 85);
+  for (FlightNumber i = 1; i <= 8; ++i) keep(i, prompt(100, static_cast<TokenId>(i)), 60);
+  EXPECT_EQ(held_->count(), 8U) << "up to the mark all stay";
+  keep(9, prompt(100, 9), 60);
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (is_adopted(1) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(is_adopted(1));
+  EXPECT_EQ(held_->count(), 8U) << "down to 80 percent";
+  EXPECT_TRUE(is_adopted(9));
+}
+
 TEST_F(RegistryContract, TheIndexCountsInTheBudget) {
   start(2 * kSnapshotBytes);
   for (FlightNumber i = 1; i <= 2; ++i) keep(i, prompt(100, static_cast<TokenId>(i)), 60);

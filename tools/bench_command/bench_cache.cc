@@ -109,7 +109,7 @@ CacheBenchResult measure(const BenchCacheOptions& options) {
     return false;
   };
   if (wanted("crowd") && in_time("crowd")) result.crowd = measure_crowd(client, result, options, raw, budget);
-  if (wanted("miss") && in_time("miss")) result.miss = measure_miss(client, options, raw, budget);
+  if (wanted("miss") && in_time("miss")) result.miss = measure_miss(options, raw, budget);
   if (wanted("snapshots")) result.snapshots = std::move(facts.snapshots);
   return result;
 }

@@ -13,8 +13,8 @@ namespace reprise::tools {
 CrowdResult measure_crowd(BenchClient& client, CacheBenchResult& result, const BenchCacheOptions& options,
                           const RawWorld& world, const TimeBudget& budget);
 
-/// New prompts on `client`, with its cache and without, and on an engine that has none, in turn.
-MissResult measure_miss(BenchClient& client, const BenchCacheOptions& options, const RawWorld& world,
-                        const TimeBudget& budget);
+/// New prompts on an engine with a cache, used and refused, and on an engine that has none, in turn; both are made anew
+/// after some rounds, in the other order.
+MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world, const TimeBudget& budget);
 
 }  // namespace reprise::tools

@@ -10,6 +10,7 @@ namespace reprise::tools {
 namespace {
 
 constexpr double kMostMissCost = 1.01;
+constexpr double kMostControl = 0.003;  // off 1: a cost of 1 % cannot be told otherwise
 constexpr double kMostSnapshotCost = 1.5;
 constexpr double kLeastCrowdSpeedup = 5;
 
@@ -80,8 +81,7 @@ Json row_json(const CacheRow& row) {
 }  // namespace
 
 bool MissResult::certain() const {
-  return wall_ratios.all.size() >= kLeastMissRounds &&
-         std::abs(control_ratios.median() - 1) < kMostMissCost - 1;
+  return wall_ratios.all.size() >= kLeastMissRounds && std::abs(control_ratios.median() - 1) < kMostControl;
 }
 
 std::vector<CacheGoal> cache_goals(const CacheBenchResult& result) {
@@ -159,10 +159,11 @@ std::string cache_bench_table(const CacheBenchResult& result) {
     out += format("a miss of %u tokens: %.1f ms; cache refused %.1f ms; without a cache %.1f ms\n",
                   miss.prompt_tokens, miss.with_cache.median() * 1e3, miss.refused.median() * 1e3,
                   miss.without.median() * 1e3);
-    out +=
-        format("  beside none: time %+.2f %%, processor %+.2f %%; control (refused beside none) %+.2f %%\n",
-               (miss.wall_ratios.median() - 1) * 100, (miss.cpu_ratios.median() - 1) * 100,
-               (miss.control_ratios.median() - 1) * 100);
+    out += format(
+        "  beside none: time %+.2f %%, processor %+.2f %%; control (refused beside none) %+.2f %%; "
+        "beside refused %+.2f %%\n",
+        (miss.wall_ratios.median() - 1) * 100, (miss.cpu_ratios.median() - 1) * 100,
+        (miss.control_ratios.median() - 1) * 100, (miss.own_ratios.median() - 1) * 100);
     out += format("  %zu rounds, spread of the ratios %.1f %%\n", miss.wall_ratios.all.size(),
                   miss.wall_ratios.spread() * 100);
   }
@@ -207,7 +208,8 @@ Json cache_bench_json(const CacheBenchResult& result) {
         Json{{"prompt_tokens", miss.prompt_tokens},         {"with_cache", times_json(miss.with_cache)},
              {"without_cache", times_json(miss.without)},   {"cache_refused", times_json(miss.refused)},
              {"rounds", miss.wall_ratios.all.size()},       {"time_ratio", miss.wall_ratios.median()},
-             {"processor_ratio", miss.cpu_ratios.median()}, {"control_ratio", miss.control_ratios.median()}};
+             {"processor_ratio", miss.cpu_ratios.median()}, {"control_ratio", miss.control_ratios.median()},
+             {"own_ratio", miss.own_ratios.median()}};
   }
   if (result.snapshots) {
     const SnapshotTimes& times = *result.snapshots;

@@ -61,6 +61,7 @@ struct MissResult {
   /// refused / without. Neither has anything to do with a cache: what is not 1 here comes from the two
   /// engines or from the machine, and no smaller cost can be told.
   Times control_ratios{};
+  Times own_ratios{};  // with_cache / refused: within one engine
 
   bool certain() const;
 };
