@@ -42,6 +42,13 @@ struct Square {
   int first_query;  // position
   int queries;      // that exist
 };
+/// Grid: pages, heads.
+__device__ __forceinline__ Square square_of_block(int first_query, int queries) {
+  return {.page = static_cast<int>(blockIdx.x),
+          .head = static_cast<int>(blockIdx.y),
+          .first_query = first_query,
+          .queries = queries};
+}
 
 /// The thread's scores, in powers of two; minus infinity where there is nothing to look at.
 template <KvType kKv, int kDim>
@@ -121,10 +128,7 @@ template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(kScoreThreads)
     look_at_pages(PromptOfLayer prompt, int first_query, int queries, float scale, Seen* of_pages) {
   __shared__ ScoreShared shared;
-  const Square at{.page = static_cast<int>(blockIdx.x),
-                  .head = static_cast<int>(blockIdx.y),
-                  .first_query = first_query,
-                  .queries = queries};
+  const Square at = square_of_block(first_query, queries);
   float s[kOwnQueries][kOwnPlaces];
   score_square<kKv, kDim>(prompt, at, scale, shared, s);
   const int thread = static_cast<int>(threadIdx.x);
@@ -177,10 +181,7 @@ __global__ void __launch_bounds__(kScoreThreads)
                 float* sums) {
   __shared__ ScoreShared shared;
   __shared__ float weights[kQueriesAtOnce][kGrid];
-  const Square at{.page = static_cast<int>(blockIdx.x),
-                  .head = static_cast<int>(blockIdx.y),
-                  .first_query = first_query,
-                  .queries = queries};
+  const Square at = square_of_block(first_query, queries);
   float s[kOwnQueries][kOwnPlaces];
   score_square<kKv, kDim>(prompt, at, scale, shared, s);
   const int thread = static_cast<int>(threadIdx.x);
