@@ -112,6 +112,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 __global__ void make_rope_table(const std::int32_t* positions, const float* inv_freq, int rows, int pairs,
                                 float factor, float* cosine, float* sine) {
+  wait_for_earlier();
+  let_next_begin();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= rows * pairs) return;
   const float angle = static_cast<float>(positions[i / pairs]) * inv_freq[i % pairs];
@@ -173,9 +175,8 @@ void rope_table(const Batch& batch, const float* inv_freq, int pairs, float fact
   const int count = batch.rows * pairs;
   if (count == 0) return;
   constexpr int kThreads = 256;
-  make_rope_table<<<(count + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
-      batch.positions, inv_freq, batch.rows, pairs, factor, cosine, sine);
-  check_launch("the table of rope");
+  launch_after(make_rope_table, {.blocks = dim3((count + kThreads - 1) / kThreads), .threads = kThreads},
+               stream, batch.positions, inv_freq, batch.rows, pairs, factor, cosine, sine);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -170,5 +170,14 @@ __device__ __forceinline__ uint4 normed_eight(const float* row, const RowNorm& n
   const uint2 second = normed_four(row, norm, scale, factor, at + 4);
   return make_uint4(first.x, first.y, second.x, second.y);
 }
+template <int kRun>
+__device__ __forceinline__ Run<kRun> normed_run(const float* row, const RowNorm& norm, float scale,
+                                                float factor, int at) {
+  if constexpr (kRun == 8) {
+    return normed_eight(row, norm, scale, factor, at);
+  } else {
+    return normed_four(row, norm, scale, factor, at);
+  }
+}
 
 }  // namespace reprise::gpu::cuda::product

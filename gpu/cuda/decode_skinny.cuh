@@ -82,7 +82,11 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   const bool has_row = tile.has(g);
   const auto* row = rows.x + (has_row ? tile.row_of_x(g) * columns : 0);
   float scale = 0;
-  if constexpr (kNormed) scale = scale_of_row(rows, tile.end, columns, warp, lane);
+  bool keeps = false;  // one block does
+  if constexpr (kNormed) {
+    scale = scale_of_row(rows, tile.end, columns, warp, lane);
+    keeps = rows.kept != nullptr && block == 0;
+  }
   int k = warp * kChunk + place_in_chunk<Ring::kRun>(0, t);
   const auto* at = row + k;
   const auto next_part = [&] {
@@ -91,10 +95,10 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
       if (ahead >= left) return Run<Ring::kRun>{};
       if constexpr (!kNormed) {
         return *reinterpret_cast<const Run<Ring::kRun>*>(at + ahead);
-      } else if constexpr (Ring::kRun == 8) {
-        return normed_eight(row, rows.norm, scale, rows.factor, k + ahead);
       } else {
-        return normed_four(row, rows.norm, scale, rows.factor, k + ahead);
+        const auto run = normed_run<Ring::kRun>(row, rows.norm, scale, rows.factor, k + ahead);
+        if (keeps) *reinterpret_cast<Run<Ring::kRun>*>(rows.kept + g * columns + k + ahead) = run;
+        return run;
       }
     });
     k += kChains * kChunk;

@@ -11,9 +11,7 @@ struct ExpertTiles {
   static constexpr bool kKnownLate = true;  // the router is in front
   const std::byte* w;
   std::size_t bytes;  // of an expert
-  const std::int32_t* first;
-  const std::int32_t* tile_expert;
-  const std::int32_t* tile_first;
+  const ExpertTile* tile_at;
   const std::int32_t* tile_count;
   const std::int32_t* list;
   const std::byte* shared;  // null: no such
@@ -24,9 +22,7 @@ struct ExpertTiles {
   ExpertTiles(const ExpertWeights& weights, const ExpertPlaces& places, bool x_is_by_place)
       : w(static_cast<const std::byte*>(weights.one.data)),
         bytes(weights.bytes),
-        first(places.first),
-        tile_expert(places.tile_expert),
-        tile_first(places.tile_first),
+        tile_at(places.tile_at),
         tile_count(places.tile_count),
         list(x_is_by_place ? nullptr : places.row_at),
         shared(static_cast<const std::byte*>(weights.shared)),
@@ -38,9 +34,10 @@ struct ExpertTiles {
 
   __device__ RowTile at(int tile, int /*rows*/) const {
     if (tile == shared_tile) return {shared, shared_first, shared_end, list};
+    // Both at once: neither waits for the other.
+    const int4 known = *reinterpret_cast<const int4*>(tile_at + tile);
     if (tile >= *tile_count) return {w, 0, 0, nullptr};
-    const int expert = tile_expert[tile];
-    return {w + expert * bytes, tile_first[tile], first[expert + 1], list};
+    return {w + known.x * bytes, known.y, known.z, list};
   }
 };
 

@@ -67,9 +67,53 @@ __host__ __device__ int route_floats(const RouterShape& shape) {
   return 2 * shape.routed + shape.groups + kMostChosen;
 }
 
+/// Keys of floats, in their order; none is 0.
+__device__ unsigned key_of(float value) {
+  const unsigned bits = __float_as_uint(value + 0.0F);  // zeros are equal
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+}
+
+/// The best ranks, of equal ones the lowest, one after another into `found`. By a warp; a lane has experts lane, lane + 32,
+/// ..., and looks through them again only when its best was taken.
+__device__ void find_best(const RouterShape& shape, const float* ranks, std::int32_t* found, int lane) {
+  unsigned taken = 0;  // of this lane's
+  unsigned best = 0;   // 0: all are taken
+  int at = kMostExperts;
+  const auto look = [&] {
+    best = 0;
+    at = kMostExperts;
+#pragma unroll 8
+    for (int j = 0; j < (shape.routed + 31) / 32; ++j) {
+      const int e = lane + 32 * j;
+      const unsigned key = e < shape.routed && (taken >> j & 1U) == 0 ? key_of(ranks[e]) : 0;
+      at = key > best ? e : at;
+      best = key > best ? key : best;
+    }
+  };
+  look();
+  for (int i = 0; i < shape.chosen; ++i) {
+    const unsigned highest = __reduce_max_sync(~0U, best);
+    const unsigned lowest =
+        __reduce_min_sync(~0U, best == highest ? static_cast<unsigned>(at) : unsigned{kMostExperts});
+    if (lane == 0) found[i] = static_cast<std::int32_t>(lowest);
+    if (static_cast<unsigned>(at) == lowest && best != 0) {
+      taken |= 1U << (lowest / 32);
+      look();
+    }
+  }
+  __syncwarp();
+}
+
+/// Where a warp leaves what it chose.
+struct RoutedRow {
+  std::int32_t* chosen;  // [chosen]
+  float* weights;        // [chosen]
+  std::int32_t* known;   // [chosen] in shared memory: chosen once more; null: nobody asks
+};
+
 /// By a warp; a lane has experts lane, lane + 32, ...
 __device__ void route_row(const RouterShape& shape, const RouterInput& input, int row, float* scores,
-                          std::int32_t* chosen, float* weights) {
+                          const RoutedRow& to) {
   const auto [logits, stride, bias] = input;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float* ranks = scores + shape.routed;
@@ -78,53 +122,39 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
   const float* own = logits + static_cast<std::size_t>(row) * stride;
 
   float top = -INFINITY;
-  for (int e = lane; e < shape.routed; e += 32) top = fmaxf(top, own[e]);
-  top = max_of_warp(top);
-  float sum = 0;
-  if (shape.scores == RouterScores::kSoftmax) {
-    for (int e = lane; e < shape.routed; e += 32) sum += expf(own[e] - top);
-    sum = sum_of_warp(sum);
-  }
-  // Where nothing but the softmax stands between them, the order of the logits is that of the scores.
-  const bool by_logits =
-      shape.scores == RouterScores::kSoftmax && bias == nullptr && shape.chosen_groups >= shape.groups;
+#pragma unroll 8
   for (int e = lane; e < shape.routed; e += 32) {
-    scores[e] = shape.scores == RouterScores::kSoftmax ? expf(own[e] - top) / sum : sigmoid_of(own[e]);
-    const float rank = by_logits ? own[e] : scores[e] + (bias == nullptr ? 0.0F : bias[e]);
+    ranks[e] = own[e];
+    top = fmaxf(top, ranks[e]);
+  }
+  top = max_of_warp(top);
+  const bool softmax = shape.scores == RouterScores::kSoftmax;
+  float sum = 0;
+#pragma unroll 8
+  for (int e = lane; e < shape.routed; e += 32) {
+    scores[e] = softmax ? expf(ranks[e] - top) : sigmoid_of(ranks[e]);
+    sum += scores[e];
+  }
+  sum = sum_of_warp(sum);
+  // Where nothing but the softmax stands between them, the order of the logits is that of the scores.
+  const bool by_logits = softmax && bias == nullptr && shape.chosen_groups >= shape.groups;
+#pragma unroll 8
+  for (int e = lane; e < shape.routed; e += 32) {
+    if (softmax) scores[e] = scores[e] / sum;
+    const float rank = by_logits ? ranks[e] : scores[e] + (bias == nullptr ? 0.0F : bias[e]);
     ranks[e] = isnan(rank) ? -INFINITY : rank;
   }
   __syncwarp();
   if (shape.chosen_groups < shape.groups) keep_best_groups(shape, ranks, group_scores, lane);
+  find_best(shape, ranks, found, lane);
 
-  unsigned taken = 0;  // of this lane's
-  for (int i = 0; i < shape.chosen; ++i) {
-    float best = -INFINITY;
-    int at = kMostExperts;
-    for (int j = 0, e = lane; e < shape.routed; ++j, e += 32) {
-      if ((taken >> j & 1U) != 0) continue;
-      if (at == kMostExperts || ranks[e] > best) {
-        best = ranks[e];
-        at = e;
-      }
-    }
-    for (int step = 16; step > 0; step /= 2) {
-      const float other = __shfl_xor_sync(~0U, best, step);
-      const int other_at = __shfl_xor_sync(~0U, at, step);
-      const bool other_first =
-          other_at < kMostExperts && (at == kMostExperts || other > best || (other == best && other_at < at));
-      best = other_first ? other : best;
-      at = other_first ? other_at : at;
-    }
-    if (at % 32 == lane) taken |= 1U << (at / 32);
-    if (lane == 0) found[i] = at;
-  }
-  __syncwarp();
   if (lane < shape.chosen) {
     const int expert = found[lane];
     int place = 0;
     for (int i = 0; i < shape.chosen; ++i) place += found[i] < expert ? 1 : 0;
     ranks[place] = scores[expert];  // the ranks are of no more use
-    chosen[static_cast<std::size_t>(row) * shape.chosen + place] = expert;
+    to.chosen[place] = expert;
+    if (to.known != nullptr) to.known[place] = expert;
   }
   __syncwarp();
   if (lane >= shape.chosen) return;
@@ -134,7 +164,12 @@ __device__ void route_row(const RouterShape& shape, const RouterInput& input, in
     for (int i = 0; i < shape.chosen; ++i) total += ranks[i];
     weight /= total + shape.epsilon;
   }
-  weights[static_cast<std::size_t>(row) * shape.chosen + lane] = weight * shape.scale;
+  to.weights[lane] = weight * shape.scale;
+}
+
+__device__ RoutedRow row_of(const ExpertPlaces& places, int row, int per_row, std::int32_t* known) {
+  const std::size_t first = static_cast<std::size_t>(row) * per_row;
+  return {places.chosen + first, places.weights + first, known};
 }
 
 /// A warp has a row.
@@ -146,59 +181,53 @@ __global__ void __launch_bounds__(kRouteWarps * 32)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.x) * kRouteWarps + warp;
   if (row >= rows) return;
-  route_row(shape, input, row, memory + warp * route_floats(shape), to.chosen, to.weights);
+  route_row(shape, input, row, memory + warp * route_floats(shape), row_of(to, row, shape.chosen, nullptr));
 }
 
-/// Few rows, by one block: a warp routes a row, then all know their places. There are so few choices that each looks at all
-/// others.
+/// Few rows, by one block: a warp routes a row, then a thread has a choice. There are so few that each looks at all others.
 __global__ void __launch_bounds__(kFewRows * 32)
     route_few_rows(RouterShape shape, RouterInput input, int rows, ExpertPlaces to) {
   extern __shared__ float memory[];
+  __shared__ std::int32_t chosen[kFewRows * kMostChosen];
+  __shared__ bool is_first[kFewRows * kMostChosen];  // of its expert
   wait_for_earlier();
   let_next_begin();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / 32;
   if (warp < rows) {
-    route_row(shape, input, warp, memory + warp * route_floats(shape), to.chosen, to.weights);
+    route_row(shape, input, warp, memory + warp * route_floats(shape),
+              row_of(to, warp, shape.chosen, chosen + warp * shape.chosen));
   }
   __syncthreads();
   const int choices = rows * shape.chosen;
-  for (int i = static_cast<int>(threadIdx.x); i < choices; i += kFewRows * 32) {
-    const int expert = to.chosen[i];
-    int place = 0;    // choices of lower experts, and earlier ones of this
-    int tile = 0;     // lower experts that somebody chose: each has one tile
-    int earlier = 0;  // of this
-    for (int j = 0; j < choices; ++j) {
-      const int other = to.chosen[j];
-      place += other < expert || (other == expert && j < i) ? 1 : 0;
-      earlier += other == expert && j < i ? 1 : 0;
-      if (other >= expert) continue;
-      bool is_first = true;
-      for (int k = 0; k < j; ++k) is_first = is_first && to.chosen[k] != other;
-      tile += is_first ? 1 : 0;
-    }
-    const bool is_zero = expert >= shape.experts;
-    to.place_of[i] = is_zero ? -1 : place;
-    if (is_zero) continue;
-    to.row_at[place] = i / shape.chosen;
-    if (earlier > 0) continue;
-    to.tile_expert[tile] = expert;
-    to.tile_first[tile] = place;
+  static_assert(kMostChosen <= 32, "a thread has a choice");
+  const bool has_choice = thread < choices;
+  const int expert = has_choice ? chosen[thread] : 0;
+  int lower = 0;    // choices of lower experts
+  int earlier = 0;  // of this one, before this
+  int same = 0;     // of this one
+  for (int j = 0; has_choice && j < choices; ++j) {
+    const int other = chosen[j];
+    lower += other < expert ? 1 : 0;
+    same += other == expert ? 1 : 0;
+    earlier += other == expert && j < thread ? 1 : 0;
   }
-  if (const int row = static_cast<int>(threadIdx.x); row < rows) to.row_at[choices + row] = row;
-  for (int expert = static_cast<int>(threadIdx.x); expert <= shape.experts; expert += kFewRows * 32) {
-    int lower = 0;
-    for (int j = 0; j < choices; ++j) lower += to.chosen[j] < expert ? 1 : 0;
-    to.first[expert] = lower;
+  const bool is_zero = expert >= shape.experts;
+  if (has_choice) is_first[thread] = earlier == 0 && !is_zero;
+  __syncthreads();
+  int tile = 0;  // lower experts that somebody chose: each has one tile
+  int tiles = 0;
+  for (int j = 0; j < choices; ++j) {
+    tiles += is_first[j] ? 1 : 0;
+    tile += is_first[j] && chosen[j] < expert ? 1 : 0;
   }
-  if (threadIdx.x == 0) {
-    int tiles = 0;
-    for (int j = 0; j < choices; ++j) {
-      bool is_first = to.chosen[j] < shape.experts;
-      for (int k = 0; k < j; ++k) is_first = is_first && to.chosen[k] != to.chosen[j];
-      tiles += is_first ? 1 : 0;
-    }
-    *to.tile_count = tiles;
+  if (has_choice) to.place_of[thread] = is_zero ? -1 : lower + earlier;
+  if (has_choice && !is_zero) {
+    to.row_at[lower + earlier] = thread / shape.chosen;
+    if (earlier == 0) to.tile_at[tile] = {expert, lower, lower + same, 0};
   }
+  if (thread < rows) to.row_at[choices + thread] = thread;
+  if (thread == 0) *to.tile_count = tiles;
 }
 
 /// Sums of all threads before this one, and of all. By all threads of kPlaceThreads.
@@ -271,8 +300,7 @@ __global__ void __launch_bounds__(kPlaceThreads) cut_tiles(int experts, ExpertPl
   int tile = sum_before(own, &all);
   for (int expert = begin; expert < end; ++expert) {
     for (int i = 0, count = tiles_of(expert); i < count; ++i, ++tile) {
-      to.tile_expert[tile] = expert;
-      to.tile_first[tile] = to.first[expert] + i * to.tile_rows;
+      to.tile_at[tile] = {expert, to.first[expert] + i * to.tile_rows, to.first[expert + 1], 0};
     }
   }
   if (threadIdx.x == 0) *to.tile_count = all;
@@ -282,24 +310,34 @@ __device__ float weight_of(const SharedExpert& shared, std::size_t row) {
   return shared.gates == nullptr ? 1.0F : sigmoid_of(shared.gates[row * shared.stride]);
 }
 
+/// Blocks are (columns, row); a thread has a column.
 __global__ void __launch_bounds__(kSumThreads)
     sum_each_row(int per_row, ExpertPlaces places, ExpertSum sum, int size) {
+  __shared__ int place_of[kMostChosen];
+  __shared__ float weight_of_place[kMostChosen];
   wait_for_earlier();
   let_next_begin();
-  const std::size_t row = blockIdx.x;
-  const float shared = weight_of(sum.shared, row);
-  for (int k = static_cast<int>(threadIdx.x); k < size; k += kSumThreads) {
-    float total = 0;
-    for (int i = 0; i < per_row; ++i) {
-      const int place = places.place_of[row * per_row + i];
-      const float made = place < 0 ? widen(sum.zero[row * size + k])
-                                   : sum.outputs[static_cast<std::size_t>(place) * size + k];
-      total = fmaf(places.weights[row * per_row + i], made, total);
-    }
-    if (sum.shared.made != nullptr) total = fmaf(shared, sum.shared.made[row * size + k], total);
-    float* y = sum.y + row * size + k;
-    *y = sum.adds ? *y + total : total;
+  const std::size_t row = blockIdx.y;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int k = static_cast<int>(blockIdx.x) * kSumThreads + thread;
+  if (thread < per_row) {
+    place_of[thread] = places.place_of[row * per_row + thread];
+    weight_of_place[thread] = places.weights[row * per_row + thread];
   }
+  const float shared = weight_of(sum.shared, row);
+  __syncthreads();
+  if (k >= size) return;
+  float total = 0;
+#pragma unroll 8
+  for (int i = 0; i < per_row; ++i) {
+    const int place = place_of[i];
+    const float made =
+        place < 0 ? widen(sum.zero[row * size + k]) : sum.outputs[static_cast<std::size_t>(place) * size + k];
+    total = fmaf(weight_of_place[i], made, total);
+  }
+  if (sum.shared.made != nullptr) total = fmaf(shared, sum.shared.made[row * size + k], total);
+  float* y = sum.y + row * size + k;
+  *y = sum.adds ? *y + total : total;
 }
 
 __global__ void __launch_bounds__(kSumThreads) add_shared_row(SharedExpert shared, int size, float* y) {
@@ -338,15 +376,15 @@ std::size_t ExpertPlaces::bytes(int rows, const RouterShape& shape) {
   // With the smallest tiles: fewer rows than these may have them.
   const std::size_t tiles = choices / 8 + std::min(choices, static_cast<std::size_t>(shape.experts));
   return 3 * rounded_up(choices * 4) + rounded_up((choices + static_cast<std::size_t>(rows)) * 4) +
-         rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) + 2 * rounded_up(tiles * 4) +
-         rounded_up(4);
+         rounded_up((static_cast<std::size_t>(shape.experts) + 1) * 4) +
+         rounded_up(tiles * sizeof(ExpertTile)) + rounded_up(4);
 }
 
 ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& shape) {
   const auto choices = static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.chosen);
-  const auto take = [&](std::size_t count) {
+  const auto take = [&](std::size_t count, std::size_t each = 4) {
     std::byte* data = memory;
-    memory += rounded_up(count * 4);
+    memory += rounded_up(count * each);
     return data;
   };
   const auto integers = [&](std::size_t count) { return reinterpret_cast<std::int32_t*>(take(count)); };
@@ -360,8 +398,7 @@ ExpertPlaces ExpertPlaces::in(std::byte* memory, int rows, const RouterShape& sh
   out.place_of = integers(choices);
   out.row_at = integers(choices + static_cast<std::size_t>(rows));
   out.first = integers(static_cast<std::size_t>(shape.experts) + 1);
-  out.tile_expert = integers(static_cast<std::size_t>(out.tiles));
-  out.tile_first = integers(static_cast<std::size_t>(out.tiles));
+  out.tile_at = reinterpret_cast<ExpertTile*>(take(static_cast<std::size_t>(out.tiles), sizeof(ExpertTile)));
   out.tile_count = integers(1);
   return out;
 }
@@ -405,8 +442,11 @@ void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& wei
 
 void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum& sum, int rows,
                  int size, StreamHandle stream) {
-  launch_after(sum_each_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, shape.chosen, places,
-               sum, size);
+  constexpr int kMost = 32768;  // rows of a launch
+  REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
+  launch_after(sum_each_row,
+               {.blocks = dim3((size + kSumThreads - 1) / kSumThreads, rows), .threads = kSumThreads}, stream,
+               shape.chosen, places, sum, size);
 }
 
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream) {

@@ -34,16 +34,25 @@ struct RouterShape {
   float scale;
 };
 
+/// Rows of an expert that are multiplied together: its places from `first` on, before `end`, which is where the expert's end.
+struct alignas(16) ExpertTile {
+  std::int32_t expert;
+  std::int32_t first;
+  std::int32_t end;
+  std::int32_t unused;
+
+  bool operator==(const ExpertTile&) const = default;
+};
+
 /// Where routing and the products of a step keep what they know of its rows: all in one piece of memory.
 struct ExpertPlaces {
   std::int32_t* chosen;    // [rows, chosen], ascending
   float* weights;          // [rows, chosen]
   std::int32_t* place_of;  // [rows, chosen]; -1: a zero expert
   std::int32_t* row_at;  // [rows * chosen + rows]: of each place; and of the shared expert's, if rows are few
-  std::int32_t* first;   // [experts + 1]: place
-  std::int32_t* tile_expert;  // [tiles]
-  std::int32_t* tile_first;   // [tiles]: place
-  std::int32_t* tile_count;   // [1]
+  std::int32_t* first;   // [experts + 1]: place; unless rows are few
+  ExpertTile* tile_at;   // [tiles]
+  std::int32_t* tile_count;  // [1]
   int rows;
   int places;     // [rows * chosen]
   int tiles;      // at most

@@ -41,6 +41,7 @@ struct NormedRows {
   const float* x;  // [m, columns]
   RowNorm norm;
   float factor;
+  Bf16* kept = nullptr;  // [m, columns]: the normed rows, for those that want them too; null: nobody does
 };
 /// Every block takes the norms anew, so they are few.
 inline constexpr int kMostNormedRows = 8;

@@ -1,5 +1,6 @@
 #include "gpu/cuda/rows.h"
 
+#include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -13,6 +14,8 @@ constexpr int kThreads = 256;
 constexpr int kNormWarps = 2;
 
 __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float* y) {
+  wait_for_earlier();
+  let_next_begin();
   const Bf16* from = table + (size_t)tokens[blockIdx.x] * size;
   float* to = y + (size_t)blockIdx.x * size;
   for (int i = threadIdx.x; i < size; i += kThreads) to[i] = widen(from[i]);
@@ -60,6 +63,8 @@ __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) 
 
 __global__ void __launch_bounds__(kThreads)
     rms_norm_rows(const float* x, const std::int32_t* picked, int size, RowNorm norm, float factor, Bf16* y) {
+  wait_for_earlier();
+  let_next_begin();
   const size_t row = picked == nullptr ? blockIdx.x : picked[blockIdx.x];
   const float* from = x + row * size;
   const NormOfRow made = norm_of_row(from, size, norm);
@@ -148,9 +153,15 @@ __global__ void square_each_row(Bf16* x, int size) {
   *place = values;
 }
 
-__global__ void order_each_row(const Bf16* x, int size, const std::int32_t* order, Bf16* y) {
-  const size_t first = (size_t)blockIdx.x * size;
-  for (int i = threadIdx.x; i < size; i += kThreads) y[first + i] = x[first + order[i]];
+/// Blocks are (columns, row).
+__global__ void __launch_bounds__(kThreads)
+    order_each_row(const Bf16* x, int size, const std::int32_t* order, Bf16* y) {
+  const int i = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const int from = i < size ? order[i] : 0;
+  wait_for_earlier();
+  let_next_begin();
+  const size_t first = (size_t)blockIdx.y * size;
+  if (i < size) y[first + i] = x[first + from];
 }
 
 /// For kernels whose threads have eight elements each of rows that are multiples of them.
@@ -187,14 +198,14 @@ __global__ void scale_rows(float* x, int size, float factor, float cap) {
 
 void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
                 StreamHandle stream) {
-  embed_rows<<<rows, kThreads, 0, stream>>>(tokens, static_cast<const Bf16*>(table.data), table.columns, y);
-  check_launch("embed_bf16");
+  launch_after(embed_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, tokens,
+               static_cast<const Bf16*>(table.data), table.columns, y);
 }
 
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream) {
-  rms_norm_rows<<<rows, kThreads, 0, stream>>>(x, picked, size, norm, factor, y);
-  check_launch("rms_norm");
+  launch_after(rms_norm_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size, norm,
+               factor, y);
 }
 
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
@@ -235,8 +246,10 @@ void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_f
 
 void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
                    StreamHandle stream) {
-  order_each_row<<<rows, kThreads, 0, stream>>>(x, size, order, y);
-  check_launch("order_columns");
+  constexpr int kMost = 32768;  // rows of a launch
+  REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
+  launch_after(order_each_row, {.blocks = dim3((size + kThreads - 1) / kThreads, rows), .threads = kThreads},
+               stream, x, size, order, y);
 }
 
 void relu_squared(Bf16* x, int rows, int size, StreamHandle stream) {

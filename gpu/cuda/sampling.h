@@ -6,8 +6,8 @@
 // alone. Weights below 2^-44 of the best are left out; where the draw falls within about 1e-7 of the edge
 // between two tokens, the host's sampler, which adds doubles, may take the other one.
 //
-// One block of threads works on a row: it reads the row once for its best (all that a greedy row needs), once
-// for a histogram of weights, and once more to sort the tokens that the filters or the draw end among. A row
+// Many blocks of threads look for a row's best, which is all that a greedy row needs. Then one works on it: it reads the
+// row once for a histogram of weights, and once more to sort the tokens that the filters or the draw end among. A row
 // of very many equal logits takes a few passes more.
 //
 // Threading: launches into `stream`; no other state.
@@ -58,9 +58,11 @@ inline constexpr int kMostVocab = 1 << 18;
 
 /// All pointers are memory that the GPU reaches. `logits`: f32 [rows] rows of `vocab`, `stride` apart;
 /// adjusted in place. `vocab` is at most kMostVocab. `adjustments` may be null where no row has any; their
-/// tokens are below `vocab`. `masks` may be null where no row has one; each has vocab / 32 words, rounded up.
+/// tokens are below `vocab`. `masks` may be null where no row has one; each has vocab / 32 words, rounded up. `workspace`
+/// has sampling_workspace() bytes. At most 65,535 rows.
 void sample(float* logits, int rows, int vocab, int stride, const SamplingRow* params,
-            const LogitAdjustment* adjustments, const std::uint32_t* masks, SampledToken* out,
-            StreamHandle stream);
+            const LogitAdjustment* adjustments, const std::uint32_t* masks, std::byte* workspace,
+            SampledToken* out, StreamHandle stream);
+std::size_t sampling_workspace(int rows);
 
 }  // namespace reprise::gpu::cuda

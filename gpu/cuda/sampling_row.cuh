@@ -57,7 +57,7 @@ struct RowShared {
 };
 
 /// Calls use(logit, token) for every token, in ascending order within a thread. Need not be called together.
-template <class Use>
+template <int kThreads = kRowThreads, class Use>
 __device__ void for_each_logit(const float* row, int vocab, Use use) {
   // Before the first place that four can be read from, one thread each; then fours; then those that are left.
   const int lead =
@@ -66,16 +66,16 @@ __device__ void for_each_logit(const float* row, int vocab, Use use) {
   if (thread < lead) use(row[thread], thread);
   const auto* fours = reinterpret_cast<const float4*>(row + lead);
   const int count = (vocab - lead) / 4;
-  for (int begin = thread; begin < count; begin += kRowThreads * kInFlight) {
+  for (int begin = thread; begin < count; begin += kThreads * kInFlight) {
     float4 logits[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      const int at = begin + i * kRowThreads;
+      const int at = begin + i * kThreads;
       logits[i] = at < count ? fours[at] : make_float4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      const int at = begin + i * kRowThreads;
+      const int at = begin + i * kThreads;
       if (at >= count) break;
       const int token = lead + 4 * at;
       use(logits[i].x, token);
@@ -93,35 +93,40 @@ __device__ inline bool beats(const BestLogit& a, const BestLogit& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-__device__ inline BestLogit best_of_row(const float* row, int vocab, RowShared& shared) {
+/// Of a warp's lanes; all of them get it.
+__device__ inline BestLogit best_of_warp(BestLogit best) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const BestLogit other{__shfl_xor_sync(kAll, best.logit, distance),
+                          __shfl_xor_sync(kAll, best.token, distance),
+                          __shfl_xor_sync(kAll, best.health, distance)};
+    const std::uint32_t health = best.health | other.health;
+    if (beats(other, best)) best = other;
+    best.health = health;
+  }
+  return best;
+}
+
+/// By kThreads threads; `first` is the first logit's token. `of_warp` has room for kThreads / 32.
+template <int kThreads>
+__device__ BestLogit best_of_logits(const float* logits, int count, int first, BestLogit* of_warp) {
   BestLogit best{-INFINITY, -1, 0};
-  for_each_logit(row, vocab, [&best](float logit, int token) {
+  for_each_logit<kThreads>(logits, count, [&best, first](float logit, int token) {
     if (logit > best.logit) {
       best.logit = logit;
-      best.token = token;
+      best.token = first + token;
     }
     if (!(logit < INFINITY)) best.health |= SampledToken::kNotFinite;
   });
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const auto join_warp = [&best] {
-    for (int distance = 16; distance > 0; distance /= 2) {
-      const BestLogit other{__shfl_xor_sync(kAll, best.logit, distance),
-                            __shfl_xor_sync(kAll, best.token, distance),
-                            __shfl_xor_sync(kAll, best.health, distance)};
-      const std::uint32_t health = best.health | other.health;
-      if (beats(other, best)) best = other;
-      best.health = health;
-    }
-  };
-  join_warp();
+  best = best_of_warp(best);
   __syncthreads();  // the places may still be read
-  if (lane == 0) shared.warp_best[warp] = best;
+  if (lane == 0) of_warp[threadIdx.x / 32] = best;
   __syncthreads();
-  best = shared.warp_best[lane];
-  join_warp();
-  if (best.token >= 0) best.health |= SampledToken::kUsable;
-  return best;
+  return best_of_warp(lane < kThreads / 32 ? of_warp[lane] : BestLogit{-INFINITY, -1, 0});
+}
+
+__device__ inline BestLogit best_of_row(const float* row, int vocab, RowShared& shared) {
+  return best_of_logits<kRowThreads>(row, vocab, 0, shared.warp_best);
 }
 
 __device__ inline void adjust(float* row, const LogitAdjustment* list, int count) {
@@ -451,11 +456,11 @@ class RowOrder {
   Part before_{};
 };
 
-__device__ inline SampledToken sample_row(float* row, int vocab, const SamplingRow& params,
+/// `best`: of the row as it came.
+__device__ inline SampledToken sample_row(float* row, int vocab, BestLogit best, const SamplingRow& params,
                                           const LogitAdjustment* adjustments, const std::uint32_t* masks,
                                           RowShared& shared) {
-  BestLogit best = best_of_row(row, vocab, shared);
-  const std::uint32_t health = best.health;
+  const std::uint32_t health = best.health | (best.token >= 0 ? SampledToken::kUsable : 0);
   if (params.adjustments > 0) {
     __syncthreads();
     adjust(row, adjustments + params.first_adjustment, params.adjustments);

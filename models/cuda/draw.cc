@@ -10,8 +10,9 @@
 namespace reprise::models::cuda {
 namespace {
 
-void make_room(gc::PinnedBytes& bytes, std::size_t size) {
-  if (size > bytes.size()) bytes = gc::PinnedBytes(std::bit_ceil(size));
+template <class Bytes>
+void make_room(Bytes& bytes, std::size_t size) {
+  if (size > bytes.size()) bytes = Bytes(std::bit_ceil(size));
 }
 
 }  // namespace
@@ -29,6 +30,7 @@ void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const st
   make_room(adjustments_, changes * sizeof(gc::LogitAdjustment));
   make_room(masks_, masked * mask_words * sizeof(std::uint32_t));
   make_room(out_, plans.size() * sizeof(gc::SampledToken));
+  make_room(workspace_, gc::sampling_workspace(static_cast<int>(plans.size())));
   auto* params = reinterpret_cast<gc::SamplingRow*>(params_.data());
   auto* adjustments = reinterpret_cast<gc::LogitAdjustment*>(adjustments_.data());
   auto* masks = reinterpret_cast<std::uint32_t*>(masks_.data());
@@ -62,7 +64,7 @@ void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const st
     params[i] = row;
   }
   gc::sample(logits, static_cast<int>(plans.size()), vocab, stride, params, adjustments, masks,
-             reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
+             workspace_.data(), reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
 }
 
 std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(

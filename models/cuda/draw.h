@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu/cuda/device_memory.h"
 #include "gpu/cuda/stream.h"
 #include "models/model.h"
 
@@ -29,6 +30,7 @@ class DeviceDraw {
   gc::PinnedBytes adjustments_;
   gc::PinnedBytes masks_;
   gc::PinnedBytes out_;
+  gc::DeviceBytes workspace_;
 };
 
 }  // namespace reprise::models::cuda

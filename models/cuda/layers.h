@@ -259,6 +259,7 @@ class Moe : public Part {
  public:
   /// `host`: who computes its experts; null: the GPU does. It must outlive the part.
   Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, HostExperts* host);
+  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(router_); }
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;

@@ -83,6 +83,7 @@ std::size_t Moe::workspace(const StepSize& size) const {
   const std::size_t places = rows * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
   const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
+                      sized(rows * static_cast<std::size_t>(hidden_), sizeof(gc::Bf16)) +
                       Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_));
   if (device_) {
     bytes += sized(places * static_cast<std::size_t>(device_->down.one.columns), sizeof(gc::Bf16)) +
@@ -218,13 +219,22 @@ void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed& 
   }
 }
 
-void Moe::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
   auto* logits = workspace.take<float>(padded * static_cast<std::size_t>(router_.weight.rows));
-  step.multiply(x.x, router_, logits, gc::GemmOutput::kF32);
+  PartInput x = from;
+  if (from.x == nullptr) {  // the router's product takes the norm, and leaves it to the others
+    auto* normed = workspace.take<gc::Bf16>(padded * static_cast<std::size_t>(hidden_));
+    gc::NormedRows raw = from.raw;
+    raw.kept = normed;
+    step.multiply(PartInput{.x = nullptr, .raw = raw}, router_, logits, gc::GemmOutput::kF32);
+    x = {.x = normed, .raw = {}};
+  } else {
+    step.multiply(x.x, router_, logits, gc::GemmOutput::kF32);
+  }
   const gc::ExpertPlaces places = gc::ExpertPlaces::in(
       workspace.bytes(gc::ExpertPlaces::bytes(static_cast<int>(padded), shape_)), rows, shape_);
   if (device_) {

@@ -145,6 +145,7 @@ class CudaSamplingTest : public testing::Test {
     DeviceBytes list(adjustments.size() * sizeof(LogitAdjustment));
     DeviceBytes words(masks.size() * sizeof(std::uint32_t));
     DeviceBytes out(params.size() * sizeof(SampledToken));
+    DeviceBytes workspace(sampling_workspace(static_cast<int>(params.size())));
     copy_to_device(words.data(), masks.data(), words.size(), stream.handle());
     copy_to_device(on_device.data(), logits.data(), on_device.size(), stream.handle());
     copy_to_device(rows.data(), params.data(), rows.size(), stream.handle());
@@ -152,7 +153,8 @@ class CudaSamplingTest : public testing::Test {
     sample(on_device.as<float>(), static_cast<int>(params.size()),
            static_cast<int>(logits.size() / params.size()), static_cast<int>(logits.size() / params.size()),
            rows.as<SamplingRow>(), list.as<LogitAdjustment>(),
-           masks.empty() ? nullptr : words.as<std::uint32_t>(), out.as<SampledToken>(), stream.handle());
+           masks.empty() ? nullptr : words.as<std::uint32_t>(), workspace.data(), out.as<SampledToken>(),
+           stream.handle());
     std::vector<SampledToken> sampled(params.size());
     copy_to_host(sampled.data(), out.data(), out.size(), stream.handle());
     copy_to_host(logits.data(), on_device.data(), on_device.size(), stream.handle());
@@ -403,6 +405,7 @@ TEST_F(CudaSamplingTest, TimesALargeVocabulary) {
     DeviceBytes on_device(count * kVocab * sizeof(float));
     DeviceBytes rows(count * sizeof(SamplingRow));
     DeviceBytes out(count * sizeof(SampledToken));
+    DeviceBytes workspace(sampling_workspace(static_cast<int>(count)));
     Stream stream;
     for (std::size_t i = 0; i < count; ++i) {
       copy_to_device(on_device.data() + i * kVocab * sizeof(float), logits.data(), kVocab * sizeof(float),
@@ -418,7 +421,7 @@ TEST_F(CudaSamplingTest, TimesALargeVocabulary) {
       copy_to_device(rows.data(), list.data(), rows.size(), stream.handle());
       const auto launch = [&] {
         sample(on_device.as<float>(), static_cast<int>(count), kVocab, kVocab, rows.as<SamplingRow>(),
-               nullptr, nullptr, out.as<SampledToken>(), stream.handle());
+               nullptr, nullptr, workspace.data(), out.as<SampledToken>(), stream.handle());
       };
       launch();
       constexpr int kTimes = 20;
