@@ -68,6 +68,19 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
   for (int i = 0; i < 4; ++i) s[i] += odd[i];
 }
 
+/// `present` rows that follow each other, and zeros for the rest.
+template <int kDim>
+__device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present) {
+  constexpr int kChunks = kDim / 8;  // of a row
+#pragma unroll
+  for (int chunk = static_cast<int>(threadIdx.x); chunk < kRows * kChunks; chunk += kThreads) {
+    const int row = chunk / kChunks;
+    const int column = chunk % kChunks * 8;
+    *reinterpret_cast<uint4*>(to + row * tiles::kRowStride<kDim> + column) =
+        row < present ? *reinterpret_cast<const uint4*>(from + row * kDim + column) : make_uint4(0, 0, 0, 0);
+  }
+}
+
 /// Scores of the split, of all warps, become weights in shared memory. Page i of the warp's keys is s[i].
 template <KvType kKv, int kDim>
 __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim>& shared, const float (&s)[kPages][4],
@@ -120,9 +133,10 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
   const int split = first / kDecodeSplit + static_cast<int>(blockIdx.x);
   const int before = first - split * kDecodeSplit;  // positions of the split that are before the window
   const int count = min(kDecodeSplit, slice.stored + 1 - split * kDecodeSplit);  // positions of the split
-  wait_for_earlier();
-  let_next_begin();
-  if (count <= 0) return;
+  if (count <= 0) {
+    wait_for_earlier();
+    return;
+  }
   const int pages = (count + kGrid - 1) / kGrid;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -133,8 +147,6 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     shared.pages[threadIdx.x] =
         key_page(shape, slice, 0, nullptr, split * kPages + static_cast<int>(threadIdx.x));
   }
-  const Bf16* q_rows = q + (static_cast<std::size_t>(slice.first_row) * shape.heads + kv_head * group) * kDim;
-  tiles::copy_rows<kDim, kRows, kThreads>(shared_address(shared.rows), q_rows, kDim, group);
   __syncthreads();
 
   const std::size_t head_offset = static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
@@ -157,8 +169,20 @@ __global__ void __launch_bounds__(kThreads, 2) attend_splits(AttentionShape shap
     Load::end_copy(landed, shared.widened, present(page));
     return shared_address(Load::kIsWidened ? shared.widened : landed);
   };
+  // The kernel in front writes into the page of the newest token alone: what is loaded before that one does not wait for it.
+  const int settled = split == slice.stored / kDecodeSplit ? pages - 1 : 2 * pages;
 #pragma unroll
-  for (int i = 0; i < kRing; ++i) begin_load(i);  // q belongs to the first
+  for (int i = 0; i < kRing; ++i) {
+    if (i < settled) begin_load(i);
+  }
+  wait_for_earlier();
+  let_next_begin();
+  const Bf16* q_rows = q + (static_cast<std::size_t>(slice.first_row) * shape.heads + kv_head * group) * kDim;
+  put_rows<kDim>(shared.rows, q_rows, group);
+#pragma unroll
+  for (int i = 0; i < kRing; ++i) {
+    if (i >= settled) begin_load(i);
+  }
 
   // Addresses for ldmatrix in a tile: A, 16 rows; B of K, the warp's 8 keys; B of V, transposed, 16 keys.
   const int k_lane = ((warp * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * static_cast<int>(sizeof(Bf16));

@@ -126,6 +126,20 @@ struct OneWeight {
   __device__ RowTile at(int tile, int rows) const { return {w, tile * rows, m, nullptr}; }
 };
 
+// -- reading ahead
+
+/// Asks for the element's line without waiting for it: who reads it later finds it under way. Behind wait_for_earlier().
+template <class Element>
+__device__ __forceinline__ void ask_for(const Element* at) {
+  unsigned unused = 0;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(unused) : "l"(at));
+}
+/// The lines of a row, `lanes` of them at a time.
+__device__ __forceinline__ void ask_for_lines(const float* row, int columns, int lane, int lanes) {
+  constexpr int kLine = 32;  // elements
+  for (int k = kLine * lane; k < columns; k += kLine * lanes) ask_for(row + k);
+}
+
 // -- a norm of rows of f32, in the order that products have
 
 /// Eight squares, added to `sum` in ascending order.

@@ -35,6 +35,24 @@ struct RowsToNorm : NormedRows {
   explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
 };
 
+/// A warp asks for all that it will read of the tile's rows at once: its chunks then find them under way, and do not wait
+/// for each other's. Behind wait_for_earlier().
+template <class Element>
+__device__ __forceinline__ void ask_for_rows(const Element* x, const RowTile& tile, int columns, int chunks,
+                                             int warp, int lane) {
+  constexpr int kLine = 128 / static_cast<int>(sizeof(Element));  // elements
+  constexpr int kLines = kChunk / kLine;
+  const int own = (chunks - warp + kChains - 1) / kChains * kLines;
+  const int rows = min(kSkinnyRows, tile.end - tile.first);
+  for (int row = 0; row < rows; ++row) {
+    const Element* from = x + tile.row_of_x(row) * columns;
+    for (int i = lane; i < own; i += 32) {
+      const int k = (warp + i / kLines * kChains) * kChunk + i % kLines * kLine;
+      if (k < columns) ask_for(from + k);
+    }
+  }
+}
+
 /// The norm's factor of row g of the block's, to all lanes; of a row beyond m it means nothing. All threads call it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
                                               int lane) {
@@ -79,6 +97,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
 
   if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
+  ask_for_rows(rows.x, tile, columns, chunks, warp, lane);
   const bool has_row = tile.has(g);
   const auto* row = rows.x + (has_row ? tile.row_of_x(g) * columns : 0);
   float scale = 0;

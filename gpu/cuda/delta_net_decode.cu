@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     const int channel = i < kKeyDim       ? key_head * kKeyDim + i
                         : i < 2 * kKeyDim ? (sizes.key_heads - 1 + key_head) * kKeyDim + i
                                           : 2 * (sizes.key_heads - 1) * kKeyDim + first_head * dim + i;
-    const float made = convolve(sizes, weights.conv, history, row, channel);
+    const float made = convolve(sizes, read_channel(sizes, weights.conv, history, channel), history, row);
     if (i < 2 * kKeyDim) {
       keys[i] = made;
     } else {

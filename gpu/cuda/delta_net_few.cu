@@ -63,24 +63,33 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   float4 s[Of::kRows];
 #pragma unroll
   for (int i = 0; i < Of::kRows; ++i) s[i] = state[i * kDim / 4];  // under way while the projection is made
-  cluster.sync();                                                  // from here on the others are there
+
+  // A thread has a channel of q and k, a channel of v, or a gate.
+  auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
+  const int of_keys = rank * Of::kChannels + thread;
+  const int column = (thread - Of::kChannels) % Of::kColumns;
+  const bool has_key = thread < Of::kChannels;
+  const bool has_value = !has_key && thread < Of::kChannels + Of::kColumns;
+  const bool has_gate = !has_key && !has_value && thread < Of::kChannels + 2 * Of::kColumns;
+  Channel channel{};
+  if (has_key || has_value) {
+    const int of_key =
+        of_keys < kDim ? key_head * kDim + of_keys : (sizes.key_heads - 1 + key_head) * kDim + of_keys;
+    const int of_value = 2 * sizes.key_heads * kDim + head * kDim + first_column + column;
+    channel = read_channel(sizes, weights.conv, history, has_key ? of_key : of_value);
+  }
+  cluster.sync();  // from here on the others are there
   wait_for_earlier();
   let_next_begin();
 
-  auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
-  if (thread < Of::kChannels) {
-    const int i = rank * Of::kChannels + thread;
-    const int channel = i < kDim ? key_head * kDim + i : (sizes.key_heads - 1 + key_head) * kDim + i;
-    const float made = convolve(sizes, weights.conv, history, row, channel);
+  if (has_key) {
+    const float made = convolve(sizes, channel, history, row);
 #pragma unroll
-    for (int other = 0; other < kRanks; ++other) cluster.map_shared_rank(keys, other)[i] = made;
-  } else if (thread < Of::kChannels + Of::kColumns) {
-    const int i = thread - Of::kChannels;
-    values[i] = convolve(sizes, weights.conv, history, row,
-                         2 * sizes.key_heads * kDim + head * kDim + first_column + i);
-  } else if (thread < Of::kChannels + 2 * Of::kColumns) {
-    const int i = thread - Of::kChannels - Of::kColumns;
-    gates[i] = output_gate(sizes, weights, row, head, first_column + i);
+    for (int other = 0; other < kRanks; ++other) cluster.map_shared_rank(keys, other)[of_keys] = made;
+  } else if (has_value) {
+    values[column] = convolve(sizes, channel, history, row);
+  } else if (has_gate) {
+    gates[column] = output_gate(sizes, weights, row, head, first_column + column);
   }
   if (thread == Of::kThreads - 1) of_head = gates_of_head(sizes, weights, row, head);
   cluster.sync();

@@ -19,26 +19,38 @@ __device__ inline float4 scaled_sum(float factor, float4 x, float4 sum) {
           fmaf(factor, x.w, sum.w)};
 }
 
-/// The convolution of a channel at the token, with SiLU; `history` takes the token's input in.
-__device__ inline float convolve(const DeltaNetSizes& sizes, const float* taps, float* history,
-                                 const Bf16* row, int channel) {
+/// A channel of the convolution before the token: what is kept of it, and its weights. Both are there before the projection
+/// is made.
+struct Channel {
   float x[kMostTaps];  // the last is the token's own
   float tap[kMostTaps];
+  int index;
+};
+__device__ inline Channel read_channel(const DeltaNetSizes& sizes, const float* taps, const float* history,
+                                       int index) {
+  Channel channel;
+  channel.index = index;
 #pragma unroll
   for (int j = 0; j < kMostTaps - 1; ++j) {
     const int place = j - (kMostTaps - sizes.taps);
-    x[j] = place >= 0 ? history[place * sizes.channels + channel] : 0.0F;
-    tap[j] = place >= 0 ? taps[place * sizes.channels + channel] : 0.0F;
+    channel.x[j] = place >= 0 ? history[place * sizes.channels + index] : 0.0F;
+    channel.tap[j] = place >= 0 ? taps[place * sizes.channels + index] : 0.0F;
   }
-  x[kMostTaps - 1] = widen_pair(row[channel]).x;
-  tap[kMostTaps - 1] = taps[(sizes.taps - 1) * sizes.channels + channel];
+  channel.tap[kMostTaps - 1] = taps[(sizes.taps - 1) * sizes.channels + index];
+  return channel;
+}
+
+/// The convolution of the channel at the token, with SiLU; `history` takes the token's input in.
+__device__ inline float convolve(const DeltaNetSizes& sizes, Channel channel, float* history,
+                                 const Bf16* row) {
+  channel.x[kMostTaps - 1] = widen_pair(row[channel.index]).x;
   float sum = 0.0F;
 #pragma unroll
-  for (int j = 0; j < kMostTaps; ++j) sum = fmaf(tap[j], x[j], sum);
+  for (int j = 0; j < kMostTaps; ++j) sum = fmaf(channel.tap[j], channel.x[j], sum);
 #pragma unroll
   for (int j = 1; j < kMostTaps; ++j) {
     const int place = j - 1 - (kMostTaps - sizes.taps);
-    if (place >= 0) history[place * sizes.channels + channel] = x[j];
+    if (place >= 0) history[place * sizes.channels + channel.index] = channel.x[j];
   }
   return silu(sum);
 }
