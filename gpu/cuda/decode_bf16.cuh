@@ -15,6 +15,7 @@ class Bf16Ring {
   static constexpr int kOutputs = kBlockOutputs;
   static constexpr int kWarpBytes = 8192;
   static constexpr int kTogether = 3;
+  static constexpr int kPartsAhead = 32 / kBlockOutputs;
   static constexpr int kChunkBytes = kBlockOutputs * kRowBytes;
   static constexpr int kDepth = kWarpBytes / kChunkBytes;
   static constexpr int kRun = 8;

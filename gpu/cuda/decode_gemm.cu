@@ -19,7 +19,7 @@ void launch_gated(const Rows& rows, int m, const DeviceWeight& weight, const Gat
 
 void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
                  StreamHandle stream) {
-  if (m > product::kSkinnyRows && tiles_suit(weight)) return decode_in_tiles(x, m, weight, y, kind, stream);
+  if (tiles_suit(weight, m, false)) return decode_in_tiles(x, m, weight, y, kind, stream);
   product::with_output(y, weight, kind, [&](const auto& output) {
     product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);
   });
@@ -35,9 +35,7 @@ void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weigh
 
 void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream) {
-  if (m > product::kSkinnyRows && tiles_suit(weight)) {
-    return decode_in_tiles_gated(x, m, weight, to, stream);
-  }
+  if (tiles_suit(weight, m, true)) return decode_in_tiles_gated(x, m, weight, to, stream);
   launch_gated(product::PlainRows{x}, m, weight, to, stream);
 }
 

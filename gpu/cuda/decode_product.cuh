@@ -22,6 +22,7 @@ namespace reprise::gpu::cuda::product {
 inline constexpr int kChains = 8;
 inline constexpr int kOutputs = 16;  // rows of W in a tile
 inline constexpr int kChunk = 64;
+inline constexpr int kSkinnyRows = 8;  // of x, in a block of gpu/cuda/decode_skinny.cuh
 
 inline constexpr int kRowBytes = kChunk * static_cast<int>(sizeof(Bf16));
 inline constexpr int kUnits = kRowBytes / 16;  // of 16 bytes, in a row of a chunk
@@ -128,16 +129,9 @@ struct OneWeight {
 
 // -- reading ahead
 
-/// Asks for the element's line without waiting for it: who reads it later finds it under way. Behind wait_for_earlier().
-template <class Element>
-__device__ __forceinline__ void ask_for(const Element* at) {
-  unsigned unused = 0;
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(unused) : "l"(at));
-}
-/// The lines of a row, `lanes` of them at a time.
-__device__ __forceinline__ void ask_for_lines(const float* row, int columns, int lane, int lanes) {
-  constexpr int kLine = 32;  // elements
-  for (int k = kLine * lane; k < columns; k += kLine * lanes) ask_for(row + k);
+/// Asks for the line of an element that no kernel changes: who reads it later finds it nearer.
+__device__ __forceinline__ void ask_for(const float* at) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 
 // -- a norm of rows of f32, in the order that products have

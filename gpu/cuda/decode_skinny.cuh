@@ -6,6 +6,7 @@
 // begin to come before the kernel in front has ended. A Ring is how weights of a format come:
 //   kOutputs, kWarpBytes, kDepth    of a block; of shared memory for a warp; chunks that are under way
 //   kTogether                       blocks that a multiprocessor has at least
+//   kPartsAhead                     chunks of rows that a warp reads at once
 //   Ring(memory, w, columns, block, output)
 //   kRun                                  of its columns (gpu/cuda/decode_product.cuh)
 //   begin_load(index, chunk, chunks)      the next chunk of the warp into place `index`, `chunk` of all, if there is such a one
@@ -23,9 +24,8 @@
 namespace reprise::gpu::cuda::product {
 
 inline constexpr int kSkinnyThreads = kChains * 32;
-inline constexpr int kSkinnyRows = 8;  // of a block
-inline constexpr int kWide = 6144;     // outputs from which blocks of 32 are enough for all multiprocessors
-inline constexpr int kNarrow = 3072;   // and blocks of 16
+inline constexpr int kWide = 6144;    // outputs from which blocks of 32 are enough for all multiprocessors
+inline constexpr int kNarrow = 3072;  // and blocks of 16
 
 /// Where x comes from: rows of bf16, or the norm of rows of f32.
 struct PlainRows {
@@ -34,24 +34,6 @@ struct PlainRows {
 struct RowsToNorm : NormedRows {
   explicit RowsToNorm(const NormedRows& rows) : NormedRows(rows) {}
 };
-
-/// A warp asks for all that it will read of the tile's rows at once: its chunks then find them under way, and do not wait
-/// for each other's. Behind wait_for_earlier().
-template <class Element>
-__device__ __forceinline__ void ask_for_rows(const Element* x, const RowTile& tile, int columns, int chunks,
-                                             int warp, int lane) {
-  constexpr int kLine = 128 / static_cast<int>(sizeof(Element));  // elements
-  constexpr int kLines = kChunk / kLine;
-  const int own = (chunks - warp + kChains - 1) / kChains * kLines;
-  const int rows = min(kSkinnyRows, tile.end - tile.first);
-  for (int row = 0; row < rows; ++row) {
-    const Element* from = x + tile.row_of_x(row) * columns;
-    for (int i = lane; i < own; i += 32) {
-      const int k = (warp + i / kLines * kChains) * kChunk + i % kLines * kLine;
-      if (k < columns) ask_for(from + k);
-    }
-  }
-}
 
 /// The norm's factor of row g of the block's, to all lanes; of a row beyond m it means nothing. All threads call it.
 __device__ __forceinline__ float scale_of_row(const RowsToNorm& rows, int m, int columns, int chain,
@@ -91,13 +73,12 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   for (int i = 0; i < Ring::kDepth; ++i) ring.begin_load(i, warp + i * kChains, chunks);
   if constexpr (kNormed) {
     for (int i = static_cast<int>(threadIdx.x) * 32; i < columns; i += kSkinnyThreads * 32) {
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(rows.norm.weight + i));
+      ask_for(rows.norm.weight + i);
     }
   }
 
   if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
-  ask_for_rows(rows.x, tile, columns, chunks, warp, lane);
   const bool has_row = tile.has(g);
   const auto* row = rows.x + (has_row ? tile.row_of_x(g) * columns : 0);
   float scale = 0;
@@ -127,14 +108,23 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
 
   float sums[kOutputTiles][4] = {};
   int index = 0;
-  for (int chunk = warp; chunk < chunks; chunk += kChains, ++index) {
-    const auto x = Ring::prepare(next_part());
-    wait_for_copies<Ring::kDepth - 1>();
-    __syncwarp();
+  for (int chunk = warp; chunk < chunks;) {
+    RowPart parts[Ring::kPartsAhead];  // read at once: they do not wait for each other
 #pragma unroll
-    for (int o = 0; o < kOutputTiles; ++o) ring.multiply(sums[o], index, chunk, o, lane, x);
-    __syncwarp();
-    ring.begin_load(index, chunk + Ring::kDepth * kChains, chunks);
+    for (RowPart& part : parts) part = next_part();
+#pragma unroll
+    for (const RowPart& part : parts) {
+      if (chunk >= chunks) break;
+      const auto x = Ring::prepare(part);
+      wait_for_copies<Ring::kDepth - 1>();
+      __syncwarp();
+#pragma unroll
+      for (int o = 0; o < kOutputTiles; ++o) ring.multiply(sums[o], index, chunk, o, lane, x);
+      __syncwarp();
+      ring.begin_load(index, chunk + Ring::kDepth * kChains, chunks);
+      chunk += kChains;
+      ++index;
+    }
   }
 
   __shared__ float partial[kChains][kSkinnyRows * kPitch];

@@ -300,10 +300,15 @@ inline bool has_enough_outputs(const DeviceWeight& weight) {
   return weight.rows >= kEnoughTiles * kTiledOutputs;
 }
 
-/// Whether there are enough outputs for all multiprocessors, or else clusters of blocks that share a sum: compute
-/// capability 9.0 and later.
-inline bool tiles_suit_to(const DeviceWeight& weight) {
-  return has_enough_outputs(weight) || is_hopper_or_later();
+/// Whether tiles are the way to multiply m rows: there are enough outputs for all multiprocessors, or else clusters of blocks
+/// share a sum, from compute capability 9.0 on. Clusters wait for each other: few rows are sooner done twice by skinny
+/// products, and those with a gate have none.
+inline bool tiles_suit_to(const DeviceWeight& weight, int m, bool gated) {
+  constexpr int kTwice = 2 * kSkinnyRows;
+  constexpr int kMostGated = 64;
+  if (m <= kSkinnyRows) return false;
+  if (has_enough_outputs(weight)) return true;
+  return is_hopper_or_later() && m > (gated ? kMostGated : kTwice);
 }
 
 }  // namespace reprise::gpu::cuda::product

@@ -21,8 +21,8 @@ void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& 
 
 }  // namespace
 
-bool tiles_suit(const DeviceWeight& weight) {
-  return product::tiles_suit_to(weight);
+bool tiles_suit(const DeviceWeight& weight, int m, bool gated) {
+  return product::tiles_suit_to(weight, m, gated);
 }
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,

@@ -10,9 +10,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// Whether there are enough outputs for all multiprocessors, or else clusters of blocks that share a sum: compute
-/// capability 9.0 and later.
-bool tiles_suit(const DeviceWeight& weight);
+/// Whether they are to be used for m rows.
+bool tiles_suit(const DeviceWeight& weight, int m, bool gated);
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput output,
                      StreamHandle stream);

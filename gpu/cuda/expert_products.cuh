@@ -10,24 +10,26 @@ namespace reprise::gpu::cuda::product {
 
 template <template <int, class> class Ring, template <class> class Tiles>
 struct GroupedProducts {
-  template <class Output>
+  /// Blocks of kBlockOutputs where rows are few: more where columns are, so that a block has something to do.
+  template <int kBlockOutputs, class Output>
   static void launch(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const ExpertPlaces& places, const Output& output, StreamHandle stream) {
     const ExpertTiles tiles(weights, places, x_is_by_place);
     if (places.tile_rows == kSkinnyRows) {
-      launch_skinny_at<Ring<16, Output>>(PlainRows{x}, tiles, tiles.tiles(), weights.one, output, stream);
+      launch_skinny_at<Ring<kBlockOutputs, Output>>(PlainRows{x}, tiles, tiles.tiles(), weights.one, output,
+                                                    stream);
     } else {
       launch_tiled_at<Tiles, 8, 1>(x, tiles, tiles.tiles(), weights.one, output, stream);
     }
   }
   static void gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,
                     const GatedRows& to, StreamHandle stream) {
-    launch(x, false, weights, places, GatedOutput(to, weights.one), stream);
+    launch<16>(x, false, weights, places, GatedOutput(to, weights.one), stream);
   }
   static void product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                       const ExpertPlaces& places, void* y, GemmOutput kind, StreamHandle stream) {
-    launch(x, x_is_by_place, weights, places, AnyOutput{y, weights.one.rows, weights.one.stride(), kind},
-           stream);
+    launch<32>(x, x_is_by_place, weights, places, AnyOutput{y, weights.one.rows, weights.one.stride(), kind},
+               stream);
   }
   static constexpr ExpertProducts kProducts{.gated = gated, .product = product};
 };

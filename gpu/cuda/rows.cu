@@ -84,7 +84,6 @@ __global__ void __launch_bounds__(kNormWarps * 32)
   const int chain = static_cast<int>(threadIdx.x) % 32 / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
   const float* from = x + (size_t)row * size;
-  product::ask_for_lines(from, size, static_cast<int>(threadIdx.x) % 32, 32);
   const float own = product::squares_of_chain(from, chain, t, size);
   float total = 0;
 #pragma unroll

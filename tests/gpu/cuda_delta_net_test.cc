@@ -279,7 +279,7 @@ TEST_F(CudaDeltaNet, DecodeAgreesWithTheCpu) {
 TEST_F(CudaDeltaNet, DecodeHasTheSameBitsBesideStrangers) {
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &small_, &medium_}) {
     std::vector<DeltaNetRows> inputs;
-    for (int i = 0; i < 5; ++i) inputs.push_back(random_rows(random_, *layer, 1, i == 2));
+    for (int i = 0; i < 17; ++i) inputs.push_back(random_rows(random_, *layer, 1, i == 2));
     const std::vector<GpuResult> together = run(*layer, inputs, true);
     std::reverse(inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -297,9 +297,11 @@ TEST_F(CudaDeltaNet, Times) {
     for (int i = 0; i < 16; ++i) prompt.projected.insert(prompt.projected.end(), rows.begin(), rows.end());
     const double prefill = GpuBatch(*layer, {prompt}).microseconds(false, 5);
     const double one = GpuBatch(*layer, {token}).microseconds(true, 200);
+    const double some = GpuBatch(*layer, std::vector<DeltaNetRows>(16, token)).microseconds(true, 100);
     const double many = GpuBatch(*layer, std::vector<DeltaNetRows>(64, token)).microseconds(true, 50);
-    std::printf("%d value heads: prefill of 8192 %.0f us, decode of 1 %.1f us, of 64 %.1f us\n",
-                layer->shape.value_heads, prefill, one, many);
+    std::printf(
+        "%d value heads: prefill of 8192 %.0f us, decode of 1 %.1f us, of 16 %.1f us, of 64 %.1f us\n",
+        layer->shape.value_heads, prefill, one, some, many);
   }
 }
 

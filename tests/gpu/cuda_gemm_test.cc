@@ -197,6 +197,13 @@ TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
       if (m > kMostNormedRows) continue;
       decode_bf16_normed(rows, m, weight, together.data(), GemmOutput::kBf16, stream_->handle());
       expect_same(apart, m, n, "normed");
+      const auto elements = static_cast<std::size_t>(m) * static_cast<std::size_t>(k);
+      const DeviceBytes kept(elements * sizeof(Bf16));
+      NormedRows keeping = rows;
+      keeping.kept = kept.as<Bf16>();
+      decode_bf16_normed(keeping, m, weight, together.data(), GemmOutput::kBf16, stream_->handle());
+      expect_same(apart, m, n, "normed, rows kept");
+      EXPECT_EQ(download<Bf16>(kept), download<Bf16>(normed, elements)) << "what was kept";
       decode_bf16_normed_gated(rows, m, weight, to, stream_->handle());
       expect_same(gated, m, half, "normed and gated");
     }
@@ -213,7 +220,7 @@ TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
     const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
     const DeviceBytes tiled(few.size());
     decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
-    if (!tiles_suit(weight)) continue;
+    if (!tiles_suit(weight, 64, false)) continue;
     decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
     EXPECT_EQ(download<float>(few), download<float>(tiled)) << n << " x " << k;
   }

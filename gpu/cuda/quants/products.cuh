@@ -59,6 +59,7 @@ struct Products {
    public:
     static constexpr int kOutputs = kBlockOutputs;
     static constexpr int kTogether = 3;
+    static constexpr int kPartsAhead = kBlockOutputs == 32 ? 1 : 2;
     static constexpr int kDepth = 4;
     static constexpr int kWarpBytes = kDepth * Of::kBytes + kFactorBytes<Format>;
     static constexpr int kRun = quants::kRun<Format>;
@@ -213,7 +214,7 @@ struct Products {
   static void decode(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
                      StreamHandle stream) {
     const product::AnyOutput output{y, weight.rows, weight.stride(), kind};
-    if (m <= product::kSkinnyRows || !product::tiles_suit_to(weight)) {
+    if (!product::tiles_suit_to(weight, m, false)) {
       skinny(product::PlainRows{x}, m, weight, output, stream);
     } else if (product::has_enough_outputs(weight)) {
       tiled<1>(x, m, weight, output, stream);
@@ -229,7 +230,7 @@ struct Products {
   }
   static void decode_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream) {
-    if (m > product::kSkinnyRows && product::tiles_suit_to(weight)) {
+    if (product::tiles_suit_to(weight, m, true)) {
       return tiled<1>(x, m, weight, product::GatedOutput(to, weight), stream);
     }
     skinny_gated(product::PlainRows{x}, m, weight, to, stream);
