@@ -33,6 +33,12 @@ namespace reprise::models {
 /// An adapter that a model has taken in, by the number that its owner gave it; 0: none, the model as it is.
 using AdapterKey = std::uint64_t;
 
+/// A place inside a prefill slice whose per-sequence state is wanted, with the bits that a slice which ends there leaves.
+struct SlotExport {
+  std::uint32_t after;  // tokens of the slice: on the grid, and not all of them
+  std::byte* slot;      // of the same memory as the sequence's, and zeros; gets every layer's part
+};
+
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
@@ -48,6 +54,9 @@ struct Slice {
 
   /// Of a prompt that will be compacted, in prefill: remembers what that needs of the slice's tokens. Null: nothing.
   PromptTail* tail = nullptr;
+
+  /// Ascending, in prefill, where the rules say so.
+  std::span<const SlotExport> exports{};
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };

@@ -56,6 +56,7 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
 
 // A step may still be computing on the work of this object; a model's end waits for it.
 DeviceWorker::~DeviceWorker() {
+  step_.drop_passed();
   archs_.clear();
 }
 

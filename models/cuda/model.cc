@@ -64,6 +64,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
+        exports_states_ = exports_states_ && part->exports_states();
         for (const DeviceLinear* linear : part->adaptable()) {
           for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
         }
@@ -137,7 +138,8 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .first_values = buffers.first_values,
                       .late = buffers.late,
                       .staging = &lane.staging,
-                      .rings = made.rings};
+                      .rings = made.rings,
+                      .exports = made.exports};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {

@@ -55,6 +55,7 @@ class CudaModel : public Model {
             .phases_mix = false,
             .decode_is_canonical = false,
             .replays_decoding = false,
+            .exports_slots = exports_states_,
             .computes_aside = true};
   }
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
@@ -124,6 +125,7 @@ class CudaModel : public Model {
   std::vector<ResidualStep> steps_;            // of all layers
   const std::size_t handed_on_;                // floats of a row that the first layer hands on
   bool has_late_ = false;                      // parts
+  bool exports_states_ = true;                 // all parts do
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

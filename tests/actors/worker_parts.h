@@ -177,6 +177,10 @@ class WorkerParts {
       const std::size_t begin = slice.sequence->logical();
       slice.sequence->advance(slice.tokens.size());
       if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
+      for (const models::SlotExport& one : slice.exports) {
+        const float sum = finite ? static_cast<float>(one.after) : std::numeric_limits<float>::quiet_NaN();
+        std::memcpy(one.slot, &sum, sizeof sum);
+      }
       if (slice.logits != models::Slice::Logits::kNone) add_row();
     }
     const std::size_t prefilled = rows_.size();
