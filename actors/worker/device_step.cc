@@ -1,8 +1,7 @@
 #include "actors/worker/device_step.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <bit>
 
 #include "base/digest.h"
 #include "traces/trace.h"
@@ -15,8 +14,14 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
+// Without a way out of the loop, so that it is computed by vectors: a row may have hundreds of thousands.
 bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t infinite = 0;
+  for (const float value : values) {
+    infinite |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
+  }
+  return infinite == 0;
 }
 
 }  // namespace
@@ -28,6 +33,7 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   const traces::Zone zone(kSite);
   BatchLimits on_grid = limits;
   on_grid.grid = table.rules().grid;
+  if (table.rules().phases_mix) on_grid.gather_from = 0;
   const std::vector<Runnable> able = runnable(table);
   const std::vector<BatchSlice> batch = plan_batch(able, on_grid, table.steps + 1);
   work_ = {};
@@ -37,6 +43,7 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   tokens_.reserve(batch.size());  // slices point into it
   exports_.clear();
   exports_.reserve(batch.size());
+  first_tokens_.clear();
   passed_.clear();
   for (const BatchSlice& slice : batch) add_slice(table, slice);
   table_ = tokens_.empty() ? nullptr : &table;
@@ -123,6 +130,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool passes = passed_.size() > passed_before;
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    if (at_end && run.draws_first) draw_first(run, part);
     if (passes && table.slot_bytes() != 0) {
       std::vector<models::SlotExport>& exports = exports_.emplace_back();
       for (std::size_t i = passed_before; i < passed_.size(); ++i) {
@@ -166,6 +174,14 @@ void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t e
   part.hidden = run.hidden.empty() ? nullptr : run.hidden.data();
 }
 
+void DeviceStep::draw_first(const SequenceRun& run, models::Slice& part) {
+  std::optional<models::DrawPlan> plan = run.sampler->plan(kMostAdjustments);
+  if (!plan) return;
+  FirstToken& first = first_tokens_.emplace_back(FirstToken{.plan = std::move(*plan)});
+  part.plan = &first.plan;
+  part.drawn = &first.drawn;
+}
+
 std::size_t DeviceStep::prefilled_tokens() const {
   std::size_t tokens = 0;
   for (const models::Slice& slice : work_.prefills) tokens += slice.tokens.size();
@@ -193,12 +209,16 @@ void DeviceStep::take_apart() {
   const float* row = work_.prefill_logits.data();
   for (std::size_t i = 0; i < prefills_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(prefills_[i]);
-    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone;
+    const auto* drawn = work_.prefills[i].drawn;
+    const bool is_drawn = drawn != nullptr && *drawn;
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
     const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
     WorkerFigures::add(figures_.prefill_tokens, tokens);
     run.computed += tokens;
     const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
-    if (run.phase == Phase::kPrefill && !run.closing) finish_prefill(run, logits);
+    if (run.phase == Phase::kPrefill && !run.closing) {
+      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
+    }
     row += logits.size();
   }
   row = work_.decodes.logits.data();
@@ -224,9 +244,11 @@ void DeviceStep::take_passed(std::uint64_t key, SequenceRun& run, bool healthy) 
   }
 }
 
-// `logits`: [vocab], or nothing where none were wanted.
-void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits) {
-  const bool healthy = all_finite(logits);
+// `logits`: [vocab], or nothing where none were wanted, or a token was drawn from them.
+void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
+                                const std::optional<models::DrawnToken>& drawn) {
+  const bool healthy =
+      drawn ? drawn->finite && drawn->error != models::SampleError::kNoLogits : all_finite(logits);
   take_passed(run.id.number, run, healthy);
   if (run.checkpoint_is_due()) {
     if (healthy) {
@@ -244,6 +266,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
         JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
   }
   run.logits.assign(logits.begin(), logits.end());
+  run.first = drawn;
   end_prefill(*table_, run);
 }
 

@@ -14,6 +14,7 @@
 // Threading: the device worker's thread.
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "actors/worker/batch.h"
@@ -62,7 +63,10 @@ class DeviceStep {
   std::uint32_t pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at, std::uint32_t end);
   void take_passed(std::uint64_t key, SequenceRun& run, bool healthy);
   static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
-  void finish_prefill(SequenceRun& run, std::span<const float> logits);
+  void finish_prefill(SequenceRun& run, std::span<const float> logits,
+                      const std::optional<models::DrawnToken>& drawn);
+  /// The reply's first token is drawn behind the prefill's last slice, where the device can.
+  void draw_first(const SequenceRun& run, models::Slice& part);
   void end_prefill(StateTable& table, SequenceRun& run);
 
   gpu::ByteBudget& budget_;
@@ -78,6 +82,11 @@ class DeviceStep {
   std::vector<std::uint64_t> decodes_;
   std::vector<std::vector<TokenId>> tokens_;  // that the slices of work_ point into, as into these
   std::vector<std::vector<models::SlotExport>> exports_;
+  struct FirstToken {
+    models::DrawPlan plan;
+    std::optional<models::DrawnToken> drawn{};
+  };
+  std::deque<FirstToken> first_tokens_;
   /// Checkpoints inside the slices, ascending within each.
   struct Passed {
     std::uint64_t key;  // of the sequence

@@ -107,6 +107,8 @@ class CudaModel : public Model {
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
+  /// Rows of slices without a plan; the others are drawn from.
+  std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
   void draw(const Logits& logits, DecodePass& pass);
   void show_on_gpu(Phase phase);
 
@@ -114,6 +116,7 @@ class CudaModel : public Model {
   gc::PrefillGemm gemm_;
   WeightStore weights_;
   DeviceDraw draw_;
+  DeviceDraw first_draw_;  // behind prefills
   Lane prefill_{gc::Stream::Priority::kNormal};
   Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;

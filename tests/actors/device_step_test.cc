@@ -152,6 +152,61 @@ TEST_F(DeviceStepTest, WhatAStepPassesGoesWithASequenceThatIsClosedInIt) {
   EXPECT_EQ(parts.state.budget().used(), before);
 }
 
+TEST_F(DeviceStepTest, TheFirstTokenIsDrawnByTheStepThatEndsThePrefill) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  const auto prefilled = [&](SequenceRun& run, Prefilled& box, SamplingParams sampling, bool finite = true) {
+    protocol::Prefill job{
+        .sequence = run.id, .tokens = WorkerParts::prompt(100), .end = 100, .sampling = std::move(sampling)};
+    auto reply = box.reply();
+    ASSERT_FALSE(begin_prefill(parts.table, run, job, reply).has_value());
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
+    EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "not before its end";
+    parts.compute(5);
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
+    parts.compute(5, finite);
+  };
+  const auto decode = [&](SequenceRun& run, SamplingParams sampling) {
+    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
+    parts.decoding.begin(
+        {&parts.table, &run},
+        {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 1, .out = std::move(writer)});
+    return *reader.try_next();
+  };
+  const SamplingParams greedy{.temperature = 0};
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy);
+    EXPECT_TRUE(run.logits.empty());
+    ASSERT_TRUE(box.answered() && box.answer().ok());
+    const auto event = decode(run, greedy);
+    ASSERT_TRUE(event.ok() && event->token);
+    EXPECT_EQ(event->token->token, 5);
+    EXPECT_EQ(event->end, protocol::DecodeEnd::kLength);
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy);
+    const auto event = decode(run, {.temperature = 0.5});
+    ASSERT_TRUE(event.ok());
+    EXPECT_EQ(event->error.fault, JobFault::kBadJob) << "it was told of another reply";
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, {.temperature = 0, .logprobs = 1});
+    EXPECT_FALSE(run.logits.empty()) << "what a device cannot draw is drawn from logits";
+    EXPECT_EQ(decode(run, {.temperature = 0, .logprobs = 1})->token->token, 5);
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy, false);
+    EXPECT_EQ(fault_of(box), JobFault::kUnhealthy);
+  }
+}
+
 TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
   // As a request plans them on a GPU, whose steps have 2,048 tokens.
   std::vector<std::uint32_t> places;
