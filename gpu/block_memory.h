@@ -55,12 +55,21 @@ class BlockMemory {
   }
 
   virtual void fill(std::byte* to, int value, std::size_t bytes) = 0;
+  /// Several blocks of the same size at once.
+  virtual void fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
+    for (std::byte* const to : blocks) fill(to, value, bytes);
+  }
 
   /// All of them at once, between blocks that do not overlap, with the figures of what each copied (as many
   /// as copies). Sizes are multiples of 4. Checksums may be compared with those of the same memory alone.
   virtual void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) = 0;
   /// The figures that a copy of it would have.
   virtual CopyFigures look_at(const std::byte* bytes, std::size_t size) = 0;
+  /// The same of several blocks of the same size at once, with as many figures.
+  virtual void look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                           std::span<CopyFigures> figures) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) figures[i] = look_at(blocks[i], size);
+  }
 
   /// All at once, from blocks to the host.
   virtual void to_host(std::span<const Copy> copies) = 0;

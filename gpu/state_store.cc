@@ -43,6 +43,10 @@ std::size_t Snapshot::exclusive_bytes() const {
   return bytes;
 }
 
+std::byte* Snapshot::slot_data() const {
+  return store_->slots_.data(slot_);
+}
+
 PageRun::PageRun(PageRun&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)), pages_(std::move(other.pages_)) {}
 
@@ -143,9 +147,11 @@ bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted) {
     pages.push_back(*page);
   }
   // Zeros: what stands between and behind the tokens of a page is nobody else's.
+  std::vector<std::byte*> fresh;
   for (std::size_t i = before; i < pages.size() && sizes_.page_bytes != 0; ++i) {
-    memory_.fill(pages_.data(pages[i]), 0, sizes_.page_bytes);
+    fresh.push_back(pages_.data(pages[i]));
   }
+  if (!fresh.empty()) memory_.fill_all(fresh, 0, sizes_.page_bytes);
   return true;
 }
 
@@ -196,6 +202,32 @@ std::optional<Snapshot> StateStore::capture(const Sequence& sequence) {
   snapshot.slot_figures_ = copied->slot;
   snapshot.tail_figures_ = copied->tail;
   return snapshot;
+}
+
+std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std::size_t stored) {
+  const std::size_t full = stored / kPageTokens;
+  REPRISE_CHECK(stored % kPageTokens == 0 && full <= sequence.pages_.size() && stored > sequence.stored_ &&
+                    sequence.stored_ == sequence.logical_,
+                "a snapshot begins of a place that its sequence is not about to pass");
+  const Attempt attempt(*this);
+  const std::optional<BlockId> slot = take(slots_);
+  if (!slot) return std::nullopt;
+  Snapshot snapshot(*this, *slot);
+  if (sizes_.slot_bytes != 0) memory_.fill(snapshot.slot_data(), 0, sizes_.slot_bytes);
+  snapshot.pages_.assign(sequence.pages_.begin(),
+                         sequence.pages_.begin() + static_cast<std::ptrdiff_t>(full));
+  for (const BlockId page : snapshot.pages_) pages_.add_ref(page);
+  snapshot.stored_ = snapshot.logical_ = stored;
+  return snapshot;
+}
+
+void StateStore::end_captures(std::span<Snapshot* const> snapshots) {
+  if (snapshots.empty() || sizes_.slot_bytes == 0) return;
+  std::vector<const std::byte*> slots;
+  for (const Snapshot* one : snapshots) slots.push_back(one->slot_data());
+  std::vector<CopyFigures> figures(slots.size());
+  memory_.look_at_all(slots, sizes_.slot_bytes, figures);
+  for (std::size_t i = 0; i < snapshots.size(); ++i) snapshots[i]->slot_figures_ = figures[i];
 }
 
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {

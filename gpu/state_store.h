@@ -77,6 +77,8 @@ class Snapshot : public HeldState {
   std::size_t exclusive_bytes() const;
   /// Of its slot.
   bool finite() const { return slot_figures_.finite; }
+  /// For a pass to write, between begin_capture() and end_captures().
+  std::byte* slot_data() const;
 
  private:
   friend class StateStore;
@@ -148,6 +150,12 @@ class StateStore {
   std::optional<PageRun> take_pages(std::size_t tokens);
   /// Nothing if there is no slot or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
+  /// A snapshot of the first `stored` tokens that the sequence will have: full pages of what it has reserved, none of it
+  /// compacted. The slot is zeros until the pass that computes these tokens writes it; end_captures() follows. Nothing if
+  /// there is no slot.
+  std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
+  /// Their slots have been written.
+  void end_captures(std::span<Snapshot* const> snapshots);
   /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }
   Restoration restore(const Snapshot& snapshot, std::size_t stored);

@@ -33,6 +33,19 @@ namespace reprise::models {
 /// An adapter that a model has taken in, by the number that its owner gave it; 0: none, the model as it is.
 using AdapterKey = std::uint64_t;
 
+/// A place inside a prefill slice whose per-sequence state is wanted, with the bits that a slice which ends there leaves.
+struct SlotExport {
+  std::uint32_t after;  // tokens of the slice: on the grid, and not all of them
+  std::byte* slot;      // of the same memory as the sequence's, and zeros; gets every layer's part
+};
+
+/// What a device has chosen.
+struct DrawnToken {
+  TokenId token = 0;
+  std::optional<SampleError> error{};  // there was none to choose
+  bool finite = true;                  // the logits, as far as NaN and +infinity go
+};
+
 struct Slice {
   enum class Logits : std::uint8_t { kNone, kLast, kAll };
 
@@ -48,6 +61,14 @@ struct Slice {
 
   /// Of a prompt that will be compacted, in prefill: remembers what that needs of the slice's tokens. Null: nothing.
   PromptTail* tail = nullptr;
+
+  /// Ascending, in prefill, where the rules say so.
+  std::span<const SlotExport> exports{};
+
+  /// In prefill, with the logits of its last token, of a model that draws(): how the next token is chosen. The choice goes
+  /// to `drawn`, and the slice has no row of logits. Null: it has one.
+  const DrawPlan* plan = nullptr;
+  std::optional<DrawnToken>* drawn = nullptr;
 };
 
 enum class Phase : std::uint8_t { kPrefill, kDecode };
@@ -55,10 +76,7 @@ enum class Phase : std::uint8_t { kPrefill, kDecode };
 /// One token for each of several sequences. Where a plan says how, the device may choose the next token
 /// itself and give no logits. A plan whose mask is not there when the device would choose is not kept to.
 struct DecodePass {
-  struct Drawn {
-    TokenId token = 0;
-    std::optional<SampleError> error{};  // there was none to choose
-  };
+  using Drawn = DrawnToken;
 
   std::vector<Slice> slices{};
   std::vector<std::optional<DrawPlan>> plans{};  // [slices]
@@ -84,7 +102,7 @@ class Model {
   const StateLayout& state() const { return state_; }
   const ComputeOptions& options() const { return options_; }
 
-  /// Rows of logits [vocab] for the slices that ask, in their order; valid until the next call of the phase.
+  /// Rows of logits [vocab] for the slices that ask and were not drawn from, in their order; valid until the next call of the phase.
   virtual std::span<const float> forward(std::span<const Slice> slices, Phase phase = Phase::kPrefill) = 0;
 
   /// The decode phase; the slices want the logits of their one token. Valid until the next call.
@@ -109,7 +127,7 @@ class Model {
   /// Empty: prompts can be compacted.
   virtual std::string why_not_compacted() const;
 
-  /// Whether decode() looks at plans.
+  /// Whether decode() looks at plans, and prefills at those of slices.
   virtual bool draws() const { return false; }
 
   /// To be called by a thread before it computes.

@@ -14,6 +14,7 @@ struct ModelRules {
   bool decode_is_canonical = true;  // a decoded state has the bits of a prefilled one, and may be shared
   bool replays_decoding = true;  // what was decoded can be prefilled again in the same bits; else it is saved
   bool gives_hidden = false;     // Slice::hidden is filled in
+  bool exports_slots = false;    // Slice::exports are written: a slice need not end where a state is wanted
   bool computes_aside = false;   // a pass is waited for on another thread, while the model's owner goes on
 };
 

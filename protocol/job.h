@@ -406,6 +406,9 @@ struct Prefill {
   SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
   enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
+  /// Of the Decode that will follow, with choice 0 and no masks, and nothing else will: its first token may be drawn by
+  /// the step that ends the prefill.
+  std::optional<SamplingParams> sampling{};
 };
 
 /// One more checkpoint for a prefill under way that has a plan, which is hurried if it was an idle one. False:

@@ -202,6 +202,9 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .plan = {},
                             .want_digest = want_digest,
                             .hidden = computation.wants_hidden};
+  if (&computation == main_.get() && job_.request->n == 1 && !prompt_.masks && !job_.request->embedding) {
+    prefill.sampling = prompt_.sampling;
+  }
   if (computation.writes_cache) {
     if (computation.plan.empty()) {
       protocol::MessageBorders borders = model.borders(*computation.tokens);

@@ -62,6 +62,21 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
   }
 }
 
+// Whether the prefills of this step wait for the next, so that more of them share it.
+bool are_gathered(std::span<const Runnable> prefills, std::size_t decoders, const BatchLimits& limits,
+                  std::uint64_t step) {
+  // Where one at most has a slice in a step they take turns, by the steps.
+  if (limits.gather_from == 0 || decoders < limits.gather_from || limits.tokens_beside < 2 * limits.grid) {
+    return false;
+  }
+  std::uint64_t left = 0;
+  for (const Runnable& one : prefills) {
+    if (one.priority == Priority::kHigh) return false;
+    left += one.end - one.at;
+  }
+  return left < limits.tokens_beside && step % 2 == 1;
+}
+
 }  // namespace
 
 std::vector<BatchSlice> plan_batch(std::span<const Runnable> runnable, const BatchLimits& limits,
@@ -72,8 +87,10 @@ std::vector<BatchSlice> plan_batch(std::span<const Runnable> runnable, const Bat
                    [](const Runnable& a, const Runnable& b) { return a.last_step < b.last_step; });
   if (decoders.size() > limits.rows) decoders.resize(limits.rows);
   for (const Runnable& one : decoders) batch.push_back({.key = one.key, .decodes = true, .tokens = 1});
-  add_prefills(chosen(runnable, false, false), batch.empty() ? limits.tokens : limits.tokens_beside,
-               limits.grid, step, batch);
+  std::vector<Runnable> prefills = chosen(runnable, false, false);
+  if (are_gathered(prefills, decoders.size(), limits, step)) prefills.clear();
+  add_prefills(std::move(prefills), batch.empty() ? limits.tokens : limits.tokens_beside, limits.grid, step,
+               batch);
   if (!batch.empty() || !limits.idle_work) return batch;
   for (const Runnable& one : chosen(runnable, true, true)) {
     batch.push_back({.key = one.key, .decodes = true, .tokens = 1});

@@ -9,6 +9,9 @@
 // decoding sequences slices are short, for a step is the time between two of their tokens. Idle work runs
 // only when there is nothing else.
 //
+// Where a prefill makes a step longer whatever it holds, as on a GPU, those that are left with little are gathered beside
+// many decoding sequences: they take part in every second step alone, unless one is urgent or they fill one by themselves.
+//
 // A slice never passes the place where its sequence must stop; short of that, it ends on the device's grid.
 //
 // Nobody starves: the oldest prefill gets a slice in one of two steps at least, and a decoding sequence waits

@@ -29,17 +29,17 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   };
   if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
   if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
-  if (run->phase != Phase::kIdle || run->logits.empty()) {
+  if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
     return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
+  }
+  if (run->first && (job.masks || job.choice != 0 || job.sampling != run->sampler->params())) {
+    return refuse(JobFault::kBadJob, "the prefill was told of another reply");
   }
   const std::size_t vocab = table->facts().vocab;
   if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
     return refuse(JobFault::kBadJob, errors.front().describe());
   }
-  run->sampler.emplace(std::move(job.sampling), vocab, job.choice);
-  for (std::uint32_t i = 0; i < run->prompt_end; ++i) {
-    run->sampler->accept((*run->prompt)[i], models::TokenOrigin::kPrompt);
-  }
+  if (!run->first) run->begin_reply(std::move(job.sampling), vocab, job.choice);
   run->out = std::move(job.out);
   run->max_tokens = std::max(job.max_tokens, 1U);
   run->stop_tokens = std::move(job.stop_tokens);
@@ -52,7 +52,11 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->masks = std::move(job.masks);
   run->awaits_mask = false;
   run->phase = Phase::kDecode;
-  sample(*run);
+  if (const std::optional<models::DrawnToken> first = std::exchange(run->first, std::nullopt)) {
+    take_drawn(*run, *first);
+  } else {
+    sample(*run);
+  }
 }
 
 void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {

@@ -27,7 +27,7 @@ class Decoding {
   Decoding(WorkerFigures& figures, WaitForCredit wait_for_credit)
       : figures_(figures), wait_for_credit_(std::move(wait_for_credit)) {}
 
-  /// From the logits that a prefill left. The job's stream tells what is wrong with it.
+  /// From the logits that a prefill left, or the token that it drew. The job's stream tells what is wrong with it.
   void begin(HeldSequence held, protocol::Decode job);
 
   /// After a step that fed the newest token: the next one from its logits [vocab]. Nothing where the sequence

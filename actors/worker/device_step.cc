@@ -1,8 +1,7 @@
 #include "actors/worker/device_step.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <bit>
 
 #include "base/digest.h"
 #include "traces/trace.h"
@@ -15,8 +14,14 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
+// Without a way out of the loop, so that it is computed by vectors: a row may have hundreds of thousands.
 bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t infinite = 0;
+  for (const float value : values) {
+    infinite |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
+  }
+  return infinite == 0;
 }
 
 }  // namespace
@@ -28,6 +33,7 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   const traces::Zone zone(kSite);
   BatchLimits on_grid = limits;
   on_grid.grid = table.rules().grid;
+  if (table.rules().phases_mix) on_grid.gather_from = 0;
   const std::vector<Runnable> able = runnable(table);
   const std::vector<BatchSlice> batch = plan_batch(able, on_grid, table.steps + 1);
   work_ = {};
@@ -35,6 +41,10 @@ bool DeviceStep::build(StateTable& table, const BatchLimits& limits) {
   decodes_.clear();
   tokens_.clear();
   tokens_.reserve(batch.size());  // slices point into it
+  exports_.clear();
+  exports_.reserve(batch.size());
+  first_tokens_.clear();
+  passed_.clear();
   for (const BatchSlice& slice : batch) add_slice(table, slice);
   table_ = tokens_.empty() ? nullptr : &table;
   return table_ != nullptr;
@@ -61,7 +71,7 @@ std::vector<Runnable> DeviceStep::runnable(StateTable& table) {
                  .order = run.order,
                  .last_step = run.last_step};
     if (run.phase == Phase::kPrefill) {
-      if (!run.checkpoints.empty()) one.stop_at = run.checkpoints.front();
+      if (!run.checkpoints.empty() && !table.rules().exports_slots) one.stop_at = run.checkpoints.front();
     } else if (one.at < run.settled()) {  // catches up
       if (table.rules().replays_decoding) one.stop_at = one.end = run.settled();
       one.decodes = one.at >= one.stop_at;
@@ -81,7 +91,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   SequenceRun& run = found->second;
   if (!run.state || run.phase == Phase::kIdle) return;  // preempted for one before it
   const std::uint32_t at = run.held_tokens();
-  const std::uint32_t end = at + slice.tokens;
+  std::uint32_t end = at + slice.tokens;
   const std::uint64_t places = run.state->stored() + slice.tokens;
   const std::uint64_t pages = (places + gpu::kPageTokens - 1) / gpu::kPageTokens;
   const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
@@ -93,6 +103,8 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     if (run.state->reserve(slice.tokens)) break;
     if (budget_.has_room(0, need.block)) return;  // else the memory had no block: more must go
   }
+  const std::size_t passed_before = passed_.size();
+  if (!slice.decodes && run.phase == Phase::kPrefill) end = pass_checkpoints(table, run, at, end);
   std::vector<TokenId>& tokens = tokens_.emplace_back();
   for (std::uint32_t i = at; i < end; ++i) tokens.push_back(run.token_at(i));
   run.in_step = true;
@@ -115,14 +127,35 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   } else {
     const bool at_end = run.phase == Phase::kPrefill && end == run.prompt_end;
     // Without recurrent state, the logits are what tells whether a checkpoint is healthy.
-    const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() == end;
+    const bool passes = passed_.size() > passed_before;
+    const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
+    if (at_end && run.draws_first) draw_first(run, part);
+    if (passes && table.slot_bytes() != 0) {
+      std::vector<models::SlotExport>& exports = exports_.emplace_back();
+      for (std::size_t i = passed_before; i < passed_.size(); ++i) {
+        const Passed& one = passed_[i];
+        if (one.state) exports.push_back({.after = one.at - at, .slot = one.state->slot_data()});
+      }
+      part.exports = exports;
+    }
     wish_hidden(run, at, end, part);
     part.tail = run.phase == Phase::kPrefill ? run.tail.get() : nullptr;
-    run.trace.mark("prefill_slice", {{"at", at}, {"tokens", slice.tokens}, {"step", run.last_step}});
+    run.trace.mark("prefill_slice", {{"at", at}, {"tokens", end - at}, {"step", run.last_step}});
     work_.prefills.push_back(part);
     prefills_.push_back(slice.key);
   }
+}
+
+std::uint32_t DeviceStep::pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at,
+                                           std::uint32_t end) {
+  for (const std::uint32_t place : run.checkpoints) {
+    if (place <= at || place >= end) break;
+    SnapshotJobs::Begun begun = snapshots_.begin_checkpoint(table, run, place);
+    if (begun.room == Room::kComing) return place;
+    passed_.push_back({.key = run.id.number, .at = place, .state = std::move(begun.state)});
+  }
+  return end;
 }
 
 // A sequence that was preempted computes its tokens again, and its sum begins anew with them. One that goes on from
@@ -139,6 +172,14 @@ void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t e
   if (part.adds_hidden && at != run.hidden_until) run.hidden.clear();
   run.hidden_until = end;
   part.hidden = run.hidden.empty() ? nullptr : run.hidden.data();
+}
+
+void DeviceStep::draw_first(const SequenceRun& run, models::Slice& part) {
+  std::optional<models::DrawPlan> plan = run.sampler->plan(kMostAdjustments);
+  if (!plan) return;
+  FirstToken& first = first_tokens_.emplace_back(FirstToken{.plan = std::move(*plan)});
+  part.plan = &first.plan;
+  part.drawn = &first.drawn;
 }
 
 std::size_t DeviceStep::prefilled_tokens() const {
@@ -160,15 +201,24 @@ void DeviceStep::take_apart() {
   const traces::Zone zone(kSite);
   if (!decodes_.empty()) traces::frame("decode step");
   const std::size_t vocab = table_->facts().vocab;
+  std::vector<gpu::Snapshot*> written;
+  for (Passed& one : passed_) {
+    if (one.state) written.push_back(&*one.state);
+  }
+  table_->store().end_captures(written);
   const float* row = work_.prefill_logits.data();
   for (std::size_t i = 0; i < prefills_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(prefills_[i]);
-    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone;
+    const auto* drawn = work_.prefills[i].drawn;
+    const bool is_drawn = drawn != nullptr && *drawn;
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
     const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
     WorkerFigures::add(figures_.prefill_tokens, tokens);
     run.computed += tokens;
     const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
-    if (run.phase == Phase::kPrefill && !run.closing) finish_prefill(run, logits);
+    if (run.phase == Phase::kPrefill && !run.closing) {
+      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
+    }
     row += logits.size();
   }
   row = work_.decodes.logits.data();
@@ -188,9 +238,18 @@ void DeviceStep::take_apart() {
   }
 }
 
-// `logits`: [vocab], or nothing where none were wanted.
-void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits) {
-  const bool healthy = all_finite(logits);
+void DeviceStep::take_passed(std::uint64_t key, SequenceRun& run, bool healthy) {
+  for (Passed& one : passed_) {
+    if (one.key == key) snapshots_.end_checkpoint(*table_, run, one.at, std::move(one.state), healthy);
+  }
+}
+
+// `logits`: [vocab], or nothing where none were wanted, or a token was drawn from them.
+void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits,
+                                const std::optional<models::DrawnToken>& drawn) {
+  const bool healthy =
+      drawn ? drawn->finite && drawn->error != models::SampleError::kNoLogits : all_finite(logits);
+  take_passed(run.id.number, run, healthy);
   if (run.checkpoint_is_due()) {
     if (healthy) {
       snapshots_.take_checkpoint(*table_, run);
@@ -207,6 +266,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
         JobError{JobFault::kUnhealthy, "the model's logits are not finite"}));
   }
   run.logits.assign(logits.begin(), logits.end());
+  run.first = drawn;
   end_prefill(*table_, run);
 }
 
@@ -240,6 +300,7 @@ bool DeviceStep::clear() {
       closed = true;
     }
   }
+  passed_.clear();
   table_ = nullptr;
   work_ = {};
   return closed;

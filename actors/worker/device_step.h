@@ -3,6 +3,8 @@
 //
 //   build()       who can run (actors/worker/batch.h decides), the pages that its tokens need, and the work for
 //                 the model's runner. Checkpoints that are due are taken first, prompts that wait for it compacted.
+//                 A prefill ends its slice at its next checkpoint; where the model can write states on the way
+//                 (ModelRules::exports_slots) it passes them, unless the memory for one is still on the way.
 //   the runner    computes work(); until it has, the sequences of the step are its own
 //   take_apart()  tokens computed, checkpoints, logits and chosen tokens go to their sequences
 //   clear()       sequences that were to be closed go
@@ -12,6 +14,7 @@
 // Threading: the device worker's thread.
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "actors/worker/batch.h"
@@ -50,12 +53,20 @@ class DeviceStep {
   void take_apart();
   /// True: sequences were closed.
   bool clear();
+  /// Before its table goes, whatever the step is at.
+  void drop_passed() { passed_.clear(); }
 
  private:
   std::vector<Runnable> runnable(StateTable& table);
   void add_slice(StateTable& table, const BatchSlice& slice);
+  /// Checkpoints that the sequence passes between these places; gives where its slice ends.
+  std::uint32_t pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at, std::uint32_t end);
+  void take_passed(std::uint64_t key, SequenceRun& run, bool healthy);
   static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
-  void finish_prefill(SequenceRun& run, std::span<const float> logits);
+  void finish_prefill(SequenceRun& run, std::span<const float> logits,
+                      const std::optional<models::DrawnToken>& drawn);
+  /// The reply's first token is drawn behind the prefill's last slice, where the device can.
+  void draw_first(const SequenceRun& run, models::Slice& part);
   void end_prefill(StateTable& table, SequenceRun& run);
 
   gpu::ByteBudget& budget_;
@@ -69,7 +80,20 @@ class DeviceStep {
   StepWork work_;
   std::vector<std::uint64_t> prefills_;  // sequence numbers, as in work_
   std::vector<std::uint64_t> decodes_;
-  std::vector<std::vector<TokenId>> tokens_;  // that the slices of work_ point into
+  std::vector<std::vector<TokenId>> tokens_;  // that the slices of work_ point into, as into these
+  std::vector<std::vector<models::SlotExport>> exports_;
+  struct FirstToken {
+    models::DrawPlan plan;
+    std::optional<models::DrawnToken> drawn{};
+  };
+  std::deque<FirstToken> first_tokens_;
+  /// Checkpoints inside the slices, ascending within each.
+  struct Passed {
+    std::uint64_t key;  // of the sequence
+    std::uint32_t at;
+    std::optional<gpu::Snapshot> state;  // nothing: left out
+  };
+  std::vector<Passed> passed_;
 };
 
 }  // namespace reprise::actors

@@ -56,6 +56,7 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
 
 // A step may still be computing on the work of this object; a model's end waits for it.
 DeviceWorker::~DeviceWorker() {
+  step_.drop_passed();
   archs_.clear();
 }
 
@@ -97,13 +98,17 @@ std::uint32_t DeviceWorker::next_generation() {
 // of the grid.
 constexpr std::uint32_t kIdleShare = 64;
 
+// Prefills make a step of few rows longer by what they launch and by all weights.
+constexpr std::uint32_t kGatherFrom = 16;
+
 // At the first model: a setting that makes no sense is that model's answer.
 void DeviceWorker::open_device() {
   if (device_) return;
   device_ = models::Device::open(options_.device, options_.device_options);
   limits_ = options_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
                                                 .tokens_beside = device_->prefill_rows() / 4,
-                                                .idle_tokens = device_->prefill_rows() / kIdleShare});
+                                                .idle_tokens = device_->prefill_rows() / kIdleShare,
+                                                .gather_from = kGatherFrom});
 }
 
 void DeviceWorker::on(protocol::LoadArch job,

@@ -78,6 +78,11 @@ std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, proto
   run.prompt_end = job.end;
   run.decoded.clear();
   run.logits.clear();
+  run.first.reset();
+  const std::size_t vocab = table.facts().vocab;
+  run.draws_first =
+      table.facts().draws && !job.want_digest && job.sampling && job.sampling->validate(vocab).empty();
+  if (run.draws_first) run.begin_reply(std::move(*job.sampling), vocab, 0);
   run.want_digest = job.want_digest;
   run.hidden_wish = job.hidden;
   run.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);

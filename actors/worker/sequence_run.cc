@@ -7,6 +7,11 @@ namespace reprise::actors {
 using protocol::DecodeEnd;
 using protocol::DecodeEvent;
 
+void SequenceRun::begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice) {
+  sampler.emplace(std::move(sampling), vocab, choice);
+  for (std::uint32_t i = 0; i < prompt_end; ++i) sampler->accept((*prompt)[i], models::TokenOrigin::kPrompt);
+}
+
 void SequenceRun::end_work(const protocol::JobError& error) {
   const Phase was = std::exchange(phase, Phase::kIdle);
   checkpoints.clear();

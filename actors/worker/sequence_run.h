@@ -20,6 +20,7 @@
 #include "base/kv_budget.h"
 #include "base/mask_slot.h"
 #include "gpu/state_store.h"
+#include "models/model.h"
 #include "models/prompt_tail.h"
 #include "models/sampling/sampler.h"
 #include "protocol/job.h"
@@ -86,7 +87,9 @@ struct SequenceRun {
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
 
   // -- decode
-  std::optional<models::Sampler> sampler;
+  std::optional<models::Sampler> sampler;   // from the prefill on where that was told how its reply begins
+  bool draws_first = false;                 // the prefill was
+  std::optional<models::DrawnToken> first;  // drawn by the prefill, which left no logits then
   runtime::StreamWriter<protocol::DecodeEvent> out;
   std::vector<TokenId> stop_tokens;
   protocol::SharedPlan reply_plan;           // of checkpoints inside the reply; null: none are taken
@@ -137,6 +140,9 @@ struct SequenceRun {
   TokenId token_at(std::uint32_t place) const {
     return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];
   }
+
+  /// A sampler that has seen the prompt.
+  void begin_reply(SamplingParams sampling, std::size_t vocab, std::uint32_t choice);
 
   /// Ends what it is doing, and tells whoever waits for it; it is at rest then.
   void end_work(const protocol::JobError& error);

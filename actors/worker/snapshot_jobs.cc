@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/check.h"
 #include "base/token_hash.h"
 #include "gpu/state_transfer.h"
 #include "traces/trace.h"
@@ -20,9 +21,8 @@ JobError no_memory(const char* what) {
   return JobError{JobFault::kNoMemory, what};
 }
 
-/// Of the tokens that its state holds: the prompt's, where it holds no others.
-SharedTokens tokens_of(const SequenceRun& run) {
-  const std::uint32_t stored = run.held_tokens();
+/// The first `stored` of a sequence: the prompt's, where there are no others among them.
+SharedTokens tokens_of(const SequenceRun& run, std::uint32_t stored) {
   if (stored <= run.prompt_end) return run.prompt;
   TokenList list(stored);
   for (std::uint32_t i = 0; i < stored; ++i) list[i] = run.token_at(i);
@@ -55,21 +55,29 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
       return capture;
     }
   }
-  capture.healthy = state->finite();
+  keep(table, run, run.held_tokens(), std::move(*state), raw, capture);
+  if (!capture.taken) return capture;
+  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
+  if (zone.on()) {
+    zone.text(std::to_string(run.held_tokens()) + " tokens, " +
+              std::to_string(capture.taken->exclusive_bytes) + " bytes of its own" + (raw ? ", raw" : ""));
+  }
+  if (raw) run.snapshot_promised = false;
+  return capture;
+}
+
+void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, gpu::Snapshot state, bool raw,
+                        Capture& capture) {
+  capture.healthy = capture.healthy && state.finite();
   if (!capture.healthy) {
     WorkerFigures::add(figures_.unhealthy);
-    return capture;
+    return;
   }
   WorkerFigures::add(figures_.checkpoints);
-  WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
-  capture.tokens = tokens_of(run);
-  const std::uint64_t bytes = state->exclusive_bytes();
-  if (zone.on()) {
-    zone.text(std::to_string(run.held_tokens()) + " tokens, " + std::to_string(bytes) + " bytes of its own" +
-              (raw ? ", raw" : ""));
-  }
-  run.trace.mark("snapshot", {{"at", run.held_tokens()}, {"bytes", bytes}});
-  const protocol::SnapshotId id = table.add({.state = std::move(*state),
+  capture.tokens = tokens_of(run, at);
+  const std::uint64_t bytes = state.exclusive_bytes();
+  run.trace.mark("snapshot", {{"at", at}, {"bytes", bytes}});
+  const protocol::SnapshotId id = table.add({.state = std::move(state),
                                              .tokens = capture.tokens,
                                              .owner = run.id,
                                              .adapter = run.adapter,
@@ -77,14 +85,11 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
                                              .raw = raw,
                                              .prompt_end = raw ? run.prompt_end : 0,
                                              .logits = raw ? run.logits : std::vector<float>{}});
-  if (raw) run.snapshot_promised = false;
-  capture.taken = {.snapshot = id, .tokens = run.held_tokens(), .exclusive_bytes = bytes};
-  return capture;
+  capture.taken = {.snapshot = id, .tokens = at, .exclusive_bytes = bytes};
 }
 
-bool SnapshotJobs::is_spared(const SequenceRun& run) {
+bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
   if (!run.plan || !memory_.pressure().choosy()) return false;
-  const std::uint32_t here = run.held_tokens();
   if (std::find(run.awaited.begin(), run.awaited.end(), here) != run.awaited.end()) return false;
   std::size_t spaced_behind = 0;
   for (auto place = run.plan->places.rbegin(); place != run.plan->places.rend(); ++place) {
@@ -97,18 +102,53 @@ bool SnapshotJobs::is_spared(const SequenceRun& run) {
   return false;
 }
 
+SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const SequenceRun& run,
+                                                   std::uint32_t at) {
+  if (is_spared(run, at)) {
+    WorkerFigures::add(figures_.checkpoints_spared);
+    return {};
+  }
+  const MemoryNeed need{.bytes = table.slot_bytes() + state_.promised_bytes(),
+                        .block = table.slot_bytes(),
+                        .needy = nullptr,
+                        .dispensable = true};
+  Begun begun;
+  while (!begun.state) {
+    begun.room = memory_.find(need);
+    if (begun.room == Room::kComing) return begun;
+    if (begun.room == Room::kHere) begun.state = table.store().begin_capture(*run.state, at);
+    if (begun.state) break;
+    if (begun.room == Room::kNone || state_.budget().has_room(0, need.block)) {
+      WorkerFigures::add(figures_.checkpoints_skipped);
+      return {};
+    }
+  }
+  return begun;
+}
+
+void SnapshotJobs::end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
+                                  std::optional<gpu::Snapshot> state, bool healthy) {
+  REPRISE_CHECK(!run.checkpoints.empty() && run.checkpoints.front() == at,
+                "a step has passed a checkpoint that was not the prefill's next");
+  Capture capture{.healthy = healthy};
+  if (state) keep(table, run, at, std::move(*state), false, capture);
+  run.checkpoints.pop_front();
+  if (report(table, run, run.plan, at, capture)) ++run.reported;
+}
+
 void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
-  if (is_spared(run)) {
+  const std::uint32_t at = run.held_tokens();
+  if (is_spared(run, at)) {
     WorkerFigures::add(figures_.checkpoints_spared);
     run.checkpoints.pop_front();
-    if (report(table, run, run.plan, {})) ++run.reported;
+    if (report(table, run, run.plan, at, {})) ++run.reported;
     return;
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room == Room::kComing && run.held_tokens() < run.prompt_end) return;
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   run.checkpoints.pop_front();
-  if (report(table, run, run.plan, captured)) ++run.reported;
+  if (report(table, run, run.plan, at, captured)) ++run.reported;
 }
 
 void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run) {
@@ -120,22 +160,22 @@ void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run) {
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
-  if (captured.taken) report(table, run, run.reply_plan, captured);
+  if (captured.taken) report(table, run, run.reply_plan, run.held_tokens(), captured);
 }
 
 void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {
   WorkerFigures::add(figures_.unhealthy);
   run.checkpoints.pop_front();
-  if (report(table, run, run.plan, {.healthy = false})) ++run.reported;
+  if (report(table, run, run.plan, run.held_tokens(), {.healthy = false})) ++run.reported;
 }
 
 bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
-                          const Capture& capture) {
+                          std::uint32_t at, const Capture& capture) {
   if (!plan) return false;
   return report_(table, {.sequence = run.id,
                          .plan = plan,
                          .tokens = capture.tokens ? capture.tokens : run.prompt,
-                         .at = run.held_tokens(),
+                         .at = at,
                          .snapshot = capture.taken,
                          .healthy = capture.healthy});
 }
@@ -178,7 +218,7 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
   const protocol::SharedPlan plan = std::move(run.snapshot_plan);
   if (captured.taken) {
     protocol::SnapshotTaken taken = *captured.taken;
-    taken.reported = report(table, run, plan, captured);
+    taken.reported = report(table, run, plan, run.held_tokens(), captured);
     return reply.answer(Result(taken));
   }
   if (!captured.healthy) {
@@ -230,6 +270,7 @@ void SnapshotJobs::begin_restore(StateTable& table, SequenceRun& run, RestoredRe
   run.prompt_end = 0;
   run.decoded.clear();
   run.logits.clear();
+  run.first.reset();
 }
 
 void SnapshotJobs::end_restore(SequenceRun& run, protocol::JobResult<protocol::Restored> result) {

@@ -41,6 +41,16 @@ class SnapshotJobs {
                std::chrono::milliseconds patience, Report report)
       : state_(state), memory_(memory), figures_(figures), patience_(patience), report_(std::move(report)) {}
 
+  /// Of a prefill's checkpoint that its next step passes. With a state, for the step to write; without one the place is
+  /// left out, unless room is kComing: then the step must end there.
+  struct Begun {
+    Room room = Room::kNone;
+    std::optional<gpu::Snapshot> state{};
+  };
+  Begun begin_checkpoint(StateTable& table, const SequenceRun& run, std::uint32_t at);
+  /// The step has passed it, and with it the first of the prefill's checkpoints. `healthy`: as far as logits tell.
+  void end_checkpoint(StateTable& table, SequenceRun& run, std::uint32_t at,
+                      std::optional<gpu::Snapshot> state, bool healthy);
   /// Of a prefill that stands at a checkpoint. Leaves it due if its memory is on the way.
   void take_checkpoint(StateTable& table, SequenceRun& run);
   /// The same where the logits have told that the state is not finite.
@@ -67,10 +77,13 @@ class SnapshotJobs {
     SharedTokens tokens{};  // of what was taken
   };
   Capture capture(StateTable& table, SequenceRun& run, protocol::SnapshotKv::Kind kind);
+  /// What has been captured of its first `at` tokens becomes the table's, if it is healthy.
+  void keep(StateTable& table, SequenceRun& run, std::uint32_t at, gpu::Snapshot state, bool raw,
+            Capture& capture);
   /// A place that is left out while memory fills, unless another waits for it.
-  bool is_spared(const SequenceRun& run);
+  bool is_spared(const SequenceRun& run, std::uint32_t at);
   bool report(const StateTable& table, const SequenceRun& run, const protocol::SharedPlan& plan,
-              const Capture& capture);
+              std::uint32_t at, const Capture& capture);
   void try_snapshot(StateTable& table, SequenceRun& run);
   void begin_restore(StateTable& table, SequenceRun& run, RestoredReply reply);
   void try_restore(StateTable& table, SequenceRun& run, Time now);

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -40,8 +41,9 @@ struct DeltaNetPass {
   const Bf16* projected;  // [rows] rows of `stride`: q | k | v [channels], z [value_size],
                           // b [value_heads], a [value_heads]
   int stride;
-  Bf16* out;             // [rows, value_size]
-  std::byte* workspace;  // delta_net_workspace() bytes, aligned to 256
+  Bf16* out;              // [rows, value_size]
+  std::byte* workspace;   // delta_net_workspace() bytes, aligned to 256
+  SlotExports exports{};  // of a prefill
 };
 
 bool delta_net_supports(const DeltaNetShape& shape);

@@ -140,17 +140,17 @@ __global__ void __launch_bounds__(kConvThreads)
   }
 }
 
-/// The inputs that the convolution of the next slice begins with. By the blocks of a slice's last tile,
-/// launched after all that read the old ones.
-__device__ inline void keep_history(const DeltaNetSizes& sizes, const BatchSlice& slice,
-                                    const Bf16* projected, int stride) {
-  auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
+/// The inputs that the convolution begins with behind so many rows of the slice, into `slot`. By the blocks of the tile
+/// that ends there, launched after all that read the sequence's old ones.
+__device__ inline void keep_history(const DeltaNetSizes& sizes, const BatchSlice& slice, int rows,
+                                    std::byte* slot, const Bf16* projected, int stride) {
+  auto* history = reinterpret_cast<float*>(slot + sizes.conv_offset);
   const int step = static_cast<int>(gridDim.x) * kFinishThreads * 2;
   for (int c = static_cast<int>(blockIdx.x * kFinishThreads + threadIdx.x) * 2; c < sizes.channels;
        c += step) {
     for (int j = 0; j < sizes.taps - 1; ++j) {  // upwards: what is read stands above what is written
       *reinterpret_cast<float2*>(history + static_cast<std::size_t>(j) * sizes.channels + c) =
-          conv_input(sizes, slice, projected, stride, slice.rows - (sizes.taps - 1) + j, c);
+          conv_input(sizes, slice, projected, stride, rows - (sizes.taps - 1) + j, c);
     }
   }
 }
@@ -206,7 +206,11 @@ __global__ void __launch_bounds__(kFinishThreads)
       }
     }
   }
-  if (tile.first + 64 >= slice.rows) keep_history(sizes, slice, pass.projected, pass.stride);
+  const auto keep_behind = [&](int slice_rows, std::byte* slot) {
+    keep_history(sizes, slice, slice_rows, slot, pass.projected, pass.stride);
+  };
+  if (std::byte* const wanted = export_behind(pass.exports, tile_index)) keep_behind(tile.first + 64, wanted);
+  if (tile.first + 64 >= slice.rows) keep_behind(slice.rows, slice.slot);
 }
 
 std::size_t bytes_of_tile(const DeltaNetShape& shape) {
@@ -235,29 +239,29 @@ PrefillSpace divide(const DeltaNetShape& shape, std::byte* workspace, int tiles)
 }
 
 template <int kKeyDim, int kColumns>
-void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const PrefillSpace& space,
-                 StreamHandle stream) {
+void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                 const PrefillSpace& space, StreamHandle stream) {
   constexpr int kBytes = ScanMemory<kKeyDim, kColumns>::kBytes;
   const auto kernel = scan_chunks<kKeyDim, kColumns>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
         "shared memory for the delta rule");
   const dim3 grid(sizes.value_dim / kColumns * sizes.value_heads, batch.slice_count);
-  kernel<<<grid, kScanThreads, kBytes, stream>>>(sizes, batch, space);
+  kernel<<<grid, kScanThreads, kBytes, stream>>>(sizes, batch, exports, space);
   check_launch("scan_chunks");
 }
 
 template <int kKeyDim>
-void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const PrefillSpace& space,
-                   StreamHandle stream) {
+void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                   const PrefillSpace& space, StreamHandle stream) {
   chunk_matrices<kKeyDim>
       <<<dim3(sizes.value_heads, batch.tile_count), kMatrixThreads, 0, stream>>>(sizes, space);
   check_launch("chunk_matrices");
   // Columns do not know of each other: narrow strips have the same bits, and more blocks.
   const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
   if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
-    launch_scan<kKeyDim, 32>(sizes, batch, space, stream);
+    launch_scan<kKeyDim, 32>(sizes, batch, exports, space, stream);
   } else {
-    launch_scan<kKeyDim, 16>(sizes, batch, space, stream);
+    launch_scan<kKeyDim, 16>(sizes, batch, exports, space, stream);
   }
 }
 
@@ -289,16 +293,16 @@ void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weight
   check_launch("convolve");
   switch (shape.key_dim) {
     case 16:
-      launch_chunks<16>(sizes, batch, space, stream);
+      launch_chunks<16>(sizes, batch, pass.exports, space, stream);
       break;
     case 32:
-      launch_chunks<32>(sizes, batch, space, stream);
+      launch_chunks<32>(sizes, batch, pass.exports, space, stream);
       break;
     case 64:
-      launch_chunks<64>(sizes, batch, space, stream);
+      launch_chunks<64>(sizes, batch, pass.exports, space, stream);
       break;
     default:
-      launch_chunks<128>(sizes, batch, space, stream);
+      launch_chunks<128>(sizes, batch, pass.exports, space, stream);
       break;
   }
   finish<<<dim3(sizes.value_heads, batch.tile_count), kFinishThreads, 0, stream>>>(sizes, weights, batch,

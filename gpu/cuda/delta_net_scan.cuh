@@ -126,7 +126,7 @@ __device__ inline int find_first_tile(const Batch& batch, int slice) {
 /// Grid: value_dim / kColumns parts of a head times value heads, slices.
 template <int kKeyDim, int kColumns>
 __global__ void __launch_bounds__(kScanThreads, 1)
-    scan_chunks(DeltaNetSizes sizes, Batch batch, PrefillSpace space) {
+    scan_chunks(DeltaNetSizes sizes, Batch batch, SlotExports exports, PrefillSpace space) {
   using Memory = ScanMemory<kKeyDim, kColumns>;
   constexpr int kRow = Memory::kRow;
   constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
@@ -163,10 +163,18 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   // The state: rows 16 warp + r and + 8, two columns at 8 t + p.
   const bool has_state = warp < kKeyDim / 16;
   float s[kColumns / 8][4] = {};
-  float* state = reinterpret_cast<float*>(slice.slot + sizes.state_offset) +
-                 (static_cast<std::size_t>(head) * kKeyDim + 16 * warp + r) * sizes.value_dim + first_column +
-                 p;
+  const std::size_t state_at =
+      (static_cast<std::size_t>(head) * kKeyDim + 16 * warp + r) * sizes.value_dim + first_column + p;
   const int eight_rows = 8 * sizes.value_dim;
+  const auto store_state = [&](std::byte* slot) {
+    if (!has_state) return;
+    float* to = reinterpret_cast<float*>(slot + sizes.state_offset) + state_at;
+#pragma unroll
+    for (int t = 0; t < kColumns / 8; ++t) {
+      *reinterpret_cast<float2*>(to + 8 * t) = {s[t][0], s[t][1]};
+      *reinterpret_cast<float2*>(to + eight_rows + 8 * t) = {s[t][2], s[t][3]};
+    }
+  };
   const auto publish_state = [&] {
     if (!has_state) return;
 #pragma unroll
@@ -179,6 +187,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 
   load_chunk<kKeyDim, kColumns>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
+    const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;
 #pragma unroll
     for (int t = 0; t < kColumns / 8; ++t) {
       const float2 upper = *reinterpret_cast<const float2*>(state + 8 * t);
@@ -195,6 +204,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const std::size_t tile = first_tile + chunk;
     const int stage_offset = chunk % 2 * Memory::kStage;
     const std::byte* stage = scan_memory + stage_offset;
+    std::byte* const wanted = export_behind(exports, tile);
     const std::uint32_t stage_at = memory + stage_offset;
     wait_for_copies<0>();
     __syncthreads();  // the stage and S are there, and nobody reads the other stage any more
@@ -290,16 +300,11 @@ __global__ void __launch_bounds__(kScanThreads, 1)
         }
       }
     }
+    if (wanted != nullptr) store_state(wanted);
     __syncthreads();  // nobody reads V' any more
     publish_state();
   }
-
-  if (!has_state) return;
-#pragma unroll
-  for (int t = 0; t < kColumns / 8; ++t) {
-    *reinterpret_cast<float2*>(state + 8 * t) = {s[t][0], s[t][1]};
-    *reinterpret_cast<float2*>(state + eight_rows + 8 * t) = {s[t][2], s[t][3]};
-  }
+  store_state(slice.slot);
 }
 
 }  // namespace

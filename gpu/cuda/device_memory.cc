@@ -34,7 +34,17 @@ void DeviceMemory::give(std::byte* block, std::size_t bytes) {
 }
 
 void DeviceMemory::fill(std::byte* to, int value, std::size_t bytes) {
-  cuda::fill(to, value, bytes, stream_.handle());
+  fill_all({&to, 1}, value, bytes);
+}
+
+// Neighbours together: blocks that were taken one after another often are.
+void DeviceMemory::fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) {
+  for (std::size_t i = 0; i < blocks.size();) {
+    std::byte* const to = blocks[i];
+    std::size_t run = 0;
+    for (; i < blocks.size() && blocks[i] == to + run; ++i) run += bytes;
+    cuda::fill(to, value, run, stream_.handle());
+  }
   stream_.wait();
 }
 
@@ -54,6 +64,13 @@ CopyFigures DeviceMemory::look_at(const std::byte* bytes, std::size_t size) {
   CopyFigures figures;
   copy({&look, 1}, {&figures, 1});
   return figures;
+}
+
+void DeviceMemory::look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                               std::span<CopyFigures> figures) {
+  std::vector<Copy> looks;
+  for (const std::byte* const block : blocks) looks.push_back({.to = nullptr, .from = block, .bytes = size});
+  copy(looks, figures);
 }
 
 void DeviceMemory::to_host(std::span<const Copy> copies) {

@@ -35,8 +35,11 @@ class DeviceMemory : public BlockMemory {
   HostBytes take_host(std::size_t bytes) override;
   void give(std::byte* block, std::size_t bytes) override;
   void fill(std::byte* to, int value, std::size_t bytes) override;
+  void fill_all(std::span<std::byte* const> blocks, int value, std::size_t bytes) override;
   void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) override;
   CopyFigures look_at(const std::byte* bytes, std::size_t size) override;
+  void look_at_all(std::span<const std::byte* const> blocks, std::size_t size,
+                   std::span<CopyFigures> figures) override;
   void to_host(std::span<const Copy> copies) override;
   void from_host(std::span<const Copy> copies) override;
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstring>
+
 #include "base/check.h"
 #include "models/cpu/cpu_device.h"
 
@@ -20,7 +23,16 @@ class GridModel : public Model {
     for (const Slice& slice : slices) {
       REPRISE_CHECK(slice.sequence->stored() % kGrid == 0, "a prefill slice begins off the grid");
     }
-    return prefill_->forward(slices);
+    for (const Slice& slice : slices) compute_exports(slice);
+    if (std::none_of(slices.begin(), slices.end(), [](const Slice& one) { return !one.exports.empty(); })) {
+      return prefill_->forward(slices);
+    }
+    std::vector<Slice> rest(slices.begin(), slices.end());
+    for (Slice& slice : rest) {
+      if (!slice.exports.empty()) slice.tokens = slice.tokens.subspan(slice.exports.back().after);
+      slice.exports = {};
+    }
+    return prefill_->forward(rest);
   }
   void add_adapter(AdapterKey key, const Adapter& adapter) override {
     prefill_->add_adapter(key, adapter);
@@ -38,6 +50,7 @@ class GridModel : public Model {
             .decode_is_canonical = false,
             .replays_decoding = false,
             .gives_hidden = true,
+            .exports_slots = true,
             .computes_aside = true};
   }
   std::string arithmetic() const override {
@@ -45,6 +58,23 @@ class GridModel : public Model {
   }
 
  private:
+  /// The slice up to the last place where its state is wanted, in parts that end at these places.
+  void compute_exports(const Slice& slice) {
+    std::uint32_t at = 0;
+    for (const SlotExport& one : slice.exports) {
+      REPRISE_CHECK(one.after % kGrid == 0 && one.after > at && one.after < slice.tokens.size(),
+                    "a state is wanted at a place that does not lie inside its slice");
+      Slice part = slice;
+      part.tokens = slice.tokens.subspan(at, one.after - at);
+      part.logits = Slice::Logits::kNone;
+      part.hidden = slice.adds_hidden ? slice.hidden : nullptr;
+      part.exports = {};
+      static_cast<void>(prefill_->forward({&part, 1}));
+      std::memcpy(one.slot, slice.sequence->slot_data(), state_.sizes().slot_bytes);
+      at = one.after;
+    }
+  }
+
   const std::unique_ptr<Model> prefill_;
   const std::unique_ptr<Model> decode_;
 };

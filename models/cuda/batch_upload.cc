@@ -44,6 +44,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   std::vector<std::int32_t> positions;
   std::vector<std::int32_t> picked;
   std::vector<gc::QueryRing> rings;
+  std::vector<std::byte*> exports;  // [tiles]
   const bool has_rings =
       std::any_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.tail != nullptr; });
   int longest = 0;
@@ -66,7 +67,14 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
     placed.push_back(
         {.first_row = first, .rows = rows, .stored = stored, .slot = sequence.slot_data(), .pages = nullptr});
     if (phase == Phase::kPrefill) {
+      const std::size_t first_tile = tiles.size();
       for (int row = 0; row < rows; row += gc::kGrid) tiles.push_back({.slice = index, .first = row});
+      exports.resize(tiles.size(), nullptr);
+      for (const SlotExport& one : slice.exports) {
+        REPRISE_CHECK(one.after > 0 && one.after % gc::kGrid == 0 && one.after < slice.tokens.size(),
+                      "a state is wanted at a place that does not lie inside its slice");
+        exports[first_tile + one.after / gc::kGrid - 1] = one.slot;
+      }
     }
     for (int i = 0; i < rows; ++i) {
       row_slice.push_back(index);
@@ -96,6 +104,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   const std::size_t positions_at = packer.place(positions);
   const std::size_t picked_at = packer.place(picked);
   const std::size_t rings_at = packer.place(rings);
+  const std::size_t exports_at = packer.place(exports);
   const std::size_t pages_at = packer.place(pages);  // last: the others' places do not depend on them
   if (packer.bytes() > staging_.size()) {
     const std::size_t size = std::bit_ceil(packer.bytes());
@@ -119,6 +128,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   put(positions, positions_at);
   put(picked, picked_at);
   put(rings, rings_at);
+  put(exports, exports_at);
   gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
 
   const auto rows = static_cast<int>(tokens.size());
@@ -137,7 +147,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
                    .slices_rows = slices_rows},
           .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
           .picked_rows = static_cast<int>(picked.size()),
-          .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr};
+          .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr,
+          .exports = {reinterpret_cast<std::byte* const*>(device + exports_at)}};
 }
 
 }  // namespace reprise::models::cuda

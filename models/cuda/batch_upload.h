@@ -9,6 +9,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/kv_selection.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/step.h"
 #include "models/model.h"
@@ -26,6 +27,7 @@ class BatchUpload {
     const std::int32_t* picked = nullptr;  // [picked_rows] rows of which logits are wanted
     int picked_rows = 0;
     const gc::QueryRing* rings = nullptr;  // [slices]; null: no slice's prompt will be compacted
+    gc::SlotExports exports{};
   };
 
   /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one

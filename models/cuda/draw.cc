@@ -75,6 +75,7 @@ std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(
     if (!plans[i]) continue;
     DecodePass::Drawn& one = drawn[i].emplace();
     one.token = out[i].token;
+    one.finite = (out[i].health & gc::SampledToken::kNotFinite) == 0;
     if (one.token >= 0) continue;
     const bool usable = (out[i].health & gc::SampledToken::kUsable) != 0;
     one.error = !usable           ? SampleError::kNoLogits

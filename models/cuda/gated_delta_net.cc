@@ -45,8 +45,11 @@ void GatedDeltaNet::apply(const CudaStep& step, const PartInput& x, const PartOu
   auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
   std::byte* inside = workspace.bytes(gc::delta_net_workspace(shape_, step.size.rows, step.size.tiles));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
-  const gc::DeltaNetPass pass{
-      .projected = projected, .stride = in_.weight.rows, .out = mixed, .workspace = inside};
+  const gc::DeltaNetPass pass{.projected = projected,
+                              .stride = in_.weight.rows,
+                              .out = mixed,
+                              .workspace = inside,
+                              .exports = step.exports};
   const auto recur = step.phase == Phase::kPrefill ? gc::delta_net_prefill : gc::delta_net_decode;
   recur(shape_, weights_, step.batch, pass, step.stream);
   step.multiply(mixed, out_, to.y, to.how);

@@ -64,6 +64,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
+        exports_states_ = exports_states_ && part->exports_states();
         for (const DeviceLinear* linear : part->adaptable()) {
           for (const DeviceLinear::Layer& layer : linear->layers) adaptable_.insert(layer.name);
         }
@@ -137,7 +138,8 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .first_values = buffers.first_values,
                       .late = buffers.late,
                       .staging = &lane.staging,
-                      .rings = made.rings};
+                      .rings = made.rings,
+                      .exports = made.exports};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
   if (config().embedding_multiplier != 1) {
@@ -337,8 +339,38 @@ std::span<const float> CudaModel::fetch_all(const Logits& logits, Phase phase) {
   return fetch(logits, rows, phase);
 }
 
+std::span<const float> CudaModel::fetch_prefilled(const Logits& logits, std::span<const Slice> slices) {
+  if (std::all_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.plan == nullptr; })) {
+    return fetch_all(logits, Phase::kPrefill);
+  }
+  std::vector<std::optional<DrawPlan>> plans;  // of the rows of logits
+  std::vector<std::optional<DrawnToken>*> to;
+  std::vector<int> kept;
+  for (const Slice& slice : slices) {
+    const std::size_t rows = slice.logits == Slice::Logits::kNone  ? 0
+                             : slice.logits == Slice::Logits::kAll ? slice.tokens.size()
+                                                                   : 1;
+    const bool drawn = draws() && rows == 1 && slice.plan != nullptr && !slice.plan->masks;
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (!drawn) kept.push_back(static_cast<int>(plans.size()));
+      plans.push_back(drawn ? std::optional(*slice.plan) : std::nullopt);
+      to.push_back(drawn ? slice.drawn : nullptr);
+    }
+  }
+  if (kept.size() == plans.size()) return fetch_all(logits, Phase::kPrefill);
+  first_draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), plans,
+                     prefill_.stream.handle());
+  const std::span<const float> rows = fetch(logits, kept, Phase::kPrefill);
+  const std::vector<std::optional<DrawnToken>> drawn = first_draw_.results(plans);
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    if (to[i] != nullptr) *to[i] = drawn[i];
+  }
+  return rows;
+}
+
 std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
-  return fetch_all(enqueue(slices, phase), phase);
+  const Logits logits = enqueue(slices, phase);
+  return phase == Phase::kPrefill ? fetch_prefilled(logits, slices) : fetch_all(logits, phase);
 }
 
 void CudaModel::decode(DecodePass& pass) {
@@ -349,7 +381,7 @@ std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills
   const Logits decoded = enqueue(decodes.slices, Phase::kDecode);
   const Logits prefilled = enqueue(prefills, Phase::kPrefill);
   draw(decoded, decodes);
-  return fetch_all(prefilled, Phase::kPrefill);
+  return fetch_prefilled(prefilled, prefills);
 }
 
 void CudaModel::draw(const Logits& logits, DecodePass& pass) {

@@ -55,6 +55,7 @@ class CudaModel : public Model {
             .phases_mix = false,
             .decode_is_canonical = false,
             .replays_decoding = false,
+            .exports_slots = exports_states_,
             .computes_aside = true};
   }
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
@@ -106,6 +107,8 @@ class CudaModel : public Model {
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
+  /// Rows of slices without a plan; the others are drawn from.
+  std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
   void draw(const Logits& logits, DecodePass& pass);
   void show_on_gpu(Phase phase);
 
@@ -113,6 +116,7 @@ class CudaModel : public Model {
   gc::PrefillGemm gemm_;
   WeightStore weights_;
   DeviceDraw draw_;
+  DeviceDraw first_draw_;  // behind prefills
   Lane prefill_{gc::Stream::Priority::kNormal};
   Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;
@@ -124,6 +128,7 @@ class CudaModel : public Model {
   std::vector<ResidualStep> steps_;            // of all layers
   const std::size_t handed_on_;                // floats of a row that the first layer hands on
   bool has_late_ = false;                      // parts
+  bool exports_states_ = true;                 // all parts do
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

@@ -10,6 +10,7 @@
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/kv_selection.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "models/cuda/adapter.h"
 #include "models/cuda/host_staging.h"
@@ -83,6 +84,7 @@ struct CudaStep {
   float* late = nullptr;                 // [padded rows, hidden]: what late parts of a layer make
   HostStaging* staging = nullptr;        // for parts that the host computes
   const gc::QueryRing* rings = nullptr;  // [slices], where prompts will be compacted
+  gc::SlotExports exports{};             // written by parts that can (Part::exports_states)
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;

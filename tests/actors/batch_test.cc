@@ -38,6 +38,27 @@ TEST(Batch, DecodersComeFirstAndMakeSlicesShort) {
   EXPECT_EQ(plan(std::vector{able[0]}, limits), (std::vector<BatchSlice>{{1, false, 512}}));
 }
 
+TEST(Batch, ShortPromptsAreGatheredBesideManyDecoders) {
+  const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_beside = 256, .gather_from = 2, .grid = 64};
+  const std::vector<BatchSlice> decodes = {{2, true, 1}, {3, true, 1}};
+  std::vector<BatchSlice> both = decodes;
+  both.push_back({1, false, 100});
+  const std::vector<Runnable> able = {prefill(1, 0, 100, 1), decoder(2), decoder(3)};
+  EXPECT_EQ(plan(able, limits, 1), decodes);
+  EXPECT_EQ(plan(able, limits, 2), both) << "in every second step";
+  EXPECT_EQ(plan(std::vector{able[0], able[1]}, limits, 1).size(), 2U) << "not beside few";
+  std::vector<Runnable> urgent = able;
+  urgent[0].priority = Priority::kHigh;
+  EXPECT_EQ(plan(urgent, limits, 1), both);
+  std::vector<Runnable> full = able;
+  full.push_back(prefill(4, 0, 156, 2));
+  EXPECT_EQ(plan(full, limits, 1).size(), 4U) << "a step's worth of them waits for nobody";
+  BatchLimits narrow = limits;
+  narrow.tokens_beside = 64;
+  EXPECT_EQ(plan(able, narrow, 1).size(), 3U) << "where they take turns by the steps";
+  EXPECT_EQ(plan(std::vector{able[0]}, limits, 1).size(), 1U);
+}
+
 TEST(Batch, AShortPromptDoesNotStandBehindALongOne) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 30, 2)};

@@ -1,5 +1,6 @@
 // A step without a device: what is computed, and what follows from it.
 
+#include "actors/cache/checkpoint_plan.h"
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {
@@ -48,6 +49,183 @@ TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
   EXPECT_TRUE(parts.reports[0].snapshot.has_value());
   EXPECT_EQ(parts.reports[1].at, 150U);
   EXPECT_EQ(parts.reports[1].plan->flight, 1U);
+}
+
+constexpr models::ModelRules kExportingRules{.grid = 64,
+                                             .phases_mix = false,
+                                             .decode_is_canonical = false,
+                                             .replays_decoding = false,
+                                             .exports_slots = true,
+                                             .computes_aside = true};
+
+TEST_F(DeviceStepTest, APrefillPassesItsCheckpointsWhereTheModelWritesStatesOnTheWay) {
+  WorkerParts parts({.rules = kExportingRules});
+  SequenceRun& run = parts.open();
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 300, {64, 192, 256}).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 256}));
+  ASSERT_EQ(parts.step.work().prefills.size(), 1U);
+  const models::Slice slice = parts.step.work().prefills.front();
+  EXPECT_EQ(slice.tokens.size(), 256U);
+  ASSERT_EQ(slice.exports.size(), 2U) << "the third stands at the slice's end";
+  EXPECT_EQ(slice.exports[0].after, 64U);
+  EXPECT_EQ(slice.exports[1].after, 192U);
+  EXPECT_TRUE(add_checkpoint(parts.table, run, 192)) << "it is on its way";
+  EXPECT_FALSE(add_checkpoint(parts.table, run, 128)) << "the step under way passes it";
+  EXPECT_TRUE(parts.reports.empty());
+  parts.compute();
+  EXPECT_EQ(run_all(parts, {.tokens = 256}), 1U);
+  ASSERT_TRUE(prefilled.answered() && prefilled.answer().ok());
+  EXPECT_EQ(prefilled.answer()->computed, 300U);
+  EXPECT_EQ(prefilled.answer()->reported, 3U);
+  ASSERT_EQ(parts.reports.size(), 3U);
+  for (const auto& [index, at] : {std::pair{0U, 64U}, {1U, 192U}, {2U, 256U}}) {
+    EXPECT_EQ(parts.reports[index].at, at);
+    ASSERT_TRUE(parts.reports[index].snapshot.has_value());
+    const SnapshotRecord* record = parts.table.find(parts.reports[index].snapshot->snapshot);
+    ASSERT_NE(record, nullptr);
+    EXPECT_EQ(record->state.logical(), at);
+    EXPECT_EQ(record->state.pages().size(), at / gpu::kPageTokens);
+    EXPECT_EQ(record->tokens, run.prompt);
+  }
+}
+
+TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
+  WorkerParts parts({.limit = 2 * kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
+  SequenceRun& run = parts.open();
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 200, {64, 128}).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
+  EXPECT_EQ(parts.step.work().prefills.front().tokens.size(), 128U) << "there is a slot for one of them";
+  EXPECT_EQ(parts.step.work().prefills.front().exports.size(), 1U);
+  EXPECT_EQ(parts.reclaims.size(), 1U);
+  parts.compute();
+  EXPECT_FALSE(parts.step.build(parts.table, {.tokens = 1000})) << "it waits for what is asked back";
+  parts.memory.reclaim_ended(0);
+  EXPECT_EQ(run_all(parts, {.tokens = 1000}), 1U) << "nothing came: that place is left out";
+  ASSERT_TRUE(prefilled.answered() && prefilled.answer().ok());
+  ASSERT_EQ(parts.reports.size(), 2U);
+  EXPECT_TRUE(parts.reports[0].snapshot.has_value());
+  EXPECT_FALSE(parts.reports[1].snapshot.has_value());
+  EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
+}
+
+TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
+  WorkerParts parts({.limit = kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
+  SequenceRun& run = parts.open();
+  ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Room::kComing);
+  parts.memory.reclaim_ended(0);  // the registries have nothing
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 200, {64, 128}).has_value());
+  EXPECT_EQ(run_all(parts, {.tokens = 1000}), 1U);
+  EXPECT_EQ(parts.table.snapshots().size(), 0U);
+  EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 2U);
+  ASSERT_EQ(parts.reports.size(), 2U) << "whoever waits for them need not";
+  EXPECT_EQ(prefilled.answer()->reported, 2U);
+}
+
+TEST_F(DeviceStepTest, StatesOnTheWayThatAreNotFiniteAreNotKept) {
+  for (const std::uint64_t slot_bytes : {kSlotBytes, std::uint64_t{0}}) {
+    WorkerParts parts({.rules = kExportingRules, .slot_bytes = slot_bytes});
+    SequenceRun& run = parts.open();
+    Prefilled prefilled;
+    ASSERT_FALSE(begin(parts, run, prefilled, 400, {64, 128}).has_value());
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 256}));
+    parts.compute(3, false);
+    EXPECT_EQ(parts.table.snapshots().size(), 0U) << "by the slot, or by the logits where there is none";
+    ASSERT_EQ(parts.reports.size(), 2U);
+    EXPECT_FALSE(parts.reports[0].healthy);
+  }
+}
+
+TEST_F(DeviceStepTest, WhatAStepPassesGoesWithASequenceThatIsClosedInIt) {
+  WorkerParts parts({.rules = kExportingRules});
+  SequenceRun& run = parts.open();
+  const std::uint64_t before = parts.state.budget().used() - kSlotBytes;
+  Prefilled prefilled;
+  ASSERT_FALSE(begin(parts, run, prefilled, 200, {64, 128}).has_value());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
+  run.closing = true;
+  parts.compute();
+  EXPECT_EQ(parts.table.sequences().size(), 0U);
+  EXPECT_TRUE(parts.reports.empty());
+  EXPECT_EQ(parts.state.budget().used(), before);
+}
+
+TEST_F(DeviceStepTest, TheFirstTokenIsDrawnByTheStepThatEndsThePrefill) {
+  WorkerParts parts({.rules = kExportingRules, .draws = true});
+  const auto prefilled = [&](SequenceRun& run, Prefilled& box, SamplingParams sampling, bool finite = true) {
+    protocol::Prefill job{
+        .sequence = run.id, .tokens = WorkerParts::prompt(100), .end = 100, .sampling = std::move(sampling)};
+    auto reply = box.reply();
+    ASSERT_FALSE(begin_prefill(parts.table, run, job, reply).has_value());
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
+    EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "not before its end";
+    parts.compute(5);
+    ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
+    parts.compute(5, finite);
+  };
+  const auto decode = [&](SequenceRun& run, SamplingParams sampling) {
+    auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
+    parts.decoding.begin(
+        {&parts.table, &run},
+        {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 1, .out = std::move(writer)});
+    return *reader.try_next();
+  };
+  const SamplingParams greedy{.temperature = 0};
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy);
+    EXPECT_TRUE(run.logits.empty());
+    ASSERT_TRUE(box.answered() && box.answer().ok());
+    const auto event = decode(run, greedy);
+    ASSERT_TRUE(event.ok() && event->token);
+    EXPECT_EQ(event->token->token, 5);
+    EXPECT_EQ(event->end, protocol::DecodeEnd::kLength);
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy);
+    const auto event = decode(run, {.temperature = 0.5});
+    ASSERT_TRUE(event.ok());
+    EXPECT_EQ(event->error.fault, JobFault::kBadJob) << "it was told of another reply";
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, {.temperature = 0, .logprobs = 1});
+    EXPECT_FALSE(run.logits.empty()) << "what a device cannot draw is drawn from logits";
+    EXPECT_EQ(decode(run, {.temperature = 0, .logprobs = 1})->token->token, 5);
+  }
+  {
+    SequenceRun& run = parts.open();
+    Prefilled box;
+    prefilled(run, box, greedy, false);
+    EXPECT_EQ(fault_of(box), JobFault::kUnhealthy);
+  }
+}
+
+TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
+  // As a request plans them on a GPU, whose steps have 2,048 tokens.
+  std::vector<std::uint32_t> places;
+  const TokenList prompt(8192, 1);
+  for (const PlannedCheckpoint& one : plan_checkpoints(prompt, {}, 0, std::nullopt, {}, {.grid = 64})) {
+    places.push_back(one.at);
+  }
+  EXPECT_EQ(places.size(), 14U);
+  const auto steps_by = [&](const models::ModelRules& rules) {
+    WorkerParts parts({.rules = rules});
+    SequenceRun& run = parts.open();
+    Prefilled prefilled;
+    EXPECT_FALSE(begin(parts, run, prefilled, 8192, places).has_value());
+    const std::uint32_t steps = run_all(parts, {.tokens = 2048});
+    EXPECT_EQ(parts.table.snapshots().size(), places.size());
+    return steps;
+  };
+  EXPECT_EQ(steps_by(kGpuRules), 15U) << "that end at each";
+  EXPECT_EQ(steps_by(kExportingRules), 4U);
 }
 
 TEST_F(DeviceStepTest, WhatAPrefillMustBe) {

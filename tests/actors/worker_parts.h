@@ -80,6 +80,7 @@ struct PartsOptions {
   std::uint64_t slot_bytes = kSlotBytes;
   AdmissionLimits admission{};
   PressureMarks pressure{.choosy = 100, .evict = 100};
+  bool draws = false;
 };
 
 class WorkerParts {
@@ -108,7 +109,8 @@ class WorkerParts {
               {.sizes = {.page_bytes = kPageBytes, .slot_bytes = options.slot_bytes},
                .rules = options.rules,
                .vocab = kVocab,
-               .tail_bytes = kTailBytes},
+               .tail_bytes = kTailBytes,
+               .draws = options.draws},
               state.budget(), nullptr) {
     state.add(table);
   }
@@ -177,7 +179,15 @@ class WorkerParts {
       const std::size_t begin = slice.sequence->logical();
       slice.sequence->advance(slice.tokens.size());
       if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
-      if (slice.logits != models::Slice::Logits::kNone) add_row();
+      for (const models::SlotExport& one : slice.exports) {
+        const float sum = finite ? static_cast<float>(one.after) : std::numeric_limits<float>::quiet_NaN();
+        std::memcpy(one.slot, &sum, sizeof sum);
+      }
+      if (slice.plan != nullptr) {
+        *slice.drawn = models::DrawnToken{.token = best, .finite = finite};
+      } else if (slice.logits != models::Slice::Logits::kNone) {
+        add_row();
+      }
     }
     const std::size_t prefilled = rows_.size();
     for (models::Slice& slice : work.decodes.slices) {

@@ -54,6 +54,35 @@ std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first = 1) 
   return values;
 }
 
+TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
+  StateStore store(kSizes, {.pages = 8, .slots = 3});
+  filled(store, 1, 77);  // leaves what it wrote in a free slot
+  Sequence sequence = filled(store, kPageTokens);
+  ASSERT_TRUE(sequence.reserve(kPageTokens + 5));
+  std::optional<Snapshot> snapshot = store.begin_capture(sequence, 2 * kPageTokens);
+  ASSERT_TRUE(snapshot.has_value());
+  EXPECT_EQ(*snapshot->slot_data(), std::byte{0}) << "whatever was there before";
+  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(sequence, 1000 + i);
+  std::memcpy(snapshot->slot_data(), sequence.slot_data(), kSizes.slot_bytes);
+  for (std::uint32_t i = 0; i < 5; ++i) put(sequence, 5000 + i);
+  Snapshot* const written[] = {&*snapshot};
+  store.end_captures(written);
+  EXPECT_TRUE(snapshot->finite());
+  EXPECT_EQ(snapshot->exclusive_bytes(), kSizes.slot_bytes) << "its pages are the sequence's too";
+  Restoration restored = store.restore(*snapshot);
+  ASSERT_TRUE(restored.sequence.has_value());
+  EXPECT_EQ(restored.sequence->stored(), 2 * kPageTokens);
+  EXPECT_EQ(restored.sequence->logical(), 2 * kPageTokens);
+  EXPECT_EQ(slot_of(*restored.sequence), 1000 + kPageTokens - 1);
+  EXPECT_FALSE(store.begin_capture(sequence, 3 * kPageTokens).has_value()) << "there is no slot left";
+  restored.sequence.reset();
+  store.damage(*snapshot);
+  EXPECT_TRUE(store.restore(*snapshot).damaged);
+  snapshot.reset();
+  { const Sequence gone = std::move(sequence); }
+  EXPECT_EQ(store.used_bytes(), 0U);
+}
+
 TEST(StateStore, OpensWithASlotOfZerosWhateverWasThereBefore) {
   StateStore store(kSizes, {.pages = 4, .slots = 1});
   filled(store, 3);

@@ -155,6 +155,55 @@ TEST_P(CudaExactness, LongerOnesAtRandom) {
   }
 }
 
+TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
+  if (!rig_->model().rules().exports_slots) GTEST_SKIP() << "its slices end where states are wanted";
+  std::mt19937 random(12);
+  for (const std::size_t length : {kLength, std::size_t{1531}}) {
+    const std::vector<TokenId> tokens = random_tokens(rig_->model(), length, 6);
+    for (const std::size_t begin : {std::size_t{0}, kGrid}) {
+      SCOPED_TRACE("length " + std::to_string(length) + " from " + std::to_string(begin));
+      Sequence cut = rig_->open(length);
+      Sequence passing = rig_->open(length);
+      for (Sequence* one : {&cut, &passing}) {
+        rig_->prefill(*one, std::span(tokens).first(begin), Slice::Logits::kNone);
+      }
+      std::vector<Snapshot> passed;
+      std::vector<SlotExport> exports;
+      for (std::size_t at = begin + kGrid; at < length; at += kGrid) {
+        if (length > kLength && random() % 3 != 0) continue;
+        passed.push_back(std::move(*rig_->store().begin_capture(passing, at)));
+        exports.push_back(
+            {.after = static_cast<std::uint32_t>(at - begin), .slot = passed.back().slot_data()});
+      }
+      // A stranger in front, so that rows and tiles of the slice are not those of the batch.
+      const std::vector<TokenId> text = random_tokens(rig_->model(), 100, 8);
+      Sequence stranger = rig_->open(text.size());
+      const Slice slices[] = {{.sequence = &stranger, .tokens = text, .logits = Slice::Logits::kNone},
+                              {.sequence = &passing,
+                               .tokens = std::span(tokens).subspan(begin),
+                               .logits = Slice::Logits::kLast,
+                               .exports = exports}};
+      const std::span<const float> row = rig_->model().forward(slices, Phase::kPrefill);
+      const std::vector<float> logits(row.begin(), row.end());
+      std::vector<Snapshot*> written;
+      for (Snapshot& one : passed) written.push_back(&one);
+      rig_->store().end_captures(written);
+      for (const Snapshot& one : passed) {
+        SCOPED_TRACE("at " + std::to_string(one.stored()));
+        rig_->prefill(cut, std::span(tokens).subspan(cut.stored(), one.stored() - cut.stored()),
+                      Slice::Logits::kNone);
+        EXPECT_TRUE(one.finite());
+        Sequence restored = rig_->restored(one, length - one.stored());
+        ASSERT_TRUE(same_state(restored, rig_->state_of(cut)));
+        const std::vector<float> end =
+            rig_->prefill(restored, std::span(tokens).subspan(one.stored()), Slice::Logits::kLast);
+        ASSERT_TRUE(same(end, logits, 0)) << "what follows from it";
+        ASSERT_TRUE(same_state(restored, rig_->state_of(passing)));
+      }
+    }
+  }
+}
+
 TEST_P(CudaExactness, BatchedWithStrangers) {
   std::mt19937 random(5);
   constexpr std::size_t kStrangers = 5;
