@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kNormWarps = 2;
+constexpr int kWarpNormThreads = 128;
 
 __global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float* y) {
   wait_for_earlier();
@@ -59,6 +60,41 @@ __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) 
   }
   const float total = sum_of_block(squares);
   return {.mean = mean, .scale = 1.0F / sqrtf(total / static_cast<float>(size) + norm.eps)};
+}
+
+/// A warp has a row of a multiple of 128 elements; the norm is not centred. A lane adds up its fours from left to right, then
+/// the lanes' sums are halved.
+__global__ void __launch_bounds__(kWarpNormThreads)
+    rms_norm_by_warps(const float* x, const std::int32_t* picked, int rows, int size, RowNorm norm,
+                      float factor, Bf16* y) {
+  wait_for_earlier();
+  let_next_begin();
+  const int index = static_cast<int>((blockIdx.x * kWarpNormThreads + threadIdx.x) / 32);
+  if (index >= rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const size_t row = picked == nullptr ? index : picked[index];
+  const auto* from = reinterpret_cast<const float4*>(x + row * size);
+  const auto* weights = reinterpret_cast<const float4*>(norm.weight);
+  float squares = 0;
+#pragma unroll 8
+  for (int i = lane; i < size / 4; i += 32) {
+    const float4 four = from[i];
+    squares = fmaf(four.x, four.x, squares);
+    squares = fmaf(four.y, four.y, squares);
+    squares = fmaf(four.z, four.z, squares);
+    squares = fmaf(four.w, four.w, squares);
+  }
+  for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(~0U, squares, step);
+  const float scale = 1.0F / sqrtf(squares / static_cast<float>(size) + norm.eps);
+  auto* to = reinterpret_cast<uint2*>(y + static_cast<size_t>(index) * size);
+#pragma unroll 8
+  for (int i = lane; i < size / 4; i += 32) {
+    const float4 four = from[i];
+    const float4 weight = __ldg(weights + i);
+    const auto one = [&](float value, float by) { return value * scale * (norm.offset + by) * factor; };
+    to[i] = make_uint2(narrow(one(four.x, weight.x), one(four.y, weight.y)),
+                       narrow(one(four.z, weight.z), one(four.w, weight.w)));
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -204,6 +240,12 @@ void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table,
 
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream) {
+  if (norm.bias == nullptr && size % 128 == 0) {
+    constexpr int kRows = kWarpNormThreads / 32;  // of a block
+    launch_after(rms_norm_by_warps, {.blocks = dim3((rows + kRows - 1) / kRows), .threads = kWarpNormThreads},
+                 stream, x, picked, rows, size, norm, factor, y);
+    return;
+  }
   launch_after(rms_norm_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size, norm,
                factor, y);
 }
