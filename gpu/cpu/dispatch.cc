@@ -1,5 +1,9 @@
 // Which kernels this processor can run.
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+
 #include "base/check.h"
 #include "gpu/compute.h"
 #include "gpu/cpu/tables.h"
@@ -86,6 +90,33 @@ bool has_tiles() {
 #endif
 }
 #endif
+
+/// The kernels of an instruction set that has faster products than another, and is as that one otherwise.
+class ExtendedKernels {
+ public:
+  ExtendedKernels(Isa isa, const Kernels& other, std::span<const FastProduct> products) : kernels_(other) {
+    REPRISE_CHECK(other.formats.size() <= formats_.size(), "a table with more formats than it has room for");
+    std::copy(other.formats.begin(), other.formats.end(), formats_.begin());
+    const std::span<FormatKernels> rows = std::span(formats_).first(other.formats.size());
+    for (const FastProduct& fast : products) {
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const FormatKernels& candidate) {
+        return candidate.format == fast.format;
+      });
+      REPRISE_CHECK(row != rows.end(), "a product of a format that the table does not have");
+      row->fast = fast.product;
+    }
+    kernels_.isa = isa;
+    kernels_.formats = rows;
+  }
+  ExtendedKernels(const ExtendedKernels&) = delete;
+  ExtendedKernels& operator=(const ExtendedKernels&) = delete;
+
+  const Kernels& kernels() const { return kernels_; }
+
+ private:
+  std::array<FormatKernels, 32> formats_{};
+  Kernels kernels_;
+};
 
 }  // namespace
 
@@ -178,21 +209,31 @@ const Kernels& cpu_kernels(Isa isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:
       return kNeonKernels;
-    case Isa::kNeonDotprod:
-      return kNeonDotprodKernels;
-    case Isa::kNeonI8mm:
-      return kNeonI8mmKernels;
+    case Isa::kNeonDotprod: {
+      static const ExtendedKernels extended(isa, kNeonKernels, kNeonDotprodProducts);
+      return extended.kernels();
+    }
+    case Isa::kNeonI8mm: {
+      static const ExtendedKernels extended(isa, kNeonKernels, kNeonI8mmProducts);
+      return extended.kernels();
+    }
 #elif defined(__x86_64__)
     case Isa::kAvx2:
       return kAvx2Kernels;
-    case Isa::kAvx2Vnni:
-      return kAvx2VnniKernels;
+    case Isa::kAvx2Vnni: {
+      static const ExtendedKernels extended(isa, kAvx2Kernels, kAvx2VnniProducts);
+      return extended.kernels();
+    }
     case Isa::kAvx512:
       return kAvx512Kernels;
-    case Isa::kAvx512Vnni:
-      return kAvx512VnniKernels;
-    case Isa::kAvx512Amx:
-      return kAvx512AmxKernels;
+    case Isa::kAvx512Vnni: {
+      static const ExtendedKernels extended(isa, kAvx512Kernels, kAvx512VnniProducts);
+      return extended.kernels();
+    }
+    case Isa::kAvx512Amx: {
+      static const ExtendedKernels extended(isa, cpu_kernels(Isa::kAvx512Vnni), kAvx512AmxProducts);
+      return extended.kernels();
+    }
 #endif
     default:
       return kPlainKernels;
