@@ -231,9 +231,14 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    if (status == 0) return 0;
-    const std::string meant = suggestion(app, std::vector<std::string>(argv + 1, argv + argc));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const std::string unknown = unknown_command(app, arguments);
+    if (unknown.empty()) {
+      if (app.exit(error) == 0) return 0;
+    } else {
+      std::fprintf(stderr, "%s\nRun with --help for more information.\n", unknown.c_str());
+    }
+    const std::string meant = suggestion(app, arguments);
     if (!meant.empty()) std::fprintf(stderr, "%s\n", meant.c_str());
     return kWrongUsage;
   }
