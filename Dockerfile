@@ -13,6 +13,7 @@ COPY . /src
 WORKDIR /src
 RUN DEBIAN_FRONTEND=noninteractive tools/packages build \
  && cmake --preset release -DREPRISE_CUDA=${CUDA} -DREPRISE_TESTS=OFF \
+      -DREPRISE_LARGE_UNITS=$([ "$(nproc)" -le 4 ] && echo ON || echo OFF) \
  && cmake --build build --parallel "$(nproc)" --target reprise_pages \
  && cmake --install build --prefix /opt/reprise --component program --strip \
  && ldd /opt/reprise/bin/reprise | awk '$3 ~ /^\/(usr\/)?lib\// && $1 !~ /^lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so/ {print $3}' \

@@ -29,6 +29,15 @@ if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>" "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 
+# For a build from nothing on few cores: headers and templates, half of the work, are done once for many sources, and the
+# compiler looks for rubbish less often. It wants up to 2 GB of memory a core.
+option(REPRISE_LARGE_UNITS "Compile many sources as one: less work in all, less of it side by side" OFF)
+if(REPRISE_LARGE_UNITS)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-expand=300;--param=ggc-min-heapsize=524288>")
+endif()
+
 # Sources that are compiled together are one to g++, which takes what stands in them for a header.
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")

@@ -134,7 +134,7 @@ class Chat(unittest.TestCase):
         self.assertGreater(chat.turns[0].prompt, chat.turns[1].prompt)
 
     def test_stats_help_and_the_end(self):
-        chat = Ended(["/stats", "Hello.", "Hello again.", "/stats", "/help", "/exit", "never said"], "--no-think")
+        chat = Ended(["/stats", "Hello.", "Hello again.", "/stats", "/help", "/quit", "never said"], "--no-think")
         self.assert_well(chat, 2)
         restored = sum(turn.restored for turn in chat.turns)
         self.assertIn("[0 replies, 0 prompt tokens: 0 restored", chat.errors)

@@ -373,6 +373,11 @@ class Configuration(unittest.TestCase):
             failed = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=10)
             self.assertEqual(failed.returncode, 2, arguments)
             self.assertIn("Did you mean " + meant, failed.stderr)
+        for arguments, wrong in [(["serv"], "serv"), (["snapshot", "verfy", "x"], "verfy"), (["xylophone", "--help"], "xylophone")]:
+            failed = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=10)
+            self.assertEqual(failed.returncode, 2, arguments)
+            self.assertIn("There is no command `" + wrong + "`.", failed.stderr)
+            self.assertNotIn("is required", failed.stderr)
         failed = subprocess.run([PROGRAM, "xylophone"], capture_output=True, text=True, timeout=10)
         self.assertEqual(failed.returncode, 2)
         self.assertNotIn("Did you mean", failed.stderr)

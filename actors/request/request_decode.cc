@@ -17,7 +17,7 @@ using runtime::Task;
 namespace {
 
 constexpr std::uint32_t kTokenWindow = 16;  // tokens that the device may be ahead of a request
-constexpr std::chrono::minutes kWorkerDeadline{10};
+constexpr std::chrono::minutes kSnapshotDeadline{10};
 
 }  // namespace
 
@@ -303,7 +303,7 @@ Task<void> RequestActor::keep_turn_end(Choice& choice) {
       protocol::SnapshotKv{.sequence = choice.sequence,
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
                            .plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan))},
-      kWorkerDeadline, lost_.token());
+      kSnapshotDeadline, lost_.token());
   const protocol::JobResult<protocol::SnapshotTaken> taken = protocol::answer_of(co_await asked);
   if (!taken.ok() || !taken->reported) co_return;
   ++settling_;

@@ -9,7 +9,7 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kAvx2Formats = with_bytes(with_panels(kFormats));
+constexpr auto kAvx2Formats = with_products(with_panels(kFormats), products_by_bytes());
 
 }  // namespace
 

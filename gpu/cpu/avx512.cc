@@ -14,7 +14,7 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kAvx512Formats = with_bytes(with_panels(kFormats));
+constexpr auto kAvx512Formats = with_products(with_panels(kFormats), products_by_bytes());
 
 }  // namespace
 

@@ -1,10 +1,8 @@
-// The kernels on AVX-512 with products of bytes (AVX512_VNNI), and the same with AMX's products (amx_bf16.cc, amx_bytes.cc); compiled
-// with -mavx512vnni.
+// The products of bytes that most processors with AVX-512 have (AVX512_VNNI), and the same for many rows with AMX
+// (amx_bf16.cc, amx_bytes.cc); compiled with -mavx512vnni.
 
 #include "gpu/cpu/amx.h"
 #include "gpu/cpu/int8_panels.h"
-#include "gpu/cpu/panel_product.h"
-#include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 #include "gpu/cpu/two_bf16.h"
 
@@ -12,17 +10,21 @@ namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kVnniFormats = with_bytes(with_panels(kFormats));
-constexpr auto kAmxFormats = with_each_quant(
-    with_fast(kVnniFormats, kBF16Format,
-              {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32}),
-    []<class Quant>() {
+constexpr auto kVnniProducts = products_by_bytes();
+#ifndef REPRISE_WITHOUT_AVX512_AMX
+constexpr auto kAmxProducts = with_more(
+    products_of_quants([]<class Quant>() {
       return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_bytes_by_tiles>>(32);
-    });
+    }),
+    FastProduct{&kBF16Format,
+                {.activations = &kTwoBf16<32>, .multiply = multiply_bf16_tiles, .outputs_at_once = 32}});
+#endif
 
 }  // namespace
 
-constinit const Kernels kAvx512VnniKernels = make_table(Isa::kAvx512Vnni, kVnniFormats);
-constinit const Kernels kAvx512AmxKernels = make_table(Isa::kAvx512Amx, kAmxFormats);
+constinit const std::span<const FastProduct> kAvx512VnniProducts = kVnniProducts;
+#ifndef REPRISE_WITHOUT_AVX512_AMX
+constinit const std::span<const FastProduct> kAvx512AmxProducts = kAmxProducts;
+#endif
 
 }  // namespace reprise::gpu

@@ -1,18 +1,16 @@
-// The kernels on AVX2 where it has products of bytes (AVX-VNNI); compiled with -mavxvnni.
+// The products of bytes that some processors with AVX2 have (AVX-VNNI); compiled with -mavxvnni.
 
 #include "gpu/cpu/int8_panels.h"
-#include "gpu/cpu/panel_product.h"
-#include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 
 namespace reprise::gpu {
 
 namespace {
 
-constexpr auto kAvxVnniFormats = with_bytes(with_panels(kFormats));
+constexpr auto kAvxVnniProducts = products_by_bytes();
 
 }  // namespace
 
-constinit const Kernels kAvx2VnniKernels = make_table(Isa::kAvx2Vnni, kAvxVnniFormats);
+constinit const std::span<const FastProduct> kAvx2VnniProducts = kAvxVnniProducts;
 
 }  // namespace reprise::gpu

@@ -1,4 +1,9 @@
-// Which kernels this processor can run.
+// Which kernels this processor can run, of those that were compiled: REPRISE_WITHOUT_... names an instruction set whose
+// kernels were left out (gpu/CMakeLists.txt).
+
+#include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "base/check.h"
 #include "gpu/compute.h"
@@ -33,7 +38,7 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
                               {Isa::kAvx512Amx, "avx512-amx"}};
 
 #if defined(__aarch64__)
-bool has_dot_products() {
+[[maybe_unused]] bool has_dot_products() {
 #if defined(__linux__)
   constexpr unsigned long kHwcapDotProd = 1UL << 20;
   return (getauxval(AT_HWCAP) & kHwcapDotProd) != 0;
@@ -42,7 +47,7 @@ bool has_dot_products() {
 #endif
 }
 
-bool has_matrix_products() {
+[[maybe_unused]] bool has_matrix_products() {
 #if defined(__linux__)
   constexpr unsigned long kHwcap2I8mm = 1UL << 13;
   constexpr unsigned long kHwcap2Bf16 = 1UL << 14;
@@ -56,13 +61,13 @@ bool has_matrix_products() {
 /// Conversions of half precision. Asked of the processor, because clang 16 has no
 /// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
 /// tells of AVX2.
-bool has_half_conversions() {
+[[maybe_unused]] bool has_half_conversions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
 /// Products of bytes on AVX2's registers.
-bool has_avx_vnni() {
+[[maybe_unused]] bool has_avx_vnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kAvxVnni = 1U << 4;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
@@ -70,7 +75,7 @@ bool has_avx_vnni() {
 
 /// AMX with products of bf16 and of int8. Its registers are large, so Linux gives them to a process only when asked; the answer
 /// holds for all threads, those that run already included.
-bool has_tiles() {
+[[maybe_unused]] bool has_tiles() {
 #if defined(__linux__)
   static const bool has = [] {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -86,6 +91,33 @@ bool has_tiles() {
 #endif
 }
 #endif
+
+/// The kernels of an instruction set that has faster products than another, and is as that one otherwise.
+class ExtendedKernels {
+ public:
+  ExtendedKernels(Isa isa, const Kernels& other, std::span<const FastProduct> products) : kernels_(other) {
+    REPRISE_CHECK(other.formats.size() <= formats_.size(), "a table with more formats than it has room for");
+    std::copy(other.formats.begin(), other.formats.end(), formats_.begin());
+    const std::span<FormatKernels> rows = std::span(formats_).first(other.formats.size());
+    for (const FastProduct& fast : products) {
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const FormatKernels& candidate) {
+        return candidate.format == fast.format;
+      });
+      REPRISE_CHECK(row != rows.end(), "a product of a format that the table does not have");
+      row->fast = fast.product;
+    }
+    kernels_.isa = isa;
+    kernels_.formats = rows;
+  }
+  ExtendedKernels(const ExtendedKernels&) = delete;
+  ExtendedKernels& operator=(const ExtendedKernels&) = delete;
+
+  const Kernels& kernels() const { return kernels_; }
+
+ private:
+  std::array<FormatKernels, 32> formats_{};
+  Kernels kernels_;
+};
 
 }  // namespace
 
@@ -110,22 +142,36 @@ bool is_available(Isa isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:
       return true;
+#ifndef REPRISE_WITHOUT_NEON_DOTPROD
     case Isa::kNeonDotprod:
       return has_dot_products();
+#endif
+#ifndef REPRISE_WITHOUT_NEON_I8MM
     case Isa::kNeonI8mm:
       return has_matrix_products();
+#endif
 #elif defined(__x86_64__)
+#ifndef REPRISE_WITHOUT_AVX2
     case Isa::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_conversions();
+#endif
+#ifndef REPRISE_WITHOUT_AVX512
     case Isa::kAvx512:
       return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#endif
+#ifndef REPRISE_WITHOUT_AVX2_VNNI
     case Isa::kAvx2Vnni:
       return is_available(Isa::kAvx2) && has_avx_vnni();
+#endif
+#ifndef REPRISE_WITHOUT_AVX512_VNNI
     case Isa::kAvx512Vnni:
       return is_available(Isa::kAvx512) && __builtin_cpu_supports("avx512vnni");
+#endif
+#ifndef REPRISE_WITHOUT_AVX512_AMX
     case Isa::kAvx512Amx:
       return is_available(Isa::kAvx512Vnni) && has_tiles();
+#endif
 #endif
     default:
       return false;
@@ -178,21 +224,45 @@ const Kernels& cpu_kernels(Isa isa) {
 #if defined(__aarch64__)
     case Isa::kNeon:
       return kNeonKernels;
-    case Isa::kNeonDotprod:
-      return kNeonDotprodKernels;
-    case Isa::kNeonI8mm:
-      return kNeonI8mmKernels;
+#ifndef REPRISE_WITHOUT_NEON_DOTPROD
+    case Isa::kNeonDotprod: {
+      static const ExtendedKernels extended(isa, kNeonKernels, kNeonDotprodProducts);
+      return extended.kernels();
+    }
+#endif
+#ifndef REPRISE_WITHOUT_NEON_I8MM
+    case Isa::kNeonI8mm: {
+      static const ExtendedKernels extended(isa, kNeonKernels, kNeonI8mmProducts);
+      return extended.kernels();
+    }
+#endif
 #elif defined(__x86_64__)
+#ifndef REPRISE_WITHOUT_AVX2
     case Isa::kAvx2:
       return kAvx2Kernels;
-    case Isa::kAvx2Vnni:
-      return kAvx2VnniKernels;
+#endif
+#ifndef REPRISE_WITHOUT_AVX2_VNNI
+    case Isa::kAvx2Vnni: {
+      static const ExtendedKernels extended(isa, kAvx2Kernels, kAvx2VnniProducts);
+      return extended.kernels();
+    }
+#endif
+#ifndef REPRISE_WITHOUT_AVX512
     case Isa::kAvx512:
       return kAvx512Kernels;
-    case Isa::kAvx512Vnni:
-      return kAvx512VnniKernels;
-    case Isa::kAvx512Amx:
-      return kAvx512AmxKernels;
+#endif
+#ifndef REPRISE_WITHOUT_AVX512_VNNI
+    case Isa::kAvx512Vnni: {
+      static const ExtendedKernels extended(isa, kAvx512Kernels, kAvx512VnniProducts);
+      return extended.kernels();
+    }
+#endif
+#ifndef REPRISE_WITHOUT_AVX512_AMX
+    case Isa::kAvx512Amx: {
+      static const ExtendedKernels extended(isa, cpu_kernels(Isa::kAvx512Vnni), kAvx512AmxProducts);
+      return extended.kernels();
+    }
+#endif
 #endif
     default:
       return kPlainKernels;

@@ -12,6 +12,7 @@
 #include "gpu/cpu/int8_product.h"
 #include "gpu/cpu/k_quants.h"
 #include "gpu/cpu/lookup_quants.h"
+#include "gpu/cpu/tables.h"
 #include "gpu/cpu/widened_product.h"
 
 namespace reprise::gpu {
@@ -57,15 +58,32 @@ constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, 
   return formats;
 }
 
-/// `formats` with another product for each quantised one: product.operator()<Quant>().
-template <std::size_t kCount, class MakeProduct>
-constexpr std::array<FormatKernels, kCount> with_each_quant(std::array<FormatKernels, kCount> formats,
-                                                            MakeProduct product) {
-  const auto put = [&]<class... Quant>() constexpr {
-    ((formats = with_fast(formats, Quant::kFormat, product.template operator()<Quant>())), ...);
+/// A product for each quantised format: product.operator()<Quant>().
+template <class MakeProduct>
+constexpr auto products_of_quants(MakeProduct product) {
+  const auto list = [&]<class... Quant>() constexpr {
+    return std::array{FastProduct{&Quant::kFormat, product.template operator()<Quant>()}...};
   };
-  put.template
+  return list.template
   operator()<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4>();
+}
+
+/// `products`, and `more` of them.
+template <std::size_t kCount, class... More>
+constexpr std::array<FastProduct, kCount + sizeof...(More)> with_more(
+    const std::array<FastProduct, kCount>& products, const More&... more) {
+  std::array<FastProduct, kCount + sizeof...(More)> all{};
+  std::size_t count = 0;
+  for (const FastProduct& product : products) all[count++] = product;
+  ((all[count++] = more), ...);
+  return all;
+}
+
+/// `formats` with those products.
+template <std::size_t kCount, std::size_t kProducts>
+constexpr std::array<FormatKernels, kCount> with_products(
+    std::array<FormatKernels, kCount> formats, const std::array<FastProduct, kProducts>& products) {
+  for (const FastProduct& fast : products) formats = with_fast(formats, *fast.format, fast.product);
   return formats;
 }
 

@@ -326,10 +326,9 @@ void multiply_by_bytes(RowList listed, std::size_t m, const WeightView& w, float
   kFew[m - 1]({listed, w.columns}, w, y, y_stride, n_begin, n_end);
 }
 
-/// `formats` with these products for all that are quantised.
-template <std::size_t kCount>
-constexpr std::array<FormatKernels, kCount> with_bytes(const std::array<FormatKernels, kCount>& formats) {
-  return with_each_quant(formats, []<class Quant>() {
+/// These products, of all formats that are quantised.
+constexpr auto products_by_bytes() {
+  return products_of_quants([]<class Quant>() {
     return product_of_whole_numbers<Quant, multiply_by_bytes<Quant, multiply_many_by_bytes<Quant>>>(2 *
                                                                                                     kWide);
   });

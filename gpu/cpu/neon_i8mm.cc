@@ -1,11 +1,11 @@
-// The kernels on AArch64's vectors with FEAT_I8MM and FEAT_BF16, the matrix products of ARMv8.6: quantised weights with
-// SMMLA, or SDOT where rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
+// The matrix products of ARMv8.6, for processors with FEAT_I8MM and FEAT_BF16: quantised weights with SMMLA, or SDOT where
+// rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
 
+#include "gpu/cpu/formats.h"
 #include "gpu/cpu/neon_bf16_panels.h"
 #include "gpu/cpu/neon_dot_product.h"
 #include "gpu/cpu/neon_f8_product.h"
 #include "gpu/cpu/neon_matrix_product.h"
-#include "gpu/cpu/table.h"
 #include "gpu/cpu/tables.h"
 
 namespace reprise::gpu {
@@ -27,19 +27,15 @@ constexpr Product dot_or_matrix_product() {
   return product_of_whole_numbers<Quant, dot_or_matrix_multiply<Quant>>();
 }
 
-constexpr auto formats_with_matrices() {
-  auto formats = with_each_quant(
-      kFormats, []<class Quant>() constexpr { return dot_or_matrix_product<Quant>(); });
-  formats = with_fast(formats, kInt4Format, dot_or_matrix_product<Int4>());
-  formats = with_fast(formats, kF8TileFormat, f8_product<kF8TileFormat>());
-  formats = with_fast(formats, kF8RowFormat, f8_product<kF8RowFormat>());
-  return with_fast(formats, kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16});
-}
-
-constexpr auto kFormatsWithMatrices = formats_with_matrices();
+constexpr auto kMatrixProducts =
+    with_more(products_of_quants([]<class Quant>() constexpr { return dot_or_matrix_product<Quant>(); }),
+              FastProduct{&kInt4Format, dot_or_matrix_product<Int4>()},
+              FastProduct{&kF8TileFormat, f8_product<kF8TileFormat>()},
+              FastProduct{&kF8RowFormat, f8_product<kF8RowFormat>()},
+              FastProduct{&kBF16Format, {.activations = &kTwoBf16<8>, .multiply = multiply_bf16}});
 
 }  // namespace
 
-constinit const Kernels kNeonI8mmKernels = make_table(Isa::kNeonI8mm, kFormatsWithMatrices);
+constinit const std::span<const FastProduct> kNeonI8mmProducts = kMatrixProducts;
 
 }  // namespace reprise::gpu

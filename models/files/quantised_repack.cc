@@ -20,7 +20,7 @@ using Layout = QuantisedTensor::Layout;
 constexpr std::size_t kWordElements = 8;  // of 4 bits in an i32
 constexpr std::size_t kBlockWords = 4;    // of a block
 constexpr std::size_t kBlockElements = kBlockWords * kWordElements;
-constexpr std::size_t kRowsAtOnce = 64;  // of a part: whole words of AWQ, whole cache lines
+constexpr std::size_t kRowsOfPart = 64;  // of a part: whole words of AWQ, whole cache lines
 constexpr std::uint32_t kAwqPlace[kWordElements] = {0, 4, 1, 5, 2, 6, 3, 7};  // of column j in its word
 constexpr std::size_t kF8Tile = 128;
 
@@ -57,9 +57,9 @@ class Repacker {
     const std::size_t blocks = columns_ / kBlockElements;
     const std::size_t size = rows_ * blocks * sizeof(Int4Block);
     std::shared_ptr<std::byte[]> data(new std::byte[size]);
-    in_parallel((rows_ + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part) {
-      const std::size_t first = part * kRowsAtOnce;
-      const std::size_t last = std::min(rows_, first + kRowsAtOnce);
+    in_parallel((rows_ + kRowsOfPart - 1) / kRowsOfPart, [&](std::size_t part) {
+      const std::size_t first = part * kRowsOfPart;
+      const std::size_t last = std::min(rows_, first + kRowsOfPart);
       for (std::size_t block = 0; block < blocks; ++block) {
         for (std::size_t row = first; row < last; ++row) {
           const Int4Block made = make_block(row, block);

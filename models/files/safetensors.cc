@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::size_t kMostDimensions = 16;
+constexpr std::size_t kMostShapeDimensions = 16;
 
 std::uint64_t unsigned_integer(const JsonPlace& json) {
   const std::int64_t value = json.integer();
@@ -28,7 +28,7 @@ void add_tensor(const JsonPlace& entry, const std::string& name, std::uint64_t d
   if (!type) dtype.fail("unknown type " + dtype.text());
 
   const JsonPlace dimensions = entry.at("shape");
-  if (dimensions.size() > kMostDimensions) dimensions.fail("has too many dimensions");
+  if (dimensions.size() > kMostShapeDimensions) dimensions.fail("has too many dimensions");
   Shape shape;
   for (std::size_t i = 0; i < dimensions.size(); ++i) shape.push_back(unsigned_integer(dimensions.at(i)));
 
@@ -48,7 +48,7 @@ void add_tensor(const JsonPlace& entry, const std::string& name, std::uint64_t d
 }
 
 // Maps one file and adds its tensors.
-void load_file(const std::filesystem::path& path, TensorSource& source) {
+void load_tensors_of(const std::filesystem::path& path, TensorSource& source) {
   const std::size_t index = source.add_file(MappedFile::open(path));
   const MappedFile& file = source.files()[index];
   std::uint64_t length = 0;
@@ -79,7 +79,7 @@ bool is_plain_file_name(const std::string& name) {
 
 TensorSource open_safetensors(const std::filesystem::path& path) {
   TensorSource source;
-  load_file(path, source);
+  load_tensors_of(path, source);
   source.check_no_overlap();
   return source;
 }
@@ -92,7 +92,7 @@ TensorSource open_safetensors_index(const std::filesystem::path& index) {
     const JsonPlace entry = map.value_at(i);
     const std::string& shard = entry.text();
     if (!is_plain_file_name(shard)) entry.fail("'" + shard + "' is not the name of a file beside the index");
-    if (shards.try_emplace(shard, shards.size()).second) load_file(index.parent_path() / shard, source);
+    if (shards.try_emplace(shard, shards.size()).second) load_tensors_of(index.parent_path() / shard, source);
   }
   if (shards.empty()) map.fail("names no tensors");
   for (std::size_t i = 0; i < map.size(); ++i) {

@@ -11,7 +11,7 @@ namespace reprise::models {
 
 namespace {
 
-using Kind = PreTokenizerStep::Kind;
+using StepKind = PreTokenizerStep::Kind;
 
 // DeepSeek's `\s+$` tries every one of n spaces before a word in turn. Begun only where white space begins,
 // it finds the same in one go.
@@ -26,16 +26,16 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::stri
   if (steps.size() > kMostSteps) throw LoadError(source, "pre_tokenizer", "more than 64 steps");
   for (const PreTokenizerStep& spec : steps) {
     Step step{spec, std::nullopt, std::nullopt};
-    const bool is_split = spec.kind == Kind::kSplitRegex || spec.kind == Kind::kSplitText;
+    const bool is_split = spec.kind == StepKind::kSplitRegex || spec.kind == StepKind::kSplitText;
     if (is_in_letters_ && !is_split) {
       throw LoadError(source, "pre_tokenizer", "only splits are supported behind ByteLevel");
     }
-    if (spec.kind == Kind::kByteLevel) is_in_letters_ = true;
-    if (spec.kind == Kind::kSplitText && spec.pattern.empty()) continue;  // matches nothing
-    if (spec.kind == Kind::kMetaspace && spec.replacement.empty()) {
+    if (spec.kind == StepKind::kByteLevel) is_in_letters_ = true;
+    if (spec.kind == StepKind::kSplitText && spec.pattern.empty()) continue;  // matches nothing
+    if (spec.kind == StepKind::kMetaspace && spec.replacement.empty()) {
       throw LoadError(source, "pre_tokenizer", "Metaspace with an empty replacement");
     }
-    if (spec.kind == Kind::kSplitRegex) {
+    if (spec.kind == StepKind::kSplitRegex) {
       if (spec.behavior == SplitBehavior::kIsolated) step.words = find_word_pattern(spec.pattern);
       try {
         if (!step.words) step.regex.emplace(to_pcre2(linear_form(spec.pattern)));
@@ -46,7 +46,7 @@ PreTokenizer::PreTokenizer(const std::vector<PreTokenizerStep>& steps, std::stri
     steps_.push_back(std::move(step));
   }
   // Letters and bytes map one to one, so the last step needs no letters.
-  if (!steps_.empty() && steps_.back().spec.kind == Kind::kByteLevel) {
+  if (!steps_.empty() && steps_.back().spec.kind == StepKind::kByteLevel) {
     steps_.pop_back();
     is_in_letters_ = false;
   }
@@ -67,22 +67,22 @@ void PreTokenizer::run_from(std::size_t step, std::string_view text, bool is_fir
   }
   const Step& current = steps_[step];
   switch (current.spec.kind) {
-    case Kind::kSplitRegex:
+    case StepKind::kSplitRegex:
       return current.words ? split_words(step, text, is_first, session, sink)
                            : split_regex(step, text, is_first, session, sink);
-    case Kind::kSplitText: {
+    case StepKind::kSplitText: {
       std::vector<Span> spans = spans_of_text(text, current.spec.pattern);
       if (current.spec.invert) {
         for (Span& span : spans) span.is_match = !span.is_match;
       }
       return run_spans(step, text, fold(spans, current.spec.behavior), is_first, session, sink);
     }
-    case Kind::kMetaspace:
+    case StepKind::kMetaspace:
       return metaspace(step, text, is_first, session, sink);
-    case Kind::kPrefixSpace:
+    case StepKind::kPrefixSpace:
       if (text.front() == ' ') return run_from(step + 1, text, is_first, session, sink);
       return run_from(step + 1, ' ' + std::string(text), is_first, session, sink);
-    case Kind::kByteLevel:
+    case StepKind::kByteLevel:
       return run_from(step + 1, to_letters(text), is_first, session, sink);
   }
 }

@@ -4,12 +4,11 @@
 #include <initializer_list>
 #include <string>
 
+#include "models/text/regex_class.h"
 #include "models/text/word_scanner.h"
 
 namespace reprise::models {
 namespace {
-
-using Names = std::initializer_list<std::string_view>;
 
 // The cased letters of DeepSeek's first pattern, past ASCII.
 constexpr std::string_view kDeepSeekLetters =
@@ -45,12 +44,6 @@ constexpr std::string_view kCapitalised =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)";
 constexpr std::string_view kCapitals =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)";
-
-std::string join(std::initializer_list<std::string_view> parts) {
-  std::string out;
-  for (const std::string_view part : parts) out += part;
-  return out;
-}
 
 // `ending` may follow a word, `digits` are the numbers, `behind` may follow symbols.
 std::string cased_words(std::string_view ending, std::string_view digits, std::string_view behind) {
@@ -95,7 +88,9 @@ constexpr bool kIgnoreMerges = true;
 }  // namespace
 
 std::optional<NamedPreTokenizer> find_pre_tokenizer(std::string_view name) {
-  const auto is = [&](Names names) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
 
   if (is({"gpt-2", "phi-2", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es", "jina-v2-de", "jina-v2-code",
           "roberta-bpe", "modern-bert", "gigachat", "a.x-4.0", "mellum", "mpt", "olmo", "jais", "trillion",

@@ -42,18 +42,18 @@ std::vector<AddedToken> select_normalized(const TokenizerSpec& spec, const Norma
   return chosen;
 }
 
-using Model = std::variant<Bpe, Spm, Unigram, ByteTrie, WordPiece>;
+using PieceModel = std::variant<Bpe, Spm, Unigram, ByteTrie, WordPiece>;
 
-Model build_model(const TokenizerSpec& spec, const StringTable& tokens) {
+PieceModel build_model(const TokenizerSpec& spec, const StringTable& tokens) {
   switch (spec.model) {
     case TokenizerModel::kBpe:
-      return Model(std::in_place_type<Bpe>, spec, tokens);
+      return PieceModel(std::in_place_type<Bpe>, spec, tokens);
     case TokenizerModel::kSpm:
-      return Model(std::in_place_type<Spm>, spec, tokens);
+      return PieceModel(std::in_place_type<Spm>, spec, tokens);
     case TokenizerModel::kUnigram:
-      return Model(std::in_place_type<Unigram>, spec, tokens);
+      return PieceModel(std::in_place_type<Unigram>, spec, tokens);
     case TokenizerModel::kWordPiece:
-      return Model(std::in_place_type<WordPiece>, spec, tokens);
+      return PieceModel(std::in_place_type<WordPiece>, spec, tokens);
     case TokenizerModel::kLongestMatch:
       break;
   }
@@ -94,7 +94,7 @@ struct Tokenizer::Impl {
   StringTable texts;   // with the added ones
   StringTable bytes;   // what each decodes to
   std::vector<bool> is_special;
-  Model model;
+  PieceModel model;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   AddedTokens added;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kDeepestSequence = 8;
 
-[[noreturn]] void refuse(const JsonPlace& step, std::string_view what) {
+[[noreturn]] void refuse_step(const JsonPlace& step, std::string_view what) {
   step.fail(std::string(what) + " '" + step.text_or("type", "?") + "' is not supported");
 }
 
@@ -76,7 +76,7 @@ NormalizerStep normalizer_step(const JsonPlace& step) {
     out.strip_left = step.boolean_or("strip_left", true);
     out.strip_right = step.boolean_or("strip_right", true);
   } else {
-    refuse(step, "the normalizer");
+    refuse_step(step, "the normalizer");
   }
   return out;
 }
@@ -133,7 +133,7 @@ void add_pre_tokenizer_step(const JsonPlace& step, std::vector<PreTokenizerStep>
   } else if (type == "CharDelimiterSplit") {
     out.push_back(split_by_text(step.at("delimiter").text(), SplitBehavior::kRemoved));
   } else {
-    refuse(step, "the pre-tokenizer");
+    refuse_step(step, "the pre-tokenizer");
   }
 }
 
@@ -159,7 +159,7 @@ void add_decoder_step(const JsonPlace& step, bool& is_fused, DecoderSpec& out) {
     }
     out.strip_leading_spaces = static_cast<std::size_t>(start);
   } else {
-    refuse(step, "the decoder");
+    refuse_step(step, "the decoder");
   }
 }
 

@@ -14,7 +14,7 @@ namespace reprise::protocol::jinja {
 namespace {
 
 // Without the underscores between digits; nothing if one stands elsewhere.
-std::optional<std::string> without_underscores(std::string_view text) {
+std::optional<std::string> digits_without_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
@@ -33,7 +33,7 @@ std::optional<std::string> without_underscores(std::string_view text) {
 
 std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t base) {
   if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
-  const std::optional<std::string> plain = without_underscores(strip(text, nullptr, Side::kBoth));
+  const std::optional<std::string> plain = digits_without_underscores(strip(text, nullptr, Side::kBoth));
   if (!plain) return std::nullopt;
   std::string_view digits = *plain;
   bool negative = false;
@@ -62,7 +62,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t ba
 }
 
 std::optional<double> parse_float(std::string_view text) {
-  const std::optional<std::string> plain = without_underscores(strip(text, nullptr, Side::kBoth));
+  const std::optional<std::string> plain = digits_without_underscores(strip(text, nullptr, Side::kBoth));
   if (!plain || plain->empty()) return std::nullopt;
   std::string_view digits = *plain;
   bool negative = false;

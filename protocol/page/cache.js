@@ -41,13 +41,21 @@ function curve(values, most, label) {
 
 const card = (title, value, ...more) => element('section', { class: 'card' }, element('h3', {}, title), element('p', { class: 'figure' }, value), ...more);
 
-function reasonList(counts, lost) {
+/** How often each reason was given; steps: the counts before and after, of one look after the other, for curves. */
+function reasonList(counts, lost, steps = []) {
   const rows = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]);
   const most = Math.max(1, ...rows.map(([, count]) => count));
   if (rows.length === 0) return element('p', { class: 'aside' }, 'Nothing was looked up yet.');
   return element('ul', { class: 'reasons' }, ...rows.map(([reason, count]) => element('li', { title: kReasons[reason] ?? '' },
     element('span', { class: 'reason' }, reason), bar([[reason === 'none' ? 'restored' : 'lost', count, ''], ['rest', most - count, '']], `${count} of ${most}`),
-    element('span', { class: 'count' }, `${count} ×` + (lost?.[reason] ? ` · ${lost[reason]} tokens` : '')))));
+    element('span', { class: 'count' }, `${count} ×` + (lost?.[reason] ? ` · ${lost[reason]} tokens` : '')), ...reasonCurve(reason, steps))));
+}
+
+/** When a reason was given, if it was while somebody looked. */
+function reasonCurve(reason, steps) {
+  const given = steps.map(([before, now]) => (now.reasons?.[reason] ?? 0) - (before.reasons?.[reason] ?? 0));
+  const most = Math.max(0, ...given);
+  return most > 0 ? [curve(given, most, `${reason} over the last minutes`)] : [];
 }
 
 export class CacheView {
@@ -134,7 +142,7 @@ export class CacheView {
           (counts.computing > 0 ? `, ${counts.computing} being computed` : ''))),
         card('Gave way', String(counts.evicted + counts.expired), element('p', { class: 'aside' }, `${counts.evicted} evicted, ${counts.expired} expired`),
           curve(gone, Math.max(1, ...gone), 'Evictions over the last minutes'))),
-      element('section', { class: 'block' }, element('h3', {}, 'Why no more was restored'), reasonList(counts.reasons, counts.lost_tokens)));
+      element('section', { class: 'block' }, element('h3', {}, 'Why no more was restored'), reasonList(counts.reasons, counts.lost_tokens, steps)));
     }
     const tree = this.trees.get(model.model) ?? new CacheTree();
     this.trees.set(model.model, tree);

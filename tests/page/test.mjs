@@ -129,6 +129,10 @@ const tests = {
     assert.match(await page.locator('.card', { hasText: 'Hit rate' }).innerText(), /\d+ %/);
     assert.ok(await page.locator('.reasons li').count() > 0);
     await page.waitForFunction(() => document.querySelector('.curve .line') !== null || document.querySelectorAll('.curve').length > 1);
+    // A reason that is given while somebody looks gets its curve.
+    await page.evaluate(() => fetch('v1/chat/completions', { method: 'POST', headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'Something else.' }], max_tokens: 1 }) }));
+    await page.locator('.reasons .curve[aria-label$="over the last minutes"] .line').first().waitFor({ timeout: 20_000 });
     assert.ok(answers.length > 0);
     assert.ok(!answers.join().includes('xylophone'), 'lengths and places, never text');
     await page.setViewportSize({ width: 360, height: 740 });

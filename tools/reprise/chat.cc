@@ -22,7 +22,7 @@ namespace {
 constexpr int kUsage = 2;
 
 constexpr const char* kHelp =
-    "/exit         end\n"
+    "/exit         end; so does /quit\n"
     "/reset        forget the conversation\n"
     "/regenerate   answer the last message again; /regen for short\n"
     "/undo         take the last message and its reply back\n"
@@ -103,7 +103,7 @@ int Chat::run() {
 bool Chat::obey(const std::string& command, const std::string& rest) {
   if (!rest.empty() && command != "system") {
     std::fprintf(stderr, "reprise: /%s takes nothing behind it; it was ignored\n", command.c_str());
-  } else if (command == "exit") {
+  } else if (command == "exit" || command == "quit") {
     return false;
   } else if (command == "reset") {
     history_.clear();

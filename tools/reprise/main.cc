@@ -28,7 +28,7 @@ using namespace reprise::tools;
 
 /// Exit statuses: 0 done, 1 failed, 2 asked for something that makes no sense.
 constexpr int kFailed = 1;
-constexpr int kUsage = 2;
+constexpr int kWrongUsage = 2;
 
 // One line per GPU on stdout; nothing there when there is none.
 int list_devices() {
@@ -231,11 +231,16 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    if (status == 0) return 0;
-    const std::string meant = suggestion(app, std::vector<std::string>(argv + 1, argv + argc));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const std::string unknown = unknown_command(app, arguments);
+    if (unknown.empty()) {
+      if (app.exit(error) == 0) return 0;
+    } else {
+      std::fprintf(stderr, "%s\nRun with --help for more information.\n", unknown.c_str());
+    }
+    const std::string meant = suggestion(app, arguments);
     if (!meant.empty()) std::fprintf(stderr, "%s\n", meant.c_str());
-    return kUsage;
+    return kWrongUsage;
   }
   if (devices_command->parsed()) return list_devices();
   if (snapshot_command.parsed()) return snapshot_command.run();
@@ -255,7 +260,7 @@ int run(int argc, char** argv) {
     return tokenize(tokenize_options, std::cin, std::cout, std::cerr);
   }
   if (render_command->parsed()) return render(render_options, std::cin, std::cout, std::cerr);
-  if (!serve_command.parsed()) return kUsage;
+  if (!serve_command.parsed()) return kWrongUsage;
   return serve_command.run(make_service);
 }
 
@@ -266,7 +271,7 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const UsageError& error) {
     std::fprintf(stderr, "reprise: %s\n", error.what());
-    return kUsage;
+    return kWrongUsage;
   } catch (const std::exception& error) {  // LoadError names file, item and reason
     std::fprintf(stderr, "reprise: %s\n", error.what());
     return kFailed;

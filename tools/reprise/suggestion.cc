@@ -69,6 +69,17 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
   return nearest;
 }
 
+std::string unknown_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  for (const std::string& argument : arguments) {
+    if (argument.starts_with('-') || commands_of(*command).empty()) break;
+    const CLI::App* next = command_named(*command, argument);
+    if (next == nullptr) return "There is no command `" + argument + "`.";
+    command = next;
+  }
+  return {};
+}
+
 std::string suggestion(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = &app;
   for (const std::string& argument : arguments) {

@@ -92,7 +92,7 @@ Value file_size(Workspace& workspace, const Value& input, const Arguments& argum
   return workspace.text(digits);
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kNumberFilters[] = {
     {"abs", absolute}, {"filesizeformat", file_size}, {"float", to_float},
     {"int", to_int},   {"round", round_number},
 };
@@ -100,7 +100,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 std::span<const NamedFilter> number_filters() {
-  return kFilters;
+  return kNumberFilters;
 }
 
 }  // namespace reprise::protocol::jinja

@@ -170,7 +170,7 @@ Value extreme(Workspace& workspace, const Value& input, const Arguments& argumen
   return best;
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kOrderFilters[] = {
     {"dictsort", dictsort},
     {"groupby", groupby},
     {"max", [](Workspace& w, const Value& v, const Arguments& a) { return extreme(w, v, a, true); }},
@@ -182,7 +182,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 std::span<const NamedFilter> order_filters() {
-  return kFilters;
+  return kOrderFilters;
 }
 
 }  // namespace reprise::protocol::jinja

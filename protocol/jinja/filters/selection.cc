@@ -72,7 +72,7 @@ Value attribute(Workspace& workspace, const Value& input, const Arguments& argum
   return get_attribute(workspace, input, name);
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kSelectionFilters[] = {
     {"attr", attribute},
     {"map", map},
     {"reject",
@@ -87,7 +87,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 std::span<const NamedFilter> selection_filters() {
-  return kFilters;
+  return kSelectionFilters;
 }
 
 }  // namespace reprise::protocol::jinja

@@ -134,7 +134,7 @@ Value slices(Workspace& workspace, const Value& input, const Arguments& argument
   return workspace.iterator(std::move(out));
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kSequenceFilters[] = {
     {"batch", batch}, {"count", length},    {"d", default_value}, {"default", default_value},
     {"first", first}, {"items", items},     {"last", last},       {"length", length},
     {"list", list},   {"reverse", reverse}, {"slice", slices},    {"sum", sum},
@@ -143,7 +143,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 std::span<const NamedFilter> sequence_filters() {
-  return kFilters;
+  return kSequenceFilters;
 }
 
 }  // namespace reprise::protocol::jinja

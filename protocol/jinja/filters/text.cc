@@ -234,7 +234,7 @@ Value tojson(Workspace& workspace, const Value& input, const Arguments& argument
   return workspace.text(to_json(workspace, input, style));
 }
 
-constexpr NamedFilter kFilters[] = {
+constexpr NamedFilter kTextFilters[] = {
     {"capitalize",
      [](Workspace& w, const Value& v, const Arguments& a) { return call_method(w, v, "capitalize", a); }},
     {"center", center},
@@ -260,7 +260,7 @@ constexpr NamedFilter kFilters[] = {
 }  // namespace
 
 std::span<const NamedFilter> text_filters() {
-  return kFilters;
+  return kTextFilters;
 }
 
 }  // namespace reprise::protocol::jinja
