@@ -1,5 +1,8 @@
 #include "actors/worker/step_runner.h"
 
+#include <chrono>
+#include <thread>
+
 #include "actors/worker/step_thread.h"
 #include "traces/trace.h"
 
@@ -72,7 +75,9 @@ class InlineRunner : public StepRunner {
 class ThreadRunner : public StepRunner {
  public:
   explicit ThreadRunner(std::unique_ptr<Model> model)
-      : model_(std::move(model)), thread_("device step", [this] { model_->bind_thread(); }) {}
+      : model_(std::move(model)),
+        thread_(
+            "device step", [this] { model_->bind_thread(); }, looks()) {}
 
   const Model& model() const override { return *model_; }
   Model& idle_model() override { return *model_; }
@@ -81,6 +86,13 @@ class ThreadRunner : public StepRunner {
   }
 
  private:
+  /// What the worker does between two steps of a few milliseconds takes some tenths of one. A machine with few cores has
+  /// other uses for them.
+  static std::chrono::microseconds looks() {
+    constexpr unsigned kCoresToSpare = 8;
+    return std::chrono::microseconds(std::thread::hardware_concurrency() >= kCoresToSpare ? 500 : 0);
+  }
+
   const std::unique_ptr<Model> model_;
   StepThread thread_;  // last: its end waits for a step
 };

@@ -5,8 +5,8 @@
 
 namespace reprise::actors {
 
-StepThread::StepThread(const char* name, std::function<void()> begin)
-    : thread_([this, name, begin = std::move(begin)] {
+StepThread::StepThread(const char* name, std::function<void()> begin, std::chrono::microseconds looks)
+    : looks_(looks), thread_([this, name, begin = std::move(begin)] {
         traces::name_thread(name);
         serve(begin);
       }) {}
@@ -16,6 +16,7 @@ StepThread::~StepThread() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
+  has_news_.store(true, std::memory_order_relaxed);
   changed_.notify_one();
   thread_.join();
 }
@@ -27,7 +28,14 @@ void StepThread::start(std::function<void()> work, std::function<void()> done) {
     work_ = std::move(work);
     done_ = std::move(done);
   }
+  has_news_.store(true, std::memory_order_relaxed);  // relaxed: the mutex brings what it is
   changed_.notify_one();
+}
+
+void StepThread::look_for_work() const {
+  const auto end = std::chrono::steady_clock::now() + looks_;
+  while (!has_news_.load(std::memory_order_relaxed) && std::chrono::steady_clock::now() < end) {
+  }
 }
 
 void StepThread::serve(const std::function<void()>& begin) {
@@ -42,8 +50,10 @@ void StepThread::serve(const std::function<void()>& begin) {
     work();
     lock.lock();
     work_ = nullptr;
+    has_news_.store(false, std::memory_order_relaxed);  // before anybody learns that there may be more
     lock.unlock();
     done();
+    if (looks_.count() > 0) look_for_work();
     lock.lock();
   }
 }

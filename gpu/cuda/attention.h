@@ -10,13 +10,15 @@
 //
 // With a window a row looks at the last positions alone, and keys and values stand in a ring of pages in the slot, page n
 // of the sequence at n mod ring_pages. Those of a prefill's own rows stand in the workspace until all have looked at them,
-// in pages like the ring's; then the last ones go into the ring (gpu/cuda/attention_window.cu).
+// in pages like the ring's; then the last ones go into the ring (gpu/cuda/attention_window.cu), and
+// rings as they were inside a slice into those of the slots that want them.
 //
 // Threading: launches into `stream`; no other state.
 
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 #include "gpu/kv_rows.h"
 
@@ -57,8 +59,9 @@ struct AttentionPass {
   const float* k_norm;    // [head_dim]
   const float* rope_cos;  // [rows, rope_pairs]
   const float* rope_sin;
-  Bf16* out;             // [rows, heads * head_dim]
-  std::byte* workspace;  // attention_workspace() bytes, aligned to 256
+  Bf16* out;              // [rows, heads * head_dim]
+  std::byte* workspace;   // attention_workspace() bytes, aligned to 256
+  SlotExports exports{};  // of a prefill with a window
 };
 
 inline constexpr int kDecodeSplit = 256;

@@ -34,7 +34,8 @@ std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_cou
 inline std::byte* made_pages(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass) {
   return shape.window != 0 && batch.tile_count > 0 ? pass.workspace + q_bytes(shape, batch.rows) : nullptr;
 }
-void keep_window(const AttentionShape& shape, const Batch& batch, std::byte* made, StreamHandle stream);
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
+                 StreamHandle stream);
 
 /// q of all rows into the workspace, their keys and values into the pages.
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,

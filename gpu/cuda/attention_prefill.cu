@@ -161,7 +161,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
       launch_tiles<KvType::kBF16, decltype(dim)::value, true>(shape, batch, pass, stream);
     });
     check_launch("attention of a prefill with a window");
-    return keep_window(shape, batch, made_pages(shape, batch, pass), stream);
+    return keep_window(shape, batch, pass.exports, made_pages(shape, batch, pass), stream);
   }
   if (suits_few_tiles(shape, batch.tile_count, batch.longest)) {
     return attend_few_tiles(shape, batch, pass, stream);

@@ -1,4 +1,5 @@
-// What a prefill with a window leaves behind: the keys and values of its last rows, in the ring.
+// What a prefill with a window leaves behind: the keys and values of its last rows, in the ring; and rings as they were
+// inside its slices.
 #include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/error.h"
@@ -27,13 +28,37 @@ __global__ void __launch_bounds__(kKeepThreads)
   }
 }
 
+/// Grid: tiles, pages of the ring. The ring behind a tile where its state is wanted: pages of the slice itself, and
+/// before them what the sequence's ring holds, which keep_last_rows has not changed yet.
+__global__ void __launch_bounds__(kKeepThreads)
+    export_ring(AttentionShape shape, Batch batch, SlotExports exports, std::byte* made) {
+  std::byte* const wanted = export_behind(exports, blockIdx.x);
+  if (wanted == nullptr) return;
+  const BatchTile tile = batch.tiles[blockIdx.x];
+  const BatchSlice slice = batch.slices[tile.slice];
+  const int page = (slice.stored + tile.first) / kGrid - static_cast<int>(blockIdx.y);
+  if (page < 0) return;  // nobody has written there: zeros, as the slot began
+  BatchSlice exported = slice;
+  exported.slot = wanted;
+  const auto* from = reinterpret_cast<const uint4*>(key_page(shape, slice, tile.slice, made, page));
+  auto* to = reinterpret_cast<uint4*>(key_page(shape, exported, tile.slice, nullptr, page));
+  const int all = 2 * shape.kv_heads * kGrid * (shape.head_dim / 8);
+  for (int i = static_cast<int>(threadIdx.x); i < all; i += kKeepThreads) to[i] = from[i];
+}
+
 }  // namespace
 
 std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count) {
   return static_cast<std::size_t>(rows + tile_count * kGrid) * shape.token_bytes();
 }
 
-void keep_window(const AttentionShape& shape, const Batch& batch, std::byte* made, StreamHandle stream) {
+void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
+                 StreamHandle stream) {
+  if (exports.tiles != nullptr) {
+    const dim3 rings(static_cast<unsigned>(batch.tile_count), static_cast<unsigned>(shape.ring_pages));
+    export_ring<<<rings, kKeepThreads, 0, stream>>>(shape, batch, exports, made);
+    check_launch("the rings inside a prefill");
+  }
   keep_last_rows<<<static_cast<unsigned>(batch.tile_count), kKeepThreads, 0, stream>>>(shape, batch, made);
   check_launch("the window of a prefill");
 }

@@ -39,16 +39,23 @@ __global__ void __launch_bounds__(kConvThreads)
   }
 }
 
-/// Grid: channels, slices. Inputs only move towards the front of the state, and are taken in ascending order: none is
-/// read after it has been overwritten.
+/// Grid: channels, slices and then tiles, of which those count that end where a state is wanted. Inputs only move towards
+/// the front of the state, and are taken in ascending order: none is read after it has been overwritten.
 __global__ void __launch_bounds__(kConvThreads)
     keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass pass) {
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
-  const BatchSlice slice = batch.slices[blockIdx.y];
-  auto* state = reinterpret_cast<float*>(slice.slot + shape.state_offset);
+  const int index = static_cast<int>(blockIdx.y);
+  const bool is_end = index < batch.slice_count;
+  const BatchTile tile =
+      is_end ? BatchTile{.slice = index, .first = 0} : batch.tiles[index - batch.slice_count];
+  const BatchSlice slice = batch.slices[tile.slice];
+  std::byte* const slot = is_end ? slice.slot : export_behind(pass.exports, index - batch.slice_count);
+  if (slot == nullptr) return;
+  const int rows = is_end ? slice.rows : tile.first + kGrid;
+  auto* state = reinterpret_cast<float*>(slot + shape.state_offset);
   for (int place = 0; place < shape.taps - 1; ++place) {
-    const ConvSource from = conv_source(slice.rows, place, shape.taps);
+    const ConvSource from = conv_source(rows, place, shape.taps);
     state[static_cast<std::size_t>(place) * shape.channels + channel] =
         from.in_state
             ? state[static_cast<std::size_t>(from.at) * shape.channels + channel]
@@ -66,8 +73,10 @@ void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConv
                                                                                               pass, y);
   check_launch("causal_conv");
   if (shape.taps == 1) return;
-  keep_inputs<<<dim3(blocks, static_cast<unsigned>(batch.slice_count)), kConvThreads, 0, stream>>>(
-      shape, batch, pass);
+  // Behind a whole tile all inputs are the slice's own: no block reads what another writes.
+  REPRISE_CHECK(shape.taps - 1 <= kGrid, "a convolution that is longer than a tile");
+  const auto ends = static_cast<unsigned>(batch.slice_count + batch.tile_count);
+  keep_inputs<<<dim3(blocks, ends), kConvThreads, 0, stream>>>(shape, batch, pass);
   check_launch("causal_conv: its state");
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -20,10 +21,11 @@ struct CausalConvShape {
 };
 
 struct CausalConvPass {
-  const Bf16* x;        // [rows] rows of `stride`, of which the first `channels` elements go in
-  int stride;           // at least channels
-  const float* weight;  // [taps, channels]
-  const float* bias;    // [channels]; null: none
+  const Bf16* x;          // [rows] rows of `stride`, of which the first `channels` elements go in
+  int stride;             // at least channels
+  const float* weight;    // [taps, channels]
+  const float* bias;      // [channels]; null: none
+  SlotExports exports{};  // of a prefill
 };
 
 /// y [rows, channels]. The slots hold the inputs before the next token then.

@@ -156,7 +156,7 @@ void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const Cha
                      .state_stride = shape.head_dim,
                      .state_offset = shape.state_offset,
                      .pass = pass};
-  scan(rule, batch, stream, "channel_delta");
+  scan(rule, batch, pass.exports, stream, "channel_delta");
 }
 
 void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate& pass,

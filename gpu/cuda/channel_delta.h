@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -33,6 +34,7 @@ struct ChannelDeltaPass {
   const float* dt_bias;  // [heads, head_dim]
   float unit_eps;        // of the norms that give q and k unit length
   float* out;
+  SlotExports exports{};  // of a prefill
 };
 
 bool channel_delta_supports(const ChannelDeltaShape& shape);

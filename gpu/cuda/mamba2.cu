@@ -129,7 +129,7 @@ void ssd(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamH
                      .channels = shape.channels(),
                      .heads_of_group = shape.heads / shape.groups,
                      .pass = pass};
-  scan(rule, batch, stream, "ssd");
+  scan(rule, batch, pass.exports, stream, "ssd");
 }
 
 void gate_ssd(int rows, int groups, int size, const SsdGatePass& pass, StreamHandle stream) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -32,8 +33,9 @@ struct SsdPass {
   const float* skip;     // [heads]
   float dt_scale = 1;
   float dt_min = 0;
-  float dt_max = 0;  // may be infinite
-  float* out;        // [rows, inner]
+  float dt_max = 0;       // may be infinite
+  float* out;             // [rows, inner]
+  SlotExports exports{};  // of a prefill
 };
 
 bool ssd_supports(const SsdShape& shape);

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -25,7 +26,8 @@ struct RgLruPass {
   const float* rate;       // [channels]: at most 0
   const Bf16* branch;      // [rows] rows of `branch_stride`: before gelu
   int branch_stride;
-  Bf16* out;  // [rows, channels]: h gelu(branch)
+  Bf16* out;              // [rows, channels]: h gelu(branch)
+  SlotExports exports{};  // of a prefill
 };
 
 /// The slots hold h after the slices' rows then.

@@ -28,13 +28,20 @@ __global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenSh
   }
 }
 
-/// Grid: elements, slices.
+/// Grid: elements, slices and then tiles, of which those count that end where a state is wanted.
 __global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   if (i >= pass.size) return;
-  const BatchSlice slice = batch.slices[blockIdx.y];
-  const auto last = static_cast<std::size_t>(slice.first_row + slice.rows - 1);
-  reinterpret_cast<float*>(slice.slot + pass.state_offset)[i] = widen(pass.x[last * pass.size + i]);
+  const int index = static_cast<int>(blockIdx.y);
+  const bool is_end = index < batch.slice_count;
+  const BatchTile tile =
+      is_end ? BatchTile{.slice = index, .first = 0} : batch.tiles[index - batch.slice_count];
+  const BatchSlice slice = batch.slices[tile.slice];
+  std::byte* const slot = is_end ? slice.slot : export_behind(pass.exports, index - batch.slice_count);
+  if (slot == nullptr) return;
+  const int rows = is_end ? slice.rows : tile.first + kGrid;
+  const auto last = static_cast<std::size_t>(slice.first_row + rows - 1);
+  reinterpret_cast<float*>(slot + pass.state_offset)[i] = widen(pass.x[last * pass.size + i]);
 }
 
 /// Grid: elements of y, rows.
@@ -185,8 +192,8 @@ void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle st
   const auto blocks = static_cast<unsigned>((pass.size + kShiftThreads - 1) / kShiftThreads);
   shift_rows<<<dim3(blocks, static_cast<unsigned>(batch.rows)), kShiftThreads, 0, stream>>>(batch, pass);
   check_launch("token_shift");
-  keep_last_row<<<dim3(blocks, static_cast<unsigned>(batch.slice_count)), kShiftThreads, 0, stream>>>(batch,
-                                                                                                      pass);
+  const auto ends = static_cast<unsigned>(batch.slice_count + batch.tile_count);
+  keep_last_row<<<dim3(blocks, ends), kShiftThreads, 0, stream>>>(batch, pass);
   check_launch("token_shift: its state");
 }
 
@@ -212,7 +219,7 @@ void wkv(const WkvShape& shape, const Batch& batch, const WkvPass& pass, StreamH
                         .state_stride = shape.head_dim,
                         .state_offset = shape.state_offset,
                         .pass = pass};
-  scan(rule, batch, stream, "wkv");
+  scan(rule, batch, pass.exports, stream, "wkv");
   finish_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
   check_launch("wkv: its output");
 }

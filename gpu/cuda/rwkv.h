@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -20,6 +21,7 @@ struct TokenShiftPass {
   Bf16* y;  // [mixes] tables of rows [rows, size], `table` elements apart
   std::size_t table;
   std::size_t state_offset;  // in a slot: f32 [size], the row before the next token
+  SlotExports exports{};     // of a prefill
 };
 
 /// The slots hold the slices' last rows then.
@@ -56,8 +58,9 @@ struct WkvPass {
   float norm_eps;
   const float* bonus;  // [heads, head_dim]
   const float* gate;
-  float* made;  // of the recurrence
-  Bf16* out;    // (norm(made) + v (r . k . bonus summed over the head)) gate
+  float* made;            // of the recurrence
+  Bf16* out;              // (norm(made) + v (r . k . bonus summed over the head)) gate
+  SlotExports exports{};  // of a prefill
 };
 
 bool wkv_supports(const WkvShape& shape);

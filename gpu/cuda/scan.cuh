@@ -22,6 +22,7 @@
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/scan_lanes.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -45,7 +46,7 @@ __device__ __forceinline__ float column_sum(float x) {
 
 /// Grid: groups of columns, slices.
 template <class Rule, int kNumbers>
-__global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch batch) {
+__global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch batch, SlotExports exports) {
   const ScanPlace place = scan_place(static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const BatchSlice slice = batch.slices[blockIdx.y];
   ScanLane lane{.row = slice.first_row,
@@ -54,8 +55,17 @@ __global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch bat
                 .owns = place.column < rule.columns};
   typename Rule::template Fixed<kNumbers> fixed;
   rule.template prepare<kNumbers>(fixed, lane.column, lane.part);
-  float* state = rule.state(slice.slot, lane.column);
+  const float* state = rule.state(slice.slot, lane.column);
   float s[kNumbers];
+  const auto store = [&](std::byte* slot) {
+    if (!lane.owns) return;
+    float* to = rule.state(slot, lane.column);
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) {
+      const int n = scan_number(lane.part, i);
+      if (n < rule.size) to[static_cast<std::size_t>(n) * rule.state_stride] = s[i];
+    }
+  };
 #pragma unroll
   for (int i = 0; i < kNumbers; ++i) {
     const int n = scan_number(lane.part, i);
@@ -67,20 +77,20 @@ __global__ void __launch_bounds__(kScanThreads) scan_slices(Rule rule, Batch bat
     const typename Rule::Input now = next;
     if (lane.row + 1 < end) next = rule.read(lane.row + 1, lane.column);
     rule.template step<kNumbers>(fixed, now, lane, s);
+    const int row = lane.row - slice.first_row;
+    if (row % kGrid != kGrid - 1) continue;
+    if (std::byte* const wanted = export_behind_row(exports, static_cast<int>(blockIdx.y), row))
+      store(wanted);
   }
-  if (!lane.owns) return;
-#pragma unroll
-  for (int i = 0; i < kNumbers; ++i) {
-    const int n = scan_number(lane.part, i);
-    if (n < rule.size) state[static_cast<std::size_t>(n) * rule.state_stride] = s[i];
-  }
+  store(slice.slot);
 }
 
 template <class Rule>
-void scan(const Rule& rule, const Batch& batch, StreamHandle stream, const char* what) {
+void scan(const Rule& rule, const Batch& batch, const SlotExports& exports, StreamHandle stream,
+          const char* what) {
   REPRISE_CHECK(rule.columns > 0 && scan_supports(rule.size), "a scan of a size without a kernel");
   const dim3 grid(static_cast<unsigned>(scan_blocks(rule.columns)), static_cast<unsigned>(batch.slice_count));
-  const auto launch = [&](auto kernel) { kernel<<<grid, kScanThreads, 0, stream>>>(rule, batch); };
+  const auto launch = [&](auto kernel) { kernel<<<grid, kScanThreads, 0, stream>>>(rule, batch, exports); };
   if (rule.size <= 4 * kScanParts) {
     launch(scan_slices<Rule, 4>);
   } else if (rule.size <= 8 * kScanParts) {

@@ -129,7 +129,7 @@ void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const S
                            .state_stride = kScanColumns,
                            .state_offset = shape.state_offset,
                            .pass = pass};
-  scan(rule, batch, stream, "selective_scan");
+  scan(rule, batch, pass.exports, stream, "selective_scan");
 }
 
 }  // namespace reprise::gpu::cuda

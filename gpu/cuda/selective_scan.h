@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/slot_exports.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -42,7 +43,8 @@ struct SelectiveScanPass {
   int bc_stride;
   const Bf16* gate;  // [rows] rows of `gate_stride`
   int gate_stride;
-  Bf16* out;  // [rows, channels]
+  Bf16* out;              // [rows, channels]
+  SlotExports exports{};  // of a prefill
 };
 
 bool selective_scan_supports(const SelectiveScanShape& shape);

@@ -60,7 +60,8 @@ void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput
                                .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
                                .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
                                .out = mixed,
-                               .workspace = inside};
+                               .workspace = inside,
+                               .exports = step.exports};
   const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;
   attend(shape_, step.batch, pass, step.stream);
   if (step.rings != nullptr && shape_.window == 0) {

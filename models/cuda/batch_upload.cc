@@ -45,6 +45,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   std::vector<std::int32_t> picked;
   std::vector<gc::QueryRing> rings;
   std::vector<std::byte*> exports;  // [tiles]
+  std::vector<std::int32_t> first_tiles;
   const bool has_rings =
       std::any_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.tail != nullptr; });
   int longest = 0;
@@ -70,6 +71,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
       const std::size_t first_tile = tiles.size();
       for (int row = 0; row < rows; row += gc::kGrid) tiles.push_back({.slice = index, .first = row});
       exports.resize(tiles.size(), nullptr);
+      first_tiles.push_back(static_cast<std::int32_t>(first_tile));
       for (const SlotExport& one : slice.exports) {
         REPRISE_CHECK(one.after > 0 && one.after % gc::kGrid == 0 && one.after < slice.tokens.size(),
                       "a state is wanted at a place that does not lie inside its slice");
@@ -105,6 +107,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   const std::size_t picked_at = packer.place(picked);
   const std::size_t rings_at = packer.place(rings);
   const std::size_t exports_at = packer.place(exports);
+  const std::size_t first_tiles_at = packer.place(first_tiles);
   const std::size_t pages_at = packer.place(pages);  // last: the others' places do not depend on them
   if (packer.bytes() > staging_.size()) {
     const std::size_t size = std::bit_ceil(packer.bytes());
@@ -129,26 +132,29 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   put(picked, picked_at);
   put(rings, rings_at);
   put(exports, exports_at);
+  put(first_tiles, first_tiles_at);
   gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
 
   const auto rows = static_cast<int>(tokens.size());
-  return {.batch = {.slices = reinterpret_cast<const gc::BatchSlice*>(device + slices_at),
-                    .tiles = reinterpret_cast<const gc::BatchTile*>(device + tiles_at),
-                    .row_slice = reinterpret_cast<const std::int32_t*>(device + row_slice_at),
-                    .tokens = reinterpret_cast<const std::int32_t*>(device + tokens_at),
-                    .positions = reinterpret_cast<const std::int32_t*>(device + positions_at),
-                    .slice_count = static_cast<int>(placed.size()),
-                    .tile_count = static_cast<int>(tiles.size()),
-                    .rows = rows,
-                    .longest = longest},
-          .size = {.rows = rows,
-                   .tiles = static_cast<int>(tiles.size()),
-                   .longest = longest,
-                   .slices_rows = slices_rows},
-          .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
-          .picked_rows = static_cast<int>(picked.size()),
-          .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr,
-          .exports = {reinterpret_cast<std::byte* const*>(device + exports_at)}};
+  return {
+      .batch = {.slices = reinterpret_cast<const gc::BatchSlice*>(device + slices_at),
+                .tiles = reinterpret_cast<const gc::BatchTile*>(device + tiles_at),
+                .row_slice = reinterpret_cast<const std::int32_t*>(device + row_slice_at),
+                .tokens = reinterpret_cast<const std::int32_t*>(device + tokens_at),
+                .positions = reinterpret_cast<const std::int32_t*>(device + positions_at),
+                .slice_count = static_cast<int>(placed.size()),
+                .tile_count = static_cast<int>(tiles.size()),
+                .rows = rows,
+                .longest = longest},
+      .size = {.rows = rows,
+               .tiles = static_cast<int>(tiles.size()),
+               .longest = longest,
+               .slices_rows = slices_rows},
+      .picked = reinterpret_cast<const std::int32_t*>(device + picked_at),
+      .picked_rows = static_cast<int>(picked.size()),
+      .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr,
+      .exports = {.tiles = tiles.empty() ? nullptr : reinterpret_cast<std::byte* const*>(device + exports_at),
+                  .first_tiles = reinterpret_cast<const std::int32_t*>(device + first_tiles_at)}};
 }
 
 }  // namespace reprise::models::cuda

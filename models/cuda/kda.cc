@@ -70,10 +70,13 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   step.multiply(x, g_a_, g, gc::GemmOutput::kBf16);
   step.multiply(g, g_b_, gate, gc::GemmOutput::kBf16);
   for (std::size_t i = 0; i < 3; ++i) {
-    gc::causal_conv(
-        convs_[i], step.batch,
-        {.x = projected + i * width, .stride = in_.weight.rows, .weight = taps_[i], .bias = nullptr}, qkv[i],
-        step.stream);
+    gc::causal_conv(convs_[i], step.batch,
+                    {.x = projected + i * width,
+                     .stride = in_.weight.rows,
+                     .weight = taps_[i],
+                     .bias = nullptr,
+                     .exports = step.exports},
+                    qkv[i], step.stream);
   }
   gc::channel_delta(shape_, step.batch,
                     {.q = qkv[0],
@@ -85,7 +88,8 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
                      .rate = rate_,
                      .dt_bias = dt_bias_,
                      .unit_eps = kKdaUnitEps,
-                     .out = y},
+                     .out = y,
+                     .exports = step.exports},
                     step.stream);
   gc::gate_channel_delta(shape_, step.size.rows,
                          {.y = y,

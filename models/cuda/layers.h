@@ -64,9 +64,9 @@ class Part {
   }
   /// Chooses among the keys and values of a prompt and gathers what is kept, where it keeps those of all tokens.
   virtual void compact(const CudaCompaction& /*prompt*/) const {}
-  /// Whether it writes its part of the slots that CudaStep::exports names, or has none. A model with one that does not
-  /// ends its slices where states are wanted.
-  virtual bool exports_states() const { return false; }
+  /// Whether it writes its part of the slots that CudaStep::exports names, where it has one. A model with a part that does
+  /// not ends its slices where states are wanted.
+  virtual bool exports_states() const { return true; }
   /// Whose products go through CudaStep::multiply(), so that adapters can change them.
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
@@ -82,8 +82,6 @@ class Attention : public Part {
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
   void compact(const CudaCompaction& prompt) const override;
-  /// Not the ring of a window.
-  bool exports_states() const override { return shape_.window == 0; }
 
  private:
   gc::AttentionShape shape_;
@@ -104,7 +102,6 @@ class GatedDeltaNet : public Part {
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
-  bool exports_states() const override { return true; }
 
  private:
   gc::DeltaNetShape shape_;
@@ -212,7 +209,6 @@ class Mla : public Part {
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override;
-  bool exports_states() const override { return true; }
 
  private:
   void project_queries(const CudaStep& step, const PartInput& x, gc::Bf16* queries) const;
@@ -236,7 +232,6 @@ class Mlp : public Part {
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
-  bool exports_states() const override { return true; }
 
  private:
   DeviceLinear up_;
@@ -254,7 +249,6 @@ class SwiGlu : public Part {
   /// Gate and up, and what follows them.
   const DeviceLinear& in() const { return in_; }
   const DeviceLinear& out() const { return out_; }
-  bool exports_states() const override { return true; }
 
  private:
   gc::GateFunction act_;
@@ -272,7 +266,6 @@ class Moe : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  bool exports_states() const override { return true; }
 
  private:
   /// What a step has made of its rows so far.

@@ -73,12 +73,17 @@ void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& t
   auto* gated = workspace.take<gc::Bf16>(rows * inner);
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected + inner, .stride = in_.weight.rows, .weight = taps_, .bias = conv_bias_},
+                  {.x = projected + inner,
+                   .stride = in_.weight.rows,
+                   .weight = taps_,
+                   .bias = conv_bias_,
+                   .exports = step.exports},
                   mixed, step.stream);
   gc::SsdPass recurrence = recurrence_;
   recurrence.mixed = mixed;
   recurrence.step = projected + inner + static_cast<std::size_t>(shape_.channels());
   recurrence.out = y;
+  recurrence.exports = step.exports;
   gc::ssd(shape_, step.batch, recurrence, step.stream);
   gc::SsdGatePass gate = gate_;
   gate.y = y;

@@ -49,8 +49,12 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
   auto* mixed = workspace.take<gc::Bf16>(rows * width);
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected + width, .stride = in_.weight.rows, .weight = taps_, .bias = conv_bias_}, u,
-                  step.stream);
+                  {.x = projected + width,
+                   .stride = in_.weight.rows,
+                   .weight = taps_,
+                   .bias = conv_bias_,
+                   .exports = step.exports},
+                  u, step.stream);
   const auto size = static_cast<std::size_t>(input_gate_.outputs);
   const gc::BlockRows<const float> from{.first = u, .row = width, .block = size};
   gc::block_product(input_gate_, step.size.rows, from, {.first = input_gate, .row = width, .block = size},
@@ -64,7 +68,8 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
               .rate = rate_,
               .branch = projected,
               .branch_stride = in_.weight.rows,
-              .out = mixed},
+              .out = mixed,
+              .exports = step.exports},
              step.stream);
   step.multiply(mixed, out_, to.y, to.how);
   workspace.reset(mark);

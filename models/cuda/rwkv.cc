@@ -96,7 +96,8 @@ void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& 
                    .mixes = kMixes,
                    .y = mixed,
                    .table = elements,
-                   .state_offset = row_place_},
+                   .state_offset = row_place_,
+                   .exports = step.exports},
                   step.stream);
   const gc::Bf16* const for_r = mixed;
   const gc::Bf16* const for_decay = mixed + elements;
@@ -128,7 +129,8 @@ void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& 
            .bonus = bonus_,
            .gate = gate,
            .made = made,
-           .out = finished},
+           .out = finished,
+           .exports = step.exports},
           step.stream);
   step.multiply(finished, out_, to.y, to.how);
   workspace.reset(mark);
@@ -166,7 +168,8 @@ void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutpu
                    .mixes = 1,
                    .y = mixed,
                    .table = 0,
-                   .state_offset = row_place_},
+                   .state_offset = row_place_,
+                   .exports = step.exports},
                   step.stream);
   step.multiply(mixed, key_, inner, gc::GemmOutput::kBf16);
   gc::relu_squared(inner, step.size.rows, key_.weight.rows, step.stream);

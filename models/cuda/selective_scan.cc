@@ -61,8 +61,12 @@ void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOu
   auto* y = workspace.take<gc::Bf16>(inner);
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected, .stride = in_.weight.rows, .weight = taps_, .bias = conv_bias_}, mixed,
-                  step.stream);
+                  {.x = projected,
+                   .stride = in_.weight.rows,
+                   .weight = taps_,
+                   .bias = conv_bias_,
+                   .exports = step.exports},
+                  mixed, step.stream);
   step.multiply(mixed, x_, dt_b_c, gc::GemmOutput::kF32);
   gc::separate_scan_inputs(shape_, norms_, step.size.rows, dt_b_c, x_.weight.rows, low, dt_.weight.columns,
                            step.stream);
@@ -77,7 +81,8 @@ void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOu
                       .bc_stride = x_.weight.rows,
                       .gate = projected + shape_.channels,
                       .gate_stride = in_.weight.rows,
-                      .out = y},
+                      .out = y,
+                      .exports = step.exports},
                      step.stream);
   step.multiply(y, out_, to.y, to.how);
   workspace.reset(mark);
