@@ -132,7 +132,7 @@ std::optional<Sequence> StateStore::open() {
   return sequence;
 }
 
-bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted) {
+bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh) {
   const Attempt attempt(*this);
   const std::size_t before = pages.size();
   while (pages.size() < wanted) {
@@ -146,12 +146,12 @@ bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted) {
     }
     pages.push_back(*page);
   }
-  // Zeros: what stands between and behind the tokens of a page is nobody else's.
-  std::vector<std::byte*> fresh;
+  if (fresh == Fresh::kAnything) return true;
+  std::vector<std::byte*> added;
   for (std::size_t i = before; i < pages.size() && sizes_.page_bytes != 0; ++i) {
-    fresh.push_back(pages_.data(pages[i]));
+    added.push_back(pages_.data(pages[i]));
   }
-  if (!fresh.empty()) memory_.fill_all(fresh, 0, sizes_.page_bytes);
+  if (!added.empty()) memory_.fill_all(added, 0, sizes_.page_bytes);
   return true;
 }
 
@@ -275,7 +275,8 @@ std::optional<Sequence> StateStore::load(const SavedSequence& saved) {
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Sequence sequence(*this, *slot);
-  if (!sequence.reserve(saved.stored)) return std::nullopt;
+  const std::size_t pages = (saved.stored + kPageTokens - 1) / kPageTokens;
+  if (!add_pages(sequence.pages_, pages, Fresh::kAnything)) return std::nullopt;
   sequence.stored_ = saved.stored;
   sequence.logical_ = saved.logical;
   REPRISE_CHECK(saved.bytes.size() == saved_bytes(saved.stored), "a sequence was loaded that another saved");

@@ -203,8 +203,10 @@ class StateStore {
 
   std::size_t saved_bytes(std::size_t stored) const;
   std::optional<BlockId> take(BlockPool& pool);
-  /// Until there are `wanted`; false, with nothing changed, if there are not enough.
-  bool add_pages(std::vector<BlockId>& pages, std::size_t wanted);
+  /// Until there are `wanted`; false, with nothing changed, if there are not enough. Zeros: what stands between and
+  /// behind the tokens of a page is nobody else's; or whatever they held, for who writes all of them.
+  enum class Fresh : bool { kZeros, kAnything };
+  bool add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh = Fresh::kZeros);
   void release(BlockPool& pool, BlockId block);
 
   // Of `stored` tokens of `from`; nothing, with nothing changed, if there is no page for the tail.

@@ -1,16 +1,20 @@
 #include "gpu/transfer_buffers.h"
 
 #include <algorithm>
+#include <list>
 #include <mutex>
 #include <utility>
-#include <vector>
+
+#include "gpu/arena_map.h"
 
 namespace reprise::gpu {
 namespace {
 
-struct Buffer {
-  std::shared_ptr<std::byte> data;
-  std::size_t size = 0;
+struct TransferBlock {
+  TransferBlock(std::shared_ptr<std::byte> bytes, std::size_t size) : data(std::move(bytes)), lent(size) {}
+
+  const std::shared_ptr<std::byte> data;
+  ArenaMap lent;
 };
 
 HostBytes from_heap(std::size_t bytes) {
@@ -20,39 +24,20 @@ HostBytes from_heap(std::size_t bytes) {
 }  // namespace
 
 struct TransferBuffers::Shelf {
-  std::mutex mutex;
-  Make make;
+  std::mutex making;  // taken before the other one
+  const Make make;
   const std::uint64_t most_bytes;
+  bool refused = false;  // there was no such memory: it is not asked for again. Under `making`.
+
+  mutable std::mutex mutex;
   std::uint64_t made = 0;
-  bool refused = false;  // there was no such memory: it is not asked for again
-  std::vector<Buffer> kept{};
+  std::list<TransferBlock> blocks{};  // none goes while something of it is lent
 
   Shelf(Make function, std::uint64_t most) : make(std::move(function)), most_bytes(most) {}
 
-  /// The smallest that fits, but none of which most would lie idle.
-  std::vector<Buffer>::iterator fitting(std::size_t bytes) {
-    auto best = kept.end();
-    for (auto one = kept.begin(); one != kept.end(); ++one) {
-      const bool fits = one->size >= bytes && one->size <= 2 * bytes + kStep;
-      if (fits && (best == kept.end() || one->size < best->size)) best = one;
-    }
-    return best;
-  }
-
-  Buffer make_one(std::size_t bytes) {
-    const std::size_t size = (bytes + kStep - 1) / kStep * kStep;
-    while (!kept.empty() && made + size > most_bytes) {
-      made -= kept.front().size;
-      kept.erase(kept.begin());
-    }
-    if (refused || made + size > most_bytes) return {};
-    Buffer buffer{.data = make(size), .size = size};
-    if (!buffer.data) {
-      refused = true;
-      return {};
-    }
-    made += size;
-    return buffer;
+  bool has_block(std::size_t bytes) const {
+    return std::any_of(blocks.begin(), blocks.end(),
+                       [bytes](const TransferBlock& block) { return block.lent.size() >= bytes; });
   }
 };
 
@@ -60,29 +45,50 @@ TransferBuffers::TransferBuffers(Make make, std::uint64_t most_bytes)
     : shelf_(std::make_shared<Shelf>(std::move(make), most_bytes)) {}
 
 HostBytes TransferBuffers::take(std::size_t bytes) {
-  Buffer buffer;
   {
     const std::lock_guard lock(shelf_->mutex);
-    if (const auto found = shelf_->fitting(bytes); found != shelf_->kept.end()) {
-      buffer = std::move(*found);
-      shelf_->kept.erase(found);
-    } else {
-      buffer = shelf_->make_one(bytes);
+    for (auto block = shelf_->blocks.begin(); block != shelf_->blocks.end(); ++block) {
+      const std::optional<std::size_t> offset = block->lent.take_low(bytes);
+      if (!offset) continue;
+      const auto give_back = [shelf = shelf_, block, at = *offset, bytes](std::byte*) {
+        const std::lock_guard returning(shelf->mutex);
+        block->lent.give(at, bytes);
+      };
+      return {std::shared_ptr<std::byte>(block->data.get() + *offset, give_back), bytes};
     }
   }
-  if (!buffer.data) return from_heap(bytes);
-  std::byte* data = buffer.data.get();
-  const auto give_back = [shelf = shelf_, buffer = std::move(buffer)](std::byte*) mutable {
-    const std::lock_guard lock(shelf->mutex);
-    shelf->kept.push_back(std::move(buffer));
-  };
-  return {std::shared_ptr<std::byte>(data, give_back), bytes};
+  return from_heap(bytes);
 }
 
 void TransferBuffers::prepare(std::size_t bytes) {
-  const std::lock_guard lock(shelf_->mutex);
-  if (shelf_->fitting(bytes) != shelf_->kept.end()) return;
-  if (Buffer buffer = shelf_->make_one(bytes); buffer.data) shelf_->kept.push_back(std::move(buffer));
+  Shelf& shelf = *shelf_;
+  const std::lock_guard one_at_a_time(shelf.making);
+  const std::size_t size = std::min<std::uint64_t>(
+      (bytes + kStep - 1) / kStep * kStep, shelf.most_bytes / ArenaMap::kAlignment * ArenaMap::kAlignment);
+  if (shelf.refused || size == 0) return;
+  std::list<TransferBlock> going;
+  {
+    const std::lock_guard lock(shelf.mutex);
+    if (shelf.has_block(size)) return;
+    for (auto block = shelf.blocks.begin();
+         block != shelf.blocks.end() && shelf.made + size > shelf.most_bytes;) {
+      const auto here = block++;
+      if (here->lent.used() != 0) continue;
+      shelf.made -= here->lent.size();
+      going.splice(going.end(), shelf.blocks, here);
+    }
+    if (shelf.made + size > shelf.most_bytes) return;
+    shelf.made += size;
+  }
+  going.clear();
+  std::shared_ptr<std::byte> data = shelf.make(size);
+  const std::lock_guard lock(shelf.mutex);
+  if (!data) {
+    shelf.refused = true;
+    shelf.made -= size;
+    return;
+  }
+  shelf.blocks.emplace_back(std::move(data), size);
 }
 
 std::uint64_t TransferBuffers::made_bytes() const {

@@ -1,10 +1,11 @@
 #pragma once
-// Memory of the host for states on their way to a device, of a kind that the device copies fast from: pinned, for a GPU
-// (models/transfer_memory.h). Making such memory takes long, so what comes back is kept for the next.
+// Memory of the host for states between a device and the tiers below it, of a kind that the device copies fast with:
+// pinned, for a GPU (models/transfer_memory.h). Making such memory takes longer than a restore should, so it is made
+// ahead, by prepare() alone, and lent in parts.
 //
-// Bound: `most_bytes`, lent and kept together. Beyond it, or where there is no such memory, it is the heap's: slower, and
-// bounded by whoever counts what is on its way.
-// Threading: any thread. A buffer may outlive it.
+// Bound: `most_bytes`. What is not there when it is wanted is the heap's: slower, and bounded by whoever counts what is
+// on its way.
+// Threading: any thread; take() never waits for what is being made. A buffer may outlive it.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +20,18 @@ class TransferBuffers {
  public:
   /// A block of that size with what gives it back; null: there is none. Called by one thread at a time.
   using Make = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
-  static constexpr std::size_t kStep =
-      16 << 20;  // sizes are multiples of it, so that they fit more than one state
+  static constexpr std::size_t kStep = 16 << 20;     // blocks are multiples of it, but for the bound
+  static constexpr std::size_t kFirst = 1ULL << 30;  // for states of most sizes, several at once
 
   TransferBuffers(Make make, std::uint64_t most_bytes);
 
   /// Uninitialised. Throws std::bad_alloc.
   HostBytes take(std::size_t bytes);
-  /// One that take() would give for so many bytes is made now, unless it is there.
-  void prepare(std::size_t bytes);
+  /// So that take() can lend so many bytes at once: makes a block unless one of that size is there. What is not lent
+  /// goes for it where the bound wants that.
+  void prepare(std::size_t bytes = kFirst);
 
-  /// Made by `make`, lent or kept.
+  /// Made by `make`, lent or not.
   std::uint64_t made_bytes() const;
 
  private:

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/in_parallel.h"
 #include "models/files/finite.h"
-#include "models/files/in_parallel.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"

@@ -301,17 +301,17 @@ struct LoadKv {
   SharedTokens tokens{};
 };
 
-struct KvBytes {
-  std::vector<std::byte> bytes{};
-};
-/// A copy of pages [first_page, first_page + pages) of an adopted snapshot, then of its slot if that is wanted. The
-/// worker computes nothing meanwhile: whoever wants much asks for a part at a time.
+/// Pages [first_page, first_page + pages) of an adopted snapshot, then its slot if that is wanted, are copied into `to`,
+/// which has exactly so many bytes and is the worker's until it has answered. The worker computes nothing meanwhile:
+/// whoever wants much asks for a part at a time, and gives it memory that its device copies fast to.
 struct ReadKv {
-  using Reply = JobResult<KvBytes>;
+  using Reply = JobResult<Nothing>;
   SnapshotId snapshot{};
   std::uint32_t first_page = 0;
   std::uint32_t pages = 0;
   bool slot = false;
+  std::span<std::byte> to{};
+  std::shared_ptr<void> memory{};  // that `to` lies in
 };
 
 struct SnapshotTaken {

@@ -1,11 +1,9 @@
 #include "actors/tiers/host_tier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
-#include "base/digest.h"
 #include "runtime/wait.h"
 #include "traces/trace.h"
 
@@ -43,6 +41,7 @@ HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figur
 void HostTier::on_start() {
   TierFigures::set(figures_->budget_bytes, settings_.most_bytes);
   publish();
+  if (settings_.buffers) settings_.buffers->prepare();  // nobody waits yet
   launch(keep_all());
 }
 
@@ -80,6 +79,12 @@ Fetched HostTier::on(protocol::FetchState job) {
     const PrefixNames names(space->keys, job.kind, *job.prompt);
     const auto match = space->index.deepest(names, job.more_than, job.at_most);
     if (!match) return fetched;
+    if (!settings_.even_if_slower &&
+        figures_->would_lose(match->bytes, match->at - job.more_than, job.seconds_per_token)) {
+      TierFigures::add(figures_->slower);
+      fetched.reason = MissReason::kSlowerThanComputing;
+      return fetched;
+    }
     std::shared_ptr<void> counted = loading_->take(static_cast<std::uint32_t>((match->bytes >> 20) + 1));
     if (!counted) {
       fetched.reason = MissReason::kNoMemory;
@@ -122,17 +127,10 @@ protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
       gpu::take_transfer(settings_.buffers.get(), pages * kind.page_bytes + kind.slot_bytes));
   state->bytes = memory->span();
   state->memory = memory;
-  std::byte* to = memory->span().data();
-  const auto append = [&](const RecordId& id) {
-    const Block& block = blocks_.at(id);
-    if (digest_of(block.bytes) != block.sum) return false;
-    to = std::copy(block.bytes.begin(), block.bytes.end(), to);
-    return true;
-  };
-  for (std::size_t i = 0; i < pages; ++i) {
-    if (!append(from.blocks[i])) return nullptr;
-  }
-  if (kind.slot_bytes != 0 && !append(from.blocks.back())) return nullptr;
+  std::vector<const SummedBytes*> blocks;
+  for (std::size_t i = 0; i < pages; ++i) blocks.push_back(&blocks_.at(from.blocks[i]).contents);
+  if (kind.slot_bytes != 0) blocks.push_back(&blocks_.at(from.blocks.back()).contents);
+  if (!copy_compared(blocks, memory->span())) return nullptr;
   return state;
 }
 
@@ -176,21 +174,20 @@ Task<void> HostTier::keep(StoreState job) {
   std::vector<Block> fresh(plan.chunks());
   const TakeChunk take = [&](std::size_t chunk, std::span<const std::byte> contents) {
     try {
-      fresh[chunk].bytes.assign(contents.begin(), contents.end());
+      fresh[chunk].contents = SummedBytes(contents);
     } catch (const std::bad_alloc&) {
       return false;
     }
-    fresh[chunk].sum = digest_of(contents);
     return true;
   };
-  Task<ChunksRead> reading = read_chunks(job, plan, take);
+  Task<ChunksRead> reading = read_chunks(job, plan, settings_.buffers.get(), take);
   const ChunksRead read = co_await reading;
   if (read != ChunksRead::kAll) {
     TierFigures::add(read == ChunksRead::kGone ? figures_->overtaken : figures_->no_room);
     co_return;
   }
   insert(job, plan, std::move(fresh));
-  if (settings_.buffers) {  // making it takes as long as a restore should
+  if (settings_.buffers) {
     std::uint64_t whole = 0;
     for (std::size_t i = 0; i < plan.chunks(); ++i) whole += plan.bytes_of(i);
     settings_.buffers->prepare(std::min(whole, settings_.loading_bytes));
@@ -210,8 +207,8 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
     const auto [block, added] = blocks_.try_emplace(references[i]);
     if (added) {
       block->second = std::move(fresh[i]);
-      bytes_ += block->second.bytes.size();
-      TierFigures::add(figures_->stored_bytes, block->second.bytes.size());
+      bytes_ += block->second.contents.size();
+      TierFigures::add(figures_->stored_bytes, block->second.contents.size());
     }
     ++block->second.holders;
   }
@@ -242,7 +239,7 @@ void HostTier::drop(const RecordId& id) {
   for (const RecordId& name : state.blocks) {
     const auto block = blocks_.find(name);
     if (--block->second.holders > 0) continue;
-    bytes_ -= block->second.bytes.size();
+    bytes_ -= block->second.contents.size();
     blocks_.erase(block);
   }
   const auto space = spaces_.find(state.place);

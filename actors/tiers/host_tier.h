@@ -1,13 +1,16 @@
 #pragma once
 // HostTier: states in the host's memory, for a device whose own is smaller (protocol/tier.h). Pages that states have in
 // common are held once, as in the other tiers, and each state is what it was when it was read from its device: all of
-// it is compared with its digest before it is brought.
+// it is compared with its digests before it is brought.
 //
 // Bound: `most_bytes`; what was not used for longest goes first, before anything is read for which there would be no
 // room. Snapshots that wait to be read: see StoreQueue.
 //
+// A state that would be computed sooner, by more than TierFigures::kMayLose and as far as both speeds are known, is left.
+//
 // Failure: what leaves a handler makes it start anew, with nothing.
-// Threading: an actor on a thread of its own: it copies much.
+// Threading: an actor on a thread of its own: it copies much. Copies and digests of large blocks are shared with a few
+// threads that live for that copy alone (base/in_parallel.h), and touch nothing else of it.
 
 #include <cstdint>
 #include <list>
@@ -19,6 +22,7 @@
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/snapshot_source.h"
 #include "actors/tiers/store_queue.h"
+#include "actors/tiers/summed_bytes.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"
@@ -48,8 +52,7 @@ class HostTier : public runtime::Actor {
   using RecordId = protocol::snapshots::RecordId;
   using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
   struct Block {
-    std::vector<std::byte> bytes{};
-    std::uint64_t sum = 0;
+    SummedBytes contents{};
     std::uint32_t holders = 0;
   };
   struct State {

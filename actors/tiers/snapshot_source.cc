@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <new>
 
 namespace reprise::actors {
 
@@ -43,7 +44,7 @@ SnapshotPlan plan_snapshot(const Key& master, const StoreState& job) {
 }
 
 runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan& plan,
-                                      const TakeChunk& take) {
+                                      gpu::TransferBuffers* buffers, const TakeChunk& take) {
   const std::uint64_t page_bytes = std::max<std::uint64_t>(plan.manifest.kind.page_bytes, 1);
   const std::size_t at_once = std::max<std::uint64_t>(kReadAtOnce / page_bytes, 1);
   for (std::size_t next = 0; next < plan.chunks();) {
@@ -57,14 +58,24 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
            !plan.is_there(end)) {
       ++end;
     }
+    std::size_t size = 0;
+    for (std::size_t i = next; i < end; ++i) size += plan.bytes_of(i);
+    std::shared_ptr<gpu::HostBytes> room;
+    try {
+      room = std::make_shared<gpu::HostBytes>(gpu::take_transfer(buffers, size));
+    } catch (const std::bad_alloc&) {
+      co_return ChunksRead::kNotWanted;
+    }
     auto asked = job.worker.ask(protocol::ReadKv{.snapshot = job.snapshot,
                                                  .first_page = slot ? 0 : static_cast<std::uint32_t>(next),
                                                  .pages = slot ? 0 : static_cast<std::uint32_t>(end - next),
-                                                 .slot = slot},
+                                                 .slot = slot,
+                                                 .to = room->span(),
+                                                 .memory = room},
                                 runtime::deadline_after(kDeviceDeadline));
-    const protocol::JobResult<protocol::KvBytes> read = protocol::answer_of(co_await asked);
+    const protocol::ReadKv::Reply read = protocol::answer_of(co_await asked);
     if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model has gone
-    std::span<const std::byte> bytes = read->bytes;
+    std::span<const std::byte> bytes = room->span();
     for (; next < end; ++next) {
       if (!take(next, bytes.first(plan.bytes_of(next)))) co_return ChunksRead::kNotWanted;
       bytes = bytes.subspan(plan.bytes_of(next));

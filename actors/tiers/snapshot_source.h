@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu/transfer_buffers.h"
 #include "protocol/snapshots/manifest.h"
 #include "protocol/tier.h"
 #include "runtime/task.h"
@@ -37,8 +38,8 @@ SnapshotPlan plan_snapshot(const protocol::snapshots::Key& master, const protoco
 /// False: no more is wanted.
 using TakeChunk = std::function<bool(std::size_t chunk, std::span<const std::byte> contents)>;
 enum class ChunksRead : std::uint8_t { kAll, kGone, kNotWanted };
-/// Of those that are not there, in their order. All arguments must outlive it.
+/// Of those that are not there, in their order, by way of `buffers` (null: the heap). All arguments must outlive it.
 runtime::Task<ChunksRead> read_chunks(const protocol::StoreState& job, const SnapshotPlan& plan,
-                                      const TakeChunk& take);
+                                      gpu::TransferBuffers* buffers, const TakeChunk& take);
 
 }  // namespace reprise::actors

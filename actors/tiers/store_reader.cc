@@ -21,6 +21,19 @@ bool is_hopeless(Refusal why) {
          why == Refusal::kSeal || why == Refusal::kContents || why == Refusal::kMissing;
 }
 
+/// Opens it into `to`; nothing: it is what the manifest says.
+std::optional<Refused> unlike(RecordKind kind, const RecordId& id, std::span<const std::byte> record,
+                              std::span<std::byte> to, const NamespaceKeys& keys, std::uint64_t sum) {
+  try {
+    const auto opened = open_record(keys, kind, id, record, to);
+    if (!opened.ok()) return opened.error();
+  } catch (const std::bad_alloc&) {
+    return Refused{Refusal::kIo, "there is no memory to open it"};
+  }
+  if (digest_of(to) == sum) return std::nullopt;
+  return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+}
+
 }  // namespace
 
 Outcome<Manifest, Refused> StoreReader::read_manifest(const RecordId& folder, const RecordId& id) {
@@ -123,30 +136,41 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   const std::span<std::byte> bytes = memory->span();
   state->bytes = bytes;
   state->memory = memory;
-  const auto read = [&](RecordKind record, std::size_t reference,
-                        std::span<std::byte> to) -> std::optional<Refused> {
-    const RecordId& id = manifest->references[reference];
-    const auto file = store_->read(folder, FileKind::kChunk, id, record_bytes(0, to.size()));
-    if (!file.ok()) return file.error();
-    const auto opened = open_record(job.keys, record, id, *file, to);
-    const bool same = opened.ok() && digest_of(to) == manifest->sums[reference];
-    if (same) return std::nullopt;
-    store_->remove(folder, FileKind::kChunk, id);  // whoever needs it writes it anew
-    if (!opened.ok()) return opened.error();
-    return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
+  struct Chunk {
+    RecordKind kind;
+    std::size_t reference;  // of the manifest's
+    std::span<std::byte> to;
+    std::optional<Refused> refused{};
+    bool is_wrong = false;  // and not just missing
   };
+  std::vector<Chunk> chunks;
+  if (manifest->has_slot()) {  // the largest first: the others are read beside it
+    chunks.push_back({RecordKind::kSlot, manifest->references.size() - 1, bytes.last(kind.slot_bytes)});
+  }
   for (std::size_t i = 0; i < pages; ++i) {
     const bool full = (i + 1) * kind.page_tokens <= job.at;
-    if (auto refused = read(full ? RecordKind::kPage : RecordKind::kTail, i,
-                            bytes.subspan(i * kind.page_bytes, kind.page_bytes))) {
-      return *refused;
-    }
+    chunks.push_back({full ? RecordKind::kPage : RecordKind::kTail, i,
+                      bytes.subspan(i * kind.page_bytes, kind.page_bytes)});
   }
-  if (manifest->has_slot()) {
-    if (auto refused =
-            read(RecordKind::kSlot, manifest->references.size() - 1, bytes.last(kind.slot_bytes))) {
-      return *refused;
-    }
+  std::vector<RecordStore::Wanted> wanted;
+  for (const Chunk& chunk : chunks) {
+    wanted.push_back({.id = manifest->references[chunk.reference], .most = record_bytes(0, chunk.to.size())});
+  }
+  // Called by several threads, each of which has another chunk.
+  const auto open = [&](std::size_t which, const Outcome<std::span<const std::byte>, Refused>& record) {
+    Chunk& chunk = chunks[which];
+    chunk.refused = record.ok() ? unlike(chunk.kind, wanted[which].id, *record, chunk.to, job.keys,
+                                         manifest->sums[chunk.reference])
+                                : std::optional<Refused>(record.error());
+    chunk.is_wrong = record.ok() && chunk.refused && chunk.refused->why != Refusal::kIo;
+    return !chunk.refused;
+  };
+  store_->read_each(folder, FileKind::kChunk, wanted, open);
+  for (const Chunk& chunk : chunks) {  // whoever needs them writes them anew
+    if (chunk.is_wrong) store_->remove(folder, FileKind::kChunk, manifest->references[chunk.reference]);
+  }
+  for (const Chunk& chunk : chunks) {
+    if (chunk.refused) return *chunk.refused;
   }
   return protocol::SharedHostState(std::move(state));
 }

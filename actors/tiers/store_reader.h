@@ -3,7 +3,8 @@
 // what was asked for comes back as a refusal.
 //
 // Failure: expected ones are answers. What leaves a handler fails the tier above it, which begins anew.
-// Threading: an actor on a thread of its own, which blocks on its store.
+// Threading: an actor on a thread of its own, which blocks on its store. Threads of that store may open chunks of a state
+// while it waits for them (RecordStore::read_each): each writes its own chunk's place in the state and nothing else.
 
 #include <memory>
 #include <set>
@@ -75,6 +76,9 @@ class StoreReader : public runtime::Actor {
   StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures)
       : settings_(std::move(settings)), figures_(std::move(figures)), store_(settings_.open_store()) {}
 
+  void on_start() {
+    if (settings_.buffers) settings_.buffers->prepare();  // nobody waits yet
+  }
   ReadManifests::Reply on(ReadManifests job);
   ReadState::Reply on(ReadState job);
   CompareStates::Reply on(CompareStates job);

@@ -18,7 +18,6 @@ namespace {
 constexpr std::chrono::seconds kReadDeadline{60};
 constexpr std::chrono::milliseconds kLookDeadline{50};  // for news of others
 constexpr std::chrono::milliseconds kLookPeriod{500};
-constexpr double kWorthIt = 0.020;  // seconds that a restore may lose
 constexpr int kTries = 3;
 constexpr std::size_t kMostSpaces = 4096;
 
@@ -155,11 +154,8 @@ std::pair<MissReason, std::uint32_t> StoreTier::why_nothing(const protocol::Fetc
 // -- states
 
 bool StoreTier::is_slower(const protocol::FetchState& job, const NamespaceIndex::Match& match) const {
-  const double speed = figures_->bytes_per_second();
-  if (settings_.even_if_slower || speed == 0 || job.seconds_per_token == 0) return false;
-  const double reading = static_cast<double>(match.bytes) / speed;
-  const double computing = static_cast<double>(match.at - job.more_than) * job.seconds_per_token;
-  return reading > computing + kWorthIt;
+  return !settings_.even_if_slower &&
+         figures_->would_lose(match.bytes, match.at - job.more_than, job.seconds_per_token);
 }
 
 std::optional<NamespaceIndex::Match> StoreTier::known(const protocol::FetchState& job, const Space& space,

@@ -11,7 +11,7 @@
 // says where one stands; what the device makes of that place is compared with it when it has been written, and the
 // verdict (actors/tiers/arithmetic_verdicts.h) decides on the next one.
 //
-// A state that would be computed sooner than it is read, by more than kWorthIt and as far as both speeds are known, is
+// A state that would be computed sooner than it is read, by more than TierFigures::kMayLose and as far as both speeds are known, is
 // left. One that is refused is forgotten, and the next best is read, kTries in all.
 //
 // Failure: what leaves a handler, its own or its children's, makes it start anew with nothing; it reads again what is

@@ -91,7 +91,7 @@ Task<void> StoreWriter::write(StoreState job) {
   const TakeChunk take = [&](std::size_t chunk, std::span<const std::byte> contents) {
     return write_chunk(plan, chunk, contents);
   };
-  Task<ChunksRead> reading = read_chunks(job, plan, take);
+  Task<ChunksRead> reading = read_chunks(job, plan, settings_.buffers.get(), take);
   const ChunksRead read = co_await reading;
   if (read == ChunksRead::kGone) TierFigures::add(figures_->overtaken);
   if (read != ChunksRead::kAll) co_return;

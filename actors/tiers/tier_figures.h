@@ -35,6 +35,14 @@ struct TierFigures {
     const auto time = static_cast<double>(load_ns.load(std::memory_order_relaxed));
     return time == 0 ? 0 : static_cast<double>(loaded_bytes.load(std::memory_order_relaxed)) * 1e9 / time;
   }
+  /// Whether so many bytes are predicted to come later than `tokens` are computed, by more than kMayLose; no, where one
+  /// of the speeds is not known yet.
+  bool would_lose(std::uint64_t brought, std::uint32_t tokens, double seconds_per_token) const {
+    const double speed = bytes_per_second();
+    if (speed == 0 || seconds_per_token == 0) return false;
+    return static_cast<double>(brought) / speed > tokens * seconds_per_token + kMayLose;
+  }
+  static constexpr double kMayLose = 0.020;  // seconds
 };
 
 }  // namespace reprise::actors

@@ -31,6 +31,7 @@ struct DiskTierSettings {
 
 struct HostTierSettings {
   std::uint64_t most_bytes = 0;                     // 0: there is no such tier
+  bool even_if_slower = false;                      // restore also what would be computed sooner
   std::uint64_t loading_bytes = 2ULL << 30;         // of states on their way to a device, at once
   std::function<void(const std::string&)> log{};    // may be empty
   std::shared_ptr<gpu::TransferBuffers> buffers{};  // for those; null: the heap

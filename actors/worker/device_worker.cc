@@ -283,8 +283,8 @@ void DeviceWorker::on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult
   kick();
 }
 
-protocol::JobResult<protocol::KvBytes> DeviceWorker::on(protocol::ReadKv job) {
-  protocol::JobResult<protocol::KvBytes> read = JobError{JobFault::kDeviceFailed, "the device failed"};
+protocol::ReadKv::Reply DeviceWorker::on(protocol::ReadKv job) {
+  protocol::ReadKv::Reply read = JobError{JobFault::kDeviceFailed, "the device failed"};
   survives([&] { read = snapshots_.read(job); });
   return read;
 }

@@ -91,7 +91,7 @@ class DeviceWorker : public runtime::Actor {
   void on(protocol::LeaveOff job);
   void on(protocol::RestoreKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
   void on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult<protocol::Restored>> reply);
-  protocol::JobResult<protocol::KvBytes> on(protocol::ReadKv job);
+  protocol::ReadKv::Reply on(protocol::ReadKv job);
   void on(protocol::SnapshotKv job, runtime::ReplyTo<protocol::JobResult<protocol::SnapshotTaken>> reply);
   protocol::JobResult<protocol::Adopted> on(protocol::AdoptKvSnapshot job);
   protocol::Dropped on(protocol::DropKvSnapshot job);

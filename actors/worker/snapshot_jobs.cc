@@ -1,7 +1,6 @@
 #include "actors/worker/snapshot_jobs.h"
 
 #include <algorithm>
-#include <new>
 
 #include "base/check.h"
 #include "base/token_hash.h"
@@ -388,7 +387,7 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
   end_restore(run, protocol::Restored{.tokens = from.stored, .shared_bytes = 0});
 }
 
-protocol::JobResult<protocol::KvBytes> SnapshotJobs::read(const protocol::ReadKv& job) const {
+protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) const {
   StateTable* table = state_.find(job.snapshot.generation);
   const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
   if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
@@ -397,16 +396,13 @@ protocol::JobResult<protocol::KvBytes> SnapshotJobs::read(const protocol::ReadKv
   if (job.first_page > pages || job.pages > pages - job.first_page) {
     return JobError{JobFault::kBadJob, "the snapshot has fewer pages"};
   }
+  if (job.to.size() != job.pages * table->page_bytes() + (job.slot ? table->slot_bytes() : 0)) {
+    return JobError{JobFault::kBadJob, "there is another room for a copy than it needs"};
+  }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);
-  protocol::KvBytes read;
-  try {
-    read.bytes.resize(job.pages * table->page_bytes() + (job.slot ? table->slot_bytes() : 0));
-  } catch (const std::bad_alloc&) {
-    return JobError{JobFault::kNoMemory, "no memory for a copy"};
-  }
-  gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, read.bytes);
-  return read;
+  gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, job.to);
+  return protocol::Nothing{};
 }
 
 void SnapshotJobs::drop_damaged(StateTable& table, protocol::SnapshotId snapshot) {

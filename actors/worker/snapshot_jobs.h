@@ -62,7 +62,7 @@ class SnapshotJobs {
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);
   void load(protocol::LoadKv job, RestoredReply reply, Time now);
   /// Of an adopted one: what a sequence still owns may be gone when it is wanted.
-  protocol::JobResult<protocol::KvBytes> read(const protocol::ReadKv& job) const;
+  protocol::ReadKv::Reply read(const protocol::ReadKv& job) const;
 
   /// False: some still wait for memory.
   bool try_waiting(Time now);

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/in_parallel.h"
 #include "gpu/weight.h"
 #include "models/files/gguf_layout.h"
-#include "models/files/in_parallel.h"
 #include "models/files/load_error.h"
 #include "models/files/quantised_tensor.h"
 

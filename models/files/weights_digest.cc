@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "models/files/in_parallel.h"
+#include "base/in_parallel.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {

@@ -1,6 +1,16 @@
 #include "protocol/snapshots/folder_store.h"
 
+#include <algorithm>
+#include <atomic>
+
+#include "base/in_parallel.h"
+
 namespace reprise::protocol::snapshots {
+namespace {
+
+constexpr std::uint64_t kWorthAThread = 1u << 20;  // bytes
+
+}  // namespace
 
 std::optional<IoTrouble> FolderStore::prepare() {
   if (auto trouble = folder_.prepare()) return trouble;
@@ -10,6 +20,26 @@ std::optional<IoTrouble> FolderStore::prepare() {
 Outcome<std::vector<std::byte>, Refused> FolderStore::read(const RecordId& folder, FileKind kind,
                                                            const RecordId& id, std::uint64_t most) {
   return folder_.read(folder, kind, id, most);
+}
+
+void FolderStore::read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
+                            const TakeRecord& take) {
+  std::uint64_t bytes = 0;
+  for (const Wanted& one : wanted) bytes += one.most;
+  const std::size_t lanes = threads_for(std::min<std::uint64_t>(wanted.size(), bytes / kWorthAThread), 1);
+  // relaxed: both hand out and compare numbers; what was read is its thread's own.
+  std::atomic<std::size_t> next{0}, last_wanted{wanted.size()};
+  const auto read_some = [&](std::size_t) {
+    std::vector<std::byte> room;  // one record behind the other
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < wanted.size();) {
+      if (i > last_wanted.load(std::memory_order_relaxed)) return;
+      if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].most, room))) continue;
+      std::size_t last = last_wanted.load(std::memory_order_relaxed);
+      while (i < last && !last_wanted.compare_exchange_weak(last, i, std::memory_order_relaxed)) {
+      }
+    }
+  };
+  in_parallel(lanes, read_some, 1);
 }
 
 std::optional<IoTrouble> FolderStore::write(const RecordId& folder, FileKind kind, const RecordId& id,

@@ -1,5 +1,5 @@
 #pragma once
-// FolderStore: a folder of this machine as a RecordStore.
+// FolderStore: a folder of this machine as a RecordStore. Many records are read by a few threads, and taken by them.
 //
 // Threading: as protocol/snapshots/record_store.h.
 
@@ -15,6 +15,8 @@ class FolderStore : public RecordStore {
   std::optional<IoTrouble> prepare() override;
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
                                                 std::uint64_t most) override;
+  void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
+                 const TakeRecord& take) override;
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;

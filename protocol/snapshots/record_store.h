@@ -9,11 +9,13 @@
 // somebody, apart from all requests, has found it well again: a store that is gone costs one wait, not every
 // request's.
 //
-// Threading: of a store, one thread; it blocks. Several stores may stand for the same place and share a breaker, which
+// Threading: of a store, one thread; it blocks. A store may let threads of its own help while a call lasts, which then
+// call back as that call says. Several stores may stand for the same place and share a breaker, which
 // any thread may use.
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,6 +58,22 @@ class RecordStore {
   /// At most `most` bytes of record; one that is larger is refused unread. It counts as used.
   virtual Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind,
                                                         const RecordId& id, std::uint64_t most) = 0;
+  struct Wanted {
+    RecordId id{};
+    std::uint64_t most = 0;  // bytes of record
+  };
+  /// False: those behind it are not wanted any more.
+  using TakeRecord =
+      std::function<bool(std::size_t which, Outcome<std::span<const std::byte>, Refused> record)>;
+  /// As read(), of many, begun in their order. Each is given to `take` as it comes, maybe by several threads at once, and
+  /// is there until that returns. `take` must not throw. All calls of it have returned when this does.
+  virtual void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
+                         const TakeRecord& take) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto record = read(folder, kind, wanted[i].id, wanted[i].most);
+      if (!(record.ok() ? take(i, std::span<const std::byte>(*record)) : take(i, record.error()))) return;
+    }
+  }
   virtual std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                          std::span<const std::byte> bytes) = 0;
   /// What was written so far outlasts what may happen now.

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace reprise::protocol::snapshots {
@@ -141,6 +142,16 @@ std::optional<FolderLock> SnapshotFolder::lock_alone() const {
 
 Outcome<std::vector<std::byte>, Refused> SnapshotFolder::read(const RecordId& folder, FileKind kind,
                                                               const RecordId& id, std::uint64_t most) const {
+  std::vector<std::byte> contents;
+  const auto read = read_into(folder, kind, id, most, contents);
+  if (!read.ok()) return read.error();
+  contents.resize(read->size());
+  return contents;
+}
+
+Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const RecordId& folder, FileKind kind,
+                                                                       const RecordId& id, std::uint64_t most,
+                                                                       std::vector<std::byte>& room) const {
   const std::string path = file_path(folder, kind, id);
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) {
@@ -151,11 +162,18 @@ Outcome<std::vector<std::byte>, Refused> SnapshotFolder::read(const RecordId& fo
   if (::fstat(file.number(), &about) != 0) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes > most) return Refused{Refusal::kSize, path + " is larger than there can be"};
-  std::vector<std::byte> contents(bytes);
-  if (!read_fully(file.number(), contents.data(), contents.size())) {
+  if (room.size() < bytes) {
+    room.clear();  // nothing of it is to be moved
+    try {
+      room.resize(bytes);
+    } catch (const std::bad_alloc&) {
+      return Refused{Refusal::kIo, "there is no memory to read " + path};
+    }
+  }
+  if (!read_fully(file.number(), room.data(), bytes)) {
     return Refused{Refusal::kIo, trouble("cannot read " + path).message};
   }
-  return contents;
+  return std::span<const std::byte>(room).first(bytes);
 }
 
 std::optional<IoTrouble> SnapshotFolder::write(const RecordId& folder, FileKind kind, const RecordId& id,

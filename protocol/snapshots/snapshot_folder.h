@@ -73,6 +73,10 @@ class SnapshotFolder {
   /// At most `most` bytes of file; one that is larger is refused unread.
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
                                                 std::uint64_t most) const;
+  /// The same, into `room`, which grows where it must.
+  Outcome<std::span<const std::byte>, Refused> read_into(const RecordId& folder, FileKind kind,
+                                                         const RecordId& id, std::uint64_t most,
+                                                         std::vector<std::byte>& room) const;
   /// Whole and synced, or not at all. Its name lasts when sync() has been called.
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) const;

@@ -19,6 +19,7 @@ class HostTierTest : public testing::TestWithParam<std::pair<std::string, std::s
     EngineOptions options = EngineHarness::defaults(GetParam().first, GetParam().second);
     options.registry.cache.max_entries = 1;
     options.host.most_bytes = host_bytes;
+    options.host.even_if_slower = true;
     return options;
   }
   /// Until nothing is read from the device any more.

@@ -79,11 +79,8 @@ class FakeDevice : public runtime::Actor {
   using Accepts = runtime::Messages<protocol::ReadKv>;
   static constexpr const char* kName = "fake device";
   protocol::ReadKv::Reply on(protocol::ReadKv read) {
-    const protocol::StateKind kind = kind_of(kHere);
-    protocol::KvBytes kv;
-    kv.bytes.assign(read.pages * kind.page_bytes + (read.slot ? kind.slot_bytes : 0),
-                    static_cast<std::byte>(read.snapshot.number));
-    return kv;
+    std::fill(read.to.begin(), read.to.end(), static_cast<std::byte>(read.snapshot.number));
+    return protocol::Nothing{};
   }
 };
 

@@ -83,7 +83,7 @@ class FakeWorker : public runtime::Actor {
     return true;
   }
   void on(protocol::MoreToReclaim) { ++held_->offers; }
-  JobResult<protocol::KvBytes> on(protocol::ReadKv) { return JobError{}; }
+  protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
 
  private:
   JobResult<protocol::Adopted> adopt(const protocol::AdoptKvSnapshot& job) {

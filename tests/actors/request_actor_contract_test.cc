@@ -153,7 +153,7 @@ class FakeWorker : public runtime::Actor {
   // What no request asks for.
   JobResult<protocol::ArchLoaded> on(protocol::LoadArch) { return JobError{}; }
   void on(DeviceWorker::LoadDone) {}
-  JobResult<protocol::KvBytes> on(protocol::ReadKv) { return JobError{}; }
+  protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
   JobResult<protocol::AdapterLoaded> on(protocol::LoadAdapter) { return JobError{}; }
   void on(DeviceWorker::AdapterRead) {}
   protocol::AdapterDropped on(protocol::DropAdapter) { return {}; }

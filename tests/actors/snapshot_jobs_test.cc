@@ -178,17 +178,27 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(run.held_tokens(), 100U);
   EXPECT_EQ(run.phase, Phase::kIdle);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(run);
-  const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot) {
-    return parts.snapshots.read({.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot});
+  std::vector<std::byte> room;
+  const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot, std::size_t bytes) {
+    room.assign(bytes, std::byte{0xFF});
+    return parts.snapshots.read(
+        {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
   };
-  EXPECT_EQ(read(0, 2, true).error().fault, JobFault::kUnknown) << "it is its sequence's";
+  constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
+  EXPECT_EQ(read(0, 2, true, kAll).error().fault, JobFault::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
-  EXPECT_EQ(read(0, 2, true)->bytes, all);
-  EXPECT_EQ(read(1, 1, false)->bytes,
-            std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
-  EXPECT_EQ(read(0, 0, true)->bytes.size(), kSlotBytes);
-  EXPECT_EQ(read(1, 2, false).error().fault, JobFault::kBadJob);
+  ASSERT_TRUE(read(0, 2, true, kAll).ok());
+  EXPECT_EQ(room, all);
+  ASSERT_TRUE(read(1, 1, false, kPageBytes).ok());
+  EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
+  ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
+  EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
+  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().fault, JobFault::kBadJob) << "it has fewer pages";
+  for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
+    EXPECT_EQ(read(0, 2, true, bytes).error().fault, JobFault::kBadJob) << bytes;
+    EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
+  }
 }
 
 TEST_F(SnapshotJobsTest, AStateOfAnotherSizeOrPlaceIsNotLoaded) {

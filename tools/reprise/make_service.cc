@@ -49,6 +49,7 @@ std::string remote_password(const CacheConfig& config) {
 
 void set_tiers(const CacheConfig& config, actors::EngineOptions& options) {
   options.host.most_bytes = config.host_mb << 20;
+  options.host.even_if_slower = config.even_if_slower;
   if (config.folder.empty() && config.remote.empty()) return;
   const protocol::snapshots::Key key = sealing_key(config);
   const auto seconds = [](std::chrono::milliseconds time) {

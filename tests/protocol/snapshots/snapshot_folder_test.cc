@@ -9,6 +9,7 @@
 
 #include "protocol/snapshots/cache_secret.h"
 #include "protocol/snapshots/collection.h"
+#include "protocol/snapshots/folder_store.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
 
 namespace reprise::protocol::snapshots {
@@ -59,6 +60,39 @@ TEST_F(SnapshotFolderTest, WhatIsNotThereOrTooLargeIsRefused) {
   EXPECT_EQ(refusal(100), Refusal::kMissing);
   store(snapshot);
   EXPECT_EQ(refusal(100), Refusal::kSize);
+}
+
+TEST_F(SnapshotFolderTest, ManyAreReadByAFewThreadsEachOnce) {
+  const SealedSnapshot snapshot;
+  const RecordId& within = snapshot.keys.folder;
+  constexpr std::size_t kRecords = 40, kBytes = 300'000;
+  std::vector<RecordStore::Wanted> wanted;
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    wanted.push_back({.id = id_of(keyed_digest({}, std::to_string(i), {})), .most = kBytes});
+    const std::vector<std::byte> bytes(kBytes - 1000 * (i % 3), static_cast<std::byte>(i));
+    ASSERT_FALSE(folder().write(within, FileKind::kChunk, wanted[i].id, bytes));
+  }
+  FolderStore store(root_ + "/a/b");
+  using Record = Outcome<std::span<const std::byte>, Refused>;
+  std::vector<int> right(kRecords);
+  store.read_each(within, FileKind::kChunk, wanted, [&](std::size_t which, const Record& record) {
+    const auto is_its = [&](std::byte byte) { return byte == static_cast<std::byte>(which); };
+    right[which] += record.ok() && record->size() == kBytes - 1000 * (which % 3) &&
+                    std::all_of(record->begin(), record->end(), is_its);
+    return true;
+  });
+  EXPECT_EQ(right, std::vector<int>(kRecords, 1));
+
+  // What is behind one that is refused need not be read; what stands before it is.
+  constexpr std::size_t kGone = 11;
+  folder().remove(within, FileKind::kChunk, wanted[kGone].id);
+  std::vector<int> taken(kRecords);
+  store.read_each(within, FileKind::kChunk, wanted, [&](std::size_t which, const Record& record) {
+    ++taken[which];
+    EXPECT_EQ(record.ok(), which != kGone);
+    return record.ok();
+  });
+  EXPECT_EQ(std::count(taken.begin(), taken.begin() + kGone + 1, 1), kGone + 1);
 }
 
 TEST_F(SnapshotFolderTest, WhoCollectsWaitsForWhoWrites) {

@@ -1,0 +1,94 @@
+// HostTier without an engine: states of several megabytes, which several threads copy, and those that are left.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "actors/tiers/host_tier.h"
+#include "runtime/system.h"
+
+namespace reprise::actors {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::Fetched;
+using protocol::MissReason;
+
+constexpr std::uint64_t kPage = 600'000, kSlot = 5'000'000;
+
+/// Every byte of a page tells its place and its page, of a slot its place.
+std::byte content(std::uint64_t page, std::uint64_t at) {
+  return static_cast<std::byte>(at * 31 + at / 1000 + page * 7);
+}
+
+class PatternDevice : public runtime::Actor {
+ public:
+  using Accepts = runtime::Messages<protocol::ReadKv>;
+  static constexpr const char* kName = "pattern device";
+  protocol::ReadKv::Reply on(protocol::ReadKv read) {
+    for (std::uint64_t i = 0; i < read.to.size(); ++i) {
+      read.to[i] = read.slot ? content(99, i) : content(read.first_page + i / kPage, i % kPage);
+    }
+    return protocol::Nothing{};
+  }
+};
+
+class HostTierActorTest : public testing::Test {
+ protected:
+  void TearDown() override { system_.stop(); }
+  void start(bool even_if_slower) {
+    tier_ = system_.spawn<HostTier>(
+        {.placement = runtime::Placement::own_thread()},
+        HostTierSettings{.most_bytes = 64 << 20, .even_if_slower = even_if_slower}, figures_);
+    tier_.tell(protocol::StoreState{.kind = kKind,
+                                    .tokens = prompt_,
+                                    .at = 200,
+                                    .snapshot = {.generation = 1, .number = 1},
+                                    .worker = device_});
+    while (figures_->stored.load() == 0) std::this_thread::sleep_for(1ms);
+  }
+  Fetched fetch(double seconds_per_token) {
+    auto fetched = tier_.ask_blocking(
+        protocol::FetchState{
+            .kind = kKind, .prompt = prompt_, .at_most = 999, .seconds_per_token = seconds_per_token},
+        20s);
+    EXPECT_TRUE(fetched.ok());
+    return fetched.ok() ? std::move(*fetched) : Fetched{};
+  }
+
+  const protocol::StateKind kKind{
+      .model = 7, .arithmetic = 1, .page_bytes = kPage, .slot_bytes = kSlot, .page_tokens = 64};
+  const SharedTokens prompt_ = std::make_shared<const TokenList>(TokenList(1000, 5));
+  const std::shared_ptr<TierFigures> figures_ = std::make_shared<TierFigures>();
+  runtime::System system_{{.workers = 2}};
+  runtime::RefOf<PatternDevice> device_ = system_.spawn<PatternDevice>();
+  runtime::RefOf<HostTier> tier_;
+};
+
+TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
+  start(true);
+  const Fetched fetched = fetch(0);
+  ASSERT_TRUE(fetched.state);
+  const std::span<const std::byte> bytes = fetched.state->bytes;
+  ASSERT_EQ(bytes.size(), 4 * kPage + kSlot);
+  std::size_t wrong = 0;
+  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
+    wrong += bytes[i] != (i < 4 * kPage ? content(i / kPage, i % kPage) : content(99, i - 4 * kPage));
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST_F(HostTierActorTest, WhatIsComputedSoonerIsLeft) {
+  start(false);
+  EXPECT_TRUE(fetch(1e-9).state) << "nobody knows yet how long it takes";
+  TierFigures::add(figures_->load_ns, 3'600'000'000'000);  // an hour
+  const Fetched left = fetch(1e-3);
+  EXPECT_FALSE(left.state);
+  EXPECT_EQ(left.reason, MissReason::kSlowerThanComputing);
+  EXPECT_EQ(figures_->slower.load(), 1U);
+  EXPECT_TRUE(fetch(0).state) << "nobody knows how long computing takes";
+  EXPECT_TRUE(fetch(3600).state);
+}
+
+}  // namespace
+}  // namespace reprise::actors
