@@ -23,10 +23,6 @@ namespace {
 
 constexpr int kHostTries = 3;
 
-StateOrder::Time host_now() {
-  return runtime::Clock::now().time_since_epoch();
-}
-
 /// Names that nobody outside can make.
 protocol::snapshots::Key key_of_this_process() {
   std::string secret;
@@ -105,7 +101,8 @@ Fetched HostTier::on(protocol::FetchState job) {
     TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
     fetched.reason = MissReason::kNone;
     fetched.origin = match->origin;
-    order_.use(states_.at(match->manifest).in_order, true, host_now());
+    State& state = states_.at(match->manifest);
+    by_use_.splice(by_use_.end(), by_use_, state.in_order);
     return fetched;
   }
   return fetched;
@@ -160,7 +157,7 @@ Task<void> HostTier::keep_all() {
 Task<void> HostTier::keep(StoreState job) {
   SnapshotPlan plan = plan_snapshot(master_, job);
   if (const auto there = states_.find(plan.id); there != states_.end()) {
-    order_.use(there->second.in_order, false, host_now());
+    by_use_.splice(by_use_.end(), by_use_, there->second.in_order);
     co_return;
   }
   const auto look = [&] {
@@ -218,20 +215,19 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
     }
     ++block->second.holders;
   }
+  by_use_.push_back(plan.id);
   states_.emplace(plan.id, State{.place = place,
                                  .blocks = references,
                                  .tokens = plan.manifest.tokens,
-                                 .in_order = order_.add(plan.id, job.origin, host_now())});
+                                 .in_order = std::prev(by_use_.end())});
   space.index.add(std::move(*entry));
   TierFigures::add(figures_->stored);
 }
 
 bool HostTier::make_room(std::uint64_t bytes) {
   if (bytes > settings_.most_bytes) return false;
-  while (bytes_ + bytes > settings_.most_bytes) {
-    const std::optional<RecordId> first = order_.first(host_now());
-    if (!first) break;
-    drop(*first);
+  while (bytes_ + bytes > settings_.most_bytes && !by_use_.empty()) {
+    drop(RecordId(by_use_.front()));
     TierFigures::add(figures_->evicted);
   }
   return true;
@@ -241,7 +237,7 @@ void HostTier::drop(const RecordId& id) {
   const auto found = states_.find(id);
   if (found == states_.end()) return;
   const State state = std::move(found->second);
-  order_.remove(state.in_order);
+  by_use_.erase(state.in_order);
   states_.erase(found);
   for (const RecordId& name : state.blocks) {
     const auto block = blocks_.find(name);

@@ -3,13 +3,14 @@
 // common are held once, as in the other tiers, and each state is what it was when it was read from its device: all of
 // it is compared with its digest before it is brought.
 //
-// Bound: `most_bytes`; what goes first says StateOrder, and it goes before anything is read for which there would be no
+// Bound: `most_bytes`; what was not used for longest goes first, before anything is read for which there would be no
 // room. Snapshots that wait to be read: see StoreQueue.
 //
 // Failure: what leaves a handler makes it start anew, with nothing.
 // Threading: an actor on a thread of its own: it copies much.
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -17,7 +18,6 @@
 
 #include "actors/tiers/namespace_index.h"
 #include "actors/tiers/snapshot_source.h"
-#include "actors/tiers/state_order.h"
 #include "actors/tiers/store_queue.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
@@ -56,7 +56,7 @@ class HostTier : public runtime::Actor {
     Place place{};
     std::vector<RecordId> blocks{};
     TokenList tokens{};
-    StateOrder::Place in_order{};
+    std::list<RecordId>::iterator in_order{};
   };
   struct Space {
     protocol::snapshots::NamespaceKeys keys{};
@@ -82,7 +82,7 @@ class HostTier : public runtime::Actor {
   std::map<Place, Space> spaces_;
   std::unordered_map<RecordId, State, protocol::snapshots::RecordIdHash> states_;
   std::unordered_map<RecordId, Block, protocol::snapshots::RecordIdHash> blocks_;
-  StateOrder order_;  // of states
+  std::list<RecordId> by_use_;  // states, the one used last at the end
   std::uint64_t bytes_ = 0;
   StoreQueue waiting_;
 };
