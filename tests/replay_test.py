@@ -78,6 +78,12 @@ class Replay(unittest.TestCase):
         status, out, err = replay("--policy", "best")
         self.assertEqual((status, out), (2, ""))
         self.assertIn("lru, forks, returns", err)
+        status, _, err = replay("--lower-policy", "belady", "--lower-mb", "1")
+        self.assertEqual(status, 2)
+        self.assertIn("--lower-policy", err)
+        for policy in ("lru", "forks", "returns"):
+            told, _ = result("--budget-mb", "0.00003", "--lower-mb", "0", "--lower-policy", policy)
+            self.assertEqual(told["restored_tokens"], 20, "a tier that holds everything brings everything")
 
     def test_rivals(self):
         # With room for everything all restore the same; with little, nobody more than the one that knows the future.
@@ -95,6 +101,9 @@ class Replay(unittest.TestCase):
                 self.assertLessEqual(rate, best + 1e-9, policy)
         status, out, _ = replay("--compare-mb", "0.00003")
         self.assertIn("| belady |", out)
+        self.assertIn("| asked: above both |", out)
+        _, out, _ = replay("--compare-mb", "1")
+        self.assertIn("| asked: above both | PASS, all fits |", out)
 
     def test_the_table(self):
         status, out, _ = replay()

@@ -58,8 +58,12 @@ class Workloads(unittest.TestCase):
         done = bench("--concurrency", "12", "--prompt", "64")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| ")]
-        sharing, (none, marks) = lines[1], lines[3:]
+        prices, sharing, (none, marks) = lines[1], lines[3], lines[5:]
+        state, page, alone, one_more = (float(cell) for cell in prices[:4])
+        self.assertAlmostEqual(alone, state + 3 * page, delta=2)
+        self.assertAlmostEqual(one_more, state + 2 * page, delta=2)
         self.assertEqual(sharing[0], "12")
+        self.assertLessEqual(int(sharing[2]), max(int(sharing[3]), int(sharing[1])), "no more than their bytes allow")
         self.assertLessEqual(int(sharing[1]), 10, "the memory is for ten")
         self.assertGreater(int(sharing[2]), 0)
         self.assertEqual(int(none[4]), 0)
@@ -73,9 +77,18 @@ class Workloads(unittest.TestCase):
         for row in rows_of:
             self.assertEqual(row[5].strip(), "100.00", "a tree finds all of it")
             self.assertGreater(float(row[6]), float(row[7]), "larger blocks find less")
+            self.assertIn(row[11].strip(), ("PASS", "SHORT"))
+
+    def test_what_marks_cost(self):
+        done = bench("--workload", "chat", "--scale", "0.1", "--memory-mb", "4", "--whole-memory", "--marks-cost")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        head, row = ([cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line.startswith("| "))
+        self.assertEqual(row[:2], ["chat", "4 MiB"])
+        self.assertAlmostEqual(float(row[3]) - float(row[2]), float(row[4]), delta=0.11)
+        self.assertEqual(row[10], "PASS" if float(row[4]) <= 1 else "SHORT")
 
     def test_what_makes_no_sense(self):
-        for options in (["--concurrency", "0"], ["--concurrency", "251"], ["--lookup", "--json"], ["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
+        for options in (["--concurrency", "0"], ["--concurrency", "251"], ["--lookup", "--json"], ["--workload", "chat", "--marks-cost", "--json"], ["--workload", "everything"], ["--workload", "chat", "--scale", "0"],
                         ["--workload", "chat", "--memory-mb", "-1"], ["--workload", "chat", "--cache"]):
             done = bench(*options)
             self.assertEqual(done.returncode, 2, options)

@@ -157,7 +157,13 @@ class PrefixRegistry : public runtime::Actor {
   /// Why no more was restored, and how much that costs.
   void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
+  /// Of snapshots whose entries are gone; bytes that came free.
+  runtime::Task<std::uint64_t> drop_all(std::vector<protocol::SnapshotId> snapshots);
   void drop_later(protocol::SnapshotId snapshot);
+  /// Which entry a reclaim takes next; none: it has no more to take.
+  std::optional<EntryInfo> next_for(const protocol::Reclaim& reclaim, bool has_given);
+  /// So many entries as these bytes are, by what one has on average.
+  std::size_t likely_enough(std::uint64_t bytes) const;
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   std::uint64_t budget_for_snapshots() const;
   /// Starts relieve() where the budget is full up to its mark, one at a time.

@@ -1,6 +1,7 @@
 // What is kept, and what goes: checkpoints, the budget, what is asked back.
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "actors/cache/cache_view.h"
@@ -188,28 +189,61 @@ void PrefixRegistry::drop_later(protocol::SnapshotId snapshot) {
   if (worker_) launch(wait_for(drop(snapshot)));
 }
 
+// Those that together should be enough go at once: who waits for them one after the other waits a step for each.
 Task<protocol::Reclaimed> PrefixRegistry::on(protocol::Reclaim reclaim) {
   protocol::Reclaimed reclaimed;
   expire();
-  while (reclaimed.freed_bytes < reclaim.bytes) {
-    // Pinned ones too, at last: a request matters more.
-    std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
-    if (!victim && !reclaim.ahead) victim = cache_.least_valuable(now(), true);
-    if (!victim) {
-      fell_short_ = fell_short_ || !reclaim.ahead;
-      break;
+  for (bool more = true; more && reclaimed.freed_bytes < reclaim.bytes;) {
+    std::vector<protocol::SnapshotId> going;
+    for (std::size_t most = likely_enough(reclaim.bytes - reclaimed.freed_bytes); going.size() < most;) {
+      const std::optional<EntryInfo> victim = next_for(reclaim, reclaimed.entries > 0 || !going.empty());
+      more = victim.has_value();
+      if (!more) break;
+      cache_.remove(victim->id, MissReason::kEvicted);
+      going.push_back(id_of(victim->snapshot));
     }
-    if (victim->last_use.count() > reclaim.not_after && reclaimed.entries > 0) break;
-    if (reclaim.ahead && victim->id == latest_) break;  // whoever came last comes back first
-    cache_.remove(victim->id, MissReason::kEvicted);
-    Task<protocol::Dropped> dropping = drop(id_of(victim->snapshot));
-    const protocol::Dropped dropped = co_await dropping;
-    adopted_bytes_ = dropped.adopted_bytes;
-    reclaimed.freed_bytes += dropped.freed_bytes;
-    ++reclaimed.entries;
+    Task<std::uint64_t> dropping = drop_all(going);
+    const std::uint64_t freed = co_await dropping;
+    reclaimed.freed_bytes += freed;
+    reclaimed.entries += static_cast<std::uint32_t>(going.size());
   }
   publish();
   co_return reclaimed;
+}
+
+std::optional<EntryInfo> PrefixRegistry::next_for(const protocol::Reclaim& reclaim, bool has_given) {
+  // Pinned ones too, at last: a request matters more.
+  std::optional<EntryInfo> victim = cache_.least_valuable(now(), false);
+  if (!victim && !reclaim.ahead) victim = cache_.least_valuable(now(), true);
+  if (!victim) fell_short_ = fell_short_ || !reclaim.ahead;
+  if (!victim || (victim->last_use.count() > reclaim.not_after && has_given)) return std::nullopt;
+  if (reclaim.ahead && victim->id == latest_) return std::nullopt;  // whoever came last comes back first
+  return victim;
+}
+
+std::size_t PrefixRegistry::likely_enough(std::uint64_t bytes) const {
+  constexpr std::uint64_t kMost = 16;
+  const std::uint64_t entries = std::max<std::uint64_t>(cache_.stats().entries, 1);
+  const std::uint64_t each = std::max<std::uint64_t>(adopted_bytes_ / entries, 1);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / each, 1, kMost));
+}
+
+Task<std::uint64_t> PrefixRegistry::drop_all(std::vector<protocol::SnapshotId> snapshots) {
+  struct Drop {
+    Drop(const WorkerRef& worker, protocol::SnapshotId snapshot)
+        : asked(worker.ask(protocol::DropKvSnapshot{.snapshot = snapshot}, kAdoptionDeadline)) {}
+    runtime::Ask<protocol::Dropped> asked;
+  };
+  std::deque<Drop> drops;  // an ask stays where it is
+  for (const protocol::SnapshotId snapshot : snapshots) drops.emplace_back(worker_, snapshot);
+  std::uint64_t freed = 0;
+  for (Drop& drop : drops) {
+    const Result<protocol::Dropped> dropped = co_await drop.asked;
+    if (!dropped.ok()) continue;
+    freed += dropped->freed_bytes;
+    adopted_bytes_ = dropped->adopted_bytes;
+  }
+  co_return freed;
 }
 
 void PrefixRegistry::offer() {

@@ -173,7 +173,7 @@ bool Admission::admit_next(Time now) {
         }
       }
     }
-    if (admit_one(waiting)) {
+    if (admit_one(waiting, now)) {
       if (first != nullptr) ++first->passed;
       count_wait(waiting, now);
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -193,7 +193,7 @@ void Admission::count_wait(const Waiting& waiting, Time now) {
                      static_cast<std::uint64_t>(std::max<std::int64_t>(waited.count(), 0)));
 }
 
-bool Admission::admit_one(Waiting& waiting) {
+bool Admission::admit_one(Waiting& waiting, Time now) {
   const OpenSequence& job = waiting.job;
   StateTable* table = state_.find(job.arch.generation);
   if (table == nullptr || table->failed()) {
@@ -242,6 +242,7 @@ bool Admission::admit_one(Waiting& waiting) {
   }
   run.shared_pages = job.shared_tokens / kPage;
   run.snapshot_promised = job.keeps_prompt;
+  if (job.priority != Priority::kIdle) memory_.admitted(price, now);
   waiting.reply.answer(OpenResult(protocol::Opened{.sequence = run.id, .price_bytes = price}));
   return true;
 }

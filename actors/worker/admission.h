@@ -65,7 +65,7 @@ class Admission {
   };
 
   bool admit_next(Time now);
-  bool admit_one(Waiting& waiting);
+  bool admit_one(Waiting& waiting, Time now);
   void count_wait(const Waiting& waiting, Time now);
   std::vector<std::size_t> order_of_waiting(Time now) const;
   /// Of a sequence of so many tokens, the first `shared` of them in pages that others hold too.

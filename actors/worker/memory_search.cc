@@ -51,16 +51,19 @@ std::uint64_t MemorySearch::expected_beyond_mark() {
   for (const StateTable* table : state_.tables()) {
     for (const auto& [number, run] : table->sequences()) {
       if (run.priority == Priority::kIdle) continue;
-      const std::uint64_t charge = table->charge(run) + (run.snapshot_promised ? table->slot_bytes() : 0);
+      const std::uint64_t kept = run.snapshot_promised ? table->slot_bytes() + table->page_bytes() : 0;
+      const std::uint64_t charge = table->charge(run) + kept;
       open += charge;
       largest = std::max(largest, charge);
     }
   }
   most_at_once_ = std::max(open, most_at_once_ - most_at_once_ / kRounds);
   largest_charge_ = std::max(largest, largest_charge_ - largest_charge_ / kRounds);
+  demand_.fade(kRounds);
   const std::uint64_t limit = state_.budget().limit();
   const auto above = [&](std::uint32_t mark) { return limit / 100 * (100 - std::min(mark, 100U)); };
-  const std::uint64_t expected = std::min(most_at_once_ - open + largest_charge_, above(marks_.choosy));
+  const std::uint64_t wanted = std::max(most_at_once_ - open + largest_charge_, demand_.most());
+  const std::uint64_t expected = std::min(wanted, above(marks_.choosy));
   const std::uint64_t kept_free = above(marks_.evict);
   return expected > kept_free ? expected - kept_free : 0;
 }

@@ -10,8 +10,8 @@
 //
 // Where the memory is full up to a mark (memory_pressure.h), relieve() asks the registries for some before anybody needs
 // it, so that those who come find it free. As many sequences as were open at once lately may come again, and one more may
-// come before the room of one that ends is free: where that is more than the mark keeps free, room is made for it, down to
-// the mark at which the cache becomes choosy. Registries may refuse then what they would give to the needy: a reclaim of this
+// come before the room of one that ends is free; or as many as came at nearly the same time (recent_demand.h), whoever is
+// open. Where that is more than the mark keeps free, room is made for it, down to the mark at which the cache becomes choosy. Registries may refuse then what they would give to the needy: a reclaim of this
 // kind that has freed nothing says nothing of the other.
 //
 // The search itself never waits. It is told when a reclaim has ended, and when memory has changed hands; the
@@ -24,6 +24,7 @@
 
 #include "actors/worker/device_state.h"
 #include "actors/worker/memory_pressure.h"
+#include "actors/worker/recent_demand.h"
 #include "actors/worker/worker_figures.h"
 
 namespace reprise::actors {
@@ -73,6 +74,8 @@ class MemorySearch {
   bool reclaiming() const { return reclaim_ == Reclaim::kUnderWay || reclaim_ == Reclaim::kOvertaken; }
   /// Something was freed, or may be freed now that could not be before.
   void memory_changed();
+  /// A sequence of this price has its place.
+  void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
 
   // -- rounds: everybody who needs something looks once
 
@@ -102,6 +105,7 @@ class MemorySearch {
   MemoryPressure relief_;             // of a load with what is expected
   std::uint64_t most_at_once_ = 0;    // charged to all sequences, lately
   std::uint64_t largest_charge_ = 0;  // to one, lately
+  RecentDemand demand_;
   Reclaim reclaim_ = Reclaim::kUntried;
   bool ahead_ = false;          // of need: the reclaim under way
   bool nothing_ahead_ = false;  // the last of these freed nothing, and nothing has changed since

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint32_t kRequests = 20;
 constexpr std::uint32_t kLong = 65, kShort = 1;
+constexpr double kMostOfRequest = 380;  // 341
+constexpr double kMostOfToken = 135;    // 124.8: most of them are the layers' own, in the step
 
 /// Of a request of 200 tokens, in the engine and its reader here.
 double allocations_of(EngineHarness& harness, std::uint32_t max_tokens, std::uint32_t seed) {
@@ -35,9 +37,11 @@ TEST(EngineCosts, AllocationsOfARequestAndOfAToken) {
   const double token = (many - few) / (kLong - kShort);
   RecordProperty("request", std::to_string(few));
   RecordProperty("token", std::to_string(token));
-  std::printf("allocations: %.1f of a request of 200 tokens, %.2f of a token\n", few, token);
-  EXPECT_LE(few, 380) << "341";
-  EXPECT_LE(token, 135) << "124.8: most of them are the layers' own, in the step";
+  // As tests/cache_budgets_test.py says it: tools/bench_cache makes a table of both.
+  std::printf("allocations of a request of 200 tokens: %.2f, limit %.0f\n", few, kMostOfRequest);
+  std::printf("allocations of a token: %.2f, limit %.0f\n", token, kMostOfToken);
+  EXPECT_LE(few, kMostOfRequest);
+  EXPECT_LE(token, kMostOfToken);
 }
 
 }  // namespace

@@ -94,6 +94,49 @@ TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
       << "five of twenty, and the slack of one";
 }
 
+/// What is asked back where four that came so long after each other are open, and the mark keeps room for three.
+std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
+  constexpr std::uint64_t kLimit = 20 * (kSlotBytes + 2 * kPageBytes);
+  WorkerParts parts({.limit = kLimit, .pressure = {}});
+  AnswerBox<JobResult<protocol::Opened>> opened[4];
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const auto now = parts.start + i * apart;
+    parts.admission.apply({.arch = parts.table.id(),
+                           .ticket = 100 + i,
+                           .prompt_tokens = 2 * gpu::kPageTokens - 4,
+                           .max_tokens = 4},
+                          opened[i].reply(), now);
+    parts.admission.admit(now);
+    EXPECT_TRUE(opened[i].answered() && opened[i].answer().ok());
+  }
+  parts.take_all_but(kLimit * 3 / 20 + parts.state.promised_bytes());
+  parts.memory.relieve();
+  return parts.ahead_of_need;
+}
+
+TEST(MemoryPressure, RoomIsMadeForAsManyAsCameTogether) {
+  constexpr std::uint64_t kOne = kSlotBytes + 2 * kPageBytes;
+  const std::vector<std::uint64_t> together = asked_back_after_four(0ms);
+  ASSERT_EQ(together.size(), 1U) << "those four may come back together, before any room comes free";
+  EXPECT_NEAR(static_cast<double>(together.front()), 2 * kOne, 0.2 * kOne)
+      << "for the fourth, and the slack of one";
+  EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
+}
+
+TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
+  RecentDemand demand;
+  const RecentDemand::Time start{};
+  demand.admitted(1000, start + 1h);
+  demand.admitted(1000, start + 1h);
+  EXPECT_EQ(demand.most(), 2000U);
+  demand.admitted(1000, start + 2h);
+  EXPECT_EQ(demand.most(), 2000U) << "one alone is less";
+  demand.admitted(1000, start + 1h);
+  EXPECT_EQ(demand.most(), 2000U) << "a clock that goes back harms nobody";
+  demand.fade(4);
+  EXPECT_EQ(demand.most(), 1500U);
+}
+
 TEST(MemoryPressure, WithoutAMarkNothingIsExpected) {
   WorkerParts parts({.limit = 1 << 14});
   parts.open(2 * gpu::kPageTokens);

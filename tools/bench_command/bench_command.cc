@@ -71,6 +71,8 @@ BenchCommand::BenchCommand(CLI::App& app)
       .add_option("--evict", workload_options_.pressure.evict,
                   "With --workload: percent from where on snapshots go ahead of need, 100: never")
       ->capture_default_str();
+  bench.add_flag("--marks-cost", workload_options_.marks_cost,
+                 "With --workload: every run once more without these two marks, and a table of both");
   bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
       ->capture_default_str();
   bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <random>
+#include <string>
 
 #include "models/model.h"
 #include "tools/bench_command/bench_cache_client.h"
@@ -18,11 +19,37 @@ constexpr std::uint32_t kWaitRequests = 60;
 constexpr std::uint32_t kWaitAtOnce = 3;
 const actors::PressureMarks kNoMarks{.choosy = 100, .evict = 100};
 
-/// What one conversation needs by itself.
-std::uint64_t price_of(const EngineFlags& flags, std::uint32_t tokens) {
+/// What conversations take: so many tokens that all begin with, then some of each one's own.
+struct Prices {
+  gpu::StateSizes sizes;
+  std::uint32_t shared = 0;
+
+  std::uint32_t tokens() const { return shared + kOwnTokens + kReplyTokens; }
+  std::uint64_t shared_pages() const { return shared / gpu::kPageTokens; }
+  std::uint64_t pages() const { return (tokens() + gpu::kPageTokens - 1) / gpu::kPageTokens; }
+  /// By itself.
+  std::uint64_t alone() const { return sizes.slot_bytes + pages() * sizes.page_bytes; }
+  /// One more behind what is shared: recurrent state is each one's own.
+  std::uint64_t one_more() const { return sizes.slot_bytes + (pages() - shared_pages()) * sizes.page_bytes; }
+  std::uint64_t memory() const { return alone() * kApart; }
+  /// How many fit, where what is shared is there once and nothing else is.
+  std::uint64_t possible() const {
+    return (memory() - shared_pages() * sizes.page_bytes) / std::max<std::uint64_t>(one_more(), 1);
+  }
+};
+
+Prices prices_of(const EngineFlags& flags, std::uint32_t shared) {
   const std::unique_ptr<models::Device> device = open_device(flags);
-  const gpu::StateSizes sizes = device->load(flags.model, compute_options(flags))->state().sizes();
-  return sizes.slot_bytes + (tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * sizes.page_bytes;
+  return {device->load(flags.model, compute_options(flags))->state().sizes(), shared};
+}
+
+/// The shortest beginning with which sharing can give what is asked; 0: none below a million tokens.
+std::uint32_t shortest_beginning(Prices prices) {
+  constexpr std::uint32_t kLongest = 1U << 20;
+  for (prices.shared = gpu::kPageTokens; prices.shared <= kLongest; prices.shared += gpu::kPageTokens) {
+    if (static_cast<double>(prices.possible()) >= kAskedTimes * kApart) return prices.shared;
+  }
+  return 0;
 }
 
 TokenList some_tokens(std::size_t count, std::uint32_t seed) {
@@ -36,23 +63,27 @@ class Concurrency {
  public:
   explicit Concurrency(const ConcurrencyOptions& options)
       : options_(options),
-        tokens_(options.shared_tokens + kOwnTokens + kReplyTokens),
-        memory_(price_of(options.engine, tokens_) * kApart) {}
+        prices_(prices_of(options.engine, options.shared_tokens)),
+        memory_(prices_.memory()) {}
 
   void run() {
     std::printf(
         "%.1f MiB for sequences and snapshots, which hold %u conversations of %u tokens by themselves.\n\n",
-        static_cast<double>(memory_) / (1 << 20), kApart, tokens_);
+        static_cast<double>(memory_) / (1 << 20), kApart, prices_.tokens());
+    show_prices();
     std::printf(
-        "| conversations, %u tokens shared | at once without sharing | at once with it | times | asked | |\n",
+        "| conversations, %u tokens shared | at once without sharing | at once with it | fit by their bytes "
+        "| "
+        "times | asked | |\n",
         options_.shared_tokens);
-    std::printf("|---|---|---|---|---|---|\n");
+    std::printf("|---|---|---|---|---|---|---|\n");
     for (const std::uint32_t conversations : options_.conversations) {
       const double apart = most_at_once(conversations, false);
       const double shared = most_at_once(conversations, true);
       const double asked = std::min<double>(kAskedTimes, conversations / apart);
-      std::printf("| %u | %.0f | %.0f | %.1fx | %.1fx | %s |\n", conversations, apart, shared, shared / apart,
-                  asked, shared / apart >= asked ? "PASS" : "SHORT");
+      std::printf("| %u | %.0f | %.0f | %llu | %.1fx | %.1fx | %s |\n", conversations, apart, shared,
+                  static_cast<unsigned long long>(prices_.possible()), shared / apart, asked,
+                  shared / apart >= asked ? "PASS" : "SHORT");
       std::fflush(stdout);
     }
     std::printf(
@@ -65,6 +96,20 @@ class Concurrency {
   }
 
  private:
+  void show_prices() const {
+    const auto kib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; };
+    std::printf(
+        "| KiB: recurrent state | page of %zu tokens | a conversation by itself | one more behind %u tokens "
+        "| "
+        "most times as many | %.0f times from |\n|---|---|---|---|---|---|\n",
+        static_cast<std::size_t>(gpu::kPageTokens), options_.shared_tokens, kAskedTimes);
+    const std::uint32_t from = shortest_beginning(prices_);
+    std::printf("| %.0f | %.0f | %.0f | %.0f | %.1fx | %s |\n\n", kib(prices_.sizes.slot_bytes),
+                kib(prices_.sizes.page_bytes), kib(prices_.alone()), kib(prices_.one_more()),
+                static_cast<double>(prices_.possible()) / kApart,
+                from == 0 ? "never" : (std::to_string(from) + " shared tokens").c_str());
+  }
+
   double most_at_once(std::uint32_t conversations, bool shares) const {
     BenchClient client(options_.engine, true, 0, memory_);
     const TokenList beginning = some_tokens(options_.shared_tokens, 1);
@@ -103,7 +148,7 @@ class Concurrency {
   }
 
   const ConcurrencyOptions& options_;
-  const std::uint32_t tokens_;  // of a conversation
+  const Prices prices_;
   const std::uint64_t memory_;
 };
 

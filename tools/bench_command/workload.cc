@@ -129,6 +129,8 @@ std::vector<std::string> wanted(const WorkloadOptions& options) {
   }
   if (options.scale <= 0 || options.scale > 100) throw UsageError("--scale: takes more than 0, at most 100");
   if (const auto fault = options.pressure.fault()) throw UsageError("--choosy, --evict: " + *fault);
+  if (options.marks_cost && options.json)
+    throw UsageError("--marks-cost prints a table alone, without --json");
   for (const double mb : options.memory_mb) {
     if (mb < 0 || mb > 1e7) throw UsageError("--memory-mb: takes 0 to 10000000 MiB each");
   }
@@ -142,30 +144,46 @@ const std::vector<std::string>& workload_names() {
   return kNames;
 }
 
+namespace {
+
+WorkloadResult run_workload(const WorkloadOptions& options, const RestoreRules& rules,
+                            const std::string& name, double memory_mb, const actors::PressureMarks& marks) {
+  std::fprintf(stderr, "reprise: workload %s, %s MiB%s\n", name.c_str(),
+               memory_mb == 0 ? "all" : std::to_string(memory_mb).c_str(),
+               marks.evict >= 100 ? ", no marks" : "");
+  const auto bytes = static_cast<std::uint64_t>(memory_mb * (1 << 20));
+  BenchClient client(options.engine, true, options.whole_memory ? 0 : bytes, options.whole_memory ? bytes : 0,
+                     marks);
+  std::string why_not;
+  const auto world = ChatWorld::load(options.engine.model, client.card(), 1024, rules, why_not);
+  if (!world) throw UsageError("--workload: " + why_not);
+  if (client.card().context < 4096)
+    throw UsageError("--workload: the model's context is shorter than 4,096 tokens");
+  return WorkloadRun(client, *world, options, name, memory_mb).run();
+}
+
+}  // namespace
+
 int bench_workload(const WorkloadOptions& asked, BenchReport& report) {
+  constexpr actors::PressureMarks kNone{.choosy = 100, .evict = 100};
   WorkloadOptions options = asked;
   const std::vector<std::string> names = wanted(options);
   if (options.engine.device == "auto") options.engine.device = open_device(options.engine)->name();
   const RestoreRules rules = rules_of(options.engine);
-  std::vector<WorkloadResult> results;
+  std::vector<WorkloadResult> results, without_marks;
   std::uint64_t differences = 0;
   for (const std::string& name : names) {
     for (const double memory_mb : options.memory_mb) {
-      std::fprintf(stderr, "reprise: workload %s, %s MiB\n", name.c_str(),
-                   memory_mb == 0 ? "all" : std::to_string(memory_mb).c_str());
-      const auto bytes = static_cast<std::uint64_t>(memory_mb * (1 << 20));
-      BenchClient client(options.engine, true, options.whole_memory ? 0 : bytes,
-                         options.whole_memory ? bytes : 0, options.pressure);
-      std::string why_not;
-      const auto world = ChatWorld::load(options.engine.model, client.card(), 1024, rules, why_not);
-      if (!world) throw UsageError("--workload: " + why_not);
-      if (client.card().context < 4096)
-        throw UsageError("--workload: the model's context is shorter than 4,096 tokens");
-      results.push_back(WorkloadRun(client, *world, options, name, memory_mb).run());
+      results.push_back(run_workload(options, rules, name, memory_mb, options.pressure));
       differences += results.back().differences;
+      if (!options.marks_cost) continue;
+      without_marks.push_back(run_workload(options, rules, name, memory_mb, kNone));
+      differences += without_marks.back().differences;
     }
   }
-  const std::string out = options.json ? workload_json(results) : workload_table(results);
+  const std::string out = options.marks_cost ? marks_cost_table(results, without_marks)
+                          : options.json     ? workload_json(results)
+                                             : workload_table(results);
   std::fwrite(out.data(), 1, out.size(), stdout);
   report_workloads(options, results, report);
   return differences == 0 ? 0 : 1;

@@ -32,6 +32,7 @@ struct WorkloadOptions {
   std::vector<double> memory_mb = {0};  // for snapshots, one run each; 0: all of the state memory
   bool whole_memory = false;            // memory_mb are those of sequences and snapshots together
   actors::PressureMarks pressure{};     // of that memory
+  bool marks_cost = false;              // every run once more without marks, and a table of both
   std::uint64_t seed = 1;
   double scale = 1;        // of the number of users, questions, inputs and steps
   unsigned cold_runs = 8;  // of a workload's requests are asked without the cache, too
@@ -72,6 +73,9 @@ const std::vector<std::string>& workload_names();
 
 std::string workload_table(const std::vector<WorkloadResult>& results);
 std::string workload_json(const std::vector<WorkloadResult>& results);
+/// What the marks of memory pressure cost: each result beside that of the same run without them.
+std::string marks_cost_table(const std::vector<WorkloadResult>& with_marks,
+                             const std::vector<WorkloadResult>& without);
 
 /// What share was restored in which memory.
 void report_workloads(const WorkloadOptions& options, const std::vector<WorkloadResult>& results,

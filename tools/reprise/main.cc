@@ -143,6 +143,8 @@ CLI::App& add_replay(CLI::App& app, ReplayOptions& options) {
       ->add_option("--lower-mb", options.lower_mb,
                    "Millions of bytes of each tier below the device, from the nearest, 0 for no limit")
       ->delimiter(',');
+  replay->add_option("--lower-policy", options.lower_policy, "How these tiers evict: lru, forks or returns")
+      ->capture_default_str();
   replay->add_option("--kv-bytes-per-token", options.kv_bytes_per_token, "Of keys and values")
       ->check(CLI::Range(0UL, 1UL << 30))
       ->capture_default_str();

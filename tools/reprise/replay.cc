@@ -53,6 +53,8 @@ actors::PrefixCacheOptions cache_options(const ReplayOptions& options) {
     for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     throw UsageError("--policy: " + options.policy + " is none of " + known);
   }
+  if (std::find(own.begin(), own.end(), options.lower_policy) == own.end())
+    throw UsageError("--lower-policy: " + options.lower_policy + " is none of the cache's own");
   constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
   actors::PrefixCacheOptions cache;
   cache.max_entries = kNoLimit;
@@ -97,7 +99,7 @@ class Replay {
         future_(future),
         rival_(make_rival(options.policy, future)) {
     actors::PrefixCacheOptions below = cache_options(options);
-    below.policy = "lru";
+    below.policy = options.lower_policy;
     for (std::size_t i = 0; i < options.lower_mb.size(); ++i) {
       lower_.push_back(std::make_unique<actors::PrefixCache>(below));
     }

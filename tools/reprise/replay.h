@@ -8,7 +8,7 @@
 // prompt at its last whole block. Whose conversation a prompt continues is not in the trace either: with
 // `supersede`, it is that of the prompt end it was restored from.
 //
-// Tiers below the device, with `lower_mb`: each gets every checkpoint, keeps those used last within its budget, and is
+// Tiers below the device, with `lower_mb`: each gets every checkpoint, keeps what `lower_policy` says within its budget, and is
 // asked for what the tiers above it cannot restore as far. What it brings stands above again.
 //
 // Threading: one replay at a time is pure but for stdout.
@@ -33,6 +33,7 @@ struct ReplayOptions {
   std::string origins = "branch,prompt_end";  // also: spaced
   bool any_token = false;                     // attention alone: states can be cut at every block
   bool supersede = false;
+  std::string lower_policy = "lru";   // of the tiers below: one of the cache's own
   std::vector<double> lower_mb{};     // budgets of the tiers below, from the nearest; 0: no limit
   double ttl_seconds = 0;             // 0: for ever
   std::uint64_t max_path_tokens = 0;  // 0: no limit
