@@ -45,14 +45,8 @@ __global__ void __launch_bounds__(kConvThreads)
     keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass pass) {
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
-  const int index = static_cast<int>(blockIdx.y);
-  const bool is_end = index < batch.slice_count;
-  const BatchTile tile =
-      is_end ? BatchTile{.slice = index, .first = 0} : batch.tiles[index - batch.slice_count];
-  const BatchSlice slice = batch.slices[tile.slice];
-  std::byte* const slot = is_end ? slice.slot : export_behind(pass.exports, index - batch.slice_count);
+  const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
   if (slot == nullptr) return;
-  const int rows = is_end ? slice.rows : tile.first + kGrid;
   auto* state = reinterpret_cast<float*>(slot + shape.state_offset);
   for (int place = 0; place < shape.taps - 1; ++place) {
     const ConvSource from = conv_source(rows, place, shape.taps);

@@ -32,14 +32,8 @@ __global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenSh
 __global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   if (i >= pass.size) return;
-  const int index = static_cast<int>(blockIdx.y);
-  const bool is_end = index < batch.slice_count;
-  const BatchTile tile =
-      is_end ? BatchTile{.slice = index, .first = 0} : batch.tiles[index - batch.slice_count];
-  const BatchSlice slice = batch.slices[tile.slice];
-  std::byte* const slot = is_end ? slice.slot : export_behind(pass.exports, index - batch.slice_count);
+  const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
   if (slot == nullptr) return;
-  const int rows = is_end ? slice.rows : tile.first + kGrid;
   const auto last = static_cast<std::size_t>(slice.first_row + rows - 1);
   reinterpret_cast<float*>(slot + pass.state_offset)[i] = widen(pass.x[last * pass.size + i]);
 }

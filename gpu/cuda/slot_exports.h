@@ -27,6 +27,23 @@ __device__ __forceinline__ std::byte* export_behind(const SlotExports& exports, 
 __device__ __forceinline__ std::byte* export_behind_row(const SlotExports& exports, int slice, int row) {
   return exports.tiles == nullptr ? nullptr : exports.tiles[exports.first_tiles[slice] + row / kGrid];
 }
+
+/// A place where a state is left: `rows` of its slice are behind it.
+struct StatePlace {
+  BatchSlice slice;
+  std::byte* slot;  // null: none is wanted here
+  int rows;
+};
+/// Of the ends of all slices, and then of all tiles.
+__device__ __forceinline__ StatePlace state_place(const Batch& batch, const SlotExports& exports, int index) {
+  if (index < batch.slice_count) {
+    const BatchSlice slice = batch.slices[index];
+    return {slice, slice.slot, slice.rows};
+  }
+  const int tile_index = index - batch.slice_count;
+  const BatchTile tile = batch.tiles[tile_index];
+  return {batch.slices[tile.slice], export_behind(exports, tile_index), tile.first + kGrid};
+}
 #endif
 
 }  // namespace reprise::gpu::cuda
