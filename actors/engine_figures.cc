@@ -79,6 +79,8 @@ void list_devices(const std::map<std::string, DeviceBoard::Figures>& devices, Li
                all(&WorkerFigures::compacted_full_bytes));
   list.counter("kv_compacted_kept_bytes_total", "Bytes that they took after.",
                all(&WorkerFigures::compacted_kept_bytes));
+  list.counter("kv_compacted_reuses_total", "Prompts that went on from what an earlier turn had cut.",
+               all(&WorkerFigures::compacted_restores));
   list.counter("reclaims_total", "Times that memory was asked back from the cache.",
                all(&WorkerFigures::reclaims));
   list.counter("reclaims_ahead_total", "Times that memory was asked back before anybody needed it.",

@@ -159,6 +159,8 @@ struct GenerateRequest {
   std::uint32_t min_cache_tokens = 0;  // do not bother to restore fewer
   /// Tokens of keys and values that the reply goes on with (base/kv_budget.h); 0: all. None: as the model is configured.
   std::optional<std::uint32_t> kv_budget{};
+  /// Whether a turn may go on from what an earlier one had compacted. None: as the model is configured.
+  std::optional<bool> kv_reuse{};
   std::chrono::seconds pin{0};  // for so long the state of the prompt is the last to be evicted
   Priority priority = Priority::kNormal;
   std::string tenant{};          // who asks, where clients are told apart: they get fair shares
@@ -200,7 +202,8 @@ struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;  // of all choices
   CacheReport cache{};
-  std::optional<KvKept> kv{};  // the prompt was compacted; of several prompts together
+  std::optional<KvKept> kv{};   // the prompt was compacted; of several prompts together
+  std::uint32_t kv_reused = 0;  // tokens of the prompt whose state an earlier turn had compacted; 0: none
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
   std::uint32_t reattached = 0;          // replies of the history that got their reasoning back

@@ -78,14 +78,15 @@ void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
 
 void PrefixCache::Impl::supersede(const CacheEntry& by, std::uint32_t keep,
                                   std::vector<std::uint64_t>& dropped) {
-  if (by.conversation == 0 || !(options.any_token || moves_on(by.origin))) return;
+  const bool cuts = can_cut(*by.home);
+  if (by.conversation == 0 || !(cuts || moves_on(by.origin))) return;
   for (const Node *node = by.node->parent(), *next; node != nullptr; node = next) {
     next = node->parent();
     if (node->entry() == 0) continue;
     CacheEntry& old = entry_at(node);
     if (old.conversation != by.conversation || old.request == by.request || old.pinned) continue;
     if (old.length == keep) continue;
-    if (!options.any_token && !moves_on(old.origin)) continue;
+    if (!cuts && !moves_on(old.origin)) continue;
     detach(old, MissReason::kNone);
     ++counted.superseded;
     if (old.leases > 0) continue;
@@ -136,6 +137,7 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
     entry.id = inserted.entry;
     entry.snapshot = made.snapshot;
     entry.length = made.length;
+    entry.places = made.places == 0 ? made.length : made.places;
     entry.origin = made.origin;
     entry.conversation = made.conversation;
     entry.request = made.request;

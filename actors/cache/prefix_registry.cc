@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "protocol/name_space.h"
 #include "runtime/wait.h"
 
 namespace reprise::actors {
@@ -46,6 +47,7 @@ CacheTime PrefixRegistry::now() const {
 }
 
 void PrefixRegistry::on(BindRegistry bind) {
+  const bool first = generation_ == 0;  // nobody computed anything before: no report is lost
   bound_ = bind;
   worker_ = std::move(bind.worker);
   arch_ = bind.arch;
@@ -55,7 +57,7 @@ void PrefixRegistry::on(BindRegistry bind) {
   cache_.clear();
   for (auto& [number, flight] : flights_) {
     flight.lease = 0;  // ended by clear()
-    flight.cut_off = true;
+    flight.cut_off = !first;
     pass(flight, UINT32_MAX);
     // One that came before it was known what is computed here, or that has yet to look: what is below may serve it.
     if (flight.sequence == protocol::SequenceId{} && !flight.fetching) {
@@ -79,8 +81,13 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
         cache_.peek(announce.name_space, begin_of(prompt, announce.most_tokens)).restorable;
   }
   Flight& flight = flights_[announce.flight];
-  flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
-  numbers_[flight.in_cache] = announce.flight;
+  const bool compacted = protocol::is_compacted(announce.name_space);
+  if (compacted) {  // what it computes serves nobody else: nobody is to wait for it
+    flight.landed = true;
+  } else {
+    flight.in_cache = cache_.begin_flight(announce.name_space, prompt, now());
+    numbers_[flight.in_cache] = announce.flight;
+  }
   flight.name_space = announce.name_space;
   flight.prompt = announce.prompt;
   flight.most_tokens = announce.most_tokens;
@@ -88,6 +95,7 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   flight.diverges = seen.diverges;
   flight.behind = seen.behind;
   publish();
+  if (compacted) co_return announced;
   // One that has passed the place where the two part is no use; another may be on its way to it.
   const FlightId self = flight.in_cache;
   std::vector<FlightId> passed;
@@ -165,6 +173,9 @@ Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
     if (found == flights_.end()) co_return protocol::FlightSettled{};
     Flight& flight = found->second;
     const protocol::FlightSettled settled{.kept = flight.kept};
+    // Of a compacted state those inside the reply are waited for, too, which its request does not count.
+    if (protocol::is_compacted(flight.name_space))
+      settle.reported = std::max(settle.reported, flight.reports);
     if (flight.reports >= settle.reported || flight.cut_off) land(flight);
     if (flight.settled >= settle.reported || flight.cut_off) co_return settled;
     auto waiting = flight.changed.wait();

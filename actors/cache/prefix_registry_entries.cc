@@ -64,7 +64,8 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
                                            .conversation = plan.conversation,
                                            .request = plan.request,
                                            .keep = plan.keep,
-                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
+                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl,
+                                           .places = taken.snapshot->places},
                                           now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));

@@ -77,6 +77,7 @@ Task<void> RequestActor::run() {
   if (main_) {
     main_->sequence.reset();
     main_->flight.reset();
+    main_->turns.flight.reset();
   }
   const bool served = !failure && !client_gone_;
   if (failure && !client_gone_) {
@@ -144,7 +145,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   main_ = std::make_unique<Computation>();
   main_->tokens = prompt_.tokens;
   main_->max_tokens = prompt_.max_tokens;
-  if (Failure failure = settle_budget(main_->kv)) co_return failure;
+  if (Failure failure = settle_budget(*main_)) co_return failure;
   main_->reads_cache = main_->writes_cache = caches();
   if (!job_.request->conversation.empty()) {
     main_->conversation = std::hash<std::string>{}(job_.name_space + '\n' + job_.request->conversation) | 1;
@@ -170,7 +171,9 @@ Task<RequestActor::Failure> RequestActor::serve() {
   if (Failure failure = co_await restoring) co_return failure;
   job_.meter->reused_tokens.store(main_->report.restored_tokens, std::memory_order_relaxed);
   tell_progress(main_->report.restored_tokens);
-  to_verify_ = main_->report.restored_tokens > 0 && job_.model->limits.verify_share > 0 &&
+  // What goes on from a compacted state is not what a cold run computes, and is not said to be.
+  to_verify_ = main_->report.restored_tokens > 0 && main_->writes_cache &&
+               job_.model->limits.verify_share > 0 &&
                static_cast<double>(main_->number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job_.model->limits.verify_share;
   Task<Failure> prefilling = prefill(*main_, to_verify_);
@@ -178,7 +181,8 @@ Task<RequestActor::Failure> RequestActor::serve() {
   usage_.timing.prefill_ms = since_arrival_ms() - usage_.timing.queued_ms;
   main_->report.kept_tokens = usage_.cache.kept_tokens;
   usage_.cache = main_->report;
-  if (main_->reads_cache && main_->announced)
+  usage_.kv_reused = main_->turns.reused;
+  if (main_->reads_cache && (main_->announced || usage_.kv_reused > 0))
     job_.model->registry_figures->count_request(main_->report, job_.model->arch.grid);
   usage_.kv = main_->kept;
   tell_progress(usage_.prompt_tokens);
@@ -207,7 +211,7 @@ Task<RequestActor::Failure> RequestActor::serve() {
   co_return std::nullopt;
 }
 
-RequestActor::Failure RequestActor::settle_budget(KvBudget& budget) const {
+RequestActor::Failure RequestActor::settle_budget(Computation& computation) const {
   const auto refuse = [](const std::string& why) {
     return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "kv_budget"};
   };
@@ -219,7 +223,9 @@ RequestActor::Failure RequestActor::settle_budget(KvBudget& budget) const {
     return refuse("prompts of this model cannot be compacted: " + why);
   }
   if (const std::string why = refusal_of(wanted); !why.empty()) return refuse(why);
-  if (wanted.shortens(prompt_.tokens->size())) budget = wanted;
+  if (!wanted.shortens(prompt_.tokens->size())) return std::nullopt;
+  computation.kv = wanted;
+  if (caches() && job_.request->kv_reuse.value_or(job_.model->kv_reuse)) allow_reuse(computation, wanted);
   return std::nullopt;
 }
 

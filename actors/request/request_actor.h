@@ -87,6 +87,7 @@ class RequestActor : public runtime::Actor {
   using Failure = std::optional<protocol::ServiceError>;
   using Restoring = protocol::JobResult<protocol::Restored>;
   struct Choice;
+  struct CompactedTurns;
   class OpenedSequence;
   class FlightGuard;
   struct Computation;
@@ -95,13 +96,20 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
   runtime::Task<Failure> prepare();
-  /// What its prompt is compacted to; nothing where that is not wanted, or the prompt is no longer.
-  Failure settle_budget(KvBudget& budget) const;
+  /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer; and whether it goes on from
+  /// compacted states.
+  Failure settle_budget(Computation& computation) const;
   void tell_progress(std::uint32_t processed);
 
   // -- request_prefill.cc
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
+  runtime::Task<Failure> announce(Computation& computation);
+  runtime::Task<Failure> open(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
+  runtime::Task<Failure> restore_exact(Computation& computation);
+  /// What a lookup of that flight has found. The report has its tokens, or why it has not.
+  runtime::Task<Failure> restore_found(Computation& computation, protocol::FlightNumber flight,
+                                       protocol::LookedUp::Restore from);
   /// What a tier below has brought. The report has its tokens, or why it has not.
   runtime::Task<Failure> load(Computation& computation, const protocol::LookedUp& found);
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest);
@@ -111,6 +119,14 @@ class RequestActor : public runtime::Actor {
   runtime::Task<void> settle(protocol::FlightNumber flight, std::uint32_t reported);
   runtime::Task<void> all_settled();
   runtime::Task<void> pin_prompt();
+
+  // -- request_turns.cc: states of compacted prompts, across turns
+  void allow_reuse(Computation& computation, const KvBudget& wanted) const;
+  runtime::Task<Failure> announce_compacted(Computation& computation);
+  runtime::Task<Failure> restore_compacted(Computation& computation);
+  protocol::CheckpointPlan plan_of_compacted(protocol::Origin origin) const;
+  /// The state behind a reply, or the last that was taken inside it.
+  runtime::Task<void> keep_compacted(Choice& choice);
 
   // -- request_decode.cc
   runtime::Task<Failure> decode();

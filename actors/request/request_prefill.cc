@@ -44,33 +44,52 @@ bool goes_on_from_tool(const protocol::GenerateRequest& request) {
 }  // namespace
 
 Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protocol::Priority priority) {
+  computation.report.prompt_tokens = static_cast<std::uint32_t>(computation.tokens->size());
+  if (!computation.turns.name_space.empty()) {
+    Task<Failure> looking = announce_compacted(computation);
+    if (Failure failure = co_await looking) co_return failure;
+  }
+  if (computation.writes_cache && computation.turns.known == 0) {
+    Task<Failure> announcing = announce(computation);
+    if (Failure failure = co_await announcing) co_return failure;
+  }
+  Task<Failure> opening = open(computation, priority);
+  Failure failure = co_await opening;
+  co_return failure;
+}
+
+Task<RequestActor::Failure> RequestActor::announce(Computation& computation) {
+  const ServedModel& model = *job_.model;
+  computation.flight = std::make_unique<FlightGuard>(model.registry);
+  computation.number = computation.flight->number();
+  if (computation.request == 0) computation.request = computation.number;
+  auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
+                                                     .name_space = job_.name_space,
+                                                     .prompt = computation.tokens,
+                                                     .most_tokens = computation.most_restored()},
+                                  kPatience, lost_.token());
+  const Result<protocol::Announced> announced = co_await asked;
+  if (!announced.ok()) co_return failure_of(announced.error());
+  computation.announced = *announced;
+  computation.report.waited_for_other = announced->waited;
+  trace().mark("announced", {{"known", announced->known},
+                             {"restorable", announced->restorable},
+                             {"waited_for_other", announced->waited}});
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::open(Computation& computation, protocol::Priority priority) {
   const ServedModel& model = *job_.model;
   const auto length = static_cast<std::uint32_t>(computation.tokens->size());
-  computation.report.prompt_tokens = length;
-  if (computation.writes_cache) {
-    computation.flight = std::make_unique<FlightGuard>(model.registry);
-    computation.number = computation.flight->number();
-    if (computation.request == 0) computation.request = computation.number;
-    auto asked = model.registry.ask(protocol::Announce{.flight = computation.number,
-                                                       .name_space = job_.name_space,
-                                                       .prompt = computation.tokens,
-                                                       .most_tokens = computation.most_restored()},
-                                    kPatience, lost_.token());
-    const Result<protocol::Announced> announced = co_await asked;
-    if (!announced.ok()) co_return failure_of(announced.error());
-    computation.announced = *announced;
-    computation.report.waited_for_other = announced->waited;
-    trace().mark("announced", {{"known", announced->known},
-                               {"restorable", announced->restorable},
-                               {"waited_for_other", announced->waited}});
-  }
+  const std::uint32_t shared =
+      computation.announced ? computation.announced->restorable : computation.turns.known;
   computation.sequence = std::make_unique<OpenedSequence>(model);
   protocol::OpenSequence open{.arch = model.arch.arch,
                               .adapter = adapter(),
                               .ticket = computation.sequence->ticket(),
                               .prompt_tokens = length,
                               .max_tokens = computation.max_tokens,
-                              .shared_tokens = computation.announced ? computation.announced->restorable : 0,
+                              .shared_tokens = shared,
                               .kv = computation.kv,
                               .keeps_prompt = &computation == main_.get() && job_.request->n > 1,
                               .priority = priority,
@@ -87,6 +106,19 @@ Task<RequestActor::Failure> RequestActor::enter(Computation& computation, protoc
 }
 
 Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
+  if (computation.turns.known > 0) {
+    Task<Failure> restoring = restore_compacted(computation);
+    if (Failure failure = co_await restoring) co_return failure;
+  }
+  if (computation.report.restored_tokens == 0) {
+    Task<Failure> restoring = restore_exact(computation);
+    if (Failure failure = co_await restoring) co_return failure;
+  }
+  if (computation.conversation == 0) computation.conversation = new_conversation();
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::restore_exact(Computation& computation) {
   const ServedModel& model = *job_.model;
   protocol::CacheReport& report = computation.report;
   constexpr int kTries = 3;  // a damaged entry is dropped, and the next best looked for
@@ -110,44 +142,53 @@ Task<RequestActor::Failure> RequestActor::restore(Computation& computation) {
       if (report.restored_tokens > 0) break;
     }
     if (!found->restore) break;
-    const protocol::LookedUp::Restore& from = *found->restore;
-    auto restoring = model.worker.ask(
-        protocol::RestoreKv{.sequence = computation.sequence->id,
-                            .snapshot = from.snapshot,
-                            .at = from.at,
-                            .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
-        model.limits.longest_wait, lost_.token());
-    const Restoring restored = protocol::answer_of(co_await restoring);
-    using protocol::JobFault;
-    const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
-    MissReason failed = MissReason::kNone;
-    if (!restored.ok() && !unanswered) {
-      const JobFault fault = restored.error().fault;
-      failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
-               : fault == JobFault::kNoMemory ? MissReason::kNoMemory
-                                              : MissReason::kLost;
-    }
-    model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
-    if (unanswered) co_return failure_of(restored.error());
-    if (failed != MissReason::kNone) {
-      report.reason = failed;
-      if (model.warn) {
-        model.warn("a snapshot of " + std::to_string(from.at) + " tokens (" +
-                   std::string(protocol::name_of(from.origin)) +
-                   ") could not be restored: " + restored.error().message);
-      }
-      if (failed == MissReason::kNoMemory) break;  // a smaller one would not fit either
-      continue;
-    }
-    trace().mark("restored", {{"tokens", from.at}, {"origin", protocol::name_of(from.origin)}});
-    report.restored_tokens = from.at;
-    report.origin = from.origin;
-    report.tier = protocol::Tier::kDevice;
-    if (computation.conversation == 0 && carries_on(from.origin))
-      computation.conversation = from.conversation;
-    break;
+    const protocol::LookedUp::Restore from = *found->restore;
+    Task<Failure> restoring = restore_found(computation, computation.number, from);
+    if (Failure failure = co_await restoring) co_return failure;
+    if (report.restored_tokens > 0) break;
+    if (report.reason == MissReason::kNoMemory) break;  // a smaller one would not fit either
   }
-  if (computation.conversation == 0) computation.conversation = new_conversation();
+  co_return std::nullopt;
+}
+
+Task<RequestActor::Failure> RequestActor::restore_found(Computation& computation,
+                                                        protocol::FlightNumber flight,
+                                                        protocol::LookedUp::Restore from) {
+  const ServedModel& model = *job_.model;
+  protocol::CacheReport& report = computation.report;
+  auto restoring = model.worker.ask(
+      protocol::RestoreKv{.sequence = computation.sequence->id,
+                          .snapshot = from.snapshot,
+                          .at = from.at,
+                          .token_hash = token_hash(std::span(*computation.tokens).first(from.at)),
+                          .compacted = flight != computation.number},
+      model.limits.longest_wait, lost_.token());
+  const Restoring restored = protocol::answer_of(co_await restoring);
+  using protocol::JobFault;
+  const bool unanswered = !restored.ok() && restored.error().fault == JobFault::kNoAnswer;
+  MissReason failed = MissReason::kNone;
+  if (!restored.ok() && !unanswered) {
+    const JobFault fault = restored.error().fault;
+    failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
+             : fault == JobFault::kNoMemory ? MissReason::kNoMemory
+                                            : MissReason::kLost;
+  }
+  model.registry.tell(protocol::EndLease{.flight = flight, .failed = failed});
+  if (unanswered) co_return failure_of(restored.error());
+  if (failed != MissReason::kNone) {
+    report.reason = failed;
+    if (model.warn) {
+      model.warn("a snapshot of " + std::to_string(from.at) + " tokens (" +
+                 std::string(protocol::name_of(from.origin)) +
+                 ") could not be restored: " + restored.error().message);
+    }
+    co_return std::nullopt;
+  }
+  trace().mark("restored", {{"tokens", from.at}, {"origin", protocol::name_of(from.origin)}});
+  report.restored_tokens = from.at;
+  report.origin = from.origin;
+  report.tier = protocol::Tier::kDevice;
+  if (computation.conversation == 0 && carries_on(from.origin)) computation.conversation = from.conversation;
   co_return std::nullopt;
 }
 
@@ -231,6 +272,7 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
   computation.digest = prefilled->digest;
   computation.hidden = std::move(prefilled->hidden);
   computation.kept = prefilled->kept;
+  computation.turns.reused = prefilled->reused;
   computation.reported += prefilled->reported;
   if (computation.flight) {
     ++settling_;

@@ -36,6 +36,7 @@ struct ServedModel {
   std::shared_ptr<RegistryFigures> registry_figures;
   RequestRules limits;
   KvBudget kv;
+  bool kv_reuse = false;
   std::uint32_t least_tokens = 1;  // that a snapshot must have
   std::function<void(const std::string&)> warn;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/name_space.h"
+
 namespace reprise::actors {
 
 using protocol::DecodeEnd;
@@ -45,7 +47,10 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->stop_tokens = std::move(job.stop_tokens);
   run->awaits_credit = false;
   const models::ModelRules& rules = table->rules();
-  const bool checkpoints = rules.decode_is_canonical && job.checkpoint_every > 0;
+  // A compacted state is what was decoded, by whatever bits, and stands in a namespace of such alone.
+  const bool compacted = job.plan && protocol::is_compacted(job.plan->name_space);
+  const bool checkpoints =
+      job.checkpoint_every > 0 && compacted == run->compacted() && (compacted || rules.decode_is_canonical);
   run->reply_plan = checkpoints ? std::move(job.plan) : nullptr;
   run->reply_checkpoint_every = job.checkpoint_every;
   run->place_next_reply_checkpoint(rules.grid);

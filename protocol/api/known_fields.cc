@@ -61,6 +61,7 @@ KnownNames generation_fields() {
           "cache_prompt",
           "min_cache_tokens",
           "kv_budget",
+          "kv_reuse",
           "prompt_cache_key",
           "cache_salt",
           "priority",

@@ -111,6 +111,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.cache.origin = one.cache.origin;
       sum.cache.tier = one.cache.tier;
     }
+    sum.kv_reused += one.kv_reused;
     if (one.kv && !sum.kv) sum.kv.emplace();
     if (one.kv) {
       sum.kv->tokens += one.kv->tokens;

@@ -110,6 +110,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
     generate.kv_budget = static_cast<std::uint32_t>(*budget);
   }
+  generate.kv_reuse = fields.boolean("kv_reuse");
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }

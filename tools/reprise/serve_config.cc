@@ -249,6 +249,10 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
              "How scores of neighbours are put together: average or max");
   table.number("engine.kv_pool_width", "--kv-pool-width", config.kv.pool_width, 1, KvBudget::kMostPoolWidth,
                "Of how many neighbours, an odd number");
+  table.toggle("engine.kv_reuse", "--kv-reuse", "true", config.kv_reuse,
+               "A turn with a budget may go on from what an earlier one has kept, which is not what it would "
+               "keep itself. A "
+               "request's kv_reuse, or that of [[models]], comes first");
   table.text("engine.isa", "--isa", config.engine.isa,
              "Force a set of kernels: plain, neon, neon-i8mm, avx2, avx512, avx512-vnni, avx512-amx, ...");
   table.number("engine.gpu_mb", "--gpu-mb", config.engine.gpu_mb, 0, kAny,
@@ -433,6 +437,7 @@ std::string print_config(ServeConfig& config) {
     if (!model.chat_template.empty()) out += "chat_template = " + in_quotes(model.chat_template) + "\n";
     if (!model.aliases.empty()) out += "aliases = " + in_brackets(model.aliases) + "\n";
     if (model.kv_budget) out += "kv_budget = " + std::to_string(*model.kv_budget) + "\n";
+    if (model.kv_reuse) out += std::string("kv_reuse = ") + (*model.kv_reuse ? "true" : "false") + "\n";
     if (!model.tags.empty()) out += "tags = " + in_brackets(model.tags) + "\n";
     for (const AdapterTable& adapter : model.adapters) {
       out += "[[models.adapters]]\nname = " + in_quotes(adapter.name) +

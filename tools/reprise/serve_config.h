@@ -36,6 +36,7 @@ struct ModelTable {
   std::vector<std::string> aliases{};  // further names of it
   std::vector<std::string> tags{};
   std::optional<std::uint32_t> kv_budget{};  // as engine.kv_budget; none: that
+  std::optional<bool> kv_reuse{};            // as engine.kv_reuse; none: that
   std::vector<AdapterTable> adapters{};
 };
 
@@ -98,6 +99,7 @@ struct ServeConfig {
   std::vector<ModelTable> models{};  // empty: the built-in model alone
   EngineFlags engine{};              // its `model` is not used here
   KvBudget kv{};                     // of requests that do not say
+  bool kv_reuse = false;
   std::string kv_pooling{name_of(KvBudget::Pooling::kAverage)};
   std::uint64_t context = 0;           // tokens for all of `parallel` together; 0: what a model has, for each
   std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for

@@ -120,6 +120,12 @@ class FileReader {
           model.kv_budget = static_cast<std::uint32_t>(number->get());
           continue;
         }
+        if (key.str() == "kv_reuse") {
+          const auto* on = value.as_boolean();
+          if (on == nullptr) refuse(value.source(), "models.kv_reuse: must be true or false");
+          model.kv_reuse = on->get();
+          continue;
+        }
         std::string* field = key.str() == "name"            ? &model.name
                              : key.str() == "path"          ? &model.path
                              : key.str() == "device"        ? &model.device
