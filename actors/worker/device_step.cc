@@ -206,22 +206,8 @@ void DeviceStep::take_apart() {
     if (one.state) written.push_back(&*one.state);
   }
   table_->store().end_captures(written);
-  const float* row = work_.prefill_logits.data();
-  for (std::size_t i = 0; i < prefills_.size(); ++i) {
-    SequenceRun& run = table_->sequences().at(prefills_[i]);
-    const auto* drawn = work_.prefills[i].drawn;
-    const bool is_drawn = drawn != nullptr && *drawn;
-    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
-    const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
-    WorkerFigures::add(figures_.prefill_tokens, tokens);
-    run.computed += tokens;
-    const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
-    if (run.phase == Phase::kPrefill && !run.closing) {
-      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
-    }
-    row += logits.size();
-  }
-  row = work_.decodes.logits.data();
+  // Before prefills, whose compaction may take the memory of others: what was computed of those is not lost then.
+  const float* row = work_.decodes.logits.data();
   for (std::size_t i = 0; i < decodes_.size(); ++i) {
     SequenceRun& run = table_->sequences().at(decodes_[i]);
     WorkerFigures::add(figures_.decode_tokens);
@@ -235,6 +221,21 @@ void DeviceStep::take_apart() {
       if (run.reply_checkpoint_is_due()) snapshots_.take_reply_checkpoint(*table_, run);
     }
     if (!drawn) row += vocab;
+  }
+  row = work_.prefill_logits.data();
+  for (std::size_t i = 0; i < prefills_.size(); ++i) {
+    SequenceRun& run = table_->sequences().at(prefills_[i]);
+    const auto* drawn = work_.prefills[i].drawn;
+    const bool is_drawn = drawn != nullptr && *drawn;
+    const bool has_row = work_.prefills[i].logits != models::Slice::Logits::kNone && !is_drawn;
+    const auto tokens = static_cast<std::uint32_t>(work_.prefills[i].tokens.size());
+    WorkerFigures::add(figures_.prefill_tokens, tokens);
+    run.computed += tokens;
+    const std::span<const float> logits = has_row ? std::span(row, vocab) : std::span<const float>();
+    if (run.phase == Phase::kPrefill && !run.closing) {
+      finish_prefill(run, logits, is_drawn ? *drawn : std::nullopt);
+    }
+    row += logits.size();
   }
 }
 

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/check.h"
 #include "base/kv_budget.h"
 #include "base/mask_slot.h"
 #include "gpu/state_store.h"
@@ -140,7 +141,9 @@ struct SequenceRun {
     next_reply_checkpoint = (held_tokens() + reply_checkpoint_every + grid - 1) / grid * grid;
   }
   TokenId token_at(std::uint32_t place) const {
-    return place < prompt_end ? (*prompt)[place] : decoded[place - prompt_end];
+    if (place < prompt_end) return (*prompt)[place];
+    REPRISE_CHECK(place - prompt_end < decoded.size(), "a token is to be computed that was not chosen yet");
+    return decoded[place - prompt_end];
   }
 
   /// A sampler that has seen the prompt.

@@ -244,6 +244,42 @@ TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
   }
 }
 
+// One step has both: the memory that the prompt needs at its end is that of a reply whose next token has just been computed.
+TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
+  WorkerParts parts;
+  SequenceRun& needy = open(parts);
+  SequenceRun& reply = open(parts);
+  Prefilled of_reply;
+  begin(parts, reply, of_reply, 300);
+  run_all(parts);
+  ASSERT_TRUE(reply.compacted());
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(16);
+  reply.phase = Phase::kDecode;
+  reply.decoded = {1};
+  reply.max_tokens = 8;
+  reply.out = std::move(writer);
+  reply.begin_reply({}, kVocab, 0);
+  Prefilled prefilled;
+  begin(parts, needy, prefilled, 128);
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));
+  ASSERT_EQ(parts.step.work().decodes.slices.size(), 1U);
+  const std::uint64_t rest = parts.state.budget().free();
+  parts.take_all_but(kPageBytes);
+  parts.memory.look_for_block(2 * kPageBytes);
+  parts.memory.reclaim_ended(0);  // nobody has anything else
+  parts.compute();
+  EXPECT_TRUE(prefilled.answered());
+  EXPECT_FALSE(reply.state.has_value());
+  EXPECT_EQ(reply.decoded, (std::vector<TokenId>{1, 3}));
+  parts.state.budget().give(rest - kPageBytes);
+  parts.memory.memory_changed();
+  ASSERT_TRUE(parts.memory.bring_back_preempted());
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));
+  parts.compute(5);
+  EXPECT_EQ(reply.decoded, (std::vector<TokenId>{1, 3, 5}));
+  reply.phase = Phase::kIdle;
+}
+
 TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
   const std::uint64_t tail = kTailBytes * kBudget.window;
   const std::uint64_t all = kSlotBytes + (5 + 2) * kPageBytes + tail;
