@@ -10,8 +10,8 @@
 
 namespace reprise::gpu::cuda {
 
-/// A workspace begins with q of all rows, [rows, heads, head_dim] of bf16, normalised and turned. Behind it,
-/// at the next multiple of 256 bytes, stand the partial results of decoding, or the scores of few prefilled tiles.
+/// A workspace begins with q of all rows, [rows, heads, head_dim] of bf16, normalised and turned, if they are prepared. Behind
+/// it, at the next multiple of 256 bytes, stand the partial results of decoding, or the scores of few prefilled tiles.
 inline std::size_t q_bytes(const AttentionShape& shape, int rows) {
   const std::size_t bytes =
       static_cast<std::size_t>(rows) * shape.heads * static_cast<std::size_t>(shape.head_dim) * sizeof(Bf16);
@@ -37,7 +37,9 @@ inline std::byte* made_pages(const AttentionShape& shape, const Batch& batch, co
 void keep_window(const AttentionShape& shape, const Batch& batch, const SlotExports& exports, std::byte* made,
                  StreamHandle stream);
 
-/// q of all rows into the workspace, their keys and values into the pages.
+/// That there is a kernel for the shape, and that memory is aligned for it.
+void check_pass(const AttentionShape& shape, const AttentionPass& pass);
+/// q of all rows into the workspace, their keys and values into the pages. Few decoded rows do without.
 void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                        StreamHandle stream);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "gpu/cuda/attention_heads.cuh"
 #include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_tiles.cuh"
@@ -25,11 +26,10 @@ __device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& ba
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
-/// One warp for each head of q, k and v of each row; a lane below kDim / 8 has eight elements of it.
+/// One warp for each head of q, k and v of each row.
 template <KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
     prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q, std::byte* made) {
-  __shared__ float heads[kWarps][kDim];
   wait_for_earlier();
   let_next_begin();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -43,13 +43,11 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int kv_head = head - shape.heads;
   const bool is_q = kv_head < 0;
   const bool is_value = kv_head >= shape.kv_heads;
-  const bool holds = lane < kDim / 8;
-  const int first = holds ? lane * 8 : 0;
 
   const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
   const int source = is_q ? head * pitch : shape.heads * pitch + kv_head * kDim;
-  const uint4 bits = *reinterpret_cast<const uint4*>(
-      pass.projected + static_cast<std::size_t>(row) * pass.stride + source + first);
+  const uint4 bits =
+      read_head<kDim>(pass.projected + static_cast<std::size_t>(row) * pass.stride + source, lane);
   using Row = KvRow<kKv, kDim>;
   std::byte* to = nullptr;
   if (is_q) {
@@ -59,54 +57,14 @@ __global__ void __launch_bounds__(32 * kWarps)
   } else {
     to = place_in_page(shape, batch, row, kv_head, shape.k_offset, made, Row::kBytes);
   }
-  if (is_value && kKv == KvType::kBF16) {
-    if (holds) reinterpret_cast<uint4*>(to)[lane] = bits;
-    return;
-  }
-
-  float x[8] = {tiles::first_of(bits.x),  tiles::second_of(bits.x), tiles::first_of(bits.y),
-                tiles::second_of(bits.y), tiles::first_of(bits.z),  tiles::second_of(bits.z),
-                tiles::first_of(bits.w),  tiles::second_of(bits.w)};
-  if (!holds) {
-#pragma unroll
-    for (float& value : x) value = 0;
-  }
-  if (is_value) return Row::store(to, lane, x);
-  if (shape.qk_norm) {
-    float squares = 0;
-    if (holds) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) squares = fmaf(x[i], x[i], squares);
-    }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
-    const float scale = 1.0F / sqrtf(squares / static_cast<float>(kDim) + shape.norm_eps);
-    const float* weight = (is_q ? pass.q_norm : pass.k_norm) + first;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) x[i] = (x[i] * scale) * (shape.norm_offset + weight[i]);
-  }
-
-  if (holds) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) heads[warp][first + i] = x[i];
-  }
-  __syncwarp();
-  const int pairs = holds ? shape.rope_pairs : 0;
-  const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * pairs;
-  const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * pairs;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int at = first + i;
-    if (at < pairs) {
-      x[i] = x[i] * cosine[at] - heads[warp][at + pairs] * sine[at];
-    } else if (at < 2 * pairs) {
-      x[i] = x[i] * cosine[at - pairs] + heads[warp][at - pairs] * sine[at - pairs];
-    }
-  }
-  if (is_q || kKv == KvType::kBF16) {
-    KvRow<KvType::kBF16, kDim>::store(to, lane, x);
+  if (is_value) return Row::store(to, lane, widen_head(bits).x);
+  const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
+  const EightOfHead ready = prepare_head<kDim>(bits, shape, is_q ? pass.q_norm : pass.k_norm,
+                                               pass.rope_cos + turn, pass.rope_sin + turn, lane);
+  if (is_q) {
+    KvRow<KvType::kBF16, kDim>::store(to, lane, ready.x);
   } else {
-    Row::store(to, lane, x);
+    Row::store(to, lane, ready.x);
   }
 }
 
@@ -154,14 +112,18 @@ float score_scale(const AttentionShape& shape) {
   return shape.score_multiplier * (tiles::kLog2OfE / std::sqrt(static_cast<float>(shape.head_dim)));
 }
 
-void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
-                       StreamHandle stream) {
+void check_pass(const AttentionShape& shape, const AttentionPass& pass) {
   REPRISE_CHECK(attention_supports(shape), "attention of a shape without a kernel");
   const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   REPRISE_CHECK(pass.stride % 8 == 0 && is_aligned(pass.projected) && is_aligned(pass.out),
                 "rows that attention reads and writes must be aligned to 16 bytes");
   REPRISE_CHECK(reinterpret_cast<std::uintptr_t>(pass.workspace) % 256 == 0,
                 "the workspace of attention must be aligned to 256 bytes");
+}
+
+void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                       StreamHandle stream) {
+  check_pass(shape, pass);
   const int items = batch.rows * (shape.heads + 2 * shape.kv_heads);
   with_rows(shape, [&](auto kv, auto dim) {
     launch_after(prepare_heads<decltype(kv)::value, decltype(dim)::value>,

@@ -8,11 +8,10 @@ namespace {
 
 using product::Bf16Ring;
 
-template <class Rows>
-void launch_gated(const Rows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+template <class Rows, class Output>
+void launch_gated(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
                   StreamHandle stream) {
-  product::launch_skinny<Bf16Ring<32, product::GatedOutput>>(rows, m, weight,
-                                                             product::GatedOutput(to, weight), stream);
+  product::launch_skinny<Bf16Ring<32, Output>>(rows, m, weight, output, stream);
 }
 
 }  // namespace
@@ -36,13 +35,36 @@ void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weigh
 void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream) {
   if (tiles_suit(weight, m, true)) return decode_in_tiles_gated(x, m, weight, to, stream);
-  launch_gated(product::PlainRows{x}, m, weight, to, stream);
+  launch_gated(product::PlainRows{x}, m, weight, product::GatedOutput(to, weight), stream);
 }
 
 void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                               StreamHandle stream) {
   product::check_few(m);
-  launch_gated(product::RowsToNorm(rows), m, weight, to, stream);
+  launch_gated(product::RowsToNorm(rows), m, weight, product::GatedOutput(to, weight), stream);
+}
+
+void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
+                           StreamHandle stream) {
+  REPRISE_CHECK(weight.rows % 8 == 0 && weight.part_of == 0, "a stream that does not go by eights");
+  if (tiles_suit(weight, m, false)) return decode_in_tiles_to_stream(x, m, weight, y, next, stream);
+  product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight,
+                                       product::StreamOutput{y, weight.rows, next}, stream);
+}
+
+void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
+                          StreamHandle stream) {
+  if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, stream);
+  using To = product::PlainOutput<GemmOutput::kBf16>;
+  const product::ScaledOutput<To> output(To{y, weight.rows, weight.stride()}, rows, weight.columns);
+  product::launch_skinny_for<Bf16Ring>(product::PlainRows{rows.x}, m, weight, output, stream);
+}
+
+void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
+                                const GatedRows& to, StreamHandle stream) {
+  if (tiles_suit(weight, m, true)) return decode_in_tiles_unscaled_gated(rows, m, weight, to, stream);
+  launch_gated(product::PlainRows{rows.x}, m, weight,
+               product::ScaledOutput(product::GatedOutput(to, weight), rows, weight.columns), stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -3,9 +3,11 @@
 // CUDA sources alone.
 //
 // A block of a kernel makes some outputs; an Output says which rows of W those are (row_of) and puts their sums where they
-// belong (put_block).
+// belong (put_block). Before the kernel in front has ended, all threads call ask_ahead(); behind that, and a barrier before
+// put_block, begin_rows().
 
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/tensor_core.cuh"
 
@@ -99,6 +101,103 @@ struct GatedOutput {
     }
   }
 };
+
+/// Adds to the residual stream, and leaves of it what the next product reads.
+struct StreamOutput {
+  float* y;
+  int outputs;  // a multiple of 8
+  NextRows next;
+
+  __device__ int weight_rows() const { return outputs; }
+  template <int kCount>
+  __device__ int row_of(int block, int index) const {
+    return block * kCount + index;
+  }
+  /// Eight outputs are eight lanes': their squares are added by halves, whatever the block.
+  template <int kCount, int kThreads, class SumAt>
+  __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
+    static_assert(kCount % 8 == 0 && kThreads % 32 == 0);
+    const unsigned eight = 0xffU << (threadIdx.x % 32 / 8 * 8);
+    for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
+      const int output = block * kCount + i % kCount;
+      if (output >= outputs) continue;
+      const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
+      const float sum = y[place] + sum_at(i / kCount, i % kCount);
+      y[place] = sum;
+      next.to.x[place] = narrow(sum * (next.norm.offset + __ldg(next.norm.weight + output)) * next.factor);
+      float squares = sum * sum;
+#pragma unroll
+      for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(eight, squares, step);
+      if (output % 8 == 0) next.to.squares[place / 8] = squares;
+    }
+  }
+};
+
+/// Of UnscaledRows: each row's sums times what its norm divides by.
+template <class Output>
+struct ScaledOutput {
+  static constexpr int kMostRows = 64;  // of a block
+  Output to;
+  const float* squares;
+  int groups;  // of eight, in a row: a multiple of 4
+  float eps;
+
+  ScaledOutput(const Output& output, const UnscaledRows& rows, int columns)
+      : to(output), squares(rows.squares), groups(columns / 8), eps(rows.eps) {}
+
+  __device__ int weight_rows() const { return to.weight_rows(); }
+  template <int kCount>
+  __device__ int row_of(int block, int index) const {
+    return to.template row_of<kCount>(block, index);
+  }
+  __device__ static float* scales() {
+    __shared__ float of_rows[kMostRows];
+    return of_rows;
+  }
+  template <int kCount, int kThreads, class SumAt>
+  __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
+    const float* of_rows = scales();
+    to.template put_block<kCount, kThreads>(
+        block, first_row, rows, [&](int row, int index) { return sum_at(row, index) * of_rows[row]; });
+  }
+  /// Four lanes have a row: lane t adds up fours of groups t, t + 4, ...
+  template <int kThreads>
+  __device__ void begin(int first_row, int rows) const {
+    static_assert(kThreads >= 4 * kMostRows);
+    const int row = static_cast<int>(threadIdx.x) / 4;
+    const int t = static_cast<int>(threadIdx.x) % 4;
+    if (row / 8 * 8 >= rows) return;  // all rows of the warp
+    const auto* own = reinterpret_cast<const float4*>(
+        squares + static_cast<std::size_t>(first_row + min(row, rows - 1)) * groups);
+    float sum = 0;
+#pragma unroll 8
+    for (int i = t; i < groups / 4; i += 4) {
+      const float4 four = own[i];
+      sum += (four.x + four.y) + (four.z + four.w);
+    }
+    sum += __shfl_xor_sync(~0U, sum, 1);
+    sum += __shfl_xor_sync(~0U, sum, 2);
+    if (t == 0 && row < rows) scales()[row] = norm_scale(sum, 8 * groups, eps);
+  }
+};
+
+/// Asks for what no kernel changes of what block `block` of kCount outputs will need.
+template <int kCount, class Output>
+__device__ __forceinline__ void ask_ahead(const Output& output, int block) {
+  if constexpr (std::is_same_v<Output, StreamOutput>) {
+    const int at = static_cast<int>(threadIdx.x) * 8;
+    if (at < kCount && block * kCount + at < output.outputs) {
+      ask_for(output.next.norm.weight + block * kCount + at);
+    }
+  }
+}
+/// Reads what it needs to know of the rows that put_block() will be given.
+template <int kThreads, class Output>
+__device__ __forceinline__ void begin_rows(const Output& /*output*/, int /*first_row*/, int /*rows*/) {}
+template <int kThreads, class Output>
+__device__ __forceinline__ void begin_rows(const ScaledOutput<Output>& output, int first_row, int rows) {
+  output.template begin<kThreads>(first_row, rows);
+}
 
 /// Calls `launch` with the PlainOutput of a kind.
 template <class Launch>

@@ -76,9 +76,12 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
       ask_for(rows.norm.weight + i);
     }
   }
+  const int block_rows = min(kSkinnyRows, tile.end - tile.first);
+  ask_ahead<Ring::kOutputs>(output, block);
 
   if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
+  begin_rows<kSkinnyThreads>(output, tile.first, block_rows);
   const bool has_row = tile.has(g);
   const auto* row = rows.x + (has_row ? tile.row_of_x(g) * columns : 0);
   float scale = 0;
@@ -132,7 +135,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, Ring::kTogether)
   for (int o = 0; o < kOutputTiles; ++o) put_sums<kPitch>(sums[o], partial[warp] + kOutputs * o, lane);
   __syncthreads();
   output.template put_block<Ring::kOutputs, kSkinnyThreads>(
-      block, tile.first, min(kSkinnyRows, tile.end - tile.first), [&](int of_row, int column) {
+      block, tile.first, block_rows, [&](int of_row, int column) {
         float sum = 0;
 #pragma unroll
         for (int chain = 0; chain < kChains; ++chain) sum += partial[chain][of_row * kPitch + column];

@@ -197,6 +197,10 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     copy_weights(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
+  constexpr int kShare = Memory::kRows / kRanks;  // rows that this block puts
+  const int own_row = first_row + rank * kShare;
+  const int own_rows = min(kShare, m - own_row);
+  ask_ahead<kTiledOutputs>(output, block);
   if constexpr (!Where::kKnownLate) wait_for_earlier();
   let_next_begin();
   ahead = begin;
@@ -205,6 +209,7 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     copy_x(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
+  begin_rows<kTiledThreads>(output, own_row, own_rows);
 
   auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [tiles of rows][4]
   float totals[kOwn][4] = {};
@@ -248,21 +253,18 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   if constexpr (kRanks == 1) {
     __syncthreads();
     output.template put_block<kTiledOutputs, kTiledThreads>(
-        block, first_row, min(Memory::kRows, m - first_row),
-        [&](int row, int column) { return partial[row * kTiledPitch + column]; });
+        block, own_row, own_rows, [&](int row, int column) { return partial[row * kTiledPitch + column]; });
   } else {
 #if __CUDA_ARCH__ >= 900
     const auto cluster = cooperative_groups::this_cluster();
     cluster.sync();
-    constexpr int kShare = Memory::kRows / kChains;  // rows that this block adds up
     const float* of_chain[kChains];
 #pragma unroll
     for (int other = 0; other < kChains; ++other) {
       of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kTiledPitch;
     }
     output.template put_block<kTiledOutputs, kTiledThreads>(
-        block, first_row + rank * kShare, min(kShare, m - first_row - rank * kShare),
-        [&](int row, int column) {
+        block, own_row, own_rows, [&](int row, int column) {
           float sum = 0;
 #pragma unroll
           for (int other = 0; other < kChains; ++other) sum += of_chain[other][row * kTiledPitch + column];

@@ -19,6 +19,16 @@ void launch_for(const Bf16* x, int m, const DeviceWeight& weight, const Output& 
   }
 }
 
+template <class Output>
+void launch_by_outputs(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                       StreamHandle stream) {
+  if (product::has_enough_outputs(weight)) {
+    launch_for<1>(x, m, weight, output, stream);
+  } else {
+    launch_for<product::kChains>(x, m, weight, output, stream);
+  }
+}
+
 }  // namespace
 
 bool tiles_suit(const DeviceWeight& weight, int m, bool gated) {
@@ -27,18 +37,32 @@ bool tiles_suit(const DeviceWeight& weight, int m, bool gated) {
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
                      StreamHandle stream) {
-  product::with_output(y, weight, kind, [&](const auto& output) {
-    if (product::has_enough_outputs(weight)) {
-      launch_for<1>(x, m, weight, output, stream);
-    } else {
-      launch_for<product::kChains>(x, m, weight, output, stream);
-    }
-  });
+  product::with_output(y, weight, kind,
+                       [&](const auto& output) { launch_by_outputs(x, m, weight, output, stream); });
 }
 
 void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                            StreamHandle stream) {
   launch_for<1>(x, m, weight, product::GatedOutput(to, weight), stream);
+}
+
+void decode_in_tiles_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
+                               const NextRows& next, StreamHandle stream) {
+  launch_by_outputs(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
+}
+
+void decode_in_tiles_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
+                              StreamHandle stream) {
+  using To = product::PlainOutput<GemmOutput::kBf16>;
+  launch_by_outputs(rows.x, m, weight,
+                    product::ScaledOutput<To>(To{y, weight.rows, weight.stride()}, rows, weight.columns),
+                    stream);
+}
+
+void decode_in_tiles_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
+                                    const GatedRows& to, StreamHandle stream) {
+  launch_for<1>(rows.x, m, weight,
+                product::ScaledOutput(product::GatedOutput(to, weight), rows, weight.columns), stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -55,7 +55,10 @@ void copy_bf16(const DeviceWeight& weight, Bf16* to, StreamHandle stream) {
 constexpr FusedProducts kFusedBf16{.most_normed = 8192,
                                    .normed = decode_bf16_normed,
                                    .gated = decode_bf16_gated,
-                                   .normed_gated = decode_bf16_normed_gated};
+                                   .normed_gated = decode_bf16_normed_gated,
+                                   .to_stream = decode_bf16_to_stream,
+                                   .unscaled = decode_bf16_unscaled,
+                                   .unscaled_gated = decode_bf16_unscaled_gated};
 
 }  // namespace
 

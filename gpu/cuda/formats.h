@@ -47,6 +47,8 @@ enum class GemmOutput {
 };
 
 struct NormedRows;
+struct UnscaledRows;
+struct NextRows;
 struct GatedRows;
 
 /// A format's products with what stands around them (gpu/cuda/gemm.h).
@@ -59,6 +61,12 @@ struct FusedProducts {
   void (*gated)(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to, StreamHandle stream);
   void (*normed_gated)(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream);
+  /// Null, all three: it has none.
+  void (*to_stream)(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
+                    StreamHandle stream);
+  void (*unscaled)(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y, StreamHandle stream);
+  void (*unscaled_gated)(const UnscaledRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
+                         StreamHandle stream);
 };
 
 struct ExpertWeights;

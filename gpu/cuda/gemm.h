@@ -46,6 +46,19 @@ struct NormedRows {
 /// Every block takes the norms anew, so they are few.
 inline constexpr int kMostNormedRows = 8;
 
+/// Rows whose norm is left to the products that read them: these multiply their sums by what it divides by.
+struct UnscaledRows {
+  Bf16* x = nullptr;         // [m, columns]: the stream times the norm's weights
+  float* squares = nullptr;  // [m, columns / 8]: of the stream, eight together; columns are a multiple of 32
+  float eps = 0;             // of the norm
+};
+/// What a product that adds to the stream leaves of it for the next.
+struct NextRows {
+  UnscaledRows to;
+  RowNorm norm;  // not centred
+  float factor;
+};
+
 /// What gate_rows() makes of the product's outputs, bf16 [m, outputs / 2].
 struct GatedRows {
   Bf16* y;
@@ -59,6 +72,18 @@ void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const G
                        StreamHandle stream);
 void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                               StreamHandle stream);
+
+// The norm of a step between two products without a kernel of its own: who adds to the stream leaves UnscaledRows, who
+// reads them scales its sums. Bits differ from those above, and are the same for every number of rows.
+
+/// y f32 [m, weight.rows] += x W^T. Outputs are a multiple of 8.
+void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
+                           StreamHandle stream);
+/// y bf16.
+void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
+                          StreamHandle stream);
+void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
+                                const GatedRows& to, StreamHandle stream);
 
 class PrefillGemm {
  public:

@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "models/cuda/layers.h"
 #include "models/cuda/rope_tables.h"
 #include "models/files/load_error.h"
@@ -65,9 +66,10 @@ void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput
   const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;
   attend(shape_, step.batch, pass, step.stream);
   if (step.rings != nullptr && shape_.window == 0) {
+    REPRISE_CHECK(step.phase == Phase::kPrefill, "queries of a prompt that is decoded");
     gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
   }
-  step.multiply(mixed, out_, to.y, to.how);
+  step.multiply(mixed, out_, to);
   workspace.reset(mark);
 }
 

@@ -52,7 +52,7 @@ void GatedDeltaNet::apply(const CudaStep& step, const PartInput& x, const PartOu
                               .exports = step.exports};
   const auto recur = step.phase == Phase::kPrefill ? gc::delta_net_prefill : gc::delta_net_decode;
   recur(shape_, weights_, step.batch, pass, step.stream);
-  step.multiply(mixed, out_, to.y, to.how);
+  step.multiply(mixed, out_, to);
   workspace.reset(mark);
 }
 

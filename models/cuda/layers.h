@@ -32,12 +32,6 @@ namespace reprise::models::cuda {
 
 class RopeTables;
 
-/// Where what a part makes of its rows goes: y f32 [padded rows, hidden], replaced or added to.
-struct PartOutput {
-  float* y;
-  gc::GemmOutput how;  // kF32 or kAddF32
-};
-
 /// A prompt that becomes shorter: all of it, on the GPU.
 struct CudaCompaction {
   std::byte* const* pages;
@@ -56,6 +50,9 @@ class Part {
   virtual void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const = 0;
   /// Whether the step's rows can be given to it before their norm is taken.
   virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
+  /// Whether it can be given PartInput::unscaled in decoding, and a PartOutput::next.
+  virtual bool reads_unscaled() const { return false; }
+  virtual bool leaves_rows() const { return false; }
   /// Tries its products, the last one with this output, for up to so many rows of prefill.
   virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
   /// Bytes that compact() takes of the workspace.
@@ -78,6 +75,8 @@ class Attention : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
+  bool reads_unscaled() const override { return in_.reads_unscaled(); }
+  bool leaves_rows() const override { return out_.leaves_rows(); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
@@ -100,6 +99,8 @@ class GatedDeltaNet : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
+  bool reads_unscaled() const override { return in_.reads_unscaled(); }
+  bool leaves_rows() const override { return out_.leaves_rows(); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
@@ -244,6 +245,10 @@ class SwiGlu : public Part {
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
+  bool reads_unscaled() const override {
+    return CudaStep::can_gate(in_, out_.weight.columns) && in_.reads_unscaled();
+  }
+  bool leaves_rows() const override { return out_.leaves_rows(); }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   /// Gate and up, and what follows them.

@@ -59,6 +59,10 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   head_ = config().tied() ? embedding_ : weights_.linear({config().head});
   head_.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
   weights_.finish();
+  for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
+    steps_[i].join(steps_[i + 1], config().hidden);
+    leaves_rows_ = leaves_rows_ || steps_[i].is_joined();
+  }
   for (const ResidualStep& step : steps_) {
     step.admit(gemm_, place.most_rows);
     has_late_ = has_late_ || !step.late_parts.empty();
@@ -83,6 +87,12 @@ void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
                 "an adapter's key is used twice");
+  decode_.recordings.clear();  // steps do not leave rows to each other any more
+}
+
+void CudaModel::remove_adapter(AdapterKey key) {
+  adapters_.erase(key);
+  decode_.recordings.clear();
 }
 
 CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
@@ -112,8 +122,11 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
   const auto picked = static_cast<std::size_t>(picked_rows);
   const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // of a row beside the stream
-  return most + Workspace::rounded(size.padded() * hidden * sizeof(float)) +
-         size.padded() * kept * sizeof(float) + 2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
+  const std::size_t left = leaves_rows_ ? hidden : 0;              // for the next step
+  return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
+         Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
+         Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
+         2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
          Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
@@ -139,6 +152,7 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .late = buffers.late,
                       .staging = &lane.staging,
                       .rings = made.rings,
+                      .unscaled = buffers.unscaled,
                       .exports = made.exports};
   ropes_.make(made.batch, buffers.ropes, stream);
   gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
@@ -212,7 +226,12 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                   .inner = nullptr,
                   .ordered = nullptr,
                   .first_values = nullptr,
-                  .late = nullptr};
+                  .late = nullptr,
+                  .unscaled = {}};
+  // An adapter changes rows on their way into a product and out of it; all of a model's rows are computed alike.
+  if (leaves_rows_ && phase == Phase::kDecode && adapters_.empty()) {
+    buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
+  }
   if (weights_.most_ordered() > 0) {
     buffers.ordered =
         memory.take<gc::Bf16>(made.size.padded() * static_cast<std::size_t>(weights_.most_ordered()));

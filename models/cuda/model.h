@@ -59,7 +59,7 @@ class CudaModel : public Model {
             .computes_aside = true};
   }
   void add_adapter(AdapterKey key, const Adapter& adapter) override;
-  void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
+  void remove_adapter(AdapterKey key) override;
   std::uint64_t adapter_bytes(const Adapter& adapter) const override { return DeviceAdapter::bytes(adapter); }
   std::string arithmetic() const override;
   /// In the lane of prefills, which must have nothing under way.
@@ -81,12 +81,13 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
-    gc::Bf16* chosen;     // [picked rows, hidden]
-    float* logits;        // [picked rows] rows of head_.weight.rows
-    float* inner;         // [rows, largest rank]; null where there are no adapters
-    gc::Bf16* ordered;    // [padded rows, most columns that are put in order]; null where none are
-    float* first_values;  // [padded rows, handed_on_]; null where nothing is handed on
-    float* late;          // [padded rows, hidden]; null where no part comes late
+    gc::Bf16* chosen;           // [picked rows, hidden]
+    float* logits;              // [picked rows] rows of head_.weight.rows
+    float* inner;               // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* ordered;          // [padded rows, most columns that are put in order]; null where none are
+    float* first_values;        // [padded rows, handed_on_]; null where nothing is handed on
+    float* late;                // [padded rows, hidden]; null where no part comes late
+    gc::UnscaledRows unscaled;  // [padded rows, hidden]; none where steps leave no rows to each other
   };
 
   /// What the slices of a step chose.
@@ -129,6 +130,7 @@ class CudaModel : public Model {
   const std::size_t handed_on_;                // floats of a row that the first layer hands on
   bool has_late_ = false;                      // parts
   bool exports_states_ = true;                 // all parts do
+  bool leaves_rows_ = false;                   // of decodes, some step to the next one
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

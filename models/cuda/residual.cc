@@ -23,14 +23,30 @@ PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t
   } else {
     gc::narrow_rows(x, step.size.rows, size, factor, to, step.stream);
   }
-  return {.x = to, .raw = {}};
+  return {.x = to, .raw = {}, .unscaled = {}};
+}
+
+void ResidualStep::join(ResidualStep& next, std::size_t hidden) {
+  const bool leaves = parts.size() == 1 && late_parts.empty() && !begins_late && !ends_late && !norm_after &&
+                      output_of(0) == gc::GemmOutput::kAddF32 && parts.front()->leaves_rows();
+  const bool reads = next.parts.size() == 1 && next.late_parts.empty() && next.norm &&
+                     next.norm->suits_decoding() && next.parts.front()->reads_unscaled();
+  if (!leaves || !reads || hidden % 32 != 0) return;
+  left_ = Left{.norm = next.norm->rows(), .factor = next.scales.front().in};
+  next.reads_unscaled_ = true;
 }
 
 std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
+  if (reads_unscaled_ && step.unscaled.x != nullptr) {
+    gc::UnscaledRows rows = step.unscaled;
+    rows.eps = norm->kind.eps;
+    return {{.x = nullptr, .raw = {}, .unscaled = rows}};
+  }
   // The stream itself may be read by one part alone: what that one adds to it the next would read.
   if (parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
       parts.front()->takes_raw(step)) {
-    return {{.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}}};
+    return {
+        {.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}, .unscaled = {}}};
   }
   std::vector<PartInput> inputs;
   std::vector<float> factors;  // of the inputs
@@ -56,9 +72,14 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
     sum = workspace.take<float>(elements);
     gc::fill(reinterpret_cast<std::byte*>(sum), 0, elements * sizeof(float), step.stream);
   }
+  std::optional<gc::NextRows> next;
+  if (left_ && step.unscaled.x != nullptr) {
+    next = {.to = step.unscaled, .norm = left_->norm, .factor = left_->factor};
+  }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (output_of(i) == gc::GemmOutput::kAddF32) {
-      parts[i]->apply(step, inputs[i], {.y = sum, .how = gc::GemmOutput::kAddF32});
+      parts[i]->apply(step, inputs[i],
+                      {.y = sum, .how = gc::GemmOutput::kAddF32, .next = next ? &*next : nullptr});
       continue;
     }
     const std::size_t before = workspace.mark();

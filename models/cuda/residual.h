@@ -2,7 +2,8 @@
 // Steps that add to the residual stream, on the GPU (models/layers/layer_spec.h):
 //   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
 // What late parts make is summed in CudaStep::late and added behind the last step of their layer.
-// Where nothing stands between a part and the stream, its last product adds to the stream itself.
+// Where nothing stands between a part and the stream, its last product adds to the stream itself; of decoded rows, where the
+// next step's first product can end the norm, it leaves that one's input besides (join(); gpu/cuda/gemm.h, UnscaledRows).
 //
 // Threading: as CudaStep.
 
@@ -38,6 +39,10 @@ struct ResidualStep {
   std::optional<DeviceNorm> norm_after;
   float multiplier = 1;
 
+  /// Lets decoded rows go from this step to the next without a kernel for the norm, where both can.
+  void join(ResidualStep& next, std::size_t hidden);
+  bool is_joined() const { return left_.has_value(); }
+
   /// Bytes that apply() takes.
   std::size_t workspace(const StepSize& size, std::size_t hidden) const;
   /// x f32 [padded rows, hidden].
@@ -49,6 +54,14 @@ struct ResidualStep {
   void compact(const CudaCompaction& prompt) const;
 
  private:
+  /// What the next step's norm is, and its factor.
+  struct Left {
+    gc::RowNorm norm;
+    float factor;
+  };
+  std::optional<Left> left_;     // for the next step
+  bool reads_unscaled_ = false;  // what the step before leaves
+
   /// What a part's output is multiplied by before it is added up.
   float factor(std::size_t part) const {
     return norm_after ? scales[part].out : multiplier * scales[part].out;

@@ -17,9 +17,19 @@ void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
   const std::size_t element = output == gc::GemmOutput::kBf16 ? sizeof(gc::Bf16) : sizeof(float);
   auto* to = static_cast<std::byte*>(y);
   for (const gc::DeviceWeight& part : linear.parts) {
-    part.format->fused->normed(x.raw, batch.rows, part, to, output, stream);
+    if (x.raw.x != nullptr) {
+      part.format->fused->normed(x.raw, batch.rows, part, to, output, stream);
+    } else {
+      REPRISE_CHECK(output == gc::GemmOutput::kBf16, "rows that wait for their norm have another use");
+      part.format->fused->unscaled(x.unscaled, batch.rows, part, reinterpret_cast<gc::Bf16*>(to), stream);
+    }
     to += static_cast<std::size_t>(part.rows) * element;
   }
+}
+
+void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const {
+  if (to.next == nullptr) return multiply(x, linear, to.y, to.how);
+  linear.weight.format->fused->to_stream(x, batch.rows, linear.weight, to.y, *to.next, stream);
 }
 
 bool CudaStep::takes_raw(const DeviceLinear& linear) const {
@@ -27,9 +37,9 @@ bool CudaStep::takes_raw(const DeviceLinear& linear) const {
          batch.rows * linear.weight.columns <= linear.most_normed() && batch.rows <= gc::kMostNormedRows;
 }
 
-bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {
-  return phase == Phase::kDecode && adapters.empty() && linear.is_fused() && linear.parts.size() == 1 &&
-         linear.weight.rows == 2 * outputs && outputs % linear.weight.format->rows_together == 0;
+bool CudaStep::can_gate(const DeviceLinear& linear, int outputs) {
+  return linear.is_fused() && linear.parts.size() == 1 && linear.weight.rows == 2 * outputs &&
+         outputs % linear.weight.format->rows_together == 0;
 }
 
 void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {

@@ -63,10 +63,19 @@ struct StepSize {
 };
 
 /// What a part reads: bf16 [padded rows, hidden]; or, of few decoded rows, the stream itself, whose norm the part's first
-/// product takes on its way.
+/// product takes on its way; or what the step before has left of it, whose norm that product ends.
 struct PartInput {
-  const gc::Bf16* x = nullptr;  // null: `raw` is to be normed
-  gc::NormedRows raw{};
+  const gc::Bf16* x = nullptr;  // null: one of the others
+  gc::NormedRows raw{};         // without x: `unscaled` it is
+  gc::UnscaledRows unscaled{};
+};
+
+/// Where what a part makes of its rows goes: y f32 [padded rows, hidden], replaced or added to.
+struct PartOutput {
+  float* y;
+  gc::GemmOutput how;  // kF32 or kAddF32
+  const gc::NextRows* next =
+      nullptr;  // with kAddF32: what the last product leaves for the next step; null: nothing
 };
 
 struct CudaStep {
@@ -84,18 +93,25 @@ struct CudaStep {
   float* late = nullptr;                 // [padded rows, hidden]: what late parts of a layer make
   HostStaging* staging = nullptr;        // for parts that the host computes
   const gc::QueryRing* rings = nullptr;  // [slices], where prompts will be compacted
-  gc::SlotExports exports{};             // written by parts that can (Part::exports_states)
+  gc::UnscaledRows unscaled{};  // [padded rows, hidden], for steps that leave rows; none: they do not
+  gc::SlotExports exports{};    // written by parts that can (Part::exports_states)
 
   /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   /// The same of a part's input. Only a linear that takes_raw() is given one that is to be normed.
   void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  /// A part's last product.
+  void multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const;
   /// x, or its columns in the linear's order.
   const gc::Bf16* in_order(const gc::Bf16* x, const DeviceLinear& linear) const;
   /// Whether rows can be given to a product as they are in the stream.
   bool takes_raw(const DeviceLinear& linear) const;
   /// Whether a product and the gate behind it are one here.
-  bool gates(const DeviceLinear& linear, int outputs) const;
+  bool gates(const DeviceLinear& linear, int outputs) const {
+    return phase == Phase::kDecode && adapters.empty() && can_gate(linear, outputs);
+  }
+  /// Whether they are where no adapter changes rows in between.
+  static bool can_gate(const DeviceLinear& linear, int outputs);
   /// What adapters change in such a product; multiply() does it.
   void add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };

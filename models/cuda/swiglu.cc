@@ -21,17 +21,19 @@ void SwiGlu::apply(const CudaStep& step, const PartInput& x, const PartOutput& t
   if (step.gates(in_, out_.weight.columns)) {
     const gc::GatedRows gated{.y = inner, .act = act_, .gate_factor = gate_factor_};
     const gc::FusedProducts& fused = *in_.weight.format->fused;
-    if (x.x == nullptr) {
+    if (x.x != nullptr) {
+      fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);
+    } else if (x.raw.x != nullptr) {
       fused.normed_gated(x.raw, step.batch.rows, in_.weight, gated, step.stream);
     } else {
-      fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);
+      fused.unscaled_gated(x.unscaled, step.batch.rows, in_.weight, gated, step.stream);
     }
   } else {
     auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
     step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
     gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
   }
-  step.multiply(inner, out_, to.y, to.how);
+  step.multiply(inner, out_, to);
   workspace.reset(mark);
 }
 

@@ -50,6 +50,15 @@ struct DeviceLinear {
     for (const gc::DeviceWeight& part : parts) most = std::min(most, part.format->fused->most_normed);
     return most;
   }
+  /// Whether it can add to the stream and leave the next step's rows (gpu/cuda/gemm.h), and whether it can read them.
+  bool leaves_rows() const {
+    return is_fused() && parts.size() == 1 && parts.front().format->fused->to_stream != nullptr;
+  }
+  bool reads_unscaled() const {
+    return is_fused() && std::all_of(parts.begin(), parts.end(), [](const gc::DeviceWeight& part) {
+             return part.format->fused->unscaled != nullptr;
+           });
+  }
   void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
     gemm.admit(parts, output, most_rows);
   }

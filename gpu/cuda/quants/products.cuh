@@ -343,7 +343,10 @@ struct OnDevice {
   static constexpr FusedProducts kFused{.most_normed = 2048,
                                         .normed = Products<Format>::decode_normed,
                                         .gated = Products<Format>::decode_gated,
-                                        .normed_gated = Products<Format>::decode_normed_gated};
+                                        .normed_gated = Products<Format>::decode_normed_gated,
+                                        .to_stream = nullptr,
+                                        .unscaled = nullptr,
+                                        .unscaled_gated = nullptr};
   static constexpr DeviceFormat describe(const WeightFormat& format) {
     return {.format = &format,
             .columns_multiple = static_cast<int>(format.block_size < 8 ? 8 : format.block_size),
