@@ -129,7 +129,9 @@ protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
   state->memory = memory;
   std::vector<const SummedBytes*> blocks;
   for (std::size_t i = 0; i < pages; ++i) blocks.push_back(&blocks_.at(from.blocks[i]).contents);
-  if (kind.slot_bytes != 0) blocks.push_back(&blocks_.at(from.blocks.back()).contents);
+  for (std::size_t i = from.blocks.size() - slot_pieces(kind); i < from.blocks.size(); ++i) {
+    blocks.push_back(&blocks_.at(from.blocks[i]).contents);
+  }
   if (!copy_compared(blocks, memory->span())) return nullptr;
   return state;
 }

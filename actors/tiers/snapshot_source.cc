@@ -17,11 +17,6 @@ constexpr std::uint64_t kReadAtOnce = 4u << 20;  // bytes that a device copies w
 
 }  // namespace
 
-RecordKind SnapshotPlan::kind_of(std::size_t chunk) const {
-  if (is_slot(chunk)) return RecordKind::kSlot;
-  return chunk < manifest.full_pages() ? RecordKind::kPage : RecordKind::kTail;
-}
-
 SnapshotPlan plan_snapshot(const Key& master, const StoreState& job) {
   SnapshotPlan plan{.keys = keys_of(master, job.kind.model, job.name_space)};
   const auto tokens = std::span<const TokenId>(*job.tokens).first(job.at);
@@ -38,7 +33,8 @@ SnapshotPlan plan_snapshot(const Key& master, const StoreState& job) {
     manifest.references.push_back(names.page(i));
   }
   if (manifest.has_tail()) manifest.references.push_back(names.tail(job.at));
-  if (manifest.has_slot()) manifest.references.push_back(names.slot(job.at));
+  for (std::size_t i = 0; i < slot_pieces(job.kind); ++i)
+    manifest.references.push_back(names.slot(job.at, i));
   manifest.sums.resize(manifest.references.size());
   return plan;
 }
@@ -52,8 +48,9 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
       ++next;
       continue;
     }
-    const bool slot = plan.is_slot(next);
-    std::size_t end = next + 1;
+    const bool slot = plan.is_slot(next);  // which is read whole
+    if (slot) next = plan.manifest.first_of_slot();
+    std::size_t end = slot ? plan.chunks() : next + 1;
     while (!slot && end < plan.chunks() && !plan.is_slot(end) && end - next < at_once &&
            !plan.is_there(end)) {
       ++end;
@@ -77,8 +74,9 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
     if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model has gone
     std::span<const std::byte> bytes = room->span();
     for (; next < end; ++next) {
-      if (!take(next, bytes.first(plan.bytes_of(next)))) co_return ChunksRead::kNotWanted;
-      bytes = bytes.subspan(plan.bytes_of(next));
+      const auto contents = bytes.first(plan.bytes_of(next));
+      if (!plan.is_there(next) && !take(next, contents)) co_return ChunksRead::kNotWanted;
+      bytes = bytes.subspan(contents.size());
     }
   }
   co_return ChunksRead::kAll;

@@ -26,11 +26,9 @@ struct SnapshotPlan {
 
   std::size_t chunks() const { return manifest.references.size(); }
   bool is_there(std::size_t chunk) const { return chunk < there.size() && there[chunk]; }
-  bool is_slot(std::size_t chunk) const { return manifest.has_slot() && chunk + 1 == chunks(); }
-  protocol::snapshots::RecordKind kind_of(std::size_t chunk) const;
-  std::uint64_t bytes_of(std::size_t chunk) const {
-    return is_slot(chunk) ? manifest.kind.slot_bytes : manifest.kind.page_bytes;
-  }
+  bool is_slot(std::size_t chunk) const { return chunk >= manifest.first_of_slot(); }
+  protocol::snapshots::RecordKind kind_of(std::size_t chunk) const { return manifest.chunk(chunk).kind; }
+  std::uint64_t bytes_of(std::size_t chunk) const { return manifest.chunk(chunk).bytes; }
 };
 
 SnapshotPlan plan_snapshot(const protocol::snapshots::Key& master, const protocol::StoreState& job);

@@ -144,8 +144,11 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
     bool is_wrong = false;  // and not just missing
   };
   std::vector<Chunk> chunks;
-  if (manifest->has_slot()) {  // the largest first: the others are read beside it
-    chunks.push_back({RecordKind::kSlot, manifest->references.size() - 1, bytes.last(kind.slot_bytes)});
+  // The largest first: the others are read beside them.
+  for (std::size_t i = manifest->first_of_slot(); i < manifest->references.size(); ++i) {
+    const Manifest::Chunk piece = manifest->chunk(i);
+    chunks.push_back(
+        {RecordKind::kSlot, i, bytes.last(kind.slot_bytes).subspan(piece.piece * kSlotPiece, piece.bytes)});
   }
   for (std::size_t i = 0; i < pages; ++i) {
     const bool full = (i + 1) * kind.page_tokens <= job.at;

@@ -1,5 +1,7 @@
 #include "protocol/snapshots/manifest.h"
 
+#include <algorithm>
+
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -105,9 +107,23 @@ void append(std::vector<std::byte>& to, std::span<const T> from) {
 
 std::size_t reference_count(const StateKind& kind, std::uint32_t stored) {
   if (kind.page_tokens == 0) return 0;
-  std::size_t count = kind.slot_bytes != 0 ? 1 : 0;
+  std::size_t count = slot_pieces(kind);
   if (kind.page_bytes != 0) count += (stored + kind.page_tokens - 1) / kind.page_tokens;
   return count;
+}
+
+Manifest::Chunk Manifest::chunk(std::size_t reference) const {
+  if (reference < first_of_slot()) {
+    return {.kind = reference < full_pages() ? RecordKind::kPage : RecordKind::kTail,
+            .first = reference * kind.page_bytes,
+            .bytes = kind.page_bytes};
+  }
+  const std::size_t piece = reference - first_of_slot();
+  const std::uint64_t begin = piece * kSlotPiece;
+  return {.kind = RecordKind::kSlot,
+          .first = first_of_slot() * kind.page_bytes + begin,
+          .bytes = std::min(kSlotPiece, kind.slot_bytes - begin),
+          .piece = piece};
 }
 
 std::vector<std::byte> seal_manifest(const NamespaceKeys& keys, const RecordId& id,

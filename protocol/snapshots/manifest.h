@@ -3,7 +3,7 @@
 //
 // The contents of its record: a length (4 bytes), that much JSON, the tokens (4 bytes each), a digest of each
 // reference's contents (8 bytes each). The references are its pages in order, then the tail if the last page is not
-// full, then the slot if the model has one. JSON members that are not known, or missing, refuse it.
+// full, then the pieces of the slot if the model has one. JSON members that are not known, or missing, refuse it.
 //
 // Threading: pure functions.
 
@@ -31,7 +31,16 @@ struct Manifest {
 
   std::size_t full_pages() const { return stored / kind.page_tokens; }
   bool has_tail() const { return stored % kind.page_tokens != 0 && kind.page_bytes != 0; }
-  bool has_slot() const { return kind.slot_bytes != 0; }
+  /// Which part of the state a reference is: what kind of record, and where its contents stand.
+  struct Chunk {
+    RecordKind kind;
+    std::uint64_t first;  // byte of the state
+    std::uint64_t bytes;
+    std::size_t piece = 0;  // of the slot
+  };
+  Chunk chunk(std::size_t reference) const;
+  /// The first piece of the slot, or as many as there are where it has none.
+  std::size_t first_of_slot() const { return references.size() - slot_pieces(kind); }
   /// Of the whole state: pages, the tail's among them, and slot.
   std::uint64_t state_bytes() const {
     return (stored + kind.page_tokens - 1) / kind.page_tokens * kind.page_bytes + kind.slot_bytes;

@@ -30,6 +30,14 @@ struct StateKind {
   bool operator==(const StateKind&) const = default;
 };
 
+/// A slot is stored in pieces of so many bytes, the last one shorter: they are written, read and opened beside each other. With the
+/// record's head one is within 4 MiB, a store's largest value.
+inline constexpr std::uint64_t kSlotPiece = (4u << 20) - 4096;
+
+inline std::size_t slot_pieces(const StateKind& kind) {
+  return static_cast<std::size_t>((kind.slot_bytes + kSlotPiece - 1) / kSlotPiece);
+}
+
 class PrefixNames {
  public:
   /// Of all beginnings of `tokens`, which must outlive it. `kind` has page_tokens above 0.
@@ -41,7 +49,10 @@ class PrefixNames {
   std::size_t pages() const { return chain_.size() - 1; }
   RecordId manifest(std::uint32_t length) const { return at(length, "manifest"); }
   RecordId tail(std::uint32_t length) const { return at(length, "tail"); }
-  RecordId slot(std::uint32_t length) const { return at(length, "slot"); }
+  /// Of the piece of that number.
+  RecordId slot(std::uint32_t length, std::size_t piece) const {
+    return at(length, "slot" + std::to_string(piece));
+  }
 
  private:
   RecordId at(std::uint32_t length, std::string_view what) const;

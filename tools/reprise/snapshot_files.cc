@@ -14,21 +14,16 @@ namespace {
 
 constexpr std::uint64_t kMostManifest = 128ULL << 20;
 
-RecordKind kind_of(const Manifest& manifest, std::size_t reference) {
-  if (manifest.has_slot() && reference + 1 == manifest.references.size()) return RecordKind::kSlot;
-  return reference < manifest.full_pages() ? RecordKind::kPage : RecordKind::kTail;
-}
-
 /// Opens a chunk; `contents` has what it holds.
 std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
                                   const Manifest& manifest, std::size_t reference,
                                   std::vector<std::byte>& contents) {
-  const RecordKind kind = kind_of(manifest, reference);
+  const Manifest::Chunk chunk = manifest.chunk(reference);
   const RecordId& id = manifest.references[reference];
-  contents.resize(kind == RecordKind::kSlot ? manifest.kind.slot_bytes : manifest.kind.page_bytes);
+  contents.resize(chunk.bytes);
   const auto file = folder.read(keys.folder, FileKind::kChunk, id, record_bytes(0, contents.size()));
   if (!file.ok()) return file.error();
-  const auto opened = open_record(keys, kind, id, *file, std::span<std::byte>(contents));
+  const auto opened = open_record(keys, chunk.kind, id, *file, std::span<std::byte>(contents));
   if (!opened.ok()) return opened.error();
   if (digest_of(contents) == manifest.sums[reference]) return std::nullopt;
   return Refused{Refusal::kContents, "a chunk is not the one of its manifest"};
@@ -121,17 +116,17 @@ std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from
   std::vector<std::byte> contents;
   for (std::size_t i = 0; i < copy.references.size(); ++i) {
     if (auto refused = read_chunk(from, from_keys, manifest, i, contents)) return refused;
-    const RecordKind kind = kind_of(manifest, i);
-    copy.references[i] = kind == RecordKind::kSlot   ? names.slot(copy.stored)
-                         : kind == RecordKind::kTail ? names.tail(copy.stored)
-                                                     : names.page(i);
+    const Manifest::Chunk chunk = manifest.chunk(i);
+    copy.references[i] = chunk.kind == RecordKind::kSlot   ? names.slot(copy.stored, chunk.piece)
+                         : chunk.kind == RecordKind::kTail ? names.tail(copy.stored)
+                                                           : names.page(i);
     if (to.exists(to_keys.folder, FileKind::kChunk, copy.references[i])) {
       // The same tokens, model and arithmetic give the same bits: if not, one of the two is wrong.
       const Manifest& there = copy;
       std::vector<std::byte> other;
       if (!read_chunk(to, to_keys, there, i, other)) continue;
     }
-    const auto record = seal_record(to_keys, kind, copy.references[i], {}, contents);
+    const auto record = seal_record(to_keys, chunk.kind, copy.references[i], {}, contents);
     if (auto trouble = to.write(to_keys.folder, FileKind::kChunk, copy.references[i], record)) {
       return io_refusal(*trouble);
     }

@@ -188,6 +188,30 @@ TEST(SnapshotRecord, FieldsThatAreNotKnownOrMissingRefuseAManifest) {
   EXPECT_EQ(refusal_of_contents(snapshot, "{" + all + "}"), "contents") << "its tokens are missing";
 }
 
+TEST(SnapshotManifest, ALargeSlotIsInPiecesBehindThePages) {
+  Manifest manifest;
+  manifest.kind = SealedSnapshot::kind_of_tests();
+  manifest.kind.slot_bytes = 2 * kSlotPiece + 5;
+  manifest.stored = 100;
+  EXPECT_EQ(reference_count(manifest.kind, manifest.stored), 5U);
+  manifest.references.resize(5);
+  std::uint64_t next = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    const Manifest::Chunk chunk = manifest.chunk(i);
+    EXPECT_EQ(chunk.kind, i == 0 ? RecordKind::kPage : i == 1 ? RecordKind::kTail : RecordKind::kSlot);
+    EXPECT_EQ(chunk.piece, i < 2 ? 0 : i - 2);
+    EXPECT_EQ(chunk.first, next) << "one behind the other";
+    next += chunk.bytes;
+    EXPECT_LE(record_bytes(0, chunk.bytes), 4U << 20) << "one value of a store";
+  }
+  EXPECT_EQ(next, manifest.state_bytes());
+  EXPECT_EQ(manifest.chunk(4).bytes, 5U);
+  manifest.kind.slot_bytes = 0;
+  EXPECT_EQ(reference_count(manifest.kind, manifest.stored), 2U);
+  manifest.references.resize(2);
+  EXPECT_EQ(manifest.first_of_slot(), 2U);
+}
+
 TEST(SnapshotNames, BeginningsInCommonHavePagesInCommonAndNothingElse) {
   const StateKind kind = SealedSnapshot::kind_of_tests();
   const NamespaceKeys keys = keys_of(kTestMaster, kind.model, "a");
@@ -200,7 +224,8 @@ TEST(SnapshotNames, BeginningsInCommonHavePagesInCommonAndNothingElse) {
   EXPECT_NE(one.page(2), two.page(2)) << "what is before a page decides its bits";
   EXPECT_EQ(one.manifest(100), two.manifest(100));
   EXPECT_NE(one.manifest(101), two.manifest(101));
-  EXPECT_NE(one.tail(100), one.slot(100));
+  EXPECT_NE(one.tail(100), one.slot(100, 0));
+  EXPECT_NE(one.slot(100, 0), one.slot(100, 1));
   EXPECT_NE(one.manifest(128), one.manifest(129));
 
   StateKind elsewhere = kind;

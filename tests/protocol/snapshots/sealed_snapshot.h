@@ -32,7 +32,7 @@ struct SealedSnapshot {
     for (std::uint32_t i = 0; i < kStored; ++i) manifest.tokens.push_back(first + static_cast<TokenId>(i));
     keys = keys_of(kTestMaster, manifest.kind.model, manifest.name_space);
     const PrefixNames names(keys, manifest.kind, manifest.tokens);
-    manifest.references = {names.page(0), names.page(1), names.tail(kStored), names.slot(kStored)};
+    manifest.references = {names.page(0), names.page(1), names.tail(kStored), names.slot(kStored, 0)};
     for (std::size_t i = 0; i < manifest.references.size(); ++i) {
       contents.emplace_back(i == 3 ? manifest.kind.slot_bytes : manifest.kind.page_bytes,
                             static_cast<std::byte>(17 * i + static_cast<unsigned>(first)));
