@@ -113,9 +113,11 @@ TEST(SnapshotRecord, ARecordOfAnotherFolderOrSecretDoesNotOpen) {
 TEST(SnapshotRecord, ForeignFilesAndOtherVersionsAreToldApart) {
   const SealedSnapshot snapshot;
   EXPECT_EQ(refusal_of_manifest(snapshot, Bytes(500, std::byte{0x41})), "foreign");
-  Bytes newer = snapshot.sealed;
-  newer[8] = std::byte{2};
-  EXPECT_EQ(refusal_of_manifest(snapshot, newer), "version");
+  for (const int other : {kFormatVersion - 1, kFormatVersion + 1}) {
+    Bytes record = snapshot.sealed;
+    record[8] = static_cast<std::byte>(other);
+    EXPECT_EQ(refusal_of_manifest(snapshot, record), "version") << other;
+  }
   Bytes packed = snapshot.sealed;
   packed[11] = std::byte{1};
   EXPECT_EQ(refusal_of_manifest(snapshot, packed), "version") << "manifests are not packed";
