@@ -1,6 +1,8 @@
 // Compacted states across turns (kv_reuse), through the whole engine: what a turn goes on from, when it does not, and that nothing of
 // it meets exact states.
 
+#include <ostream>
+
 #include "models/model.h"
 #include "tests/actors/engine_harness.h"
 
@@ -14,6 +16,10 @@ constexpr std::uint32_t kReusePrompt = 600;  // of the first turn
 struct ReusePlace {
   std::string device;
   std::string model;
+
+  friend void PrintTo(const ReusePlace& place, std::ostream* out) {
+    *out << place.model << " on " << place.device;
+  }
 };
 
 class KvReuseTest : public testing::TestWithParam<ReusePlace> {
