@@ -206,28 +206,49 @@ std::optional<Snapshot> StateStore::capture(const Sequence& sequence) {
 
 std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std::size_t stored) {
   const std::size_t full = stored / kPageTokens;
-  REPRISE_CHECK(stored % kPageTokens == 0 && full <= sequence.pages_.size() && stored > sequence.stored_ &&
+  const bool has_tail = stored % kPageTokens != 0;
+  REPRISE_CHECK(full + (has_tail ? 1 : 0) <= sequence.pages_.size() && stored > sequence.stored_ &&
                     sequence.stored_ == sequence.logical_,
                 "a snapshot begins of a place that its sequence is not about to pass");
   const Attempt attempt(*this);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Snapshot snapshot(*this, *slot);
+  if (has_tail) {
+    const std::optional<BlockId> page = take(pages_);
+    if (!page) return std::nullopt;
+    snapshot.pages_.push_back(*page);
+    snapshot.tail_from_ = pages_.data(sequence.pages_[full]);
+  }
   if (sizes_.slot_bytes != 0) memory_.fill(snapshot.slot_data(), 0, sizes_.slot_bytes);
-  snapshot.pages_.assign(sequence.pages_.begin(),
+  for (std::size_t i = 0; i < full; ++i) pages_.add_ref(sequence.pages_[i]);
+  snapshot.pages_.insert(snapshot.pages_.begin(), sequence.pages_.begin(),
                          sequence.pages_.begin() + static_cast<std::ptrdiff_t>(full));
-  for (const BlockId page : snapshot.pages_) pages_.add_ref(page);
   snapshot.stored_ = snapshot.logical_ = stored;
   return snapshot;
 }
 
 void StateStore::end_captures(std::span<Snapshot* const> snapshots) {
-  if (snapshots.empty() || sizes_.slot_bytes == 0) return;
-  std::vector<const std::byte*> slots;
-  for (const Snapshot* one : snapshots) slots.push_back(one->slot_data());
-  std::vector<CopyFigures> figures(slots.size());
-  memory_.look_at_all(slots, sizes_.slot_bytes, figures);
-  for (std::size_t i = 0; i < snapshots.size(); ++i) snapshots[i]->slot_figures_ = figures[i];
+  if (snapshots.empty()) return;
+  if (sizes_.slot_bytes != 0) {
+    std::vector<const std::byte*> slots;
+    for (const Snapshot* one : snapshots) slots.push_back(one->slot_data());
+    std::vector<CopyFigures> figures(slots.size());
+    memory_.look_at_all(slots, sizes_.slot_bytes, figures);
+    for (std::size_t i = 0; i < snapshots.size(); ++i) snapshots[i]->slot_figures_ = figures[i];
+  }
+  std::vector<BlockMemory::Copy> tails;
+  std::vector<Snapshot*> with_tail;
+  for (Snapshot* one : snapshots) {
+    const std::byte* from = std::exchange(one->tail_from_, nullptr);
+    if (from == nullptr || sizes_.page_bytes == 0) continue;
+    tails.push_back({.to = pages_.data(one->pages_.back()), .from = from, .bytes = sizes_.page_bytes});
+    with_tail.push_back(one);
+  }
+  if (tails.empty()) return;
+  std::vector<CopyFigures> figures(tails.size());
+  memory_.copy(tails, figures);
+  for (std::size_t i = 0; i < with_tail.size(); ++i) with_tail[i]->tail_figures_ = figures[i];
 }
 
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {

@@ -86,6 +86,8 @@ class Snapshot : public HeldState {
 
   CopyFigures slot_figures_;
   CopyFigures tail_figures_;
+  const std::byte* tail_from_ =
+      nullptr;  // until end_captures(): the sequence's page that the tail is copied of
 };
 
 /// Pages of nobody's yet: for who writes a sequence's tokens anew, fewer of them. Releases what was not given away.
@@ -150,11 +152,12 @@ class StateStore {
   std::optional<PageRun> take_pages(std::size_t tokens);
   /// Nothing if there is no slot or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
-  /// A snapshot of the first `stored` tokens that the sequence will have: full pages of what it has reserved, none of it
+  /// A snapshot of the first `stored` tokens that the sequence will have, of what it has reserved, none of it
   /// compacted. The slot is zeros until the pass that computes these tokens writes it; end_captures() follows. Nothing if
-  /// there is no slot.
+  /// there is no slot or no page for the tail.
   std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
-  /// Their slots have been written.
+  /// Their slots have been written, and their sequences are as the pass has left them. A tail may have tokens behind its own,
+  /// which nobody reads.
   void end_captures(std::span<Snapshot* const> snapshots);
   /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }

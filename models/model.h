@@ -27,17 +27,12 @@
 #include "models/layers/state_layout.h"
 #include "models/model_rules.h"
 #include "models/sampling/sampler.h"
+#include "models/slot_export.h"
 
 namespace reprise::models {
 
 /// An adapter that a model has taken in, by the number that its owner gave it; 0: none, the model as it is.
 using AdapterKey = std::uint64_t;
-
-/// A place inside a prefill slice whose per-sequence state is wanted, with the bits that a slice which ends there leaves.
-struct SlotExport {
-  std::uint32_t after;  // tokens of the slice: on the grid, and not all of them
-  std::byte* slot;      // of the same memory as the sequence's, and zeros; gets every layer's part
-};
 
 /// What a device has chosen.
 struct DrawnToken {

@@ -114,8 +114,9 @@ SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const Sequ
     WorkerFigures::add(figures_.checkpoints_spared);
     return {};
   }
-  const MemoryNeed need{.bytes = table.slot_bytes() + state_.promised_bytes(),
-                        .block = table.slot_bytes(),
+  const std::uint64_t tail = at % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  const MemoryNeed need{.bytes = table.slot_bytes() + tail + state_.promised_bytes(),
+                        .block = std::max(table.slot_bytes(), tail),
                         .needy = nullptr,
                         .dispensable = true};
   Begun begun;

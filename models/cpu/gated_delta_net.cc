@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/checkpoint.h"
+#include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
@@ -98,7 +99,8 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
   z_.apply(step, input, z);
   a_.apply(step, input, a);
   b_.apply(step, input, b);
-  convolve(step, projected, qkv);
+  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
+                 [&] { convolve(step, projected, qkv); });
   normalise_heads(step, qkv);
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
@@ -108,7 +110,8 @@ void GatedDeltaNet::apply(Step& step, const float* x, float* y) const {
                                heads);
     }
   });
-  recur(step, qkv, a, b, mixed);
+  leaving_states(step, {places_.matrices, spec_.state_size() * sizeof(float)},
+                 [&] { recur(step, qkv, a, b, mixed); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     float* first = mixed + begin * spec_.value_size();
     norm_.apply_here(step.kernels, first, (end - begin) * heads, first);

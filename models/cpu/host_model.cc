@@ -1,5 +1,6 @@
 #include "models/cpu/host_model.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -40,6 +41,9 @@ HostModel::HostModel(Checkpoint checkpoint, const ComputeOptions& options, gpu::
     layers_.back().prepare(how);
     if (progress) progress(layers_.size(), config().layers.size());
   }
+  const std::vector<const AttentionSpec*> attention = parts_of<AttentionSpec>(config().layers);
+  exports_slots_ = std::none_of(attention.begin(), attention.end(),
+                                [](const AttentionSpec* spec) { return spec->window != 0; });
   head_.call(kHeadInAdapters);  // also where it is the embedding
   head_.prepare(how);
 }
@@ -62,7 +66,8 @@ void HostModel::place_slices(Step& step, std::span<const Slice> slices) const {
                      .stored = slice.sequence->stored(),
                      .logical = slice.sequence->logical(),
                      .pages = {},
-                     .tail = slice.tail};
+                     .tail = slice.tail,
+                     .exports = slice.exports};
     REPRISE_CHECK(placed.stored + placed.rows <= slice.sequence->pages().size() * gpu::kPageTokens,
                   "a slice without room reserved for it");
     for (std::size_t i = 0; i < slice.sequence->pages().size(); ++i) {

@@ -32,7 +32,7 @@ class HostModel : public Model {
   void remove_adapter(AdapterKey key) override { adapters_.erase(key); }
   void compact(const Compaction& compaction) override;
   std::string why_not_compacted() const override { return models::why_not_compacted(config().layers); }
-  ModelRules rules() const override { return {.gives_hidden = true}; }
+  ModelRules rules() const override { return {.gives_hidden = true, .exports_slots = exports_slots_}; }
   std::string arithmetic() const override { return "cpu, " + gpu::name_of(kernels_); }
 
  private:
@@ -50,6 +50,7 @@ class HostModel : public Model {
   Norm final_norm_;
   Linear head_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
+  bool exports_slots_;               // all layers leave their states inside slices
   std::unordered_map<AdapterKey, HostAdapter> adapters_;
   Scratch scratch_;
   std::vector<float> logits_;

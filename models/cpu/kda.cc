@@ -4,6 +4,7 @@
 
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
+#include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
 #include "models/kda_vectors.h"
 #include "models/weight_tensors.h"
@@ -104,7 +105,8 @@ void Kda::apply(Step& step, const float* x, float* y) const {
   LinearInput input(x, rows);
   for (std::size_t i = 0; i < 3; ++i) {
     branches_[i].proj.apply(step, input, mixed);
-    convolve(step, i, mixed, qkv[i]);
+    const std::size_t bytes = spec_.conv_state_size() * sizeof(float);
+    leaving_states(step, {places_.conv + i * bytes, bytes}, [&] { convolve(step, i, mixed, qkv[i]); });
   }
   b_.apply(step, input, beta);
   through(step, input, f_a_, f_b_, decay);
@@ -124,7 +126,9 @@ void Kda::apply(Step& step, const float* x, float* y) const {
                                   .size = head});
     }
   });
-  recur(step, {qkv[0], qkv[1], qkv[2]}, decay, beta, mixed);
+  leaving_states(step, {places_.matrices, spec_.state_size() * sizeof(float)}, [&] {
+    recur(step, {qkv[0], qkv[1], qkv[2]}, decay, beta, mixed);
+  });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     float* first = mixed + begin * size;
     norm_.apply_here(step.kernels, first, (end - begin) * heads, first);

@@ -1,6 +1,7 @@
 #include "models/cpu/mamba2.h"
 
 #include "models/checkpoint.h"
+#include "models/cpu/slot_exports.h"
 
 namespace reprise::models {
 namespace {
@@ -97,8 +98,10 @@ void Mamba2::apply(Step& step, const float* x, float* y) const {
   float* mixed = step.scratch.floats(step.rows * spec_.conv_channels());
   float* inner = step.scratch.floats(step.rows * spec_.inner_size());
   in_.apply(step, x, step.rows, projected);
-  convolve(step, projected, mixed);
-  recur(step, projected, mixed, inner);
+  leaving_states(step, {places_.conv, spec_.conv_state_elements() * sizeof(float)},
+                 [&] { convolve(step, projected, mixed); });
+  leaving_states(step, {places_.matrices, spec_.state_elements() * sizeof(float)},
+                 [&] { recur(step, projected, mixed, inner); });
   gate(step, projected, inner);
   out_.apply(step, inner, step.rows, y);
   step.scratch.reset(mark);

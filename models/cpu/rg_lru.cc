@@ -2,6 +2,7 @@
 
 #include "models/checkpoint.h"
 #include "models/conv_taps.h"
+#include "models/cpu/slot_exports.h"
 #include "models/rg_lru_vectors.h"
 #include "models/weight_tensors.h"
 
@@ -77,7 +78,8 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
   LinearInput input(x, rows);
   y_.apply(step, input, branch);
   x_.apply(step, input, projected);
-  convolve(step, projected, u);
+  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
+                 [&] { convolve(step, projected, u); });
   const Gate* matrices[] = {&input_gate_, &recurrence_gate_};
   step.threads.for_parts(2 * spec_.heads, [&](std::size_t part) {
     const std::size_t gate = part / spec_.heads;
@@ -91,7 +93,8 @@ void RgLruBlock::apply(Step& step, const float* x, float* y) const {
                                  .size = spec_.head_width()},
                                 head, head + 1);
   });
-  recur(step, u, gates[0], gates[1], projected);
+  leaving_states(step, {places_.h, spec_.width * sizeof(float)},
+                 [&] { recur(step, u, gates[0], gates[1], projected); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = begin * spec_.width;
     step.kernels.gate_gelu(branch + first, projected + first, (end - begin) * spec_.width);

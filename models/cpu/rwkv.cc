@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "models/checkpoint.h"
+#include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
 #include "models/weight_tensors.h"
 
@@ -18,20 +19,22 @@ float* shift_tokens(Step& step, const float* x, const std::vector<float>& mix, s
   const std::size_t mixes = mix.size() / size;
   const std::size_t table = step.rows * size;
   float* out = step.scratch.floats(mixes * table);
-  for (const StepSlice& slice : step.slices) {
-    const std::size_t first = slice.first_row * size;
-    const gpu::TokenShift shift{.previous = reinterpret_cast<float*>(slice.sequence->slot_data() + place),
-                                .x = x + first,
-                                .mix = mix.data(),
-                                .y = out + first,
-                                .size = size,
-                                .mixes = mixes,
-                                .tokens = slice.rows,
-                                .table = table};
-    step.threads.for_ranges(size, kElementsAtOnce, [&](std::size_t begin, std::size_t end) {
-      step.kernels.token_shift(shift, begin, end);
-    });
-  }
+  leaving_states(step, {place, size * sizeof(float)}, [&] {
+    for (const StepSlice& slice : step.slices) {
+      const std::size_t first = slice.first_row * size;
+      const gpu::TokenShift shift{.previous = reinterpret_cast<float*>(slice.sequence->slot_data() + place),
+                                  .x = x + first,
+                                  .mix = mix.data(),
+                                  .y = out + first,
+                                  .size = size,
+                                  .mixes = mixes,
+                                  .tokens = slice.rows,
+                                  .table = table};
+      step.threads.for_ranges(size, kElementsAtOnce, [&](std::size_t begin, std::size_t end) {
+        step.kernels.token_shift(shift, begin, end);
+      });
+    }
+  });
   return out;
 }
 
@@ -146,17 +149,19 @@ void TimeMix::apply(Step& step, const float* x, float* y) const {
                             .heads = heads,
                             .head_dim = spec_.head_dim});
   });
-  recur(step, {.state = nullptr,
-               .head_dim = spec_.head_dim,
-               .tokens = 0,
-               .r = r,
-               .k = k,
-               .v = v,
-               .decay = decay,
-               .key = key,
-               .rate = rate,
-               .stride = hidden,
-               .out = out});
+  const gpu::WkvRule whole{.state = nullptr,
+                           .head_dim = spec_.head_dim,
+                           .tokens = 0,
+                           .r = r,
+                           .k = k,
+                           .v = v,
+                           .decay = decay,
+                           .key = key,
+                           .rate = rate,
+                           .stride = hidden,
+                           .out = out};
+  leaving_states(step, {places_.matrices, hidden * spec_.head_dim * sizeof(float)},
+                 [&] { recur(step, whole); });
   step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {
     const std::size_t at = begin * hidden;
     step.kernels.layer_norm({.x = out + at,

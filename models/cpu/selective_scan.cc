@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "models/checkpoint.h"
+#include "models/cpu/slot_exports.h"
 
 namespace reprise::models {
 namespace {
@@ -104,11 +105,13 @@ void SelectiveScan::apply(Step& step, const float* x, float* y) const {
   float* dt = step.scratch.floats(rows * inner);
   float* mixed = step.scratch.floats(rows * inner);
   in_.apply(step, x, rows, projected);
-  convolve(step, projected, convolved);
+  leaving_states(step, {places_.conv, spec_.conv_state_size() * sizeof(float)},
+                 [&] { convolve(step, projected, convolved); });
   x_.apply(step, convolved, rows, dt_b_c);
   separate(step, dt_b_c, low_rank);
   dt_.apply(step, low_rank, rows, dt);
-  scan(step, convolved, dt, dt_b_c, projected, mixed);
+  leaving_states(step, {places_.state, spec_.state_numbers() * sizeof(float)},
+                 [&] { scan(step, convolved, dt, dt_b_c, projected, mixed); });
   out_.apply(step, mixed, rows, y);
   step.scratch.reset(mark);
 }

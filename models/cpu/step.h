@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "models/cpu/scratch.h"
 #include "models/layers/rope.h"
 #include "models/prompt_tail.h"
+#include "models/slot_export.h"
 
 namespace reprise::models {
 
@@ -39,8 +41,9 @@ struct StepSlice {
   std::size_t rows;
   std::size_t stored;   // places of pages that are taken before this slice
   std::size_t logical;  // position of its first token; as `stored`, unless the prompt was compacted
-  std::vector<const std::byte*> pages;  // all of the sequence, those reserved for this slice included
-  PromptTail* tail = nullptr;           // null: the prompt is not going to be compacted
+  std::vector<const std::byte*> pages;    // all of the sequence, those reserved for this slice included
+  PromptTail* tail = nullptr;             // null: the prompt is not going to be compacted
+  std::span<const SlotExport> exports{};  // states to leave on the way (models/cpu/slot_exports.h)
 };
 
 class HostAdapter;

@@ -76,6 +76,38 @@ TEST_P(Exactness, EveryCutSlicedAndRestored) {
   }
 }
 
+// Left on the way, in one pass, beside a stranger whose slice leaves none.
+TEST_P(Exactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
+  if (!runs_.model().rules().exports_slots) GTEST_SKIP() << "its slices end where states are wanted";
+  const std::size_t begin = 7;
+  Sequence passing = runs_.open(kLength);
+  ASSERT_TRUE(equals_reference(runs_.run(passing, from(0, begin)), 0));
+  std::vector<Snapshot> passed;
+  std::vector<SlotExport> exports;
+  for (const std::size_t at : {8U, 9U, 63U, 64U, 65U, 130U, 191U}) {
+    passed.push_back(std::move(*runs_.store().begin_capture(passing, at)));
+    exports.push_back({.after = static_cast<std::uint32_t>(at - begin), .slot = passed.back().slot_data()});
+  }
+  const std::vector<TokenId> text = runs_.random_tokens(50, 9);
+  Sequence stranger = runs_.open(text.size());
+  const Slice slices[] = {
+      {.sequence = &stranger, .tokens = text, .logits = Slice::Logits::kNone},
+      {.sequence = &passing, .tokens = from(begin), .logits = Slice::Logits::kAll, .exports = exports}};
+  const std::span<const float> rows = runs_.model().forward(slices, Phase::kPrefill);
+  ASSERT_TRUE(equals_reference({rows.begin(), rows.end()}, begin));
+  ASSERT_TRUE(ends_as_reference(passing));
+  std::vector<Snapshot*> written;
+  for (Snapshot& one : passed) written.push_back(&one);
+  runs_.store().end_captures(written);
+  for (const Snapshot& one : passed) {
+    SCOPED_TRACE("at " + std::to_string(one.stored()));
+    EXPECT_TRUE(one.finite());
+    Sequence restored = runs_.restore(one, kLength - one.stored());
+    ASSERT_TRUE(equals_reference(runs_.run(restored, from(one.stored())), one.stored()));
+    ASSERT_TRUE(ends_as_reference(restored));
+  }
+}
+
 TEST_P(Exactness, TokenByToken) {
   Sequence sequence = runs_.open(kLength);
   for (std::size_t t = 0; t < kLength; ++t) {
