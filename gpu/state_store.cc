@@ -47,6 +47,11 @@ std::byte* Snapshot::slot_data() const {
   return store_->slots_.data(slot_);
 }
 
+std::byte* Snapshot::tail_data() const {
+  const bool has_tail = stored_ % kPageTokens != 0 && store_->sizes_.page_bytes != 0;
+  return has_tail ? store_->pages_.data(pages_.back()) : nullptr;
+}
+
 PageRun::PageRun(PageRun&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)), pages_(std::move(other.pages_)) {}
 
@@ -218,7 +223,7 @@ std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std:
     const std::optional<BlockId> page = take(pages_);
     if (!page) return std::nullopt;
     snapshot.pages_.push_back(*page);
-    snapshot.tail_from_ = pages_.data(sequence.pages_[full]);
+    if (sizes_.page_bytes != 0) memory_.fill(pages_.data(*page), 0, sizes_.page_bytes);
   }
   if (sizes_.slot_bytes != 0) memory_.fill(snapshot.slot_data(), 0, sizes_.slot_bytes);
   for (std::size_t i = 0; i < full; ++i) pages_.add_ref(sequence.pages_[i]);
@@ -229,26 +234,27 @@ std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std:
 }
 
 void StateStore::end_captures(std::span<Snapshot* const> snapshots) {
-  if (snapshots.empty()) return;
-  if (sizes_.slot_bytes != 0) {
-    std::vector<const std::byte*> slots;
-    for (const Snapshot* one : snapshots) slots.push_back(one->slot_data());
-    std::vector<CopyFigures> figures(slots.size());
-    memory_.look_at_all(slots, sizes_.slot_bytes, figures);
-    for (std::size_t i = 0; i < snapshots.size(); ++i) snapshots[i]->slot_figures_ = figures[i];
-  }
-  std::vector<BlockMemory::Copy> tails;
-  std::vector<Snapshot*> with_tail;
+  const auto look = [&](const std::vector<const std::byte*>& blocks, std::size_t bytes,
+                        const std::vector<CopyFigures*>& to) {
+    if (blocks.empty()) return;
+    std::vector<CopyFigures> figures(blocks.size());
+    memory_.look_at_all(blocks, bytes, figures);
+    for (std::size_t i = 0; i < to.size(); ++i) *to[i] = figures[i];
+  };
+  std::vector<const std::byte*> slots, tails;
+  std::vector<CopyFigures*> of_slots, of_tails;
   for (Snapshot* one : snapshots) {
-    const std::byte* from = std::exchange(one->tail_from_, nullptr);
-    if (from == nullptr || sizes_.page_bytes == 0) continue;
-    tails.push_back({.to = pages_.data(one->pages_.back()), .from = from, .bytes = sizes_.page_bytes});
-    with_tail.push_back(one);
+    if (sizes_.slot_bytes != 0) {
+      slots.push_back(one->slot_data());
+      of_slots.push_back(&one->slot_figures_);
+    }
+    if (const std::byte* tail = one->tail_data()) {
+      tails.push_back(tail);
+      of_tails.push_back(&one->tail_figures_);
+    }
   }
-  if (tails.empty()) return;
-  std::vector<CopyFigures> figures(tails.size());
-  memory_.copy(tails, figures);
-  for (std::size_t i = 0; i < with_tail.size(); ++i) with_tail[i]->tail_figures_ = figures[i];
+  look(slots, sizes_.slot_bytes, of_slots);
+  look(tails, sizes_.page_bytes, of_tails);
 }
 
 Restoration StateStore::restore(const Snapshot& snapshot, std::size_t stored) {

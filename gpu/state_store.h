@@ -77,8 +77,9 @@ class Snapshot : public HeldState {
   std::size_t exclusive_bytes() const;
   /// Of its slot.
   bool finite() const { return slot_figures_.finite; }
-  /// For a pass to write, between begin_capture() and end_captures().
+  /// For a pass to write, between begin_capture() and end_captures(). The page that is not full: null where there is none.
   std::byte* slot_data() const;
+  std::byte* tail_data() const;
 
  private:
   friend class StateStore;
@@ -86,8 +87,6 @@ class Snapshot : public HeldState {
 
   CopyFigures slot_figures_;
   CopyFigures tail_figures_;
-  const std::byte* tail_from_ =
-      nullptr;  // until end_captures(): the sequence's page that the tail is copied of
 };
 
 /// Pages of nobody's yet: for who writes a sequence's tokens anew, fewer of them. Releases what was not given away.
@@ -153,11 +152,10 @@ class StateStore {
   /// Nothing if there is no slot or no page for the tail.
   std::optional<Snapshot> capture(const Sequence& sequence);
   /// A snapshot of the first `stored` tokens that the sequence will have, of what it has reserved, none of it
-  /// compacted. The slot is zeros until the pass that computes these tokens writes it; end_captures() follows. Nothing if
+  /// compacted. Slot and tail are zeros until the pass that computes these tokens writes them; end_captures() follows. Nothing if
   /// there is no slot or no page for the tail.
   std::optional<Snapshot> begin_capture(const Sequence& sequence, std::size_t stored);
-  /// Their slots have been written, and their sequences are as the pass has left them. A tail may have tokens behind its own,
-  /// which nobody reads.
+  /// Their slots and tails have been written.
   void end_captures(std::span<Snapshot* const> snapshots);
   /// `stored`: fewer tokens than the snapshot has, where there is no slot to say otherwise.
   Restoration restore(const Snapshot& snapshot) { return restore(snapshot, snapshot.stored()); }

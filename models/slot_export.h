@@ -10,6 +10,8 @@ namespace reprise::models {
 struct SlotExport {
   std::uint32_t after;  // tokens of the slice: on the grid, and not all of them
   std::byte* slot;      // of the same memory as the sequence's, and zeros; gets every layer's part
+  /// Likewise a page, for the tokens of the last one where the place is inside of it; null: it is not.
+  std::byte* tail = nullptr;
 };
 
 }  // namespace reprise::models

@@ -131,11 +131,16 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool judged = table.slot_bytes() == 0 && !run.checkpoints.empty() && run.checkpoints.front() <= end;
     if (!at_end && !judged) part.logits = models::Slice::Logits::kNone;
     if (at_end && run.draws_first) draw_first(run, part);
-    if (passes && table.slot_bytes() != 0) {
+    if (passes) {
       std::vector<models::SlotExport>& exports = exports_.emplace_back();
       for (std::size_t i = passed_before; i < passed_.size(); ++i) {
         const Passed& one = passed_[i];
-        if (one.state) exports.push_back({.after = one.at - at, .slot = one.state->slot_data()});
+        if (!one.state) continue;
+        std::byte* tail = one.state->tail_data();
+        if (table.slot_bytes() == 0 && tail == nullptr) continue;  // it is all in full pages
+        exports.push_back({.after = one.at - at,
+                           .slot = table.slot_bytes() == 0 ? nullptr : one.state->slot_data(),
+                           .tail = tail});
       }
       part.exports = exports;
     }

@@ -7,6 +7,7 @@
 
 #include "models/checkpoint.h"
 #include "models/cpu/kv_compaction.h"
+#include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
@@ -213,6 +214,9 @@ void Attention::apply(Step& step, const float* x, float* y) const {
   } else {
     remember_queries(step, q);
     attend_pages(step, q, k, v, mixed);
+    const std::size_t row_bytes = gpu::kv_row_bytes(kv_, spec_.head_dim);
+    leave_tails(step, places_.k, spec_.kv_heads, row_bytes);
+    leave_tails(step, places_.v, spec_.kv_heads, row_bytes);
   }
   if (gate != nullptr) {
     step.threads.for_ranges(rows, 1, [&](std::size_t begin, std::size_t end) {

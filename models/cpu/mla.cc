@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "models/checkpoint.h"
+#include "models/cpu/slot_exports.h"
 #include "models/files/load_error.h"
 #include "models/layers/attention_spec.h"
 #include "models/weight_tensors.h"
@@ -130,6 +131,7 @@ void Mla::store(Step& step, LinearInput& x) const {
       }
     }
   }
+  leave_tails(step, place_, 1, gpu::kv_row_bytes(kv_, size));
 }
 
 void Mla::through_heads(Step& step, const std::vector<gpu::HostWeight>& weights, const float* inputs,

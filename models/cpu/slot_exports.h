@@ -1,6 +1,7 @@
 #pragma once
 // States that a pass leaves on its way: where a slice goes beyond places whose state is wanted (Slice::exports), what goes along
-// the sequence stops there for a moment, and its part of the slot is copied. Products do not stop.
+// the sequence stops there for a moment, and its part of the slot is copied; products do not stop. Of a page that is not full at such a
+// place the rows that are there are copied.
 //
 // Threading: as Step.
 
@@ -52,6 +53,23 @@ void leaving_states(Step& step, const PartOfSlot& part, const Recur& recur) {
     }
   }
   step.slices = whole;
+}
+
+/// Rows of pages: where a part keeps `heads` times 64 rows of so many bytes from `offset` on, those of the tokens before each such
+/// place inside of a page go to its tail. When they are written.
+inline void leave_tails(const Step& step, std::size_t offset, std::size_t heads, std::size_t row_bytes) {
+  for (const StepSlice& slice : step.slices) {
+    for (const SlotExport& one : slice.exports) {
+      const std::size_t at = slice.stored + one.after;
+      const std::size_t rows = at % gpu::kPageTokens;
+      if (one.tail == nullptr || rows == 0) continue;
+      const std::byte* page = slice.sequence->page_data(at / gpu::kPageTokens);
+      for (std::size_t head = 0; head < heads; ++head) {
+        const std::size_t first = offset + head * gpu::kPageTokens * row_bytes;
+        std::memcpy(one.tail + first, page + first, rows * row_bytes);
+      }
+    }
+  }
 }
 
 }  // namespace reprise::models

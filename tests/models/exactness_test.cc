@@ -4,6 +4,7 @@
 // threads.
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "tests/models/family_runs.h"
@@ -86,7 +87,9 @@ TEST_P(Exactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
   std::vector<SlotExport> exports;
   for (const std::size_t at : {8U, 9U, 63U, 64U, 65U, 130U, 191U}) {
     passed.push_back(std::move(*runs_.store().begin_capture(passing, at)));
-    exports.push_back({.after = static_cast<std::uint32_t>(at - begin), .slot = passed.back().slot_data()});
+    exports.push_back({.after = static_cast<std::uint32_t>(at - begin),
+                       .slot = passed.back().slot_data(),
+                       .tail = passed.back().tail_data()});
   }
   const std::vector<TokenId> text = runs_.random_tokens(50, 9);
   Sequence stranger = runs_.open(text.size());
@@ -102,7 +105,15 @@ TEST_P(Exactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
   for (const Snapshot& one : passed) {
     SCOPED_TRACE("at " + std::to_string(one.stored()));
     EXPECT_TRUE(one.finite());
+    Sequence cut = runs_.open(one.stored());
+    ASSERT_TRUE(equals_reference(runs_.run(cut, from(0, one.stored())), 0));
+    const Snapshot ended = runs_.capture(cut);
+    if (one.tail_data() != nullptr) {
+      const std::size_t bytes = runs_.state().sizes().page_bytes;
+      EXPECT_EQ(std::memcmp(one.tail_data(), ended.tail_data(), bytes), 0) << "the page that is not full";
+    }
     Sequence restored = runs_.restore(one, kLength - one.stored());
+    ASSERT_EQ(runs_.state_of(restored), runs_.state_of(cut));
     ASSERT_TRUE(equals_reference(runs_.run(restored, from(one.stored())), one.stored()));
     ASSERT_TRUE(ends_as_reference(restored));
   }
