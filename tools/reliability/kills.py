@@ -91,7 +91,9 @@ def damage(rng, cache):
         elif blow == 1 and data:
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         elif blow == 2:
-            shutil.copyfile(rng.choice(files), path)
+            others = [file for file in files if file != path]
+            if others:
+                shutil.copyfile(rng.choice(others), path)
             continue
         else:
             data = bytearray(rng.randbytes(rng.randrange(1, 4096)))
