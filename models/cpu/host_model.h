@@ -50,7 +50,7 @@ class HostModel : public Model {
   Norm final_norm_;
   Linear head_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
-  bool exports_slots_;               // all layers leave their states inside slices
+  bool exports_slots_ = false;       // all layers leave their states inside slices
   std::unordered_map<AdapterKey, HostAdapter> adapters_;
   Scratch scratch_;
   std::vector<float> logits_;
