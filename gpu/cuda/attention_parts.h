@@ -28,6 +28,12 @@ std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int lon
 void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                       StreamHandle stream);
 
+/// Attention of prefilled tiles by the instructions of compute capability 9.0 (gpu/cuda/attention_warpgroup.cu), with the bits of
+/// the other kernels: whether there is such a kernel for the shape on the current GPU, and its launch. q must be there.
+bool suits_warpgroups(const AttentionShape& shape);
+void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+                          StreamHandle stream);
+
 /// With a window: bytes behind q in the workspace for the keys and values of a prefill's rows, where they stand (null where
 /// there is no such thing), and their way into the ring.
 std::size_t made_pages_bytes(const AttentionShape& shape, int rows, int tile_count);

@@ -92,13 +92,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   end_copy_group();
 
   RowsInProgress<kDim> rows;
-#pragma unroll
-  for (auto& block : rows.out) {
-#pragma unroll
-    for (float& value : block) value = 0;
-  }
-  rows.highest[0] = rows.highest[1] = tiles::kMinusInfinity;
-  rows.weight[0] = rows.weight[1] = 0;
+  begin_rows(rows);
 
   for (int index = first_page; index <= last_page; ++index) {
     // Two groups are under way here: the page's keys (with q at first), then its values.
@@ -166,6 +160,7 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
   if (suits_few_tiles(shape, batch.tile_count, batch.longest)) {
     return attend_few_tiles(shape, batch, pass, stream);
   }
+  if (suits_warpgroups(shape)) return attend_by_warpgroups(shape, batch, pass, stream);
   with_rows(shape, [&](auto kv, auto dim) {
     launch_tiles<decltype(kv)::value, decltype(dim)::value, false>(shape, batch, pass, stream);
   });

@@ -66,11 +66,11 @@ __device__ __forceinline__ void mask_earlier_keys(float (&s)[kKeyBlocks][4], int
   }
 }
 
-/// Scores become weights, and what was summed before fades accordingly. kMayBeEmpty: all keys of the page may be masked,
-/// and all before it.
+/// Scores become weights; what was summed before fades by `fade` (rows g, g + 8), of which the sum of weights has its part
+/// here. kMayBeEmpty: all keys of the page may be masked, and all before it.
 template <int kDim, bool kMayBeEmpty = false>
-__device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
-                                           float scale) {
+__device__ __forceinline__ void weigh_scores(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                             float scale, float (&fade)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // rows g, g + 8
     float highest = rows.highest[half];
@@ -79,9 +79,9 @@ __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s
     highest = tiles::highest_of_four(highest);
     const float kept = highest;
     if (kMayBeEmpty && highest == tiles::kMinusInfinity) highest = 0;  // infinity less infinity is no number
-    const float fade = tiles::power_of_two((rows.highest[half] - highest) * scale);
+    fade[half] = tiles::power_of_two((rows.highest[half] - highest) * scale);
     rows.highest[half] = kept;
-    float weight = rows.weight[half] * fade;
+    float weight = rows.weight[half] * fade[half];
 #pragma unroll
     for (auto& block : s) {
 #pragma unroll
@@ -91,12 +91,48 @@ __device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s
       }
     }
     rows.weight[half] = weight;
-#pragma unroll
-    for (auto& block : rows.out) {
-      block[2 * half] *= fade;
-      block[2 * half + 1] *= fade;
-    }
   }
+}
+
+/// What was summed fades. All lanes of a warp call it; where no row of theirs has a new highest score there is nothing to do.
+template <int kDim>
+__device__ __forceinline__ void fade_rows(RowsInProgress<kDim>& rows, const float (&fade)[2]) {
+  if (!__any_sync(0xffffffffU, fade[0] != 1.0F || fade[1] != 1.0F)) return;
+#pragma unroll
+  for (auto& block : rows.out) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) block[i] *= fade[i / 2];
+  }
+}
+
+/// Both.
+template <int kDim, bool kMayBeEmpty = false>
+__device__ __forceinline__ void weigh_page(RowsInProgress<kDim>& rows, float (&s)[kKeyBlocks][4],
+                                           float scale) {
+  float fade[2];
+  weigh_scores<kDim, kMayBeEmpty>(rows, s, scale, fade);
+  fade_rows(rows, fade);
+}
+
+/// Nothing was looked at yet.
+template <int kDim>
+__device__ __forceinline__ void begin_rows(RowsInProgress<kDim>& rows) {
+#pragma unroll
+  for (auto& block : rows.out) {
+#pragma unroll
+    for (float& value : block) value = 0;
+  }
+  rows.highest[0] = rows.highest[1] = tiles::kMinusInfinity;
+  rows.weight[0] = rows.weight[1] = 0;
+}
+
+/// Weights of 16 keys from 16 i on as the A of a product with values.
+__device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const float (&p)[kKeyBlocks][4],
+                                               int i) {
+  a[0] = narrow(p[2 * i][0], p[2 * i][1]);
+  a[1] = narrow(p[2 * i][2], p[2 * i][3]);
+  a[2] = narrow(p[2 * i + 1][0], p[2 * i + 1][1]);
+  a[3] = narrow(p[2 * i + 1][2], p[2 * i + 1][3]);
 }
 
 /// out += p V. `v` is the lane's address for ldmatrix.
@@ -105,9 +141,8 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
                                            std::uint32_t v) {
 #pragma unroll
   for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
-    const std::uint32_t a[4] = {narrow(p[2 * i][0], p[2 * i][1]), narrow(p[2 * i][2], p[2 * i][3]),
-                                narrow(p[2 * i + 1][0], p[2 * i + 1][1]),
-                                narrow(p[2 * i + 1][2], p[2 * i + 1][3])};
+    std::uint32_t a[4];
+    narrow_weights(a, p, i);
 #pragma unroll
     for (int pair = 0; pair < kDim / 16; ++pair) {
       std::uint32_t b[4];  // b0, b1 of 8 elements of the head, then of the next 8
@@ -121,8 +156,9 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
 /// Divides by the sum of weights, applies the gate and writes the warp's rows, `count` of which exist. They
 /// go through `tile`, the warp's own 16 rows of shared memory, so that memory is read and written in rows.
 template <int kDim>
-__device__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int count, const Bf16* gate,
-                            std::size_t gate_stride, Bf16* out, std::size_t out_stride) {
+__device__ __forceinline__ void finish_rows(const RowsInProgress<kDim>& rows, Bf16* tile, int count,
+                                            const Bf16* gate, std::size_t gate_stride, Bf16* out,
+                                            std::size_t out_stride) {
   constexpr int kChunks = kDim / 8;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   __syncwarp();  // the warp has read its q from here

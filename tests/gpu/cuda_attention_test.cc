@@ -198,7 +198,7 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
 TEST_F(CudaAttention, FewTilesHaveTheBitsOfMany) {
   constexpr int kLength = 6420;
   std::vector<AttentionShape> shapes;
-  for (const int head_dim : {16, 32, 256})
+  for (const int head_dim : {16, 32, 128, 256})
     shapes.push_back(shape_of(8, 2, head_dim, head_dim / 4, true, true));
   for (const int head_dim : {16, 64, 256}) {
     for (const KvType kv : {KvType::kInt8, KvType::kInt4}) {

@@ -1,0 +1,157 @@
+#pragma once
+// Products by warpgroups, and the barriers in shared memory that go with them, in names: what GPUs of compute capability 9.0 alone
+// have. Included by CUDA sources that are compiled for 9.0a alone.
+//
+// A warpgroup is four warps, which call these functions together. Warp w has rows 16 w ... of a product of 64 rows, in the
+// fragments of gpu/cuda/tensor_core.cuh: C of 8 columns each, A of 16. Matrices in shared memory stand in *panels*: 64 rows
+// of 64 bf16, 128 bytes each, whose eight pieces of 16 bytes change places from row to row (panel_place), so that neither
+// rows nor columns of pieces meet in a bank. A panel begins at a multiple of 1,024 bytes.
+//
+// Products run in the background: begin_products(), products, end_products(), and wait_for_products() before their results
+// are looked at (settle() tells the compiler) or what they read is overwritten.
+
+#include <cstdint>
+
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+
+inline constexpr int kPanelColumns = 64;
+inline constexpr int kPanelBytes = 64 * 128;
+
+/// Of piece `piece` of a row, in bytes from the panel's beginning.
+__device__ __forceinline__ std::uint32_t panel_place(int row, int piece) {
+  return static_cast<std::uint32_t>(row * 128 + ((piece ^ (row & 7)) << 4));
+}
+
+/// Panels from `address` on as a product takes them, panel after panel. Rows in steps of 8 are 1,024 bytes apart.
+__device__ __forceinline__ std::uint64_t panels_at(std::uint32_t address) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  constexpr std::uint64_t kStride = std::uint64_t{1024 >> 4} << 32;
+  constexpr std::uint64_t kNextPanel = std::uint64_t{kPanelBytes >> 4} << 16;
+  return ((address & 0x3ffffU) >> 4) | kNextPanel | kStride | kSwizzle128;
+}
+/// So many bytes further.
+__device__ __forceinline__ std::uint64_t further(std::uint64_t panels, int bytes) {
+  return panels + static_cast<std::uint64_t>(bytes >> 4);
+}
+
+__device__ __forceinline__ void begin_products() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void end_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Until all but the last kPending groups have ended.
+template <int kPending>
+__device__ __forceinline__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// Results are not looked at before this.
+template <int kBlocks>
+__device__ __forceinline__ void settle(float (&c)[kBlocks][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    asm volatile("" : "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])::"memory");
+  }
+}
+/// What this thread, or one that it waited for, wrote into shared memory is seen by products from here on.
+__device__ __forceinline__ void show_to_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+#define REPRISE_BLOCK(x) "+f"((x)[0]), "+f"((x)[1]), "+f"((x)[2]), "+f"((x)[3])
+#define REPRISE_FOUR_BLOCKS(x, i)                                                    \
+  REPRISE_BLOCK((x)[(i)]), REPRISE_BLOCK((x)[(i) + 1]), REPRISE_BLOCK((x)[(i) + 2]), \
+      REPRISE_BLOCK((x)[(i) + 3])
+
+/// s (+)= q k^T over 16 elements of 64 rows and 64 keys, both in panels.
+__device__ __forceinline__ void multiply_scores(float (&s)[8][4], std::uint64_t q, std::uint64_t k,
+                                                bool adds) {
+  asm volatile(
+      "{.reg .pred adds;"
+      "setp.ne.b32 adds, %34, 0;"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, %32, %33, adds, 1, 1, 0, 0;}"
+      : REPRISE_FOUR_BLOCKS(s, 0), REPRISE_FOUR_BLOCKS(s, 4)
+      : "l"(q), "l"(k), "r"(static_cast<int>(adds)));
+}
+
+/// out += a V, with `a` of 64 rows and 16 keys in fragments, and V of these keys and kColumns columns in panels of 64 keys.
+template <int kColumns>
+struct ValueProduct;
+template <>
+struct ValueProduct<128> {
+  static __device__ __forceinline__ void multiply_add(float (&out)[16][4], const std::uint32_t (&a)[4],
+                                                      std::uint64_t values) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+        : REPRISE_FOUR_BLOCKS(out, 0), REPRISE_FOUR_BLOCKS(out, 4), REPRISE_FOUR_BLOCKS(out, 8),
+          REPRISE_FOUR_BLOCKS(out, 12)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(values));
+  }
+};
+template <>
+struct ValueProduct<256> {
+  static __device__ __forceinline__ void multiply_add(float (&out)[32][4], const std::uint32_t (&a)[4],
+                                                      std::uint64_t values) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63,"
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79,"
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95,"
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111,"
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+        "}, {%128, %129, %130, %131}, %132, 1, 1, 1, 1;"
+        : REPRISE_FOUR_BLOCKS(out, 0), REPRISE_FOUR_BLOCKS(out, 4), REPRISE_FOUR_BLOCKS(out, 8),
+          REPRISE_FOUR_BLOCKS(out, 12), REPRISE_FOUR_BLOCKS(out, 16), REPRISE_FOUR_BLOCKS(out, 20),
+          REPRISE_FOUR_BLOCKS(out, 24), REPRISE_FOUR_BLOCKS(out, 28)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(values));
+  }
+};
+
+#undef REPRISE_FOUR_BLOCKS
+#undef REPRISE_BLOCK
+
+/// A barrier in shared memory: it passes when so many have arrived, and begins anew.
+class Barrier {
+ public:
+  __device__ void init(int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(arrivals) : "memory");
+  }
+  __device__ void arrive() {
+    asm volatile("{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}" ::"r"(address()) : "memory");
+  }
+  /// As soon as all copies that this thread has begun have landed.
+  __device__ void arrive_behind_copies() {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address()) : "memory");
+  }
+  /// Until it has passed for the time'th time, counted from 0. Nobody may be two times behind.
+  __device__ void wait(int time) {
+    asm volatile(
+        "{.reg .pred passed;"
+        "again:"
+        "mbarrier.try_wait.parity.shared.b64 passed, [%0], %1;"
+        "@passed bra done;"
+        "bra again;"
+        "done:}" ::"r"(address()),
+        "r"(time & 1)
+        : "memory");
+  }
+
+ private:
+  __device__ std::uint32_t address() const { return shared_address(&state_); }
+  std::uint64_t state_;
+};
+
+}  // namespace reprise::gpu::cuda
