@@ -1,6 +1,6 @@
 // Attention of decoded rows: each row stands at position `stored` of its sequence and attends to all up to
 // itself, or to those of its window. One block takes one split of one sequence, for all query heads of one key/value head
-// (gpu/cuda/attention_split.cuh); a second kernel adds up the splits. Of few blocks each makes the q that it needs of what was
+// (gpu/cuda/attention_split.cuh); a second kernel adds up the splits where there are several. Of few blocks each makes the q that it needs of what was
 // projected, and that of the last split the new key and value, too; where they are many, a kernel in front does so once for all
 // of them (attention_prepare). The bits are the same.
 #include <algorithm>
@@ -64,7 +64,31 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim>& shared, cons
   return true;
 }
 
-/// Results go to `partial`.
+/// The results of a row that has one split alone: what combine_splits() would make of it.
+template <KvType kKv, int kDim>
+__device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim>& shared,
+                                                  const AttentionShape& shape, const SplitOfRow& own,
+                                                  const AttentionPass& pass, const SplitSums<kDim>& sums) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = shape.heads / shape.kv_heads;
+  sums.each_pair([&](int half, int element, float2 two) {
+    const int of_group = lane / 4 + half * 8;
+    if (of_group >= group) return;
+    const int row = own.slice.first_row;
+    const int head = own.kv_head * group + of_group;
+    const float share = tiles::inverse(weight_of(shared, of_group));
+    float first = fmaf(1.0F, two.x, 0.0F) * share;  // the sum of one, which has no negative zero
+    float second = fmaf(1.0F, two.y, 0.0F) * share;
+    if (shape.output_gate) {
+      first *= gate_of<kDim>(shape, pass, row, head, element);
+      second *= gate_of<kDim>(shape, pass, row, head, element + 1);
+    }
+    *reinterpret_cast<std::uint32_t*>(pass.out + (static_cast<std::size_t>(row) * shape.heads + head) * kDim +
+                                      element) = narrow(first, second);
+  });
+}
+
+/// Results go to `partial`, or where no row has more than one split, to the output.
 template <KvType kKv, int kDim, bool kPrepared>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
@@ -75,6 +99,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                        static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
   SplitSums<kDim> sums;
   if (!attend_own<kKv, kDim, kPrepared>(shared, shape, own, pass, scale, sums)) return;
+  if (partial.splits == 1) return finish_only_split(shared, shape, own, pass, sums);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = shape.heads / shape.kv_heads;
   const auto place_of = [&](int row) {
@@ -192,6 +217,7 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
         kAttend,
         {.blocks = dim3(splits, shape.kv_heads, slices), .threads = kThreads, .shared_bytes = kBytes}, stream,
         shape, batch, pass, first, partial, scale);
+    if (splits == 1) continue;
     launch_after(combine_splits<kDim>,
                  {.blocks = dim3((kDim + kCombineThreads - 1) / kCombineThreads, shape.heads, slices),
                   .threads = kCombineThreads},

@@ -9,7 +9,8 @@
 namespace reprise::models::cuda {
 namespace {
 
-constexpr int kLeastLongest = 1024;
+constexpr int kLeastLongest = 1024;        // of a prefill
+constexpr int kLeastDecodedLongest = 256;  // one split of attention
 
 /// Arrays one after another: where each will stand, then its bytes.
 class Packer {
@@ -115,7 +116,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
     device_ = gc::DeviceBytes(size);
     ++moves_;
   }
-  longest = std::max(kLeastLongest, static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
+  longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
+                     static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
   std::byte* device = device_.data();
   for (std::size_t i = 0; i < placed.size(); ++i) {
     placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + first_page[i];
