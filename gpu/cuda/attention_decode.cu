@@ -9,6 +9,7 @@
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_split.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -16,6 +17,11 @@ namespace {
 constexpr int kCombineThreads = 64;
 constexpr int kMostSlices = 32768;  // of one launch
 constexpr int kFewBlocks = 528;     // that each make their own q: four for each multiprocessor of a large GPU
+constexpr int kSingleBlocks = 132;  // that have a multiprocessor of a large GPU each
+// Tiles on their way of a block that is alone on its multiprocessor, of one of two, and on GPUs with little shared memory.
+constexpr int kLongRing = 6;
+constexpr int kUsualRing = 3;
+constexpr int kShortRing = 2;
 // Rows are decoded in several launches where their partial results take more than this.
 constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
@@ -33,10 +39,10 @@ __device__ __forceinline__ int splits_of(const AttentionShape& shape, const Batc
 }
 
 /// The split of a block (split, key/value head, slice from first_slice on) into `sums`; false: there is no such split.
-template <KvType kKv, int kDim, bool kPrepared>
-__device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim>& shared, const AttentionShape& shape,
-                                           const SplitOfRow& own, const AttentionPass& pass, float scale,
-                                           SplitSums<kDim>& sums) {
+template <bool kPrepared, KvType kKv, int kDim, int kRing>
+__device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& shared,
+                                           const AttentionShape& shape, const SplitOfRow& own,
+                                           const AttentionPass& pass, float scale, SplitSums<kDim>& sums) {
   if (own.count <= 0) {
     wait_for_earlier();
     let_next_begin();
@@ -47,11 +53,11 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim>& shared, cons
   if constexpr (kPrepared) {
     const Bf16* rows = reinterpret_cast<const Bf16*>(pass.workspace) +
                        (static_cast<std::size_t>(row) * shape.heads + own.kv_head * group) * kDim;
-    attend_split<kKv, kDim>(
+    attend_split(
         shared, shape, own, scale, [&](Bf16* q) { put_rows<kDim, kRows>(q, rows, group); }, sums);
   } else {
     ask_for_norms<kDim>(shape, pass, row);
-    attend_split<kKv, kDim>(
+    attend_split(
         shared, shape, own, scale,
         [&](Bf16* q) {
           clear_rows<kDim, kRows>(q, group);
@@ -65,8 +71,8 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim>& shared, cons
 }
 
 /// The results of a row that has one split alone: what combine_splits() would make of it.
-template <KvType kKv, int kDim>
-__device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim>& shared,
+template <KvType kKv, int kDim, int kRing>
+__device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, kRing>& shared,
                                                   const AttentionShape& shape, const SplitOfRow& own,
                                                   const AttentionPass& pass, const SplitSums<kDim>& sums) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -89,16 +95,16 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim>&
 }
 
 /// Results go to `partial`, or where no row has more than one split, to the output.
-template <KvType kKv, int kDim, bool kPrepared>
-__global__ void __launch_bounds__(kThreads, 2)
+template <KvType kKv, int kDim, bool kPrepared, int kRing>
+__global__ void __launch_bounds__(kThreads, kRing > kUsualRing ? 1 : 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
                   float scale) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  auto& shared = *reinterpret_cast<DecodeShared<kKv, kDim>*>(shared_bytes);
+  auto& shared = *reinterpret_cast<DecodeShared<kKv, kDim, kRing>*>(shared_bytes);
   const SplitOfRow own(shape, batch.slices[first_slice + static_cast<int>(blockIdx.z)],
                        static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x));
   SplitSums<kDim> sums;
-  if (!attend_own<kKv, kDim, kPrepared>(shared, shape, own, pass, scale, sums)) return;
+  if (!attend_own<kPrepared>(shared, shape, own, pass, scale, sums)) return;
   if (partial.splits == 1) return finish_only_split(shared, shape, own, pass, sums);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = shape.heads / shape.kv_heads;
@@ -187,22 +193,17 @@ std::size_t row_bytes(const AttentionShape& shape, int longest) {
          (static_cast<std::size_t>(shape.head_dim) * sizeof(float) + sizeof(float2));
 }
 
-template <class Kernel>
-void make_room(Kernel kernel, int bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory of attention");
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                             cudaSharedmemCarveoutMaxShared),
-        "shared memory of attention");
-}
-
 /// kPrepared: q is in the workspace.
-template <KvType kKv, int kDim, bool kPrepared>
+template <KvType kKv, int kDim, bool kPrepared, int kRing>
 void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                    StreamHandle stream) {
-  constexpr int kBytes = sizeof(DecodeShared<kKv, kDim>);
-  constexpr auto kAttend = attend_splits<kKv, kDim, kPrepared>;
-  make_room(kAttend, kBytes);
+  constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kRing>);
+  constexpr auto kAttend = attend_splits<kKv, kDim, kPrepared, kRing>;
+  static_assert(kRing > kShortRing || kBytes <= kLeastShared);
+  allow_shared(kAttend, kBytes);
+  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "shared memory of attention");
   const int splits = most_splits(shape, batch.longest);
   const std::size_t fitting = kPartialBytes / row_bytes(shape, batch.longest);
   const int at_once = static_cast<int>(std::clamp<std::size_t>(fitting, 1, kMostSlices));
@@ -228,12 +229,25 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
 template <KvType kKv, int kDim>
 void launch_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                    StreamHandle stream) {
-  const int splits = most_splits(shape, batch.longest);
-  if (std::int64_t{splits} * shape.kv_heads * batch.slice_count > kFewBlocks) {
-    attention_prepare(shape, batch, pass, stream);
-    return launch_splits<kKv, kDim, true>(shape, batch, pass, stream);
+  const std::int64_t blocks =
+      std::int64_t{most_splits(shape, batch.longest)} * shape.kv_heads * batch.slice_count;
+  const bool many = blocks > kFewBlocks;
+  if (many) attention_prepare(shape, batch, pass, stream);
+  if constexpr (kKv == KvType::kBF16 && kDim >= 128) {
+    constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kLongRing>);
+    if (blocks <= kSingleBlocks && kBytes <= most_shared()) {
+      return launch_splits<kKv, kDim, false, kLongRing>(shape, batch, pass, stream);
+    }
   }
-  launch_splits<kKv, kDim, false>(shape, batch, pass, stream);
+  constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kUsualRing>);
+  if constexpr (kBytes > kLeastShared) {
+    if (kBytes > most_shared()) {
+      return many ? launch_splits<kKv, kDim, true, kShortRing>(shape, batch, pass, stream)
+                  : launch_splits<kKv, kDim, false, kShortRing>(shape, batch, pass, stream);
+    }
+  }
+  return many ? launch_splits<kKv, kDim, true, kUsualRing>(shape, batch, pass, stream)
+              : launch_splits<kKv, kDim, false, kUsualRing>(shape, batch, pass, stream);
 }
 
 }  // namespace

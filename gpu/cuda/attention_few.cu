@@ -11,6 +11,7 @@
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -238,8 +239,8 @@ void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kBytes = 2 * Load::kTileBytes + (Load::kIsWidened ? Load::kLandingBytes : 0);
   constexpr auto kScore = score_pages<kKv, kDim>;
-  check(cudaFuncSetAttribute(kScore, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory of attention");
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kScore, kBytes);
   const int at_once = window_pages(shape, batch.tile_count, batch.longest);
   std::byte* scores = pass.workspace + q_bytes(shape, batch.rows);
   std::byte* progress =

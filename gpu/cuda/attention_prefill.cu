@@ -2,14 +2,15 @@
 // rows, and goes through the pages of the sequence in ascending order with an online softmax.
 //
 // A page's keys land in shared memory while the page before it is multiplied with its values, and its values
-// while its keys are multiplied with q: one buffer for each. Rows in blocks land there as they are stored, and are widened
-// into one tile that keys and values take turns in.
+// while its keys are multiplied with q: one buffer for each. Rows in blocks land as they are stored in a buffer that keys and
+// values take turns in, and are widened into a tile in which they do so too.
 #include "gpu/cuda/attention_keys.cuh"
 #include "gpu/cuda/attention_pages.cuh"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -22,12 +23,8 @@ struct PrefillShared {
   using Load = PageTile<kKv, kDim, kThreads>;
   alignas(16) Bf16 q[Load::kTileElements];
   alignas(16) unsigned char keys[Load::kLandingBytes];
-  alignas(16) unsigned char values[Load::kLandingBytes];
+  alignas(16) unsigned char values[Load::kTileBytes];  // where rows are widened: the tile
 };
-/// Behind it, where rows are widened: their tile.
-template <KvType kKv, int kDim>
-constexpr int kSharedBytes = static_cast<int>(sizeof(PrefillShared<kKv, kDim>)) +
-                             (is_quantised(kKv) ? PageTile<kKv, kDim, kThreads>::kTileBytes : 0);
 // Registers bound it for the larger heads: a lane has kDim / 2 elements of the output.
 template <int kDim>
 constexpr int kBlocksAtOnce = kDim == 256   ? 2
@@ -41,9 +38,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
                  float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
+  constexpr int kPending = Load::kIsWidened ? 0 : 1;  // groups that are not waited for
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<PrefillShared<kKv, kDim>*>(shared_bytes);
-  unsigned char* widened = shared_bytes + sizeof(shared);
+  unsigned char* const keys = Load::kIsWidened ? shared.values : shared.keys;  // as products see them
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int head = static_cast<int>(blockIdx.x);
@@ -55,8 +53,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
 
   const std::uint32_t q_tile = shared_address(shared.q);
-  const std::uint32_t k_tile = shared_address(Load::kIsWidened ? widened : shared.keys);
-  const std::uint32_t v_tile = shared_address(Load::kIsWidened ? widened : shared.values);
+  const std::uint32_t k_tile = shared_address(keys);
+  const std::uint32_t v_tile = shared_address(shared.values);
   // Addresses for ldmatrix. A of q: rows 0-7, rows 8-15, then both of the next 8 elements.
   const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
   // B of K: 8 keys, their next 8 elements, then both of the next 8 keys.
@@ -88,36 +86,51 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
   tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * out_stride + head * kDim, out_stride, count);
   copy_page(shared.keys, page, k_offset, first_page);
   end_copy_group();
-  copy_page(shared.values, page, v_offset, first_page);
-  end_copy_group();
+  if (!Load::kIsWidened) {
+    copy_page(shared.values, page, v_offset, first_page);
+    end_copy_group();
+  }
 
   RowsInProgress<kDim> rows;
   begin_rows(rows);
 
   for (int index = first_page; index <= last_page; ++index) {
-    // Two groups are under way here: the page's keys (with q at first), then its values.
+    // Under way are the page's keys (with q at first) and then its values, a group each; of rows that are widened, its keys.
+    const std::byte* const current = page;
     if (index < last_page) page = page_at(index + 1);
-    wait_for_copies<1>();
+    wait_for_copies<kPending>();
     __syncthreads();
-    Load::end_copy(shared.keys, widened, present(index));
+    if constexpr (Load::kIsWidened) {
+      Load::end_copy(shared.keys, keys, present(index));
+      copy_page(shared.keys, current, v_offset, index);
+      end_copy_group();
+    }
     float s[kKeyBlocks][4];
     score_page<kDim>(s, q_lane, k_lane);
-    __syncthreads();  // all have read the keys
-    if (index < last_page) copy_page(shared.keys, page, k_offset, index + 1);
-    end_copy_group();
+    if constexpr (!Load::kIsWidened) {
+      __syncthreads();  // all have read the keys
+      if (index < last_page) copy_page(shared.keys, page, k_offset, index + 1);
+      end_copy_group();
+    }
     if (index == last_page) mask_later_keys(s, warp * 16 + lane / 4 - 2 * (lane % 4));
     if constexpr (kWindow) {
       const int behind = first_position + 1 - shape.window - index * kGrid;  // of the tile's first row
       if (behind + kGrid > 1) mask_earlier_keys(s, behind + warp * 16 + lane / 4 - 2 * (lane % 4));
     }
     weigh_page<kDim, kWindow>(rows, s, scale);
-    wait_for_copies<1>();
-    __syncthreads();
-    Load::end_copy(shared.values, widened, present(index));
+    wait_for_copies<kPending>();
+    __syncthreads();  // the values are there; of widened rows, all have read the keys
+    if constexpr (Load::kIsWidened) {
+      Load::end_copy(shared.keys, shared.values, present(index));
+      if (index < last_page) copy_page(shared.keys, page, k_offset, index + 1);
+      end_copy_group();
+    }
     add_values<kDim>(rows, s, v_lane);
-    __syncthreads();  // all have read the values
-    if (index < last_page) copy_page(shared.values, page, v_offset, index + 1);
-    end_copy_group();
+    if constexpr (!Load::kIsWidened) {
+      __syncthreads();  // all have read the values
+      if (index < last_page) copy_page(shared.values, page, v_offset, index + 1);
+      end_copy_group();
+    }
   }
 
   const int warp_row = row + warp * 16;
@@ -131,10 +144,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
 template <KvType kKv, int kDim, bool kWindow>
 void launch_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                   StreamHandle stream) {
-  constexpr int kBytes = kSharedBytes<kKv, kDim>;
+  constexpr int kBytes = sizeof(PrefillShared<kKv, kDim>);
+  static_assert(kBytes <= kLeastShared);
   constexpr auto kAttend = attend_tiles<kKv, kDim, kWindow>;
-  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory of attention");
+  allow_shared(kAttend, kBytes);
   check(cudaFuncSetAttribute(kAttend, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         "shared memory of attention");

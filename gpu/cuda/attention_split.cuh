@@ -3,7 +3,8 @@
 // (up to 16) rows of the products. By a block. Included by CUDA sources alone, with internal linkage.
 //
 // A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles:
-// what is in flight is what keeps the memory busy. Rows in blocks pass through the ring as they are stored, and are
+// what is in flight is what keeps the memory busy. Where blocks are few a longer ring serves them better, and small GPUs have no
+// room for a long one; the bits are the same. Rows in blocks pass through the ring as they are stored, and are
 // widened into one tile behind it.
 
 #include "gpu/cuda/attention_keys.cuh"
@@ -18,11 +19,10 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = 16;  // query heads, of which the group exists
 constexpr int kPages = kDecodeSplit / kGrid;
-constexpr int kRing = 3;
 
 static_assert(kGrid == 8 * kWarps, "a warp scores 8 keys of a page");
 
-template <KvType kKv, int kDim>
+template <KvType kKv, int kDim, int kRing>
 struct DecodeShared {
   using Load = PageTile<kKv, kDim, kThreads>;
   // q [16, kDim] until all keys are scored, then the weights [16, kDecodeSplit]
@@ -103,9 +103,9 @@ __device__ __forceinline__ void score_keys(float (&s)[4], std::uint32_t q, std::
 }
 
 /// Scores of the split, of all warps, become weights in shared memory. Page i of the warp's keys is s[i].
-template <KvType kKv, int kDim>
-__device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim>& shared, const float (&s)[kPages][4],
-                                            float (&highest)[2], float scale) {
+template <KvType kKv, int kDim, int kRing>
+__device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim, kRing>& shared,
+                                            const float (&s)[kPages][4], float (&highest)[2], float scale) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
@@ -140,8 +140,8 @@ __device__ __forceinline__ void weigh_split(DecodeShared<kKv, kDim>& shared, con
 }
 
 /// The sum of a row's weights, behind attend_split().
-template <KvType kKv, int kDim>
-__device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim>& shared, int row) {
+template <KvType kKv, int kDim, int kRing>
+__device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim, kRing>& shared, int row) {
   float weight = 0;
 #pragma unroll
   for (int other = 0; other < kWarps; ++other) weight += shared.weight[other][row];
@@ -150,10 +150,10 @@ __device__ __forceinline__ float weight_of(const DecodeShared<kKv, kDim>& shared
 
 /// `put_q(q)` writes q [16, kDim] into shared memory when the kernel in front has ended, and may write the row's own key and
 /// value, by all threads; those are loaded behind it. At its end nobody reads the ring any more.
-template <KvType kKv, int kDim, class PutQ>
-__device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim>& shared, const AttentionShape& shape,
-                                             const SplitOfRow& own, float scale, const PutQ& put_q,
-                                             SplitSums<kDim>& sums) {
+template <KvType kKv, int kDim, int kRing, class PutQ>
+__device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim, kRing>& shared,
+                                             const AttentionShape& shape, const SplitOfRow& own, float scale,
+                                             const PutQ& put_q, SplitSums<kDim>& sums) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
   constexpr int kPairs = SplitSums<kDim>::kPairs;
@@ -228,7 +228,7 @@ __device__ __forceinline__ void attend_split(DecodeShared<kKv, kDim>& shared, co
       if (at >= count || at < before) s[page][i] = tiles::kMinusInfinity;
     }
   }
-  weigh_split<kKv, kDim>(shared, s, sums.highest, scale);
+  weigh_split(shared, s, sums.highest, scale);
 
   for (int page = 0; page < pages; ++page) {
     const int load = pages + page;

@@ -8,6 +8,7 @@
 #include "gpu/cuda/attention_rows.cuh"
 #include "gpu/cuda/error.h"
 #ifdef REPRISE_WARPGROUPS
+#include "gpu/cuda/shared_memory.cuh"
 #include "gpu/cuda/warpgroup.cuh"
 #endif
 
@@ -237,8 +238,7 @@ template <int kDim>
 void launch_pairs(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                   StreamHandle stream) {
   constexpr auto kAttend = attend_pairs<kDim>;
-  check(cudaFuncSetAttribute(kAttend, cudaFuncAttributeMaxDynamicSharedMemorySize, kWarpgroupBytes<kDim>),
-        "shared memory of attention");
+  allow_shared(kAttend, kWarpgroupBytes<kDim>);
   kAttend<<<dim3(shape.heads / kHeadsAtOnce, batch.tile_count), kWarpgroupThreads, kWarpgroupBytes<kDim>,
             stream>>>(shape, batch, pass, reinterpret_cast<const Bf16*>(pass.workspace), score_scale(shape));
 }
@@ -248,6 +248,7 @@ void launch_pairs(const AttentionShape& shape, const Batch& batch, const Attenti
 bool suits_warpgroups(const AttentionShape& shape) {
   if (shape.kv != KvType::kBF16 || shape.window != 0 || shape.group() % kHeadsAtOnce != 0) return false;
   if (shape.head_dim != 128 && shape.head_dim != 256) return false;
+  if (most_shared() < kWarpgroupBytes<256>) return false;
   int device = 0;
   int major = 0;
   int minor = 0;

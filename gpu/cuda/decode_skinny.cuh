@@ -20,6 +20,7 @@
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda::product {
 
@@ -149,8 +150,8 @@ void launch_skinny_at(const Rows& rows, const Where& where, int tiles, const Dev
                       const Output& output, StreamHandle stream) {
   constexpr int kBytes = kChains * Ring::kWarpBytes;
   const auto kernel = skinny_product<Ring, Rows, Where, Output>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory of a product");
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kernel, kBytes);
   const LaunchShape shape{.blocks = dim3((weight.rows + Ring::kOutputs - 1) / Ring::kOutputs, tiles),
                           .threads = kSkinnyThreads,
                           .shared_bytes = kBytes};

@@ -24,6 +24,7 @@
 #include "gpu/cuda/decode_outputs.cuh"
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda::product {
 
@@ -281,8 +282,8 @@ void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceW
                      const Output& output, StreamHandle stream) {
   using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
   const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Where, Output>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-        "shared memory of a product");
+  static_assert(Memory::kBytes <= kLeastShared);
+  allow_shared(kernel, Memory::kBytes);
   const LaunchShape shape{.blocks = dim3((weight.rows + kTiledOutputs - 1) / kTiledOutputs * kRanks, tiles),
                           .threads = kTiledThreads,
                           .shared_bytes = Memory::kBytes,

@@ -8,6 +8,7 @@
 #include "gpu/cuda/delta_net_chunks.cuh"
 #include "gpu/cuda/delta_net_scan.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -238,16 +239,27 @@ PrefillSpace divide(const DeltaNetShape& shape, std::byte* workspace, int tiles)
   return space;
 }
 
-template <int kKeyDim, int kColumns>
-void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
-                 const PrefillSpace& space, StreamHandle stream) {
-  constexpr int kBytes = ScanMemory<kKeyDim, kColumns>::kBytes;
-  const auto kernel = scan_chunks<kKeyDim, kColumns>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory for the delta rule");
+template <int kKeyDim, int kColumns, int kStages>
+void launch_scan_of(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                    const PrefillSpace& space, StreamHandle stream) {
+  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, kStages>::kBytes;
+  static_assert(kStages > 1 || kBytes <= kLeastShared);
+  const auto kernel = scan_chunks<kKeyDim, kColumns, kStages>;
+  allow_shared(kernel, kBytes);
   const dim3 grid(sizes.value_dim / kColumns * sizes.value_heads, batch.slice_count);
   kernel<<<grid, kScanThreads, kBytes, stream>>>(sizes, batch, exports, space);
   check_launch("scan_chunks");
+}
+
+template <int kKeyDim, int kColumns>
+void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
+                 const PrefillSpace& space, StreamHandle stream) {
+  constexpr int kBytes = ScanMemory<kKeyDim, kColumns, 2>::kBytes;
+  if constexpr (kBytes > kLeastShared) {
+    if (kBytes > most_shared())
+      return launch_scan_of<kKeyDim, kColumns, 1>(sizes, batch, exports, space, stream);
+  }
+  launch_scan_of<kKeyDim, kColumns, 2>(sizes, batch, exports, space, stream);
 }
 
 template <int kKeyDim>

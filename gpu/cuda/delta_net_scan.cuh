@@ -15,8 +15,9 @@ namespace {
 
 constexpr int kScanThreads = 256;
 
-/// Shared memory. Two stages of what a chunk brings along, of which one is filled while the other is used.
-template <int kKeyDim, int kColumns>
+/// Shared memory. Two stages of what a chunk brings along, of which one is filled while the other is used; or one, on GPUs that
+/// have no room for two, which is filled when nobody uses it any more.
+template <int kKeyDim, int kColumns, int kStages>
 struct ScanMemory {
   // Eight rows of 16 bytes hit every bank once.
   static constexpr int kKeyRow = kKeyDim * 2 + 16;
@@ -29,9 +30,9 @@ struct ScanMemory {
   static constexpr int kG = kMatrices + kChunkMatrixBytes;
   static constexpr int kBeta = kG + 64 * 4;
   static constexpr int kStage = kBeta + 64 * 4;
-  // After both stages, split operands, the high rows before the low ones: S [key_dim, columns], whose place
+  // After the stages, split operands, the high rows before the low ones: S [key_dim, columns], whose place
   // V' and e^{G_63 - G} V' [64, columns] take once X and Q S are done; then R.
-  static constexpr int kS = 2 * kStage;
+  static constexpr int kS = kStages * kStage;
   static constexpr int kNew = kS;
   static constexpr int kFaded = kS + 128 * kRow;
   static constexpr int kR = kS + 256 * kRow;
@@ -40,10 +41,10 @@ struct ScanMemory {
 };
 
 /// Begins the copies of what chunk `tile` needs.
-template <int kKeyDim, int kColumns>
+template <int kKeyDim, int kColumns, int kStages>
 __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
                            int first_column, std::uint32_t stage) {
-  using Memory = ScanMemory<kKeyDim, kColumns>;
+  using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   const int thread = static_cast<int>(threadIdx.x);
   const std::size_t keys_at = (tile * sizes.key_heads + head / sizes.group) * 64 * kKeyDim;
   const std::size_t chunk = tile * sizes.value_heads + head;
@@ -124,10 +125,10 @@ __device__ inline int find_first_tile(const Batch& batch, int slice) {
 }
 
 /// Grid: value_dim / kColumns parts of a head times value heads, slices.
-template <int kKeyDim, int kColumns>
+template <int kKeyDim, int kColumns, int kStages>
 __global__ void __launch_bounds__(kScanThreads, 1)
     scan_chunks(DeltaNetSizes sizes, Batch batch, SlotExports exports, PrefillSpace space) {
-  using Memory = ScanMemory<kKeyDim, kColumns>;
+  using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   constexpr int kRow = Memory::kRow;
   constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
   extern __shared__ __align__(16) std::byte scan_memory[];
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
   };
 
-  load_chunk<kKeyDim, kColumns>(sizes, space, first_tile, head, first_column, memory);
+  load_chunk<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
     const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;
 #pragma unroll
@@ -202,15 +203,15 @@ __global__ void __launch_bounds__(kScanThreads, 1)
 
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const std::size_t tile = first_tile + chunk;
-    const int stage_offset = chunk % 2 * Memory::kStage;
+    const int stage_offset = chunk % kStages * Memory::kStage;
     const std::byte* stage = scan_memory + stage_offset;
     std::byte* const wanted = export_behind(exports, tile);
     const std::uint32_t stage_at = memory + stage_offset;
     wait_for_copies<0>();
     __syncthreads();  // the stage and S are there, and nobody reads the other stage any more
-    if (chunk + 1 < chunks) {
-      load_chunk<kKeyDim, kColumns>(sizes, space, tile + 1, head, first_column,
-                                    memory + Memory::kStage - stage_offset);
+    if (kStages > 1 && chunk + 1 < chunks) {
+      load_chunk<kKeyDim, kColumns, kStages>(sizes, space, tile + 1, head, first_column,
+                                             memory + Memory::kStage - stage_offset);
     }
 
     float x[kTiles][4] = {};
@@ -301,7 +302,10 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       }
     }
     if (wanted != nullptr) store_state(wanted);
-    __syncthreads();  // nobody reads V' any more
+    __syncthreads();  // nobody reads V' any more, nor the stage
+    if (kStages == 1 && chunk + 1 < chunks) {
+      load_chunk<kKeyDim, kColumns, kStages>(sizes, space, tile + 1, head, first_column, memory);
+    }
     publish_state();
   }
   store_state(slice.slot);

@@ -11,6 +11,7 @@
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/latent_attention.h"
+#include "gpu/cuda/shared_memory.cuh"
 #include "gpu/latent_sizes.h"
 
 namespace reprise::gpu::cuda {
@@ -325,8 +326,7 @@ void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPa
                     const LatentPartial& partial, StreamHandle stream) {
   const int bytes = (kQueries + kLatents) * (shape.compared() + 8) * static_cast<int>(sizeof(Bf16)) +
                     kQueries * kScoreStride * static_cast<int>(sizeof(float));
-  check(cudaFuncSetAttribute(attend_latents<kDecode>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory of latent attention");
+  allow_shared(attend_latents<kDecode>, bytes);
   attend_latents<kDecode><<<grid, kLatentThreads, bytes, stream>>>(
       shape, batch, pass, shape.compared(), partial, shape.score_scale * tiles::kLog2OfE);
   check_launch("latent attention");

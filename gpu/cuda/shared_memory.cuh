@@ -1,0 +1,41 @@
+#pragma once
+// How much shared memory a block may have. Included by CUDA sources alone.
+//
+// GPUs differ: 99 KiB for compute capability 8.6, 8.9 and 12.0, 163 for 8.0, 227 for 9.0. Every kernel has a form that does
+// with kLeastShared; larger ones are chosen where most_shared() allows them. Forms of a kernel have the same bits.
+//
+// Threading: about this thread's current GPU.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "gpu/cuda/error.h"
+
+namespace reprise::gpu::cuda {
+
+inline constexpr int kLeastShared = 99 * 1024;
+
+/// Bytes. REPRISE_GPU_SHARED_KB in the environment makes it less: so kernels for small GPUs are tried on a large one.
+inline int most_shared() {
+  static const int wanted = [] {
+    const char* kilobytes = std::getenv("REPRISE_GPU_SHARED_KB");
+    return kilobytes == nullptr ? 1 << 30 : std::max(std::atoi(kilobytes) * 1024, kLeastShared);
+  }();
+  int device = 0;
+  int bytes = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "cudaDeviceGetAttribute");
+  return std::min(bytes, wanted);
+}
+
+/// Must come before a launch with so many bytes.
+template <class Kernel>
+void allow_shared(Kernel kernel, int bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "shared memory of a kernel");
+}
+
+}  // namespace reprise::gpu::cuda
