@@ -106,9 +106,6 @@ struct LruTiles {
     float rate;
   };
   __device__ Column column(int column) const { return {.rate = pass.rate[column]}; }
-  __device__ std::size_t at(const TileToken& token) const {
-    return static_cast<std::size_t>(token.row) * columns + token.column;
-  }
 
   struct Input {
     float x;
@@ -116,15 +113,15 @@ struct LruTiles {
     float recurrence_gate;
   };
   __device__ Input read(const TileToken& token) const {
-    return {.x = pass.x[at(token)],
-            .input_gate = pass.input_gate[at(token)],
-            .recurrence_gate = pass.recurrence_gate[at(token)]};
+    return {.x = *token.in(pass.x, columns),
+            .input_gate = *token.in(pass.input_gate, columns),
+            .recurrence_gate = *token.in(pass.recurrence_gate, columns)};
   }
   __device__ void sum(const Column& own, const Shared& /*shared*/, const Input& in, const TileToken& token,
                       float (&h)[1], float& total) const {
     const LruToken weighed = weigh(in.x, in.input_gate, in.recurrence_gate, own.rate, token.begins);
-    pass.input_gate[at(token)] = weighed.input;
-    pass.recurrence_gate[at(token)] = weighed.decay;
+    *token.in(pass.input_gate, columns) = weighed.input;
+    *token.in(pass.recurrence_gate, columns) = weighed.decay;
     h[0] = fmaf(weighed.decay, h[0], weighed.input);
     total *= weighed.decay;
   }
@@ -134,14 +131,14 @@ struct LruTiles {
     float branch;
   };
   __device__ Again read_again(const TileToken& token) const {
-    return {.weighed = {.decay = pass.recurrence_gate[at(token)], .input = pass.input_gate[at(token)]},
-            .branch =
-                widen(pass.branch[static_cast<std::size_t>(token.row) * pass.branch_stride + token.column])};
+    return {.weighed = {.decay = *token.in(pass.recurrence_gate, columns),
+                        .input = *token.in(pass.input_gate, columns)},
+            .branch = widen(*token.in(pass.branch, pass.branch_stride))};
   }
   __device__ void emit(const Column& /*own*/, const Shared& /*shared*/, const Again& in,
                        const TileToken& token, float (&h)[1]) const {
     h[0] = fmaf(in.weighed.decay, h[0], in.weighed.input);
-    pass.out[at(token)] = narrow(h[0] * gelu_of(in.branch));
+    *token.in(pass.out, columns) = narrow(h[0] * gelu_of(in.branch));
   }
 };
 

@@ -44,11 +44,21 @@ constexpr int kTileRowsAhead = 4;   // whose inputs are read at once
 constexpr int kCarryThreads = 128;  // numbers of a block
 constexpr int kCarryTiles = 8;      // whose ends are read at once
 
+/// Blocks of a multiprocessor: as many as have room for their numbers in registers.
+template <class Rule>
+constexpr int kTileBlocks = Rule::kNumbers <= 16 ? 7 : 4;
+
 struct TileToken {
-  int row;  // of the batch
-  int row_in_tile;
+  int first_row;  // of its tile, in the batch
+  int row;        // in the tile
   int column;
   bool begins;  // a sequence
+
+  /// The token's own in rows of `stride`. Within a tile 32 bits are enough, which is less to compute.
+  template <class T>
+  __device__ T* in(T* rows, int stride) const {
+    return rows + static_cast<std::size_t>(first_row) * stride + (row * stride + column);
+  }
 };
 
 /// The workspace.
@@ -96,7 +106,7 @@ __device__ __forceinline__ void walk_tile(const TileRows& tile, int column, cons
                                           const Step& step) {
   const auto token = [&](int row) {
     return TileToken{
-        .row = tile.first + row, .row_in_tile = row, .column = column, .begins = tile.begins && row == 0};
+        .first_row = tile.first, .row = row, .column = column, .begins = tile.begins && row == 0};
   };
   for (int first = 0; first < tile.rows; first += kTileRowsAhead) {
     decltype(read(token(0))) inputs[kTileRowsAhead];
@@ -111,7 +121,8 @@ __device__ __forceinline__ void walk_tile(const TileRows& tile, int column, cons
 
 /// Grid: groups of columns, tiles.
 template <class Rule>
-__global__ void __launch_bounds__(kTileThreads) sum_tiles(Rule rule, Batch batch, TileStates space) {
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
+    sum_tiles(Rule rule, Batch batch, TileStates space) {
   __shared__ typename Rule::Shared shared;
   const std::size_t index = blockIdx.y;
   const TileRows tile = rows_of_tile(batch, index);
@@ -172,7 +183,8 @@ __global__ void __launch_bounds__(kCarryThreads)
 
 /// Grid: groups of columns, tiles.
 template <class Rule>
-__global__ void __launch_bounds__(kTileThreads) emit_tiles(Rule rule, Batch batch, TileStates space) {
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<Rule>)
+    emit_tiles(Rule rule, Batch batch, TileStates space) {
   __shared__ typename Rule::Shared shared;
   const std::size_t index = blockIdx.y;
   const TileRows tile = rows_of_tile(batch, index);

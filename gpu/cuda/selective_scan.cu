@@ -74,7 +74,7 @@ struct SelectiveRule {
   }
 };
 
-/// Tile by tile, for states of at most kMost numbers: the total is the sum of dt.
+/// Tile by tile, for states of at most kMost numbers: the total is the sum of dt, which stays where its projection was.
 template <int kMost>
 struct SelectiveTiles {
   static constexpr int kNumbers = kMost;
@@ -119,44 +119,49 @@ struct SelectiveTiles {
     return own;
   }
 
+  /// h = exp(dt A) h + (dt x) B
+  __device__ void advance(const Column& own, const Shared& shared, float x, float dt, const TileToken& token,
+                          float (&h)[kMost]) const {
+    const float change = dt * x;
+    float b[kMost];  // first, so that they are read four at a time
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) b[n] = shared.b[token.row][n];
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) h[n] = fmaf(change, b[n], power_of_two(dt * own.a[n]) * h[n]);
+  }
+
   struct Input {
     float x;
     float step;
   };
   __device__ Input read(const TileToken& token) const {
-    const auto row = static_cast<std::size_t>(token.row);
-    return {.x = widen(__ldg(pass.x + row * columns + token.column)),
-            .step = __ldg(pass.step + row * pass.step_stride + token.column)};
+    return {.x = widen(__ldg(token.in(pass.x, columns))), .step = *token.in(pass.step, pass.step_stride)};
   }
   __device__ void sum(const Column& own, const Shared& shared, const Input& in, const TileToken& token,
                       float (&h)[kMost], float& total) const {
     const float dt = softplus_of(in.step);
-    const float change = dt * in.x;
-    float b[kMost];  // first, so that they are read four at a time
-#pragma unroll
-    for (int n = 0; n < kMost; ++n) b[n] = shared.b[token.row_in_tile][n];
-#pragma unroll
-    for (int n = 0; n < kMost; ++n) h[n] = fmaf(change, b[n], power_of_two(dt * own.a[n]) * h[n]);
+    *token.in(pass.step, pass.step_stride) = dt;
+    advance(own, shared, in.x, dt, token, h);
     total += dt;
   }
 
   struct Again {
-    Input input;
+    float x;
+    float dt;
     float gate;
   };
   __device__ Again read_again(const TileToken& token) const {
-    const auto row = static_cast<std::size_t>(token.row);
-    return {.input = read(token), .gate = widen(__ldg(pass.gate + row * pass.gate_stride + token.column))};
+    const Input input = read(token);  // whose step is dt now
+    return {.x = input.x, .dt = input.step, .gate = widen(__ldg(token.in(pass.gate, pass.gate_stride)))};
   }
+  /// y = (h C + skip x) silu(gate)
   __device__ void emit(const Column& own, const Shared& shared, const Again& in, const TileToken& token,
                        float (&h)[kMost]) const {
-    float passed = 0.0F;  // the sum of dt over one row
-    sum(own, shared, in.input, token, h, passed);
-    const float* c = shared.c[token.row_in_tile];
-    float y = own.skip * in.input.x;
+    advance(own, shared, in.x, in.dt, token, h);
+    float y = own.skip * in.x;
 #pragma unroll
-    for (int n = 0; n < kMost; ++n) y = fmaf(h[n], c[n], y);
-    pass.out[static_cast<std::size_t>(token.row) * columns + token.column] = narrow(y * silu_of(in.gate));
+    for (int n = 0; n < kMost; ++n) y = fmaf(h[n], shared.c[token.row][n], y);
+    *token.in(pass.out, columns) = narrow(y * silu_of(in.gate));
   }
 };
 

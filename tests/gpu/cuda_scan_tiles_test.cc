@@ -46,11 +46,11 @@ TEST_F(CudaScanTiles, SelectiveScans) {
     const DeviceBytes on_a = upload(a_of_two);
     const DeviceBytes on_skip = upload(skip);
     const DeviceBytes on_x = upload(x);
-    const DeviceBytes on_step = upload(step);
     const DeviceBytes on_bc = upload(bc);
     const DeviceBytes on_gate = upload(gate);
     const auto got = same_on_the_grid<Bf16>(
         slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Bf16* y) {
+          const DeviceBytes on_step = upload(step);  // used up
           const DeviceBytes workspace = spoiled(cuda::selective_scan_workspace(shape, batch.tile_count));
           cuda::selective_scan(shape, batch,
                                {.a = on_a.as<float>(),
@@ -66,7 +66,7 @@ TEST_F(CudaScanTiles, SelectiveScans) {
                                 .workspace = workspace.data(),
                                 .exports = exports},
                                stream_->handle());
-          stream_->wait();  // before the workspace goes
+          stream_->wait();  // before these go
         });
     std::vector<float> dense;  // the CPU has steps without a stride
     for (std::size_t row = 0; row < kOurs; ++row) {
@@ -126,7 +126,7 @@ TEST_F(CudaScanTiles, RgLru) {
                         .workspace = workspace.data(),
                         .exports = exports},
                        stream_->handle());
-          stream_->wait();  // before the gates go
+          stream_->wait();  // before these go
         });
     std::vector<float> state = slot;
     std::vector<float> y(kOurs * channels);
