@@ -1,5 +1,5 @@
-// Decode, in three launches: what a token does to h, for all tokens at once; h itself, a thread for each channel; the gate.
-// Prefill: a rule of gpu/cuda/scan_tiles.cuh.
+// Decode has three launches: what a token does to h, for all tokens at once; h itself, a thread for each channel; the
+// gate. Prefill is a rule of gpu/cuda/scan_tiles.cuh.
 #include "gpu/cuda/rg_lru.h"
 
 #include "base/check.h"

@@ -2,7 +2,8 @@
 // The Real-Gated Linear Recurrent Unit over the rows of a batch, behind its gates (gpu/cuda/block_product.h), with the
 // branch that it is multiplied by. gpu/rg_lru.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification.
 //
-// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time; their bits differ.
+// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time; their bits
+// differ.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 

@@ -40,7 +40,7 @@ struct SelectiveScanPass {
   const float* a;     // as the state: A log2(e), not above 0
   const float* skip;  // D [channels]
   const Bf16* x;      // [rows, channels]: after the convolution
-  float* step;        // [rows] rows of `step_stride`: dt as it was projected, with its bias; used up
+  float* step;  // [rows] rows of `step_stride`: dt as it was projected, with its bias; a prefill uses it up
   int step_stride;
   const float* b;  // [rows] rows of `bc_stride`: B [state_size], then C [state_size]
   int bc_stride;
