@@ -16,5 +16,11 @@ __device__ __forceinline__ float softplus_of(float x) {
 __device__ __forceinline__ float gelu_of(float x) {
   return 0.5F * x * (1.0F + tanhf(0.797884561F * (x + 0.044715F * x * x * x)));
 }
+/// 2 to the power of x; 0 of minus infinity and where it would be subnormal, 1 of 0.
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 }  // namespace reprise::gpu::cuda

@@ -9,9 +9,12 @@
 
 #include <cstdint>
 
+#include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda::tiles {
+
+using cuda::power_of_two;
 
 template <int kDim>
 inline constexpr int kRowStride = kDim + 8;  // elements
@@ -42,12 +45,6 @@ __device__ __forceinline__ float second_of(std::uint32_t both) {
 }
 inline constexpr float kLog2OfE = 1.4426950408889634F;
 
-/// 2 to the power of x; 0 of minus infinity, 1 of 0.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 /// 1 / x to a few bits of the last place, without the branch of a division; 0 of infinity.
 __device__ __forceinline__ float inverse(float x) {
   return __fdividef(1.0F, x);

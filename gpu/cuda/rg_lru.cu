@@ -1,9 +1,11 @@
-// Three launches: what a token does to h, for all tokens at once; h itself, a thread for each channel; the gate.
+// Decode has three launches: what a token does to h, for all tokens at once; h itself, a thread for each channel; the
+// gate. Prefill is a rule of gpu/cuda/scan_tiles.cuh.
 #include "gpu/cuda/rg_lru.h"
 
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/scan_tiles.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
@@ -13,6 +15,20 @@ constexpr int kLruThreads = 128;
 constexpr int kLruScanThreads = 32;  // few channels: they are to be on many multiprocessors
 constexpr int kTokensAhead = 8;      // whose numbers are read at once
 
+/// What a token does: h = decay h + input.
+struct LruToken {
+  float decay;
+  float input;
+};
+__device__ __forceinline__ LruToken weigh(float x, float input_gate, float recurrence_gate, float rate,
+                                          bool begins) {
+  const float input = x * sigmoid_of(input_gate);
+  const float log_decay = rate * sigmoid_of(recurrence_gate);
+  const float left = 1.0F - expf(log_decay + log_decay);
+  const float root = sqrtf(left < 0.0F ? 0.0F : left);  // a NaN stays one
+  return {.decay = begins ? 0.0F : expf(log_decay), .input = begins ? input : input * root};
+}
+
 /// Grid: channels, rows. The recurrence gate becomes what h is multiplied by, the input gate what is added then.
 __global__ void __launch_bounds__(kLruThreads) weigh_tokens(RgLruShape shape, Batch batch, RgLruPass pass) {
   const int channel = static_cast<int>(blockIdx.x * kLruThreads + threadIdx.x);
@@ -21,12 +37,10 @@ __global__ void __launch_bounds__(kLruThreads) weigh_tokens(RgLruShape shape, Ba
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const bool begins = slice.stored == 0 && row == slice.first_row;
   const auto at = static_cast<std::size_t>(row) * shape.channels + channel;
-  const float x = pass.x[at] * sigmoid_of(pass.input_gate[at]);
-  const float log_decay = pass.rate[channel] * sigmoid_of(pass.recurrence_gate[at]);
-  const float left = 1.0F - expf(log_decay + log_decay);
-  const float root = sqrtf(left < 0.0F ? 0.0F : left);  // a NaN stays one
-  pass.input_gate[at] = begins ? x : x * root;
-  pass.recurrence_gate[at] = begins ? 0.0F : expf(log_decay);
+  const LruToken token =
+      weigh(pass.x[at], pass.input_gate[at], pass.recurrence_gate[at], pass.rate[channel], begins);
+  pass.input_gate[at] = token.input;
+  pass.recurrence_gate[at] = token.decay;
 }
 
 /// Grid: channels, slices. What is added becomes h.
@@ -55,11 +69,6 @@ __global__ void __launch_bounds__(kLruScanThreads) sum_tokens(RgLruShape shape, 
       h = fmaf(decay[i], h, input[i]);
       inputs[(begin + i) * stride] = h;
     }
-    static_assert(kGrid % kTokensAhead == 0);
-    if ((begin + kTokensAhead) % kGrid != 0) continue;
-    if (std::byte* const wanted = export_behind_row(pass.exports, static_cast<int>(blockIdx.y), begin)) {
-      reinterpret_cast<float*>(wanted + shape.state_offset)[channel] = h;
-    }
   }
   *state = h;
 }
@@ -74,11 +83,82 @@ __global__ void __launch_bounds__(kLruThreads) gate_tokens(RgLruShape shape, Bat
   pass.out[at] = narrow(pass.input_gate[at] * gelu_of(branch));
 }
 
+/// Tile by tile: the total is the product of the decays. What a token does stays where its gates were.
+struct LruTiles {
+  static constexpr int kNumbers = 1;
+  static constexpr float kNoRows = 1.0F;
+  int columns;  // channels
+  int size;     // 1
+  std::size_t numbers;
+  std::size_t state_offset;
+  RgLruPass pass;
+
+  __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
+  __device__ std::size_t place(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
+  __device__ int column_of(std::size_t place) const { return static_cast<int>(place); }
+  __device__ float rate(std::size_t /*place*/) const { return 0.0F; }  // the totals say all
+  __device__ float decay(float /*rate*/, float total) const { return total; }
+
+  struct Shared {};
+  __device__ void share(Shared& /*to*/, int /*first_row*/, int /*rows*/) const {}
+
+  struct Column {
+    float rate;
+  };
+  __device__ Column column(int column) const { return {.rate = pass.rate[column]}; }
+
+  struct Input {
+    float x;
+    float input_gate;
+    float recurrence_gate;
+  };
+  __device__ Input read(const TileToken& token) const {
+    return {.x = *token.in(pass.x, columns),
+            .input_gate = *token.in(pass.input_gate, columns),
+            .recurrence_gate = *token.in(pass.recurrence_gate, columns)};
+  }
+  __device__ void sum(const Column& own, const Shared& /*shared*/, const Input& in, const TileToken& token,
+                      float (&h)[1], float& total) const {
+    const LruToken weighed = weigh(in.x, in.input_gate, in.recurrence_gate, own.rate, token.begins);
+    *token.in(pass.input_gate, columns) = weighed.input;
+    *token.in(pass.recurrence_gate, columns) = weighed.decay;
+    h[0] = fmaf(weighed.decay, h[0], weighed.input);
+    total *= weighed.decay;
+  }
+
+  struct Again {
+    LruToken weighed;
+    float branch;
+  };
+  __device__ Again read_again(const TileToken& token) const {
+    return {.weighed = {.decay = *token.in(pass.recurrence_gate, columns),
+                        .input = *token.in(pass.input_gate, columns)},
+            .branch = widen(*token.in(pass.branch, pass.branch_stride))};
+  }
+  __device__ void emit(const Column& /*own*/, const Shared& /*shared*/, const Again& in,
+                       const TileToken& token, float (&h)[1]) const {
+    h[0] = fmaf(in.weighed.decay, h[0], in.weighed.input);
+    *token.in(pass.out, columns) = narrow(h[0] * gelu_of(in.branch));
+  }
+};
+
 }  // namespace
+
+std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles) {
+  return tile_states_bytes(static_cast<std::size_t>(shape.channels), shape.channels, tiles);
+}
 
 void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass& pass, StreamHandle stream) {
   REPRISE_CHECK(shape.channels > 0 && shape.channels <= pass.branch_stride,
                 "a recurrence of channels that rows do not have");
+  if (batch.tile_count > 0) {
+    const LruTiles rule{.columns = shape.channels,
+                        .size = 1,
+                        .numbers = static_cast<std::size_t>(shape.channels),
+                        .state_offset = shape.state_offset,
+                        .pass = pass};
+    return scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "rg_lru of tiles");
+  }
   const auto blocks = static_cast<unsigned>((shape.channels + kLruThreads - 1) / kLruThreads);
   const auto scans = static_cast<unsigned>((shape.channels + kLruScanThreads - 1) / kLruScanThreads);
   const auto rows = static_cast<unsigned>(batch.rows);

@@ -1,8 +1,9 @@
 #pragma once
 // The Real-Gated Linear Recurrent Unit over the rows of a batch, behind its gates (gpu/cuda/block_product.h), with the
-// branch that it is multiplied by. gpu/rg_lru.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification. What does
-// not look along the sequence is computed for all rows at once; the sum itself token after token, by the same kernels
-// in prefill and decode.
+// branch that it is multiplied by. gpu/rg_lru.h (RgLru) and gpu/kernels.h (gate_gelu) are the specification.
+//
+// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time; their bits
+// differ.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -26,11 +27,15 @@ struct RgLruPass {
   const float* rate;       // [channels]: at most 0
   const Bf16* branch;      // [rows] rows of `branch_stride`: before gelu
   int branch_stride;
-  Bf16* out;              // [rows, channels]: h gelu(branch)
-  SlotExports exports{};  // of a prefill
+  Bf16* out;                       // [rows, channels]: h gelu(branch)
+  std::byte* workspace = nullptr;  // rg_lru_workspace() bytes, aligned to 4
+  SlotExports exports{};           // of a prefill
 };
 
-/// The slots hold h after the slices' rows then.
+/// Enough for a batch of so many tiles: 2 * channels floats for each. None for decode.
+std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles);
+
+/// A batch with tiles is a prefill. The slots hold h after the slices' rows then.
 void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

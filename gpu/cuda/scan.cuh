@@ -1,6 +1,7 @@
 #pragma once
 // A recurrence over the rows of slices, token after token: one kernel for every rule, for prefill and decode alike, so
-// that its bits depend neither on where a slice begins nor on the phase. Included by CUDA sources alone.
+// that its bits depend neither on where a slice begins nor on the phase. Included by CUDA sources alone. Some rules use it
+// for decode alone: gpu/cuda/scan_tiles.cuh.
 //
 // The state of a sequence consists of columns of `size` numbers each, which know nothing of each other (a channel of
 // Mamba-1; a column of a head's matrix in Mamba-2 and RWKV-7). A warp has 8 columns, each with 4 lanes: lane 8 p + c

@@ -2,11 +2,19 @@
 
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/scan.cuh"
+#include "gpu/cuda/scan_tiles.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
 
+/// Of number n of a channel, in states and in A: eight channels stand together.
+__device__ __forceinline__ std::size_t place_of(int channel, int size, int n) {
+  return (static_cast<std::size_t>(channel / kScanColumns) * size + n) * kScanColumns +
+         channel % kScanColumns;
+}
+
+/// Token after token.
 struct SelectiveRule {
   int columns;  // channels
   int size;
@@ -14,12 +22,8 @@ struct SelectiveRule {
   std::size_t state_offset;
   SelectiveScanPass pass;
 
-  /// Of number 0 of a channel: eight channels stand together.
-  __device__ std::size_t place(int column) const {
-    return static_cast<std::size_t>(column / kScanColumns) * size * kScanColumns + column % kScanColumns;
-  }
   __device__ float* state(std::byte* slot, int column) const {
-    return reinterpret_cast<float*>(slot + state_offset) + place(column);
+    return reinterpret_cast<float*>(slot + state_offset) + place_of(column, size, 0);
   }
 
   struct Input {
@@ -44,7 +48,7 @@ struct SelectiveRule {
 #pragma unroll
     for (int i = 0; i < kNumbers; ++i) {
       const int n = scan_number(part, i);
-      fixed.a[i] = n < size ? pass.a[place(column) + static_cast<std::size_t>(n) * kScanColumns] : 0.0F;
+      fixed.a[i] = n < size ? pass.a[place_of(column, size, n)] : 0.0F;
     }
     fixed.skip = pass.skip[column];
   }
@@ -69,6 +73,115 @@ struct SelectiveRule {
     if (lane.writes()) pass.out[static_cast<std::size_t>(lane.row) * columns + lane.column] = narrow(y);
   }
 };
+
+/// Tile by tile, for states of at most kMost numbers: the total is the sum of dt, which stays where its projection was.
+template <int kMost>
+struct SelectiveTiles {
+  static constexpr int kNumbers = kMost;
+  static constexpr float kNoRows = 0.0F;
+  int columns;  // channels
+  int size;
+  std::size_t numbers;
+  std::size_t state_offset;
+  SelectiveScanPass pass;
+
+  __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
+  __device__ std::size_t place(int column, int n) const { return place_of(column, size, n); }
+  __device__ int column_of(std::size_t place) const {
+    const auto group = static_cast<std::size_t>(size) * kScanColumns;
+    return static_cast<int>(place / group * kScanColumns + place % kScanColumns);
+  }
+  __device__ float rate(std::size_t place) const { return pass.a[place]; }
+  __device__ float decay(float rate, float total) const { return power_of_two(rate * total); }
+
+  struct Shared {
+    alignas(16) float b[kGrid][kMost];
+    alignas(16) float c[kGrid][kMost];
+  };
+  __device__ void share(Shared& to, int first_row, int rows) const {
+    for (int i = static_cast<int>(threadIdx.x); i < rows * kMost; i += kTileThreads) {
+      const int n = i % kMost;
+      const float* b = pass.b + static_cast<std::size_t>(first_row + i / kMost) * pass.bc_stride;
+      to.b[i / kMost][n] = n < size ? b[n] : 0.0F;
+      to.c[i / kMost][n] = n < size ? b[size + n] : 0.0F;
+    }
+  }
+
+  struct Column {
+    float a[kMost];
+    float skip;
+  };
+  __device__ Column column(int column) const {
+    Column own;
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) own.a[n] = n < size ? pass.a[place(column, n)] : 0.0F;
+    own.skip = pass.skip[column];
+    return own;
+  }
+
+  /// h = exp(dt A) h + (dt x) B
+  __device__ void advance(const Column& own, const Shared& shared, float x, float dt, const TileToken& token,
+                          float (&h)[kMost]) const {
+    const float change = dt * x;
+    float b[kMost];  // first, so that they are read four at a time
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) b[n] = shared.b[token.row][n];
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) h[n] = fmaf(change, b[n], power_of_two(dt * own.a[n]) * h[n]);
+  }
+
+  struct Input {
+    float x;
+    float step;
+  };
+  __device__ Input read(const TileToken& token) const {
+    return {.x = widen(__ldg(token.in(pass.x, columns))), .step = *token.in(pass.step, pass.step_stride)};
+  }
+  __device__ void sum(const Column& own, const Shared& shared, const Input& in, const TileToken& token,
+                      float (&h)[kMost], float& total) const {
+    const float dt = softplus_of(in.step);
+    *token.in(pass.step, pass.step_stride) = dt;
+    advance(own, shared, in.x, dt, token, h);
+    total += dt;
+  }
+
+  struct Again {
+    float x;
+    float dt;
+    float gate;
+  };
+  __device__ Again read_again(const TileToken& token) const {
+    const Input input = read(token);  // whose step is dt now
+    return {.x = input.x, .dt = input.step, .gate = widen(__ldg(token.in(pass.gate, pass.gate_stride)))};
+  }
+  /// y = (h C + skip x) silu(gate)
+  __device__ void emit(const Column& own, const Shared& shared, const Again& in, const TileToken& token,
+                       float (&h)[kMost]) const {
+    advance(own, shared, in.x, in.dt, token, h);
+    float y = own.skip * in.x;
+#pragma unroll
+    for (int n = 0; n < kMost; ++n) y = fmaf(h[n], shared.c[token.row][n], y);
+    *token.in(pass.out, columns) = narrow(y * silu_of(in.gate));
+  }
+};
+
+constexpr int kMostTileNumbers = 32;  // of a channel, in the registers of one thread
+
+std::size_t numbers_of(const SelectiveScanShape& shape) {
+  const int groups = (shape.channels + kScanColumns - 1) / kScanColumns;
+  return static_cast<std::size_t>(groups) * kScanColumns * static_cast<std::size_t>(shape.state_size);
+}
+
+template <int kMost>
+void selective_tiles(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
+                     StreamHandle stream) {
+  const SelectiveTiles<kMost> rule{.columns = shape.channels,
+                                   .size = shape.state_size,
+                                   .numbers = numbers_of(shape),
+                                   .state_offset = shape.state_offset,
+                                   .pass = pass};
+  scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "selective_scan of tiles");
+}
 
 constexpr int kSeparateThreads = 96;  // a warp for each of dt, B and C
 
@@ -122,8 +235,17 @@ void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights
   check_launch("separate_scan_inputs");
 }
 
+std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles) {
+  if (shape.state_size > kMostTileNumbers) return 0;
+  return tile_states_bytes(numbers_of(shape), shape.channels, tiles);
+}
+
 void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
                     StreamHandle stream) {
+  if (batch.tile_count > 0 && shape.state_size <= kMostTileNumbers) {
+    const auto tiles = shape.state_size <= 16 ? selective_tiles<16> : selective_tiles<kMostTileNumbers>;
+    return tiles(shape, batch, pass, stream);
+  }
   const SelectiveRule rule{.columns = shape.channels,
                            .size = shape.state_size,
                            .state_stride = kScanColumns,

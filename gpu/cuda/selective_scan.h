@@ -1,6 +1,9 @@
 #pragma once
 // The selective scan of Mamba-1 over the rows of a batch, and what stands between the products before it. The
-// specification is gpu/selective_scan.h; the same kernels serve prefill and decode (gpu/cuda/scan.cuh).
+// specification is gpu/selective_scan.h.
+//
+// Prefill takes the tiles of a batch all at once (gpu/cuda/scan_tiles.cuh), decode one token at a time
+// (gpu/cuda/scan.cuh); their bits differ. States of more than 32 numbers go token after token in both.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -37,19 +40,22 @@ struct SelectiveScanPass {
   const float* a;     // as the state: A log2(e), not above 0
   const float* skip;  // D [channels]
   const Bf16* x;      // [rows, channels]: after the convolution
-  const float* step;  // [rows] rows of `step_stride`: dt as it was projected, with its bias
+  float* step;  // [rows] rows of `step_stride`: dt as it was projected, with its bias; a prefill uses it up
   int step_stride;
   const float* b;  // [rows] rows of `bc_stride`: B [state_size], then C [state_size]
   int bc_stride;
   const Bf16* gate;  // [rows] rows of `gate_stride`
   int gate_stride;
-  Bf16* out;              // [rows, channels]
-  SlotExports exports{};  // of a prefill
+  Bf16* out;                       // [rows, channels]
+  std::byte* workspace = nullptr;  // selective_scan_workspace() bytes, aligned to 4
+  SlotExports exports{};           // of a prefill
 };
 
 bool selective_scan_supports(const SelectiveScanShape& shape);
+/// Enough for a batch of so many tiles: about channels * (state_size + 1) floats for each. None for decode.
+std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles);
 
-/// The slots hold the state after the slices' rows then.
+/// A batch with tiles is a prefill. The slots hold the state after the slices' rows then.
 void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
                     StreamHandle stream);
 

@@ -34,7 +34,8 @@ RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, Weig
 std::size_t RgLruBlock::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(shape_.channels);
   const std::size_t halves = static_cast<std::size_t>(in_.weight.rows) + width;
-  return size.padded() * (halves * sizeof(gc::Bf16) + 3 * width * sizeof(float)) + 5 * Workspace::kAlignment;
+  return size.padded() * (halves * sizeof(gc::Bf16) + 3 * width * sizeof(float)) + 6 * Workspace::kAlignment +
+         gc::rg_lru_workspace(shape_, size.tiles);
 }
 
 void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
@@ -47,6 +48,7 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
   auto* input_gate = workspace.take<float>(rows * width);
   auto* recurrence_gate = workspace.take<float>(rows * width);
   auto* mixed = workspace.take<gc::Bf16>(rows * width);
+  std::byte* inside = workspace.bytes(gc::rg_lru_workspace(shape_, step.size.tiles));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
                   {.x = projected + width,
@@ -69,6 +71,7 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
               .branch = projected,
               .branch_stride = in_.weight.rows,
               .out = mixed,
+              .workspace = inside,
               .exports = step.exports},
              step.stream);
   step.multiply(mixed, out_, to.y, to.how);

@@ -42,7 +42,8 @@ std::size_t SelectiveScan::workspace(const StepSize& size) const {
   const auto inner = static_cast<std::size_t>(shape_.channels);
   const std::size_t halves = static_cast<std::size_t>(in_.weight.rows + dt_.weight.columns) + 2 * inner;
   const auto floats = static_cast<std::size_t>(x_.weight.rows + dt_.weight.rows);
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 6 * Workspace::kAlignment;
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 7 * Workspace::kAlignment +
+         gc::selective_scan_workspace(shape_, size.tiles);
 }
 
 void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
@@ -59,6 +60,7 @@ void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOu
   auto* low = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(dt_.weight.columns));
   auto* dt = workspace.take<float>(width(dt_));
   auto* y = workspace.take<gc::Bf16>(inner);
+  std::byte* inside = workspace.bytes(gc::selective_scan_workspace(shape_, step.size.tiles));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
                   {.x = projected,
@@ -82,6 +84,7 @@ void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOu
                       .gate = projected + shape_.channels,
                       .gate_stride = in_.weight.rows,
                       .out = y,
+                      .workspace = inside,
                       .exports = step.exports},
                      step.stream);
   step.multiply(y, out_, to.y, to.how);
