@@ -248,14 +248,7 @@ void launch_pairs(const AttentionShape& shape, const Batch& batch, const Attenti
 bool suits_warpgroups(const AttentionShape& shape) {
   if (shape.kv != KvType::kBF16 || shape.window != 0 || shape.group() % kHeadsAtOnce != 0) return false;
   if (shape.head_dim != 128 && shape.head_dim != 256) return false;
-  if (most_shared() < kWarpgroupBytes<256>) return false;
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  check(cudaGetDevice(&device), "the current GPU");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "compute capability");
-  return major == 9 && minor == 0;
+  return has_warpgroups() && most_shared() >= kWarpgroupBytes<256>;
 }
 
 void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,

@@ -2,6 +2,7 @@
 // (gpu/cuda/decode_skinny.cuh), more go through gpu/cuda/decode_tiles.cu.
 #include "gpu/cuda/decode_bf16.cuh"
 #include "gpu/cuda/decode_tiles.h"
+#include "gpu/cuda/decode_warpgroup.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -18,6 +19,9 @@ void launch_gated(const Rows& rows, int m, const DeviceWeight& weight, const Out
 
 void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
                  StreamHandle stream) {
+  if (warpgroups_suit(weight, m, kind)) {
+    return decode_by_warpgroups(x, m, weight, static_cast<float*>(y), stream);
+  }
   if (tiles_suit(weight, m, false)) return decode_in_tiles(x, m, weight, y, kind, stream);
   product::with_output(y, weight, kind, [&](const auto& output) {
     product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);

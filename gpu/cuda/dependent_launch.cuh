@@ -31,13 +31,19 @@ __device__ __forceinline__ void let_next_begin() {
 #endif
 }
 
-/// Whether this thread's GPU has what such launches need, and blocks in clusters.
-inline bool is_hopper_or_later() {
+/// Of this thread's GPU: 90 for 9.0.
+inline int compute_capability() {
   int device = 0;
   int major = 0;
+  int minor = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  return major >= 9;
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+/// Whether it has what such launches need, and blocks in clusters.
+inline bool is_hopper_or_later() {
+  return compute_capability() >= 90;
 }
 
 /// Whether kernels may begin early here: streams with such launches can be recorded from CUDA 12.3 on.

@@ -12,9 +12,15 @@
 
 #include <cstdint>
 
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
+
+/// Whether this thread's GPU is one of these.
+inline bool has_warpgroups() {
+  return compute_capability() == 90;
+}
 
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelBytes = 64 * 128;
@@ -77,6 +83,20 @@ __device__ __forceinline__ void multiply_scores(float (&s)[8][4], std::uint64_t 
       "}, %32, %33, adds, 1, 1, 0, 0;}"
       : REPRISE_FOUR_BLOCKS(s, 0), REPRISE_FOUR_BLOCKS(s, 4)
       : "l"(q), "l"(k), "r"(static_cast<int>(adds)));
+}
+
+/// y (+)= a x^T over 16 elements, with `a` of 64 rows in fragments, and 64 rows of x in a panel.
+__device__ __forceinline__ void multiply_rows(float (&y)[8][4], const std::uint32_t (&a)[4], std::uint64_t x,
+                                              bool adds) {
+  asm volatile(
+      "{.reg .pred adds;"
+      "setp.ne.b32 adds, %37, 0;"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0;}"
+      : REPRISE_FOUR_BLOCKS(y, 0), REPRISE_FOUR_BLOCKS(y, 4)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
 }
 
 /// out += a V, with `a` of 64 rows and 16 keys in fragments, and V of these keys and kColumns columns in panels of 64 keys.

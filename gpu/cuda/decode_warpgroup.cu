@@ -1,0 +1,259 @@
+// Products with very many outputs by warpgroups, in the order of additions of gpu/cuda/decode_product.cuh. Blocks stay: each goes
+// through tiles of 256 outputs, of which a warpgroup has 64, and a fifth one brings chunks of the weights and of x, tile after
+// tile without a pause. Weights pass from shared memory through registers into the products; x lies in panels, its elements in
+// the order in which fragments hold them.
+#include "gpu/cuda/decode_warpgroup.h"
+
+#ifdef REPRISE_WARPGROUPS
+#include "gpu/cuda/decode_tiled.cuh"
+#include "gpu/cuda/warpgroup.cuh"
+#endif
+
+namespace reprise::gpu::cuda {
+
+#ifdef REPRISE_WARPGROUPS
+namespace {
+
+using product::ChunkWalk;
+using product::kChunk;
+
+constexpr int kGroups = 4;  // that multiply
+constexpr int kGroupSize = 128;
+constexpr int kHeadThreads = (kGroups + 1) * kGroupSize;
+constexpr int kGroupOutputs = 64;
+constexpr int kTileOutputs = kGroups * kGroupOutputs;
+constexpr int kHeadRows = 64;  // of x
+constexpr int kRingStages = 5;
+// Registers of a thread that brings chunks, and of one that multiplies: together no more than a multiprocessor has.
+constexpr int kCopyRegisters = 40;
+constexpr int kProductRegisters = 112;
+
+struct HeadShared {
+  unsigned char x[kRingStages][kPanelBytes];
+  unsigned char weights[kRingStages][kTileOutputs * product::kRowBytes];
+  Barrier there[kRingStages];
+  Barrier read[kRingStages];
+};
+constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // to be aligned in
+
+struct HeadProduct {
+  const Bf16* x;
+  const Bf16* w;
+  float* y;
+  int m;
+  int outputs;
+  int columns;
+  int stride;  // from a row of y to the next
+
+  __device__ int chunks() const { return columns / kChunk; }
+  __device__ int tiles() const { return (outputs + kTileOutputs - 1) / kTileOutputs; }
+};
+
+/// Begins the copy of a chunk of a tile's weights, by a warpgroup.
+__device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProduct& p, int tile, int chunk,
+                                             int stage) {
+  constexpr int kRowsAtOnce = kGroupSize / product::kUnits;
+  const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
+  const int unit = thread % product::kUnits;
+  const int first = thread / product::kUnits;
+  const std::uint32_t to = shared_address(shared.weights[stage]);
+  const Bf16* from =
+      p.w + static_cast<std::size_t>(tile * kTileOutputs + first) * p.columns + chunk * kChunk + unit * 8;
+#pragma unroll 4
+  for (int i = 0; i < kTileOutputs / kRowsAtOnce; ++i) {
+    const int row = first + i * kRowsAtOnce;
+    const bool present = tile * kTileOutputs + row < p.outputs;
+    copy_chunk(to + product::place_of(row, unit), present ? from : p.w, present);
+    from += static_cast<std::size_t>(kRowsAtOnce) * p.columns;
+  }
+}
+
+/// A chunk of x into a panel: a thread has half of a row's, 32 elements. Instruction s of a half takes elements 8 t + 4 s ... of each
+/// eight, two of them where fragments have their first and two where they have their last: the panel has these one after the other.
+__device__ __forceinline__ void put_rows_of_x(HeadShared& shared, const HeadProduct& p, int chunk,
+                                              int stage) {
+  const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
+  const int row = thread / 2;
+  const int half = thread % 2;
+  uint4 e[4] = {};
+  if (row < p.m) {
+    const auto* from = reinterpret_cast<const uint4*>(p.x + static_cast<std::size_t>(row) * p.columns +
+                                                      chunk * kChunk + half * 32);
+#pragma unroll
+    for (int t = 0; t < 4; ++t) e[t] = from[t];
+  }
+  unsigned char* panel = shared.x[stage];
+  const auto put = [&](int piece, const uint4& eight) {
+    *reinterpret_cast<uint4*>(panel + panel_place(row, half * 4 + piece)) = eight;
+  };
+  put(0, make_uint4(e[0].x, e[1].x, e[2].x, e[3].x));
+  put(1, make_uint4(e[0].y, e[1].y, e[2].y, e[3].y));
+  put(2, make_uint4(e[0].z, e[1].z, e[2].z, e[3].z));
+  put(3, make_uint4(e[0].w, e[1].w, e[2].w, e[3].w));
+}
+
+/// The block's chunks in their order: tile after tile.
+struct TileWalk {
+  int tile;
+  ChunkWalk at{.chunk = 0, .chain = 0};
+
+  __device__ void advance(int chunks) {
+    at.advance<1>(chunks);
+    if (!at.ended(chunks)) return;
+    tile += static_cast<int>(gridDim.x);
+    at = {.chunk = 0, .chain = 0};
+  }
+};
+
+__device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProduct& p) {
+  const int chunks = p.chunks();
+  const int tiles = p.tiles();
+  TileWalk ahead{.tile = static_cast<int>(blockIdx.x)};
+  for (int i = 0; i < kRingStages && ahead.tile < tiles; ++i) {  // weights wait for nobody
+    copy_weights(shared, p, ahead.tile, ahead.at.chunk, i);
+    shared.there[i].arrive_behind_copies();
+    ahead.advance(chunks);
+  }
+  wait_for_earlier();
+  let_next_begin();
+  int index = 0;
+  for (TileWalk walk{.tile = static_cast<int>(blockIdx.x)}; walk.tile < tiles;
+       walk.advance(chunks), ++index) {
+    const int stage = index % kRingStages;
+    if (index >= kRingStages) {
+      shared.read[stage].wait(index / kRingStages - 1);
+      copy_weights(shared, p, walk.tile, walk.at.chunk, stage);
+      shared.there[stage].arrive_behind_copies();
+    }
+    put_rows_of_x(shared, p, walk.at.chunk, stage);
+    show_to_products();
+    shared.there[stage].arrive();
+  }
+}
+
+/// Results of a warpgroup's 64 outputs for all rows.
+__device__ __forceinline__ void put_outputs(const HeadProduct& p, int first_output,
+                                            const float (&totals)[8][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int output = first_output + static_cast<int>(threadIdx.x) % kGroupSize / 32 * 16 + lane / 4;
+#pragma unroll
+  for (int block = 0; block < 8; ++block) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = 8 * block + lane % 4 * 2 + i % 2;
+      const int to = output + i / 2 * 8;
+      if (row < p.m && to < p.outputs) p.y[static_cast<std::size_t>(row) * p.stride + to] = totals[block][i];
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadProduct& p, int group) {
+  const int warp = static_cast<int>(threadIdx.x) % kGroupSize / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int chunks = p.chunks();
+  int index = 0;
+  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles(); tile += static_cast<int>(gridDim.x)) {
+    float totals[8][4] = {};
+    float sums[8][4];
+    bool adds = false;
+    for (ChunkWalk at{.chunk = 0, .chain = 0}; !at.ended(chunks); ++index) {
+      const int stage = index % kRingStages;
+      shared.there[stage].wait(index / kRingStages);
+      const auto* rows = reinterpret_cast<const std::byte*>(shared.weights[stage]);
+      const product::WeightPart w = product::read_weights(rows, group * kGroupOutputs + 16 * warp, lane);
+      const std::uint64_t x = panels_at(shared_address(shared.x[stage]));
+      begin_products();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const std::uint32_t first[4] = {w.low[half].x, w.high[half].x, w.low[half].y, w.high[half].y};
+        const std::uint32_t second[4] = {w.low[half].z, w.high[half].z, w.low[half].w, w.high[half].w};
+        multiply_rows(sums, first, further(x, half * 64), adds || half > 0);
+        multiply_rows(sums, second, further(x, half * 64 + 32), true);
+      }
+      end_products();
+      wait_for_products<0>();
+      settle(sums);
+      __syncwarp();
+      if (lane == 0) shared.read[stage].arrive();
+      adds = !at.ends_chain(chunks);
+      if (!adds) {
+#pragma unroll
+        for (int block = 0; block < 8; ++block) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) totals[block][i] += sums[block][i];
+        }
+      }
+      at.advance<1>(chunks);
+    }
+    put_outputs(p, tile * kTileOutputs + group * kGroupOutputs, totals);
+  }
+}
+
+/// Blocks: as many as stay.
+__global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p) {
+  extern __shared__ __align__(16) unsigned char head_memory[];
+  auto& shared =
+      *reinterpret_cast<HeadShared*>(head_memory + (1024 - shared_address(head_memory) % 1024) % 1024);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kRingStages; ++i) {
+      shared.there[i].init(2 * kGroupSize);  // for its weights, and for its part of x
+      shared.read[i].init(kGroups * kGroupSize / 32);
+    }
+  }
+  __syncthreads();
+  const int group = static_cast<int>(threadIdx.x) / kGroupSize;
+  if (group == kGroups) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters));
+    return bring_chunks(shared, p);
+  }
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters));
+  wait_for_earlier();
+  let_next_begin();
+  multiply_chunks(shared, p, group);
+}
+
+int multiprocessors() {
+  int device = 0;
+  int count = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  return count;
+}
+
+}  // namespace
+
+bool warpgroups_suit(const DeviceWeight& weight, int m, GemmOutput output) {
+  constexpr int kFewTiles = 400;  // for blocks that stay some while
+  return output == GemmOutput::kF32 && m > kHeadRows / 2 && m <= kHeadRows && weight.columns % kChunk == 0 &&
+         weight.rows >= kFewTiles * kTileOutputs && most_shared() >= kHeadBytes && has_warpgroups();
+}
+
+void decode_by_warpgroups(const Bf16* x, int m, const DeviceWeight& weight, float* y, StreamHandle stream) {
+  allow_shared(multiply_head, kHeadBytes);
+  launch_after(multiply_head,
+               {.blocks = dim3(static_cast<unsigned>(multiprocessors())),
+                .threads = kHeadThreads,
+                .shared_bytes = kHeadBytes},
+               stream,
+               HeadProduct{.x = x,
+                           .w = static_cast<const Bf16*>(weight.data),
+                           .y = y,
+                           .m = m,
+                           .outputs = weight.rows,
+                           .columns = weight.columns,
+                           .stride = weight.stride()});
+}
+
+#else
+
+bool warpgroups_suit(const DeviceWeight&, int, GemmOutput) {
+  return false;
+}
+
+void decode_by_warpgroups(const Bf16*, int, const DeviceWeight&, float*, StreamHandle) {
+  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+}
+
+#endif
+
+}  // namespace reprise::gpu::cuda
