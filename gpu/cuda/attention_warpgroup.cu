@@ -21,9 +21,12 @@ constexpr int kHeadsAtOnce = 2;
 constexpr int kGroupThreads = 128;
 constexpr int kWarpgroupThreads = (kHeadsAtOnce + 1) * kGroupThreads;
 constexpr int kStages = 2;
-// Registers of a thread that brings pages, and of one that computes: together no more than a multiprocessor has.
+// Registers of a thread that brings pages, and of one that computes: together no more than the block begins with, or it would
+// wait for them forever.
 constexpr int kCopyRegisters = 40;
 constexpr int kComputeRegisters = 232;
+constexpr int kLaunchRegisters = 65536 / kWarpgroupThreads / 8 * 8;
+static_assert(kHeadsAtOnce * kComputeRegisters + kCopyRegisters <= (kHeadsAtOnce + 1) * kLaunchRegisters);
 
 template <int kDim>
 struct WarpgroupShared {

@@ -24,9 +24,12 @@ constexpr int kGroupOutputs = 64;
 constexpr int kTileOutputs = kGroups * kGroupOutputs;
 constexpr int kHeadRows = 64;  // of x
 constexpr int kRingStages = 5;
-// Registers of a thread that brings chunks, and of one that multiplies: together no more than a multiprocessor has.
+// Registers of a thread that brings chunks, and of one that multiplies: together no more than the block begins with, or it
+// would wait for them forever.
 constexpr int kCopyRegisters = 40;
-constexpr int kProductRegisters = 112;
+constexpr int kProductRegisters = 104;
+constexpr int kLaunchRegisters = 65536 / kHeadThreads / 8 * 8;
+static_assert(kGroups * kProductRegisters + kCopyRegisters <= (kGroups + 1) * kLaunchRegisters);
 
 struct HeadShared {
   unsigned char x[kRingStages][kPanelBytes];
