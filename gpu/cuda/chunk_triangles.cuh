@@ -76,21 +76,40 @@ __device__ void multiply_lower(float (&dot)[4][2][4], std::uint32_t rows, std::u
   }
 }
 
+/// A split A fragment of this lane.
+struct SplitFragment {
+  std::uint32_t high[4];
+  std::uint32_t low[4];
+};
+/// values: a0, a1, a2, a3, two each.
+__device__ inline SplitFragment split_fragment(const float (&values)[4][2]) {
+  SplitFragment fragment;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const SplitPair pair = split(values[i][0], values[i][1]);
+    fragment.high[i] = pair.high;
+    fragment.low[i] = pair.low;
+  }
+  return fragment;
+}
+/// The high part to `at`, the low one `low_offset` bytes further; both this lane's 16 bytes.
+__device__ inline void store_fragment(std::byte* at, int low_offset, const SplitFragment& fragment) {
+  *reinterpret_cast<uint4*>(at) = {fragment.high[0], fragment.high[1], fragment.high[2], fragment.high[3]};
+  *reinterpret_cast<uint4*>(at + low_offset) = {fragment.low[0], fragment.low[1], fragment.low[2],
+                                                fragment.low[3]};
+}
+__device__ inline SplitFragment load_fragment(const std::byte* at, int low_offset) {
+  const uint4 h = *reinterpret_cast<const uint4*>(at);
+  const uint4 l = *reinterpret_cast<const uint4*>(at + low_offset);
+  return {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
+}
+
 /// Writes a 16 x 16 block of matrix `which` as A fragments; the high blocks of a matrix stand before its low ones.
 /// values: a0, a1, a2, a3 of this lane, two each.
 __device__ inline void store_block(std::byte* matrices, int which, int block, int lane,
                                    const float (&values)[4][2]) {
-  uint4 high;
-  uint4 low;
-  const SplitPair a0 = split(values[0][0], values[0][1]);
-  const SplitPair a1 = split(values[1][0], values[1][1]);
-  const SplitPair a2 = split(values[2][0], values[2][1]);
-  const SplitPair a3 = split(values[3][0], values[3][1]);
-  high = {a0.high, a1.high, a2.high, a3.high};
-  low = {a0.low, a1.low, a2.low, a3.low};
-  std::byte* to = matrices + (2 * which * kBlocks + block) * kBlockBytes + lane * 16;
-  *reinterpret_cast<uint4*>(to) = high;
-  *reinterpret_cast<uint4*>(to + kBlocks * kBlockBytes) = low;
+  store_fragment(matrices + (2 * which * kBlocks + block) * kBlockBytes + lane * 16, kBlocks * kBlockBytes,
+                 split_fragment(values));
 }
 
 /// sum + small += a block, 16 x 16 and split, times 16 rows of a split operand [64, columns]. `small` takes the products
@@ -98,15 +117,14 @@ __device__ inline void store_block(std::byte* matrices, int which, int block, in
 /// operand_at: this lane's address for the transposing load of those rows.
 template <int kRow, int kTiles>
 __device__ inline void multiply_block(float (&sum)[kTiles][4], float (&small)[kTiles][4],
-                                      const std::uint32_t (&high)[4], const std::uint32_t (&low)[4],
-                                      std::uint32_t operand_at) {
+                                      const SplitFragment& block, std::uint32_t operand_at) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     std::uint32_t b[4];  // high b0, high b1, low b0, low b1
     load_transposed(b, operand_at + t * 16);
-    multiply_add(sum[t], high, b[0], b[1]);
-    multiply_add(small[t], high, b[2], b[3]);
-    multiply_add(small[t], low, b[0], b[1]);
+    multiply_add(sum[t], block.high, b[0], b[1]);
+    multiply_add(small[t], block.high, b[2], b[3]);
+    multiply_add(small[t], block.low, b[0], b[1]);
   }
 }
 template <int kTiles>
@@ -126,11 +144,8 @@ __device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byt
                                          std::uint32_t operand_at) {
   float small[kTiles][4] = {};
   for (int c = 0; c <= row_block; ++c) {
-    const uint4 h = *reinterpret_cast<const uint4*>(blocks + c * kBlockBytes);
-    const uint4 l = *reinterpret_cast<const uint4*>(blocks + (kBlocks + c) * kBlockBytes);
-    const std::uint32_t high[4] = {h.x, h.y, h.z, h.w};
-    const std::uint32_t low[4] = {l.x, l.y, l.z, l.w};
-    multiply_block<kRow, kTiles>(sum, small, high, low, operand_at + c * 16 * kRow);
+    multiply_block<kRow, kTiles>(sum, small, load_fragment(blocks + c * kBlockBytes, kBlocks * kBlockBytes),
+                                 operand_at + c * 16 * kRow);
   }
   add_fragments(sum, small);
 }

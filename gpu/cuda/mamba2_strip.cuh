@@ -224,8 +224,7 @@ struct SsdStrip {
         memory_at + Memory::kNew + ((lane & 15) + (lane >> 4) * 64) * kRow + column * 2;
     float small[kTiles][4] = {};
     for (int c = 0; c <= row_block; ++c) {
-      std::uint32_t high[4];
-      std::uint32_t low[4];
+      float values[4][2];
 #pragma unroll
       for (int side = 0; side < 2;
            ++side) {  // of the block: a0 and a1 are its left C fragment, a2 and a3 its right
@@ -235,14 +234,12 @@ struct SsdStrip {
         const auto faded = [&](float product, int from, int to) {
           return from <= to ? product * expf(sums[to] - sums[from]) : 0.0F;
         };
-        const SplitPair upper = split(faded(dot.x, j, row), faded(dot.y, j + 1, row));
-        const SplitPair lower = split(faded(dot.z, j, row + 8), faded(dot.w, j + 1, row + 8));
-        high[2 * side] = upper.high;
-        high[2 * side + 1] = lower.high;
-        low[2 * side] = upper.low;
-        low[2 * side + 1] = lower.low;
+        values[2 * side][0] = faded(dot.x, j, row);
+        values[2 * side][1] = faded(dot.y, j + 1, row);
+        values[2 * side + 1][0] = faded(dot.z, j, row + 8);
+        values[2 * side + 1][1] = faded(dot.w, j + 1, row + 8);
       }
-      multiply_block<kRow, kTiles>(o, small, high, low, new_at + c * 16 * kRow);
+      multiply_block<kRow, kTiles>(o, small, split_fragment(values), new_at + c * 16 * kRow);
     }
     add_fragments(o, small);
   }
