@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/channel_delta_prefill.h"
 #include "gpu/cuda/scan.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
@@ -88,9 +89,10 @@ __device__ float unit_scale(const float* x, int size, float eps, int lane) {
   return 1.0F / sqrtf(warp_total(squares) + eps);
 }
 
-/// Grid: heads of rows.
+/// Leaves decays, or their logarithms. Grid: heads of rows.
 __global__ void __launch_bounds__(32 * kHeadWarps)
-    prepare_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaPass pass, float q_scale) {
+    prepare_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaPass pass, float q_scale,
+                        bool logarithms) {
   const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -106,7 +108,8 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   for (int i = lane; i < size; i += 32) {
     q[i] = q[i] * of_q * q_scale;
     k[i] = k[i] * of_k;
-    decay[i] = expf(rate * softplus_of(decay[i] + pass.dt_bias[head * size + i]));
+    const float logarithm = rate * softplus_of(decay[i] + pass.dt_bias[head * size + i]);
+    decay[i] = logarithms ? logarithm : expf(logarithm);
   }
   if (lane == 0) {
     float& beta = pass.beta[static_cast<std::size_t>(item / shape.heads) * pass.beta_stride + head];
@@ -144,13 +147,22 @@ bool channel_delta_supports(const ChannelDeltaShape& shape) {
   return shape.heads > 0 && scan_supports(shape.head_dim);
 }
 
+std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int /*rows*/, int tiles) {
+  return kda_suits_chunks(shape) ? kda_chunks_workspace(shape, tiles) : 0;  // a decode needs none
+}
+
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream) {
   REPRISE_CHECK(channel_delta_supports(shape), "a recurrence of a shape without a kernel");
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-  prepare_delta_heads<<<blocks_of_heads(shape, batch.rows), 32 * kHeadWarps, 0, stream>>>(shape, batch.rows,
-                                                                                          pass, q_scale);
+  const bool in_chunks = batch.tile_count > 0 && kda_suits_chunks(shape);
+  prepare_delta_heads<<<blocks_of_heads(shape, batch.rows), 32 * kHeadWarps, 0, stream>>>(
+      shape, batch.rows, pass, q_scale, in_chunks);
   check_launch("channel_delta: its gates");
+  if (in_chunks) {
+    kda_in_chunks(shape, batch, pass, stream);
+    return;
+  }
   const KdaRule rule{.columns = shape.size(),
                      .size = shape.head_dim,
                      .state_stride = shape.head_dim,

@@ -1,8 +1,11 @@
 #pragma once
 // Kimi Delta Attention over the rows of a batch, between its convolutions and its last product: unit length and gates, the
 // delta rule with a decay for every channel of the keys, the norm and gate behind it. gpu/channel_delta.h and
-// gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification; the same kernels serve prefill and decode
-// (gpu/cuda/scan.cuh).
+// gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification.
+//
+// Prefill takes the rule in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/channel_delta_prefill.h);
+// decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh). The bits of the two differ; which one
+// it is depends on the shape and on whether the batch has tiles, on nothing else.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -34,10 +37,13 @@ struct ChannelDeltaPass {
   const float* dt_bias;  // [heads, head_dim]
   float unit_eps;        // of the norms that give q and k unit length
   float* out;
-  SlotExports exports{};  // of a prefill
+  std::byte* workspace = nullptr;  // channel_delta_workspace() bytes, aligned to 256
+  SlotExports exports{};           // of a prefill
 };
 
 bool channel_delta_supports(const ChannelDeltaShape& shape);
+/// Enough for prefill and decode of so many rows in so many tiles.
+std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int rows, int tiles);
 
 /// The slots hold the state after the slices' rows then.
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,

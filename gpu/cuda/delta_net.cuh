@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "gpu/cuda/batch.h"
+#include "gpu/cuda/chunk_triangles.cuh"
 #include "gpu/cuda/delta_net.h"
 #include "gpu/cuda/tensor_core.cuh"
 
@@ -45,15 +46,8 @@ struct DeltaNetSizes {
         state_offset(shape.state_offset) {}
 };
 
-/// The triangular matrices of a chunk and head, as A fragments of 16 x 16 blocks: for each of T high, T low,
-/// P high, P low the blocks (0,0) (1,0) (1,1) (2,0) ... (3,3), each of 32 lanes with 16 bytes.
-constexpr int kBlocks = 10;
-constexpr int kBlockBytes = 512;
+/// The triangular matrices of a chunk and head, as A fragments (chunk_triangles.cuh): T high, T low, P high, P low.
 constexpr int kChunkMatrixBytes = 4 * kBlocks * kBlockBytes;
-
-__device__ constexpr int block_index(int row_block, int column_block) {
-  return row_block * (row_block + 1) / 2 + column_block;
-}
 
 /// Of a prefill, tile by tile. Rows beyond the end of a slice are zeros in all but `out`.
 struct PrefillSpace {
@@ -81,17 +75,6 @@ __device__ inline float sigmoid(float x) {
 __device__ inline float warp_sum(float x) {
   for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
-}
-
-/// Two f32 as sums of two bf16 each: 16 bits of them are kept.
-struct SplitPair {
-  std::uint32_t high;
-  std::uint32_t low;
-};
-__device__ inline SplitPair split(float first, float second) {
-  const std::uint32_t high = narrow(first, second);
-  const float2 kept = widen_pair(high);
-  return {high, narrow(first - kept.x, second - kept.y)};
 }
 
 }  // namespace

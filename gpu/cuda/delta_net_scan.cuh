@@ -74,56 +74,6 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
   end_copy_group();
 }
 
-/// Two neighbours of a row into the high and the low half of a split operand.
-template <int kRow>
-__device__ inline void store_split(std::byte* high, int low_offset, int row, int column, float first,
-                                   float second) {
-  const SplitPair pair = split(first, second);
-  std::byte* to = high + row * kRow + column * 2;
-  *reinterpret_cast<std::uint32_t*>(to) = pair.high;
-  *reinterpret_cast<std::uint32_t*>(to + low_offset) = pair.low;
-}
-
-/// sum += lower triangular blocks of this row block times a split operand [64, columns].
-/// blocks: the high ones at block (row_block, 0), this lane's; the low ones stand kBlocks further.
-/// operand_at: this lane's address for the transposing load of rows 0-15.
-template <int kRow, int kTiles>
-__device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byte* blocks, int row_block,
-                                         std::uint32_t operand_at) {
-  float small[kTiles][4] = {};
-  for (int c = 0; c <= row_block; ++c) {
-    const uint4 h = *reinterpret_cast<const uint4*>(blocks + c * kBlockBytes);
-    const uint4 l = *reinterpret_cast<const uint4*>(blocks + (kBlocks + c) * kBlockBytes);
-    const std::uint32_t high[4] = {h.x, h.y, h.z, h.w};
-    const std::uint32_t low[4] = {l.x, l.y, l.z, l.w};
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      std::uint32_t b[4];  // high b0, high b1, low b0, low b1
-      load_transposed(b, operand_at + c * 16 * kRow + t * 16);
-      multiply_add(sum[t], high, b[0], b[1]);
-      multiply_add(small[t], high, b[2], b[3]);
-      multiply_add(small[t], low, b[0], b[1]);
-    }
-  }
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[t][i] += small[t][i];
-  }
-}
-
-/// The tile with which a slice begins, or -1. All threads of the block call it.
-__device__ inline int find_first_tile(const Batch& batch, int slice) {
-  __shared__ int found;
-  if (threadIdx.x == 0) found = -1;
-  __syncthreads();
-  for (int t = static_cast<int>(threadIdx.x); t < batch.tile_count; t += kScanThreads) {
-    if (batch.tiles[t].slice == slice && batch.tiles[t].first == 0) found = t;
-  }
-  __syncthreads();
-  return found;
-}
-
 /// Grid: value_dim / kColumns parts of a head times value heads, slices.
 template <int kKeyDim, int kColumns, int kStages>
 __global__ void __launch_bounds__(kScanThreads, 1)
@@ -134,7 +84,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   extern __shared__ __align__(16) std::byte scan_memory[];
 
   const int slice_index = static_cast<int>(blockIdx.y);
-  const int first_tile = find_first_tile(batch, slice_index);
+  const int first_tile = find_first_tile<kScanThreads>(batch, slice_index);
   if (first_tile < 0) return;
   const int parts = sizes.value_dim / kColumns;
   const int head = static_cast<int>(blockIdx.x) / parts;

@@ -1,8 +1,8 @@
 #include "gpu/cuda/mamba2.h"
 
-#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/mamba2.cuh"
+#include "gpu/cuda/mamba2_prefill.h"
 #include "gpu/cuda/scan.cuh"
-#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -55,10 +55,7 @@ struct SsdRule {
                        float (&s)[kNumbers]) const {
     const float* b = pass.mixed + static_cast<std::size_t>(lane.row) * channels + fixed.first_b;
     const float* c = b + shape.groups * size;
-    const float raw = softplus_of(fmaf(pass.dt_scale, in.step, fixed.dt_bias));
-    // Written so that a NaN stays one.
-    const float raised = raw < pass.dt_min ? pass.dt_min : raw;
-    const float dt = raised > pass.dt_max ? pass.dt_max : raised;
+    const float dt = ssd_dt(pass, in.step, fixed.dt_bias);
     const float kept = expf(-fixed.decay * dt);
     const float change = dt * in.x;
     float total = 0.0F;
@@ -120,8 +117,16 @@ bool ssd_supports(const SsdShape& shape) {
          scan_supports(shape.state_size);
 }
 
+std::size_t ssd_workspace(const SsdShape& shape, int /*rows*/, int tiles) {
+  return ssd_suits_chunks(shape) ? ssd_chunks_workspace(shape, tiles) : 0;  // a decode needs none
+}
+
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
   REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
+  if (batch.tile_count > 0 && ssd_suits_chunks(shape)) {
+    ssd_in_chunks(shape, batch, pass, stream);
+    return;
+  }
   const SsdRule rule{.columns = shape.inner(),
                      .size = shape.state_size,
                      .state_stride = shape.head_dim,

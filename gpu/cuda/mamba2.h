@@ -1,6 +1,9 @@
 #pragma once
-// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/ssd.h;
-// the same kernels serve prefill and decode (gpu/cuda/scan.cuh).
+// The recurrence of Mamba-2 over the rows of a batch, and the gate and norm behind it. The specification is gpu/ssd.h.
+//
+// Prefill takes the recurrence in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/mamba2_prefill.h);
+// decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh). The bits of the two differ; which one
+// it is depends on the shape and on whether the batch has tiles, on nothing else.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -33,12 +36,15 @@ struct SsdPass {
   const float* skip;     // [heads]
   float dt_scale = 1;
   float dt_min = 0;
-  float dt_max = 0;       // may be infinite
-  float* out;             // [rows, inner]
-  SlotExports exports{};  // of a prefill
+  float dt_max = 0;                // may be infinite
+  float* out;                      // [rows, inner]
+  std::byte* workspace = nullptr;  // ssd_workspace() bytes, aligned to 256
+  SlotExports exports{};           // of a prefill
 };
 
 bool ssd_supports(const SsdShape& shape);
+/// Enough for prefill and decode of so many rows in so many tiles.
+std::size_t ssd_workspace(const SsdShape& shape, int rows, int tiles);
 
 /// The slots hold the state after the slices' rows then.
 void ssd(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream);

@@ -42,7 +42,8 @@ std::size_t Kda::workspace(const StepSize& size) const {
   };
   const std::size_t halves = rows_of(in_) + rows_of(f_a_) + rows_of(g_a_) + rows_of(g_b_) + width;
   const std::size_t floats = 4 * width + rows_of(f_b_) + rows_of(b_);
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 11 * Workspace::kAlignment;
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 12 * Workspace::kAlignment +
+         gc::channel_delta_workspace(shape_, size.rows, size.tiles);
 }
 
 void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
@@ -63,6 +64,7 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   auto* gate = workspace.take<gc::Bf16>(outputs(g_b_));
   auto* y = workspace.take<float>(rows * width);
   auto* gated = workspace.take<gc::Bf16>(rows * width);
+  std::byte* inside = workspace.bytes(gc::channel_delta_workspace(shape_, step.size.rows, step.size.tiles));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   step.multiply(x, b_, beta, gc::GemmOutput::kF32);
   step.multiply(x, f_a_, f, gc::GemmOutput::kBf16);
@@ -89,6 +91,7 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
                      .dt_bias = dt_bias_,
                      .unit_eps = kKdaUnitEps,
                      .out = y,
+                     .workspace = inside,
                      .exports = step.exports},
                     step.stream);
   gc::gate_channel_delta(shape_, step.size.rows,

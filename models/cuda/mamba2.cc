@@ -58,7 +58,8 @@ std::size_t Mamba2::workspace(const StepSize& size) const {
   const auto inner = static_cast<std::size_t>(shape_.inner());
   const std::size_t halves = static_cast<std::size_t>(in_.weight.rows) + inner;
   const std::size_t floats = static_cast<std::size_t>(shape_.channels()) + inner;
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 4 * Workspace::kAlignment;
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 5 * Workspace::kAlignment +
+         gc::ssd_workspace(shape_, size.rows, size.tiles);
 }
 
 void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
@@ -71,6 +72,7 @@ void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& t
   auto* mixed = workspace.take<float>(rows * static_cast<std::size_t>(shape_.channels()));
   auto* y = workspace.take<float>(rows * inner);
   auto* gated = workspace.take<gc::Bf16>(rows * inner);
+  std::byte* inside = workspace.bytes(gc::ssd_workspace(shape_, step.size.rows, step.size.tiles));
   step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
                   {.x = projected + inner,
@@ -83,6 +85,7 @@ void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& t
   recurrence.mixed = mixed;
   recurrence.step = projected + inner + static_cast<std::size_t>(shape_.channels());
   recurrence.out = y;
+  recurrence.workspace = inside;
   recurrence.exports = step.exports;
   gc::ssd(shape_, step.batch, recurrence, step.stream);
   gc::SsdGatePass gate = gate_;

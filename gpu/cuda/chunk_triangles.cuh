@@ -1,0 +1,167 @@
+#pragma once
+// What recurrences in chunks of 64 tokens share: matrices of a chunk [64, 64] of which the lower triangle is there, in
+// blocks of 16 x 16, and operands [64, columns] split in two bf16 for the tensor cores. Included by CUDA sources alone,
+// with internal linkage.
+//
+// Blocks stand in the order (0,0) (1,0) (1,1) (2,0) ... (3,3). Split operands lie in shared memory, the high rows before
+// the low ones, with padded rows.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/cuda/batch.h"
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kBlocks = 10;
+constexpr int kBlockBytes = 512;  // of A fragments: 32 lanes with 16 bytes
+
+__device__ constexpr int block_index(int row_block, int column_block) {
+  return row_block * (row_block + 1) / 2 + column_block;
+}
+
+/// Two f32 as sums of two bf16 each: 16 bits of them are kept.
+struct SplitPair {
+  std::uint32_t high;
+  std::uint32_t low;
+};
+__device__ inline SplitPair split(float first, float second) {
+  const std::uint32_t high = narrow(first, second);
+  const float2 kept = widen_pair(high);
+  return {high, narrow(first - kept.x, second - kept.y)};
+}
+
+/// Two neighbours of a row into the high and the low half of a split operand.
+template <int kRow>
+__device__ inline void store_split(std::byte* high, int low_offset, int row, int column, float first,
+                                   float second) {
+  const SplitPair pair = split(first, second);
+  std::byte* to = high + row * kRow + column * 2;
+  *reinterpret_cast<std::uint32_t*>(to) = pair.high;
+  *reinterpret_cast<std::uint32_t*>(to + low_offset) = pair.low;
+}
+
+template <int kKeyDim>
+constexpr int kPaddedKeyRow = kKeyDim * 2 + 16;  // bytes: eight rows of 16 bytes hit every bank once
+
+/// dot[c] = rows 16 row_block ... of `rows` times rows 16 c ... of `keys`, for c <= row_block: two C
+/// fragments each. Both [64, key_dim] in shared memory with padded rows.
+template <int kKeyDim>
+__device__ void multiply_lower(float (&dot)[4][2][4], std::uint32_t rows, std::uint32_t keys, int row_block,
+                               int lane) {
+  constexpr int kRow = kPaddedKeyRow<kKeyDim>;
+  // A: lanes 0-15 rows 0-15 of elements 0-7, lanes 16-31 the same rows of elements 8-15.
+  const std::uint32_t a_at = rows + (16 * row_block + (lane & 15)) * kRow + (lane >> 4) * 16;
+  // B is keys^T: lanes 0-7 keys 0-7 of elements 0-7, 8-15 of elements 8-15; 16-31 keys 8-15 likewise.
+  const std::uint32_t b_at = keys + ((lane & 7) + (lane >> 4) * 8) * kRow + ((lane >> 3) & 1) * 16;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) dot[c][i / 4][i % 4] = 0.0F;
+  }
+#pragma unroll
+  for (int step = 0; step < kKeyDim / 16; ++step) {
+    std::uint32_t a[4];
+    load_matrices(a, a_at + step * 32);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (c > row_block) continue;
+      std::uint32_t b[4];
+      load_matrices(b, b_at + c * 16 * kRow + step * 32);
+      multiply_add(dot[c][0], a, b[0], b[1]);
+      multiply_add(dot[c][1], a, b[2], b[3]);
+    }
+  }
+}
+
+/// A split A fragment of this lane.
+struct SplitFragment {
+  std::uint32_t high[4];
+  std::uint32_t low[4];
+};
+/// values: a0, a1, a2, a3, two each.
+__device__ inline SplitFragment split_fragment(const float (&values)[4][2]) {
+  SplitFragment fragment;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const SplitPair pair = split(values[i][0], values[i][1]);
+    fragment.high[i] = pair.high;
+    fragment.low[i] = pair.low;
+  }
+  return fragment;
+}
+/// The high part to `at`, the low one `low_offset` bytes further; both this lane's 16 bytes.
+__device__ inline void store_fragment(std::byte* at, int low_offset, const SplitFragment& fragment) {
+  *reinterpret_cast<uint4*>(at) = {fragment.high[0], fragment.high[1], fragment.high[2], fragment.high[3]};
+  *reinterpret_cast<uint4*>(at + low_offset) = {fragment.low[0], fragment.low[1], fragment.low[2],
+                                                fragment.low[3]};
+}
+__device__ inline SplitFragment load_fragment(const std::byte* at, int low_offset) {
+  const uint4 h = *reinterpret_cast<const uint4*>(at);
+  const uint4 l = *reinterpret_cast<const uint4*>(at + low_offset);
+  return {{h.x, h.y, h.z, h.w}, {l.x, l.y, l.z, l.w}};
+}
+
+/// Writes a 16 x 16 block of matrix `which` as A fragments; the high blocks of a matrix stand before its low ones.
+/// values: a0, a1, a2, a3 of this lane, two each.
+__device__ inline void store_block(std::byte* matrices, int which, int block, int lane,
+                                   const float (&values)[4][2]) {
+  store_fragment(matrices + (2 * which * kBlocks + block) * kBlockBytes + lane * 16, kBlocks * kBlockBytes,
+                 split_fragment(values));
+}
+
+/// sum + small += a block, 16 x 16 and split, times 16 rows of a split operand [64, columns]. `small` takes the products
+/// of low parts.
+/// operand_at: this lane's address for the transposing load of those rows.
+template <int kRow, int kTiles>
+__device__ inline void multiply_block(float (&sum)[kTiles][4], float (&small)[kTiles][4],
+                                      const SplitFragment& block, std::uint32_t operand_at) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    std::uint32_t b[4];  // high b0, high b1, low b0, low b1
+    load_transposed(b, operand_at + t * 16);
+    multiply_add(sum[t], block.high, b[0], b[1]);
+    multiply_add(small[t], block.high, b[2], b[3]);
+    multiply_add(small[t], block.low, b[0], b[1]);
+  }
+}
+template <int kTiles>
+__device__ inline void add_fragments(float (&sum)[kTiles][4], const float (&small)[kTiles][4]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[t][i] += small[t][i];
+  }
+}
+
+/// sum += lower triangular blocks of this row block times a split operand [64, columns].
+/// blocks: the high ones at block (row_block, 0), this lane's; the low ones stand kBlocks further.
+/// operand_at: this lane's address for the transposing load of rows 0-15.
+template <int kRow, int kTiles>
+__device__ inline void multiply_triangle(float (&sum)[kTiles][4], const std::byte* blocks, int row_block,
+                                         std::uint32_t operand_at) {
+  float small[kTiles][4] = {};
+  for (int c = 0; c <= row_block; ++c) {
+    multiply_block<kRow, kTiles>(sum, small, load_fragment(blocks + c * kBlockBytes, kBlocks * kBlockBytes),
+                                 operand_at + c * 16 * kRow);
+  }
+  add_fragments(sum, small);
+}
+
+/// The tile with which a slice begins, or -1. All threads of the block call it.
+template <int kThreads>
+__device__ inline int find_first_tile(const Batch& batch, int slice) {
+  __shared__ int found;
+  if (threadIdx.x == 0) found = -1;
+  __syncthreads();
+  for (int t = static_cast<int>(threadIdx.x); t < batch.tile_count; t += kThreads) {
+    if (batch.tiles[t].slice == slice && batch.tiles[t].first == 0) found = t;
+  }
+  __syncthreads();
+  return found;
+}
+
+}  // namespace
+}  // namespace reprise::gpu::cuda

@@ -1,0 +1,152 @@
+// The recurrence of Mamba-2 in chunks on a GPU: against the plain CPU kernel, and against itself, bit by bit, however
+// prompts are cut on the grid and batched. Without a GPU all of it is skipped.
+
+#include <limits>
+
+#include "gpu/cuda/mamba2.h"
+#include "tests/gpu/cuda_chunk_rig.h"
+
+namespace reprise::gpu::test {
+namespace {
+
+/// A layer and the rows of sequences through it. B and C are bf16, as the chunks round them.
+struct SsdInputs {
+  cuda::SsdShape shape;
+  std::size_t channels;
+  std::size_t step_stride;
+  std::vector<float> mixed;
+  std::vector<Bf16> step;
+  std::vector<float> dt_bias, decay, skip;
+  float dt_max;
+
+  SsdInputs(Random& random, const cuda::SsdShape& of, std::size_t rows, float least_step)
+      : shape(of),
+        channels(static_cast<std::size_t>(of.channels())),
+        step_stride(static_cast<std::size_t>(of.heads) + 3),
+        mixed(random.floats(rows * channels)),
+        step(halves_of(random.between(rows * step_stride, least_step, 3.0F))),
+        dt_bias(random.floats(heads())),
+        decay(random.between(heads(), 0.01F, 4.0F)),
+        skip(random.floats(heads())),
+        dt_max(of.groups == 1 ? std::numeric_limits<float>::infinity() : 1.5F) {
+    const std::vector<float> rounded = widened(halves_of(mixed));
+    for (std::size_t i = 0; i < mixed.size(); ++i) {
+      if (i % channels >= static_cast<std::size_t>(shape.inner())) mixed[i] = rounded[i];
+    }
+  }
+
+  std::size_t heads() const { return static_cast<std::size_t>(shape.heads); }
+  std::size_t slot_size() const {
+    return static_cast<std::size_t>(shape.inner()) * static_cast<std::size_t>(shape.state_size);
+  }
+
+  /// Rows [begin, end) on the CPU: `state` is updated, outputs go to the same rows of y.
+  void run(std::vector<float>& state, std::size_t begin, std::size_t end, std::vector<float>& y) const {
+    const auto dim = static_cast<std::size_t>(shape.head_dim);
+    const auto size = static_cast<std::size_t>(shape.state_size);
+    const auto inner = static_cast<std::size_t>(shape.inner());
+    const std::vector<float> wide_step = widened(step);
+    for (std::size_t head = 0; head < heads(); ++head) {
+      const std::size_t group = head / (heads() / static_cast<std::size_t>(shape.groups));
+      const float* b = mixed.data() + begin * channels + inner + group * size;
+      plain().ssd({.state = state.data() + head * size * dim,
+                   .state_size = size,
+                   .head_dim = dim,
+                   .tokens = end - begin,
+                   .x = mixed.data() + begin * channels + head * dim,
+                   .b = b,
+                   .c = b + static_cast<std::size_t>(shape.groups) * size,
+                   .stride = channels,
+                   .step = wide_step.data() + begin * step_stride + head,
+                   .step_stride = step_stride,
+                   .dt_scale = 1.25F,
+                   .dt_bias = dt_bias[head],
+                   .dt_min = 0.001F,
+                   .dt_max = dt_max,
+                   .decay = decay[head],
+                   .skip = skip[head],
+                   .y = y.data() + begin * inner + head * dim,
+                   .y_stride = inner});
+    }
+  }
+};
+
+TEST_F(CudaChunks, TheRecurrenceOfMamba2) {
+  Random random(41);
+  struct Sizes {
+    int heads, head_dim, groups, state_size;
+    std::vector<int> prefills;
+    float least_step;
+  };
+  const std::vector<Sizes> cases = {{4, 16, 1, 16, {64, 1, 65}, -8.0F}, {2, 64, 1, 128, {130, 70}, -8.0F},
+                                    {2, 48, 2, 64, {65, 64, 3}, -8.0F}, {2, 128, 1, 32, {200}, 2.0F},
+                                    {2, 16, 2, 256, {130, 3}, -8.0F},   {70, 32, 2, 128, {70, 129}, -8.0F},
+                                    {4, 12, 2, 16, {130, 63}, -8.0F}};  // the last: token after token
+  for (const Sizes& sizes : cases) {
+    SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) + ", " +
+                 std::to_string(sizes.state_size));
+    const cuda::SsdShape shape{.heads = sizes.heads,
+                               .head_dim = sizes.head_dim,
+                               .groups = sizes.groups,
+                               .state_size = sizes.state_size,
+                               .state_offset = 0};
+    ChunkSequences sequences{
+        .prefills = sizes.prefills, .slots = {}, .width = static_cast<std::size_t>(shape.inner())};
+    const SsdInputs in(random, shape, static_cast<std::size_t>(sequences.rows()), sizes.least_step);
+    for (std::size_t i = 0; i < sequences.count(); ++i) {
+      sequences.slots.push_back(i == 1 ? std::vector<float>(in.slot_size()) : random.floats(in.slot_size()));
+    }
+    const DeviceBytes on_mixed = upload(in.mixed);
+    const DeviceBytes on_step = upload(in.step);
+    const DeviceBytes on_dt_bias = upload(in.dt_bias);
+    const DeviceBytes on_decay = upload(in.decay);
+    const DeviceBytes on_skip = upload(in.skip);
+    const auto launch = [&](const Batch& batch, const cuda::SlotExports& exports, float* y) {
+      const std::size_t bytes = cuda::ssd_workspace(shape, batch.rows, batch.tile_count);
+      const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
+      cuda::fill(workspace.data(), 0xff, workspace.size(),
+                 stream_->handle());  // what was there must not matter
+      cuda::ssd(shape, batch,
+                {.mixed = on_mixed.as<float>(),
+                 .step = on_step.as<Bf16>(),
+                 .step_stride = static_cast<int>(in.step_stride),
+                 .dt_bias = on_dt_bias.as<float>(),
+                 .decay = on_decay.as<float>(),
+                 .skip = on_skip.as<float>(),
+                 .dt_scale = 1.25F,
+                 .dt_min = 0.001F,
+                 .dt_max = in.dt_max,
+                 .out = y,
+                 .workspace = workspace.data(),
+                 .exports = exports},
+                stream_->handle());
+      stream_->wait();  // before the workspace goes
+    };
+    const ChunkResult prefilled = prefill(sequences, launch);
+    const ChunkResult decoded = decode(sequences, prefilled, launch);
+
+    std::vector<float> y(prefilled.y.size(), 0.0F);
+    std::vector<float> y_of_tokens = y;
+    for (std::size_t i = 0; i < sequences.count(); ++i) {
+      const std::string what = "sequence " + std::to_string(i);
+      const auto first = static_cast<std::size_t>(sequences.first_row(i));
+      const auto end = first + static_cast<std::size_t>(sequences.prefills[i]);
+      std::vector<float> state = sequences.slots[i];
+      std::size_t row = first;
+      for (const std::vector<float>& behind : prefilled.behind[i]) {
+        in.run(state, row, row + cuda::kGrid, y);
+        expect_near(behind, state, 1e-4F, what + ", the state behind a tile");
+        row += cuda::kGrid;
+      }
+      in.run(state, row, end, y);
+      expect_near(prefilled.slots[i], state, 1e-4F, what + ", the state");
+      in.run(state, end, end + 1, y_of_tokens);
+      expect_near(decoded.slots[i], state, 1e-4F, what + ", the state after a token");
+    }
+    expect_near(prefilled.y, y, 1e-4F, "y");
+    expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu::test
