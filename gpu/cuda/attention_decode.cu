@@ -17,11 +17,8 @@ namespace {
 constexpr int kCombineThreads = 64;
 constexpr int kMostSlices = 32768;  // of one launch
 constexpr int kFewBlocks = 528;     // that each make their own q: four for each multiprocessor of a large GPU
-constexpr int kSingleBlocks = 132;  // that have a multiprocessor of a large GPU each
-// Tiles on their way of a block that is alone on its multiprocessor, of one of two, and on GPUs with little shared memory.
-constexpr int kLongRing = 6;
-constexpr int kUsualRing = 3;
-constexpr int kShortRing = 2;
+constexpr int kUsualRing = 3;       // tiles of a block that are on their way
+constexpr int kShortRing = 2;       // the same on GPUs with little shared memory
 // Rows are decoded in several launches where their partial results take more than this.
 constexpr std::size_t kPartialBytes = std::size_t{64} << 20;
 
@@ -96,7 +93,7 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
 
 /// Results go to `partial`, or where no row has more than one split, to the output.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
-__global__ void __launch_bounds__(kThreads, kRing > kUsualRing ? 1 : 2)
+__global__ void __launch_bounds__(kThreads, 2)
     attend_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
                   float scale) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -233,12 +230,6 @@ void launch_decode(const AttentionShape& shape, const Batch& batch, const Attent
       std::int64_t{most_splits(shape, batch.longest)} * shape.kv_heads * batch.slice_count;
   const bool many = blocks > kFewBlocks;
   if (many) attention_prepare(shape, batch, pass, stream);
-  if constexpr (kKv == KvType::kBF16 && kDim >= 128) {
-    constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kLongRing>);
-    if (blocks <= kSingleBlocks && kBytes <= most_shared()) {
-      return launch_splits<kKv, kDim, false, kLongRing>(shape, batch, pass, stream);
-    }
-  }
   constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kUsualRing>);
   if constexpr (kBytes > kLeastShared) {
     if (kBytes > most_shared()) {

@@ -25,8 +25,12 @@ constexpr int kRing = 4;
 constexpr std::size_t kScoresOfPage = sizeof(float) * kGrid * kGrid;  // of one tile and head
 constexpr std::size_t kMostScores = std::size_t{128} << 20;
 
+// Columns of values of a block. Each strip reads all scores: where there are enough blocks it is a wide one.
 template <int kDim>
-constexpr int kStrip = kDim < 32 ? kDim : 32;  // columns of values
+constexpr int kStrip = kDim < 32 ? kDim : 32;
+template <int kDim>
+constexpr int kWideStrip = kDim < 64 ? kStrip<kDim> : 64;
+constexpr int kEnoughBlocks = 128;  // for nearly all multiprocessors of a large GPU
 
 /// Which pages are computed, and where what lies between the kernels stands.
 struct Window {
@@ -36,9 +40,9 @@ struct Window {
   int pages;
 };
 
-/// What a thread keeps of its rows: kStrip / 8 C fragments, two highest scores, two weights.
-template <int kDim>
-constexpr int kProgressFloats = kStrip<kDim> / 2 + 4;
+/// What a thread keeps of its rows: kColumns / 8 C fragments, two highest scores, two weights.
+template <int kColumns>
+constexpr int kProgressFloats = kColumns / 2 + 4;
 
 struct TileOfRows {
   BatchSlice slice;
@@ -123,11 +127,10 @@ __device__ __forceinline__ void for_each_float(RowsInProgress<kColumns>& rows, c
 }
 
 /// Blocks are (strip, head, tile).
-template <KvType kKv, int kDim>
+template <KvType kKv, int kDim, int kColumns>
 __global__ void __launch_bounds__(kThreads)
     attend_strips(AttentionShape shape, Batch batch, AttentionPass pass, Window window, float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
-  constexpr int kColumns = kStrip<kDim>;
   constexpr int kStride = tiles::kRowStride<kColumns>;
   __shared__ __align__(16) Bf16 ring[kRing][kGrid * kStride];
   wait_for_earlier();
@@ -180,7 +183,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kRing - 1; ++i) begin_load(i);
 
   float* progress = window.progress +
-                    (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kDim> * kThreads + threadIdx.x;
+                    (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads +
+                    threadIdx.x;
   RowsInProgress<kColumns> rows;
   for_each_float(rows, [](int i, float& value) {
     value = i == kColumns / 2 || i == kColumns / 2 + 1 ? tiles::kMinusInfinity : 0;
@@ -255,9 +259,16 @@ void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass
                   .threads = kThreads,
                   .shared_bytes = kBytes},
                  stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
-    launch_after(attend_strips<kKv, kDim>,
-                 {.blocks = dim3(kDim / kStrip<kDim>, shape.heads, batch.tile_count), .threads = kThreads},
-                 stream, shape, batch, pass, window, score_scale(shape));
+    const auto attend = [&](auto kernel, int columns) {
+      launch_after(kernel,
+                   {.blocks = dim3(kDim / columns, shape.heads, batch.tile_count), .threads = kThreads},
+                   stream, shape, batch, pass, window, score_scale(shape));
+    };
+    if (kDim / kWideStrip<kDim> * shape.heads * batch.tile_count >= kEnoughBlocks) {
+      attend(attend_strips<kKv, kDim, kWideStrip<kDim>>, kWideStrip<kDim>);
+    } else {
+      attend(attend_strips<kKv, kDim, kStrip<kDim>>, kStrip<kDim>);
+    }
   }
 }
 

@@ -3,8 +3,8 @@
 // (up to 16) rows of the products. By a block. Included by CUDA sources alone, with internal linkage.
 //
 // A block's loads are one row of tiles, the K of its pages and then their V, through a ring of kRing tiles:
-// what is in flight is what keeps the memory busy. Where blocks are few a longer ring serves them better, and small GPUs have no
-// room for a long one; the bits are the same. Rows in blocks pass through the ring as they are stored, and are
+// what is in flight is what keeps the memory busy. Small GPUs have no room for a long one; the
+// bits are the same. Rows in blocks pass through the ring as they are stored, and are
 // widened into one tile behind it.
 
 #include "gpu/cuda/attention_keys.cuh"

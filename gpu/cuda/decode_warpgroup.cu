@@ -26,7 +26,7 @@ constexpr int kHeadRows = 64;  // of x
 constexpr int kRingStages = 5;
 // Registers of a thread that brings chunks, and of one that multiplies: together no more than the block begins with, or it
 // would wait for them forever.
-constexpr int kCopyRegisters = 40;
+constexpr int kCopyRegisters = 56;
 constexpr int kProductRegisters = 104;
 constexpr int kLaunchRegisters = 65536 / kHeadThreads / 8 * 8;
 static_assert(kGroups * kProductRegisters + kCopyRegisters <= (kGroups + 1) * kLaunchRegisters);
@@ -71,29 +71,31 @@ __device__ __forceinline__ void copy_weights(HeadShared& shared, const HeadProdu
   }
 }
 
-/// A chunk of x into a panel: a thread has half of a row's, 32 elements. Instruction s of a half takes elements 8 t + 4 s ... of each
-/// eight, two of them where fragments have their first and two where they have their last: the panel has these one after the other.
-__device__ __forceinline__ void put_rows_of_x(HeadShared& shared, const HeadProduct& p, int chunk,
-                                              int stage) {
-  const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
-  const int row = thread / 2;
-  const int half = thread % 2;
-  uint4 e[4] = {};
-  if (row < p.m) {
-    const auto* from = reinterpret_cast<const uint4*>(p.x + static_cast<std::size_t>(row) * p.columns +
-                                                      chunk * kChunk + half * 32);
+/// A thread's part of a chunk of x: half of a row's, 32 elements.
+struct HalfRow {
+  uint4 of[4] = {};
+
+  __device__ void read(const HeadProduct& p, int chunk) {
+    const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
+    if (thread / 2 >= p.m) return;
+    const auto* from = reinterpret_cast<const uint4*>(p.x + static_cast<std::size_t>(thread / 2) * p.columns +
+                                                      chunk * kChunk + thread % 2 * 32);
 #pragma unroll
-    for (int t = 0; t < 4; ++t) e[t] = from[t];
+    for (int t = 0; t < 4; ++t) of[t] = from[t];
   }
-  unsigned char* panel = shared.x[stage];
-  const auto put = [&](int piece, const uint4& eight) {
-    *reinterpret_cast<uint4*>(panel + panel_place(row, half * 4 + piece)) = eight;
-  };
-  put(0, make_uint4(e[0].x, e[1].x, e[2].x, e[3].x));
-  put(1, make_uint4(e[0].y, e[1].y, e[2].y, e[3].y));
-  put(2, make_uint4(e[0].z, e[1].z, e[2].z, e[3].z));
-  put(3, make_uint4(e[0].w, e[1].w, e[2].w, e[3].w));
-}
+  /// Into the panel. Instruction s of a half takes elements 8 t + 4 s ... of each eight, two of them where fragments have their
+  /// first and two where they have their last: the panel has these one after the other.
+  __device__ void put(unsigned char* panel) const {
+    const int thread = static_cast<int>(threadIdx.x) % kGroupSize;
+    const auto put_piece = [&](int piece, const uint4& eight) {
+      *reinterpret_cast<uint4*>(panel + panel_place(thread / 2, thread % 2 * 4 + piece)) = eight;
+    };
+    put_piece(0, make_uint4(of[0].x, of[1].x, of[2].x, of[3].x));
+    put_piece(1, make_uint4(of[0].y, of[1].y, of[2].y, of[3].y));
+    put_piece(2, make_uint4(of[0].z, of[1].z, of[2].z, of[3].z));
+    put_piece(3, make_uint4(of[0].w, of[1].w, of[2].w, of[3].w));
+  }
+};
 
 /// The block's chunks in their order: tile after tile.
 struct TileWalk {
@@ -119,18 +121,21 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
   }
   wait_for_earlier();
   let_next_begin();
-  int index = 0;
-  for (TileWalk walk{.tile = static_cast<int>(blockIdx.x)}; walk.tile < tiles;
-       walk.advance(chunks), ++index) {
+  TileWalk walk{.tile = static_cast<int>(blockIdx.x)};
+  HalfRow rows;
+  rows.read(p, walk.at.chunk);
+  for (int index = 0; walk.tile < tiles; ++index) {
     const int stage = index % kRingStages;
     if (index >= kRingStages) {
       shared.read[stage].wait(index / kRingStages - 1);
       copy_weights(shared, p, walk.tile, walk.at.chunk, stage);
       shared.there[stage].arrive_behind_copies();
     }
-    put_rows_of_x(shared, p, walk.at.chunk, stage);
+    rows.put(shared.x[stage]);
     show_to_products();
     shared.there[stage].arrive();
+    walk.advance(chunks);
+    rows.read(p, walk.at.chunk);  // on their way while others are waited for
   }
 }
 
