@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/mamba2_scan.cuh"
+#include "gpu/cuda/shared_memory.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -148,8 +149,8 @@ template <int kState, int kColumns>
 void launch_strips(const SsdSpace& space, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
   constexpr int kBytes = SsdMemory<kState, kColumns>::kBytes;
   const auto kernel = scan_ssd_chunks<kState, kColumns>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory for a recurrence in chunks");
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kernel, kBytes);
   const dim3 grid(space.shape.head_dim / kColumns * space.shape.heads, batch.slice_count);
   kernel<<<grid, kSsdScanThreads, kBytes, stream>>>(space, batch, pass);
   check_launch("scan_ssd_chunks");
@@ -159,8 +160,8 @@ template <int kState>
 void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
   constexpr int kBytes = 2 * 64 * kPaddedKeyRow<kState>;
   const auto prepare = prepare_ssd_chunks<kState>;
-  check(cudaFuncSetAttribute(prepare, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-        "shared memory for the chunks of a recurrence");
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(prepare, kBytes);
   const int blocks = space.shape.groups + (space.shape.heads + kPrepareWarps - 1) / kPrepareWarps;
   prepare<<<dim3(blocks, batch.tile_count), kPrepareThreads, kBytes, stream>>>(space, batch, pass);
   check_launch("prepare_ssd_chunks");

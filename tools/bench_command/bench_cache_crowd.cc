@@ -114,19 +114,16 @@ void measure_round(EnginePair& engines, const TokenList& prompt, unsigned round,
 }  // namespace
 
 MissResult measure_miss(const BenchCacheOptions& options, const RawWorld& world, const TimeBudget& budget) {
-  constexpr unsigned kRoundsOfAPair = 3;  // each way comes first once
   MissResult miss{.prompt_tokens = world.prompt};
   const unsigned rounds = std::max(options.repeat, kLeastMissRounds);
   BenchProgress progress("the cost of a miss", rounds);
   std::unique_ptr<EnginePair> engines;
   for (unsigned i = 0; i < rounds && (i == 0 || budget.left() > 0); ++i) {
     progress.next("round " + std::to_string(i + 1) + " of " + std::to_string(rounds));
-    if (i % kRoundsOfAPair == 0) {
-      engines.reset();  // before the next two need the memory
-      engines = std::make_unique<EnginePair>(options.engine, i / kRoundsOfAPair % 2 == 0);
-      for (BenchClient* engine : {engines->with.get(), engines->without.get()}) {
-        (void)cost_of(*engine, world.tokens(world.prompt, 70), "", false);  // brings its weights into memory
-      }
+    engines.reset();  // before the next two need the memory
+    engines = std::make_unique<EnginePair>(options.engine, i % 2 == 0);
+    for (BenchClient* engine : {engines->with.get(), engines->without.get()}) {
+      (void)cost_of(*engine, world.tokens(world.prompt, 70), "", false);  // brings its weights into memory
     }
     measure_round(*engines, world.tokens(world.prompt, 71 + i), i, miss);
   }
