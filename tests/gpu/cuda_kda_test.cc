@@ -1,6 +1,8 @@
 // Kimi Delta Attention in chunks on a GPU: against the plain CPU kernels, and against itself, bit by bit, however prompts
 // are cut on the grid and batched. Without a GPU all of it is skipped.
 
+#include <cstdio>
+
 #include "gpu/cuda/channel_delta.h"
 #include "tests/gpu/cuda_chunk_rig.h"
 
@@ -70,33 +72,45 @@ struct KdaInputs {
 
 class CudaKda : public CudaChunks {
  protected:
-  /// The inputs on the GPU and on the CPU: prefills in every way, then a token each.
-  void compare(const KdaInputs& in, const ChunkSequences& sequences) {
-    const DeviceBytes on_v = upload(in.v);
-    const DeviceBytes on_rate = upload(in.rate);
-    const DeviceBytes on_dt_bias = upload(in.dt_bias);
-    const auto launch = [&](const Batch& batch, const cuda::SlotExports& exports, float* y) {
+  /// The rule over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
+  auto launcher(const KdaInputs& in, int times = 1) {
+    return [this, &in, times, v = upload(in.v), rate = upload(in.rate), dt_bias = upload(in.dt_bias)](
+               const Batch& batch, const cuda::SlotExports& exports, float* y) {
       const DeviceBytes used_up[] = {upload(in.q), upload(in.k), upload(in.f), upload(in.b)};
       const std::size_t bytes = cuda::channel_delta_workspace(in.shape, batch.rows, batch.tile_count);
       const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
       cuda::fill(workspace.data(), 0xff, workspace.size(),
                  stream_->handle());  // what was there must not matter
-      cuda::channel_delta(in.shape, batch,
-                          {.q = used_up[0].as<float>(),
-                           .k = used_up[1].as<float>(),
-                           .v = on_v.as<float>(),
-                           .decay = used_up[2].as<float>(),
-                           .beta = used_up[3].as<float>(),
-                           .beta_stride = static_cast<int>(in.beta_stride),
-                           .rate = on_rate.as<float>(),
-                           .dt_bias = on_dt_bias.as<float>(),
-                           .unit_eps = kUnitEps,
-                           .out = y,
-                           .workspace = workspace.data(),
-                           .exports = exports},
-                          stream_->handle());
+      cuda::Stopwatch watch;
+      for (int i = 0; i < times; ++i) {
+        if (i == 1) watch.start(stream_->handle());
+        cuda::channel_delta(in.shape, batch,
+                            {.q = used_up[0].as<float>(),
+                             .k = used_up[1].as<float>(),
+                             .v = v.as<float>(),
+                             .decay = used_up[2].as<float>(),
+                             .beta = used_up[3].as<float>(),
+                             .beta_stride = static_cast<int>(in.beta_stride),
+                             .rate = rate.as<float>(),
+                             .dt_bias = dt_bias.as<float>(),
+                             .unit_eps = kUnitEps,
+                             .out = y,
+                             .workspace = workspace.data(),
+                             .exports = times > 1 ? cuda::SlotExports{} : exports},
+                            stream_->handle());
+      }
+      if (times > 1) {
+        watch.stop(stream_->handle());
+        std::printf("%d heads of %d: %d rows in %.0f us\n", in.shape.heads, in.shape.head_dim, batch.rows,
+                    watch.milliseconds() * 1000 / (times - 1));
+      }
       stream_->wait();  // before they go
     };
+  }
+
+  /// The inputs on the GPU and on the CPU: prefills in every way, then a token each.
+  void compare(const KdaInputs& in, const ChunkSequences& sequences) {
+    const auto launch = launcher(in);
     const ChunkResult prefilled = prefill(sequences, launch);
     const ChunkResult decoded = decode(sequences, prefilled, launch);
     std::vector<float> y(prefilled.y.size(), 0.0F);
@@ -157,6 +171,18 @@ TEST_F(CudaKda, InChunksWhereKeysRepeat) {
   for (std::size_t i = in.size; i < in.k.size(); ++i) in.k[i] = in.k[i - in.size];
   for (float& value : in.b) value = 6.0F;  // beta near one
   compare(in, sequences);
+}
+
+/// Prints; decides nothing.
+TEST_F(CudaKda, Times) {
+  Random random(45);
+  const cuda::ChannelDeltaShape shape{.heads = 32, .head_dim = 128, .state_offset = 0};
+  const KdaInputs in(random, shape, 4097, -9.0F, -4.0F);
+  const ChunkSequences sequences{.prefills = {4096},
+                                 .slots = {std::vector<float>(in.size * in.dim)},
+                                 .width = static_cast<std::size_t>(shape.size())};
+  run_batches(sequences, {{{0, 0, 4096}}}, true, launcher(in, 6));
+  run_batches(sequences, {{{0, 0, 4096}}}, false, launcher(in, 2));  // token after token
 }
 
 }  // namespace

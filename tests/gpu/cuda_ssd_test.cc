@@ -1,6 +1,7 @@
 // The recurrence of Mamba-2 in chunks on a GPU: against the plain CPU kernel, and against itself, bit by bit, however
 // prompts are cut on the grid and batched. Without a GPU all of it is skipped.
 
+#include <cstdio>
 #include <limits>
 
 #include "gpu/cuda/mamba2.h"
@@ -71,7 +72,47 @@ struct SsdInputs {
   }
 };
 
-TEST_F(CudaChunks, TheRecurrenceOfMamba2) {
+class CudaSsd : public CudaChunks {
+ protected:
+  /// The recurrence over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
+  auto launcher(const SsdInputs& in, int times = 1) {
+    return [this, &in, times, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
+            decay = upload(in.decay),
+            skip = upload(in.skip)](const Batch& batch, const cuda::SlotExports& exports, float* y) {
+      const std::size_t bytes = cuda::ssd_workspace(in.shape, batch.rows, batch.tile_count);
+      const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
+      cuda::fill(workspace.data(), 0xff, workspace.size(),
+                 stream_->handle());  // what was there must not matter
+      cuda::Stopwatch watch;
+      for (int i = 0; i < times; ++i) {
+        if (i == 1) watch.start(stream_->handle());
+        cuda::ssd(in.shape, batch,
+                  {.mixed = mixed.as<float>(),
+                   .step = step.as<Bf16>(),
+                   .step_stride = static_cast<int>(in.step_stride),
+                   .dt_bias = dt_bias.as<float>(),
+                   .decay = decay.as<float>(),
+                   .skip = skip.as<float>(),
+                   .dt_scale = 1.25F,
+                   .dt_min = 0.001F,
+                   .dt_max = in.dt_max,
+                   .out = y,
+                   .workspace = workspace.data(),
+                   .exports = times > 1 ? cuda::SlotExports{} : exports},
+                  stream_->handle());
+      }
+      if (times > 1) {
+        watch.stop(stream_->handle());
+        std::printf("%d heads of %d, state %d, %d groups: %d rows in %.0f us\n", in.shape.heads,
+                    in.shape.head_dim, in.shape.state_size, in.shape.groups, batch.rows,
+                    watch.milliseconds() * 1000 / (times - 1));
+      }
+      stream_->wait();  // before the workspace goes
+    };
+  }
+};
+
+TEST_F(CudaSsd, InChunks) {
   Random random(41);
   struct Sizes {
     int heads, head_dim, groups, state_size;
@@ -80,7 +121,7 @@ TEST_F(CudaChunks, TheRecurrenceOfMamba2) {
   };
   const std::vector<Sizes> cases = {{4, 16, 1, 16, {64, 1, 65}, -8.0F}, {2, 64, 1, 128, {130, 70}, -8.0F},
                                     {2, 48, 2, 64, {65, 64, 3}, -8.0F}, {2, 128, 1, 32, {200}, 2.0F},
-                                    {2, 16, 2, 256, {130, 3}, -8.0F},   {70, 32, 2, 128, {70, 129}, -8.0F},
+                                    {2, 16, 2, 256, {130, 3}, -8.0F},   {40, 32, 2, 128, {70, 129}, -8.0F},
                                     {4, 12, 2, 16, {130, 63}, -8.0F}};  // the last: token after token
   for (const Sizes& sizes : cases) {
     SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) + ", " +
@@ -96,32 +137,7 @@ TEST_F(CudaChunks, TheRecurrenceOfMamba2) {
     for (std::size_t i = 0; i < sequences.count(); ++i) {
       sequences.slots.push_back(i == 1 ? std::vector<float>(in.slot_size()) : random.floats(in.slot_size()));
     }
-    const DeviceBytes on_mixed = upload(in.mixed);
-    const DeviceBytes on_step = upload(in.step);
-    const DeviceBytes on_dt_bias = upload(in.dt_bias);
-    const DeviceBytes on_decay = upload(in.decay);
-    const DeviceBytes on_skip = upload(in.skip);
-    const auto launch = [&](const Batch& batch, const cuda::SlotExports& exports, float* y) {
-      const std::size_t bytes = cuda::ssd_workspace(shape, batch.rows, batch.tile_count);
-      const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
-      cuda::fill(workspace.data(), 0xff, workspace.size(),
-                 stream_->handle());  // what was there must not matter
-      cuda::ssd(shape, batch,
-                {.mixed = on_mixed.as<float>(),
-                 .step = on_step.as<Bf16>(),
-                 .step_stride = static_cast<int>(in.step_stride),
-                 .dt_bias = on_dt_bias.as<float>(),
-                 .decay = on_decay.as<float>(),
-                 .skip = on_skip.as<float>(),
-                 .dt_scale = 1.25F,
-                 .dt_min = 0.001F,
-                 .dt_max = in.dt_max,
-                 .out = y,
-                 .workspace = workspace.data(),
-                 .exports = exports},
-                stream_->handle());
-      stream_->wait();  // before the workspace goes
-    };
+    const auto launch = launcher(in);
     const ChunkResult prefilled = prefill(sequences, launch);
     const ChunkResult decoded = decode(sequences, prefilled, launch);
 
@@ -145,6 +161,22 @@ TEST_F(CudaChunks, TheRecurrenceOfMamba2) {
     }
     expect_near(prefilled.y, y, 1e-4F, "y");
     expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
+  }
+}
+
+/// Prints; decides nothing.
+TEST_F(CudaSsd, Times) {
+  Random random(44);
+  for (const cuda::SsdShape& shape :
+       {cuda::SsdShape{.heads = 24, .head_dim = 64, .groups = 1, .state_size = 128, .state_offset = 0},
+        cuda::SsdShape{.heads = 128, .head_dim = 64, .groups = 8, .state_size = 128, .state_offset = 0},
+        cuda::SsdShape{.heads = 24, .head_dim = 128, .groups = 1, .state_size = 256, .state_offset = 0}}) {
+    const SsdInputs in(random, shape, 8193, -8.0F);
+    const ChunkSequences sequences{.prefills = {8192},
+                                   .slots = {std::vector<float>(in.slot_size())},
+                                   .width = static_cast<std::size_t>(shape.inner())};
+    run_batches(sequences, {{{0, 0, 8192}}}, true, launcher(in, 6));
+    run_batches(sequences, {{{0, 0, 8192}}}, false, launcher(in, 2));  // token after token
   }
 }
 
