@@ -43,8 +43,10 @@ class BlockMemory {
 
   virtual ~BlockMemory() = default;
 
-  /// Uninitialised; null if there is no such block left. `bytes` is above 0.
+  /// Uninitialised unless gives_zeros(); null if there is no such block left. `bytes` is above 0.
   virtual std::byte* take(std::size_t bytes) = 0;
+  /// Whether blocks of this size are zeros when they are taken.
+  virtual bool gives_zeros(std::size_t /*bytes*/) const { return false; }
   /// With the size it was taken with.
   virtual void give(std::byte* block, std::size_t bytes) = 0;
 

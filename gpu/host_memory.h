@@ -18,6 +18,7 @@ class HostMemory : public BlockMemory {
   using BlockMemory::to_host;
 
   std::byte* take(std::size_t bytes) override;
+  bool gives_zeros(std::size_t bytes) const override { return bytes >= kMapped; }
   void give(std::byte* block, std::size_t bytes) override;
   void fill(std::byte* to, int value, std::size_t bytes) override;
   void copy(std::span<const Copy> copies, std::span<CopyFigures> figures) override;

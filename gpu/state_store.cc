@@ -124,23 +124,31 @@ std::optional<BlockId> StateStore::take(BlockPool& pool) {
   return block;
 }
 
+// Memory that the system has just given is touched first by whoever writes to it, on many threads.
+bool StateStore::next_is_clear(const BlockPool& pool) const {
+  return pool.block_bytes() == 0 || (!pool.next_is_resident() && memory_.gives_zeros(pool.block_bytes()));
+}
+
 void StateStore::release(BlockPool& pool, BlockId block) {
   if (pool.release(block) && budget_ != nullptr) budget_->give(pool.block_bytes());
 }
 
 std::optional<Sequence> StateStore::open() {
   const Attempt attempt(*this);
+  const bool is_clear = next_is_clear(slots_);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Sequence sequence(*this, *slot);
-  if (sizes_.slot_bytes != 0) memory_.fill(sequence.slot_data(), 0, sizes_.slot_bytes);
+  if (!is_clear) memory_.fill(sequence.slot_data(), 0, sizes_.slot_bytes);
   return sequence;
 }
 
 bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fresh fresh) {
   const Attempt attempt(*this);
   const std::size_t before = pages.size();
+  std::vector<std::byte*> used;
   while (pages.size() < wanted) {
+    const bool is_clear = next_is_clear(pages_);
     const std::optional<BlockId> page = take(pages_);
     if (!page) {
       while (pages.size() > before) {
@@ -150,13 +158,9 @@ bool StateStore::add_pages(std::vector<BlockId>& pages, std::size_t wanted, Fres
       return false;
     }
     pages.push_back(*page);
+    if (!is_clear) used.push_back(pages_.data(*page));
   }
-  if (fresh == Fresh::kAnything) return true;
-  std::vector<std::byte*> added;
-  for (std::size_t i = before; i < pages.size() && sizes_.page_bytes != 0; ++i) {
-    added.push_back(pages_.data(pages[i]));
-  }
-  if (!added.empty()) memory_.fill_all(added, 0, sizes_.page_bytes);
+  if (fresh != Fresh::kAnything && !used.empty()) memory_.fill_all(used, 0, sizes_.page_bytes);
   return true;
 }
 
@@ -216,16 +220,18 @@ std::optional<Snapshot> StateStore::begin_capture(const Sequence& sequence, std:
                     sequence.stored_ == sequence.logical_,
                 "a snapshot begins of a place that its sequence is not about to pass");
   const Attempt attempt(*this);
+  const bool slot_is_clear = next_is_clear(slots_);
   const std::optional<BlockId> slot = take(slots_);
   if (!slot) return std::nullopt;
   Snapshot snapshot(*this, *slot);
   if (has_tail) {
+    const bool page_is_clear = next_is_clear(pages_);
     const std::optional<BlockId> page = take(pages_);
     if (!page) return std::nullopt;
     snapshot.pages_.push_back(*page);
-    if (sizes_.page_bytes != 0) memory_.fill(pages_.data(*page), 0, sizes_.page_bytes);
+    if (!page_is_clear) memory_.fill(pages_.data(*page), 0, sizes_.page_bytes);
   }
-  if (sizes_.slot_bytes != 0) memory_.fill(snapshot.slot_data(), 0, sizes_.slot_bytes);
+  if (!slot_is_clear) memory_.fill(snapshot.slot_data(), 0, sizes_.slot_bytes);
   for (std::size_t i = 0; i < full; ++i) pages_.add_ref(sequence.pages_[i]);
   snapshot.pages_.insert(snapshot.pages_.begin(), sequence.pages_.begin(),
                          sequence.pages_.begin() + static_cast<std::ptrdiff_t>(full));

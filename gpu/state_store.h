@@ -204,6 +204,8 @@ class StateStore {
 
   std::size_t saved_bytes(std::size_t stored) const;
   std::optional<BlockId> take(BlockPool& pool);
+  /// Whether what take() gives next is zeros, and so need not be filled with them.
+  bool next_is_clear(const BlockPool& pool) const;
   /// Until there are `wanted`; false, with nothing changed, if there are not enough. Zeros: what stands between and
   /// behind the tokens of a page is nobody else's; or whatever they held, for who writes all of them.
   enum class Fresh : bool { kZeros, kAnything };

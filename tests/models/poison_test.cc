@@ -23,6 +23,7 @@ class PoisonedMemory : public gpu::HostMemory {
     if (block != nullptr) fill(block, kNan, bytes);
     return block;
   }
+  bool gives_zeros(std::size_t) const override { return false; }
 };
 
 class Poison : public testing::TestWithParam<FamilySetting> {
