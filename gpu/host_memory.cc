@@ -1,9 +1,7 @@
 #include "gpu/host_memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -13,32 +11,6 @@ namespace reprise::gpu {
 namespace {
 
 constexpr std::align_val_t kAligned{BlockMemory::kAlignment};
-constexpr std::size_t kBigPage = 2 << 20;
-
-/// A mapping of so many bytes; nothing if there is no memory for it.
-std::byte* map(std::size_t bytes) {
-  void* block =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return block == MAP_FAILED ? nullptr : static_cast<std::byte*>(block);
-}
-
-void unmap(std::byte* block, std::size_t bytes) {
-  REPRISE_CHECK(munmap(block, bytes) == 0, "a block was given back that was never taken");
-}
-
-/// A mapping that begins where a big page may, and asks for such: a first touch every 2 MiB instead of every 4 KiB, where the
-/// system has them to give.
-std::byte* map_big(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t wanted = (bytes + page - 1) / page * page;
-  std::byte* const all = map(wanted + kBigPage);
-  if (all == nullptr) return nullptr;
-  const std::size_t before = (kBigPage - reinterpret_cast<std::uintptr_t>(all) % kBigPage) % kBigPage;
-  if (before != 0) unmap(all, before);
-  unmap(all + before + wanted, kBigPage - before);
-  madvise(all + before, wanted, MADV_HUGEPAGE);  // a wish
-  return all + before;
-}
 
 void copy_all(std::span<const BlockMemory::Copy> copies) {
   for (const BlockMemory::Copy& copy : copies) {
@@ -50,14 +22,16 @@ void copy_all(std::span<const BlockMemory::Copy> copies) {
 
 std::byte* HostMemory::take(std::size_t bytes) {
   if (bytes < kMapped) return static_cast<std::byte*>(::operator new(bytes, kAligned, std::nothrow));
-  return bytes < kBigPage ? map(bytes) : map_big(bytes);
+  void* block =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return block == MAP_FAILED ? nullptr : static_cast<std::byte*>(block);
 }
 
 void HostMemory::give(std::byte* block, std::size_t bytes) {
   if (bytes < kMapped) {
     ::operator delete(block, kAligned);
   } else {
-    unmap(block, bytes);
+    REPRISE_CHECK(munmap(block, bytes) == 0, "a block was given back that was never taken");
   }
 }
 

@@ -2,7 +2,7 @@
 // Blocks in the memory of this process.
 //
 // Large blocks are mapped one by one, so that the system gives memory when they are first touched and has it
-// back at give(), by big pages where it has them; small ones come from the heap.
+// back at give(); small ones come from the heap.
 //
 // Threading: any thread.
 
