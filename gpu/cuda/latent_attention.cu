@@ -324,8 +324,12 @@ std::size_t latent_row_bytes(const LatentShape& shape, int longest) {
 template <bool kDecode>
 void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPass& pass, const dim3& grid,
                     const LatentPartial& partial, StreamHandle stream) {
-  const int bytes = (kQueries + kLatents) * (shape.compared() + 8) * static_cast<int>(sizeof(Bf16)) +
-                    kQueries * kScoreStride * static_cast<int>(sizeof(float));
+  const auto shared_of = [](int compared) {
+    return (kQueries + kLatents) * (compared + 8) * static_cast<int>(sizeof(Bf16)) +
+           kQueries * kScoreStride * static_cast<int>(sizeof(float));
+  };
+  static_assert(shared_of(kMostStored) <= kLeastShared && kMostStored % 16 == 0);
+  const int bytes = shared_of(shape.compared());
   allow_shared(attend_latents<kDecode>, bytes);
   attend_latents<kDecode><<<grid, kLatentThreads, bytes, stream>>>(
       shape, batch, pass, shape.compared(), partial, shape.score_scale * tiles::kLog2OfE);

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 
 #include "gpu/cuda/error.h"
 
@@ -17,12 +19,24 @@ namespace reprise::gpu::cuda {
 
 inline constexpr int kLeastShared = 99 * 1024;
 
-/// Bytes. REPRISE_GPU_SHARED_KB in the environment makes it less: so kernels for small GPUs are tried on a large one.
+/// What REPRISE_GPU_SHARED_KB in the environment allows, in bytes: so kernels for small GPUs are tried on a large one. Throws
+/// std::invalid_argument where it makes no sense.
+inline int wanted_shared() {
+  constexpr int kAny = 1 << 20;  // KiB: more than any GPU has
+  const char* given = std::getenv("REPRISE_GPU_SHARED_KB");
+  if (given == nullptr) return kAny * 1024;
+  char* end = nullptr;
+  const long kilobytes = std::strtol(given, &end, 10);
+  if (*given == '\0' || *end != '\0' || kilobytes < kLeastShared / 1024 || kilobytes > kAny) {
+    throw std::invalid_argument("REPRISE_GPU_SHARED_KB is '" + std::string(given) +
+                                "'; it takes a number of KiB, 99 or more");
+  }
+  return static_cast<int>(kilobytes) * 1024;
+}
+
+/// Bytes.
 inline int most_shared() {
-  static const int wanted = [] {
-    const char* kilobytes = std::getenv("REPRISE_GPU_SHARED_KB");
-    return kilobytes == nullptr ? 1 << 30 : std::max(std::atoi(kilobytes) * 1024, kLeastShared);
-  }();
+  static const int wanted = wanted_shared();
   int device = 0;
   int bytes = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");

@@ -95,6 +95,31 @@ TEST(StateStore, OpensWithASlotOfZerosWhateverWasThereBefore) {
   EXPECT_TRUE(again->pages().empty());
 }
 
+// Large blocks are zeros when the system gives them, and are not filled then; those that come back to the store are.
+TEST(StateStore, LargeBlocksAreZerosWhenTheyAreNewAndWhenTheyWereUsed) {
+  constexpr StateSizes kLarge{.page_bytes = HostMemory::kMapped, .slot_bytes = 2 * HostMemory::kMapped};
+  StateStore store(kLarge, {.pages = 4, .slots = 2});
+  const auto is_clear = [](const std::byte* at, std::size_t bytes) {
+    return std::all_of(at, at + bytes, [](std::byte one) { return one == std::byte{0}; });
+  };
+  for (const char* blocks : {"new", "used"}) {
+    SCOPED_TRACE(blocks);
+    std::optional<Sequence> sequence = store.open();
+    ASSERT_TRUE(sequence.has_value() && sequence->reserve(kPageTokens + 5));
+    std::optional<Snapshot> snapshot = store.begin_capture(*sequence, kPageTokens + 5);
+    ASSERT_TRUE(snapshot.has_value());
+    EXPECT_TRUE(is_clear(sequence->slot_data(), kLarge.slot_bytes));
+    EXPECT_TRUE(is_clear(sequence->page_data(0), kLarge.page_bytes));
+    EXPECT_TRUE(is_clear(sequence->page_data(1), kLarge.page_bytes));
+    EXPECT_TRUE(is_clear(snapshot->slot_data(), kLarge.slot_bytes));
+    EXPECT_TRUE(is_clear(snapshot->tail_data(), kLarge.page_bytes));
+    std::memset(sequence->slot_data(), 0x5a, kLarge.slot_bytes);
+    for (std::size_t i = 0; i < 2; ++i) std::memset(sequence->page_data(i), 0x5a, kLarge.page_bytes);
+    std::memset(snapshot->slot_data(), 0x5a, kLarge.slot_bytes);
+    std::memset(snapshot->tail_data(), 0x5a, kLarge.page_bytes);
+  }
+}
+
 TEST(StateStore, RestoresWhatWasCapturedAtEveryLength) {
   for (const std::size_t length : {0, 1, 63, 64, 65, 128, 150}) {
     StateStore store(kSizes, {.pages = 20, .slots = 4});
