@@ -1,8 +1,8 @@
 // The fast product of quantised formats with AMX's product of bytes, for more than a few rows of x, beside the products
 // of AVX-512; compiled with -mavx512vnni -mamx-tile -mamx-int8.
 //
-// The panels of a group of outputs stay in L2 while all rows pass, 32 at a time; their sums stay in L1 while k does. Rows
-// and outputs of a tile that do not exist are multiplied and not looked at.
+// The panels of a group of outputs stay in L2 while all rows pass, some pairs of tiles at a time. Rows and outputs of a
+// tile that do not exist are multiplied and not looked at.
 
 #include <atomic>
 #include <memory>
@@ -29,11 +29,10 @@ struct TileRoom {
   using Tiles = TilesOf<Quant>;
 
   Tiles tiles;
-  PairTotals totals[2];
   BytesOfRow unpacked[kTileSide];
-  RowTiles rows;
-  std::vector<typename Tiles::Panel> panels;     // [panel of a group][256 elements of k]
-  std::vector<typename Tiles::Numbers> numbers;  // [256 elements of k]
+  RowTiles rows[Tiles::kPairsAtOnce];
+  std::vector<typename Tiles::Panel> panels;     // as PanelGroup has them
+  std::vector<typename Tiles::Numbers> numbers;  // as RowPairs has them
 
   static TileRoom& of_thread() {
     thread_local const auto room = std::make_unique<TileRoom>();
@@ -56,7 +55,7 @@ class TileProduct {
         room_(TileRoom<Quant>::of_thread()) {}
 
   void outputs(std::size_t begin, std::size_t end) {
-    const std::size_t panels = kGroupBytes / (depth_ * sizeof(typename Tiles::Panel)) / 2 * 2;
+    const std::size_t panels = kGroupBytes / (depth_ * sizeof(Panel)) / 2 * 2;
     const std::size_t group = std::clamp<std::size_t>(panels, 2, 32) * kTileSide;
     const TileRegisters registers(Tiles::kConfig);
     for (std::size_t n = begin; n < end; n += group) multiply_group(n, std::min(group, end - n));
@@ -64,53 +63,61 @@ class TileProduct {
 
  private:
   using Tiles = TilesOf<Quant>;
+  using Panel = typename Tiles::Panel;
+  using Numbers = typename Tiles::Numbers;
   static constexpr std::size_t kElements = Quant::kFormat.block_size;
+  static constexpr std::size_t kRowsAtOnce = Tiles::kPairsAtOnce * kPairRows;
 
   std::size_t blocks_at(std::size_t k) const { return std::min(kTileDepth, w_.columns - k) / kElements; }
 
-  /// The panel of outputs [n, n + count), those that do not exist repeat the last.
-  void fill_panel(std::size_t n, std::size_t count, typename Tiles::Panel* to) {
+  /// Panel `panel` of the group: outputs [n, n + count), those that do not exist repeat the last.
+  void fill_panel(std::size_t n, std::size_t count, const PanelGroup<Panel>& group, std::size_t panel) {
     using Block = typename Quant::Block;
     const std::size_t next = kTileSide * w_.row_bytes();
-    for (std::size_t k = 0; k < w_.columns; k += kTileDepth, ++to) {
+    for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
       const std::size_t blocks = blocks_at(k);
       for (std::size_t r = 0; r < kTileSide; ++r) {
         const std::byte* row = w_.row(n + std::min(r, count - 1)) + k / kElements * sizeof(Block);
         for (std::size_t line = 0; line < blocks * sizeof(Block); line += 64) ask_for(row, next + line);
         unpack_bytes<Quant>(reinterpret_cast<const Block*>(row), blocks, room_.unpacked[r]);
       }
-      Tiles::fill(room_.unpacked, blocks, *to);
+      Tiles::fill(room_.unpacked, blocks, group.at(k / kTileDepth, panel));
     }
   }
 
   void multiply_group(std::size_t n, std::size_t outputs) {
-    const std::size_t panels = (outputs + kTileSide - 1) / kTileSide;
-    room_.panels.resize(std::max(room_.panels.size(), panels * depth_));
-    room_.numbers.resize(std::max(room_.numbers.size(), depth_));
-    for (std::size_t p = 0; p < panels; ++p) {
+    const std::size_t count = (outputs + kTileSide - 1) / kTileSide;
+    room_.panels.resize(std::max(room_.panels.size(), count * depth_));
+    const PanelGroup<Panel> group{.panels = room_.panels.data(), .count = count, .depth = depth_};
+    for (std::size_t p = 0; p < count; ++p) {
       const std::size_t first = p * kTileSide;
-      fill_panel(n + first, std::min(kTileSide, outputs - first), room_.panels.data() + p * depth_);
+      fill_panel(n + first, std::min(kTileSide, outputs - first), group, p);
     }
-    for (std::size_t row = 0; row < m_; row += kPairRows) {
-      const std::size_t rows = std::min(kPairRows, m_ - row);
-      const ActivationsOf<Quant> x = x_.from(row);
-      room_.rows.fill(x, rows);
-      for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
-        Tiles::fill(x, rows, k, blocks_at(k), room_.numbers[k / kTileDepth]);
-      }
+    for (std::size_t row = 0; row < m_; row += kRowsAtOnce) {
+      const RowPairs<Numbers> rows = prepare(row, std::min(kRowsAtOnce, m_ - row));
       std::atomic_signal_fence(
           std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
-      for (std::size_t p = 0; p < panels; p += 2) {
-        const typename Tiles::Panel* const pair[2] = {
-            room_.panels.data() + p * depth_, room_.panels.data() + std::min(p + 1, panels - 1) * depth_};
-        room_.tiles.multiply(room_.rows, room_.numbers.data(), rows, pair, w_.columns / kElements,
-                             room_.totals);
-        for (std::size_t t = 0; t < std::min<std::size_t>(2, panels - p); ++t) {
-          const std::size_t first = (p + t) * kTileSide;
-          room_.totals[t].store(rows, outputs - first, y_ + row * y_stride_ + n + first, y_stride_);
-        }
+      room_.tiles.multiply(rows, group, w_.columns / kElements,
+                           [&](std::size_t panel, std::size_t pair, const PairTotals& totals) {
+                             const std::size_t first = panel * kTileSide;
+                             totals.store(rows.rows_of(pair), outputs - first,
+                                          y_ + (row + pair * kPairRows) * y_stride_ + n + first, y_stride_);
+                           });
+    }
+  }
+
+  RowPairs<Numbers> prepare(std::size_t row, std::size_t rows) {
+    room_.numbers.resize(std::max(room_.numbers.size(), depth_ * Tiles::kPairsAtOnce));
+    const RowPairs<Numbers> all{.tiles = room_.rows, .numbers = room_.numbers.data(), .rows = rows};
+    for (std::size_t pair = 0; pair < all.pairs(); ++pair) {
+      const ActivationsOf<Quant> x = x_.from(row + pair * kPairRows);
+      room_.rows[pair].fill(x, all.rows_of(pair));
+      for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
+        Tiles::fill(x, all.rows_of(pair), k, blocks_at(k),
+                    room_.numbers[k / kTileDepth * all.pairs() + pair]);
       }
     }
+    return all;
   }
 
   const ActivationsOf<Quant> x_;

@@ -4,10 +4,11 @@
 // The scale of a group goes into its numbers, so that the tiles add up all groups of a block: scale * q is a whole number
 // of at most 13 bits, two planes of bytes
 //   scale * q = low + 128 high,   low from 0 to 127, high from -32 to 32
-// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements: that of some
-// blocks after their tiles.
+// and I = sum low x + 128 sum high x, exactly. The float part is once for 256 elements.
 
 #pragma once
+
+#include <vector>
 
 #include "gpu/cpu/amx_small_blocks.h"
 #include "gpu/cpu/int8_few_rows.h"
@@ -74,25 +75,36 @@ class LargeBlockTiles {
     }
   }
 
-  /// As SmallBlockTiles'.
-  void multiply(const RowTiles& x, const Numbers* numbers, std::size_t rows, const Panel* const (&panels)[2],
-                std::size_t blocks, PairTotals (&totals)[2]) {
-    for (std::size_t t = 0; t < (panels[0] == panels[1] ? 1 : 2); ++t) {
-      for (std::size_t block = 0; block < blocks; block += kSetBlocks) {
-        const std::size_t end = std::min(blocks, block + kSetBlocks);
-        for (std::size_t b = block; b < end; ++b) {
-          multiply_block(x, b * kTileDepth, rows > kTileSide, panels[t][b], sums_[b - block]);
-        }
-        for (std::size_t b = block; b < end; ++b) {
-          add_up(numbers[b], rows, panels[t][b], sums_[b - block], b == 0, totals[t]);
+  static constexpr std::size_t kPairsAtOnce = 3;
+
+  /// As SmallBlockTiles'. A block of k of all rows stays in L1 while that of each panel passes.
+  template <class Done>
+  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks, Done done) {
+    const std::size_t pairs = x.pairs();
+    totals_.resize(std::max(totals_.size(), panels.count * pairs));
+    for (std::size_t k = 0; k < blocks; ++k) {
+      for (std::size_t p = 0; p < panels.count; ++p) {
+        const Panel& panel = panels.at(k, p);
+        PairTotals* const totals = totals_.data() + p * pairs;
+        // A pair's float part comes behind the next pair's tiles, so that nobody waits for sums on their way to memory.
+        for (std::size_t pair = 0; pair <= pairs; ++pair) {
+          if (pair < pairs) {
+            multiply_block(x.tiles[pair], k * kTileDepth, x.rows_of(pair) > kTileSide, panel,
+                           sums_[pair % 2]);
+          }
+          if (pair == 0) continue;
+          add_up(x.at(k, pair - 1), x.rows_of(pair - 1), panel, sums_[(pair - 1) % 2], k == 0,
+                 totals[pair - 1]);
         }
       }
+    }
+    for (std::size_t p = 0; p < panels.count; ++p) {
+      for (std::size_t pair = 0; pair < pairs; ++pair) done(p, pair, totals_[p * pairs + pair]);
     }
   }
 
  private:
-  static constexpr std::size_t kSetBlocks = 4;
-  using Sums = WholeTile[2][2];  // [plane][tile of rows]
+  using Sums = std::int32_t[2][kPairRows][kTileSide];  // [plane][row][output]
 
   /// The planes of 256 elements.
   static void split(const BytesOfRow& row, std::uint8_t* low, std::uint8_t* high) {
@@ -139,8 +151,8 @@ class LargeBlockTiles {
     _tile_stored(0, to[0][0], 64);
     _tile_stored(1, to[1][0], 64);
     if (!second) return;
-    _tile_stored(2, to[0][1], 64);
-    _tile_stored(3, to[1][1], 64);
+    _tile_stored(2, to[0][kTileSide], 64);
+    _tile_stored(3, to[1][kTileSide], 64);
   }
 
   /// The float part of a block.
@@ -149,10 +161,9 @@ class LargeBlockTiles {
     const __m512 scales = _mm512_load_ps(panel.scales);
     [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
     for (std::size_t i = 0; i < rows; ++i) {
-      const __m512i low = _mm512_load_si512(sums[0][i / kTileSide][i % kTileSide]);
-      const __m512i high = _mm512_load_si512(sums[1][i / kTileSide][i % kTileSide]);
-      __m512 one =
-          _mm512_mul_ps(scales, _mm512_cvtepi32_ps(_mm512_add_epi32(low, _mm512_slli_epi32(high, 7))));
+      const __m512i products = _mm512_add_epi32(_mm512_load_si512(sums[0][i]),
+                                                _mm512_slli_epi32(_mm512_load_si512(sums[1][i]), 7));
+      __m512 one = _mm512_mul_ps(scales, _mm512_cvtepi32_ps(products));
       if constexpr (Quant::kHasOffsets) {
         __m512i offsets = _mm512_setzero_si512();
         for (std::size_t p = 0; p < kOffsetWords; ++p) {
@@ -166,7 +177,8 @@ class LargeBlockTiles {
     }
   }
 
-  alignas(64) Sums sums_[kSetBlocks];
+  alignas(64) Sums sums_[2];
+  std::vector<PairTotals> totals_;  // [panel][pair]
 };
 
 }  // namespace

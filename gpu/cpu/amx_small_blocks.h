@@ -66,23 +66,28 @@ class SmallBlockTiles {
     }
   }
 
-  /// panels[0] and panels[1]: all of k of two panels, or twice the same; totals likewise, of which the second is left
-  /// alone then. numbers: all of k. blocks: in all.
-  void multiply(const RowTiles& x, const Numbers* numbers, std::size_t rows, const Panel* const (&panels)[2],
-                std::size_t blocks, PairTotals (&totals)[2]) {
-    const std::size_t outputs = panels[0] == panels[1] ? 1 : 2;
-    for (std::size_t t = 0; t < outputs; ++t) std::memset(&totals[t], 0, sizeof(totals[t]));
-    for (std::size_t block = 0; block < blocks; block += kSetBlocks) {
-      const Set set{.numbers = numbers + block / kBlocks,
-                    .panels = {panels[0] + block / kBlocks, panels[1] + block / kBlocks},
-                    .block = block % kBlocks,
-                    .blocks = std::min(kSetBlocks, blocks - block)};
-      for (std::size_t part = 0; part < set.blocks; ++part) {
-        multiply_block(x, 32 * (block + part), rows > kTileSide, set, part);
+  static constexpr std::size_t kPairsAtOnce = 1;
+
+  /// Calls done(panel, pair, totals) for every panel and pair. blocks: of k, in all.
+  template <class Done>
+  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks, Done done) {
+    for (std::size_t p = 0; p < panels.count; p += 2) {
+      const std::size_t outputs = std::min<std::size_t>(2, panels.count - p);
+      std::memset(totals_, 0, sizeof(totals_));
+      for (std::size_t block = 0; block < blocks; block += kSetBlocks) {
+        const std::size_t k = block / kBlocks;
+        const Set set{.numbers = &x.at(k, 0),
+                      .panels = {&panels.at(k, p), &panels.at(k, p + outputs - 1)},
+                      .block = block % kBlocks,
+                      .blocks = std::min(kSetBlocks, blocks - block)};
+        for (std::size_t part = 0; part < set.blocks; ++part) {
+          multiply_block(x.tiles[0], 32 * (block + part), x.rows > kTileSide, set, part);
+        }
+        for (std::size_t row = 0; row < x.rows; row += kTileSide) {
+          for (std::size_t t = 0; t < outputs; ++t) add_up(set, row, t, totals_[t].of[row]);
+        }
       }
-      for (std::size_t row = 0; row < rows; row += kTileSide) {
-        for (std::size_t t = 0; t < outputs; ++t) add_up(set, row, t, totals[t].of[row]);
-      }
+      for (std::size_t t = 0; t < outputs; ++t) done(p + t, 0, totals_[t]);
     }
   }
 
@@ -150,6 +155,7 @@ class SmallBlockTiles {
 
   // Of each block its tiles: rows 0 outputs 0, rows 0 outputs 1, rows 1 outputs 0, ...
   alignas(64) WholeTile sums_[kSetBlocks][4];
+  PairTotals totals_[2];
 };
 
 }  // namespace

@@ -47,7 +47,11 @@ struct alignas(64) PairTotals {
 
   /// To the rows and outputs of y that exist.
   void store(std::size_t rows, std::size_t outputs, float* y, std::size_t y_stride) const {
-    const auto there = static_cast<__mmask16>(outputs >= kTileSide ? 0xffffU : (1U << outputs) - 1);
+    if (outputs >= kTileSide) {
+      for (std::size_t i = 0; i < rows; ++i) _mm512_storeu_ps(y + i * y_stride, _mm512_load_ps(of[i]));
+      return;
+    }
+    const auto there = static_cast<__mmask16>((1U << outputs) - 1);
     for (std::size_t i = 0; i < rows; ++i) {
       _mm512_mask_storeu_ps(y + i * y_stride, there, _mm512_load_ps(of[i]));
     }
