@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
       16) float gates[kLargestGroup * 128];  // of their outputs: silu(z) times the norm's weight
   __shared__ float factors[3];               // of q and of k to their lengths; q . k
   __shared__ HeadGates of_heads[kLargestGroup];
-  __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // parts of m
-  __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // parts of n
+  __shared__ __align__(16) float4 recalled[kDecodeWarps][32];  // parts of m, before k has its length
+  __shared__ __align__(16) float4 answered[kDecodeWarps][32];  // parts of n, likewise
   __shared__ __align__(16) float4 changes[32];                 // d
 
   const int key_head = static_cast<int>(blockIdx.x);
@@ -53,21 +53,27 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     }
   };
   load_state();  // under way while the projection before, then q, k and v are made
+  auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
+  const int convolved = 2 * kKeyDim + sizes.group * dim;
+  const auto read = [&](int i) {
+    const int channel = i < kKeyDim       ? key_head * kKeyDim + i
+                        : i < 2 * kKeyDim ? (sizes.key_heads - 1 + key_head) * kKeyDim + i
+                                          : 2 * (sizes.key_heads - 1) * kKeyDim + first_head * dim + i;
+    return read_channel(sizes, weights.conv, history, channel);
+  };
+  Channel channel{};
+  if (thread < convolved) channel = read(thread);  // under way likewise
   wait_for_earlier();
   let_next_begin();
 
-  auto* history = reinterpret_cast<float*>(slice.slot + sizes.conv_offset);
-  const int convolved = 2 * kKeyDim + sizes.group * dim;
   for (int i = thread; i < convolved + sizes.group * dim; i += kDecodeThreads) {
     if (i >= convolved) {
       const int element = i - convolved;
       gates[element] = output_gate(sizes, weights, row, first_head + element / dim, element % dim);
       continue;
     }
-    const int channel = i < kKeyDim       ? key_head * kKeyDim + i
-                        : i < 2 * kKeyDim ? (sizes.key_heads - 1 + key_head) * kKeyDim + i
-                                          : 2 * (sizes.key_heads - 1) * kKeyDim + first_head * dim + i;
-    const float made = convolve(sizes, read_channel(sizes, weights.conv, history, channel), history, row);
+    if (i != thread) channel = read(i);
+    const float made = convolve(sizes, channel, history, row);
     if (i < 2 * kKeyDim) {
       keys[i] = made;
     } else {
@@ -77,7 +83,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
   if (thread < sizes.group) of_heads[thread] = gates_of_head(sizes, weights, row, first_head + thread);
   __syncthreads();
 
-  if (warp < 3) {  // q . q, k . k, q . k
+  if (warp < 3) {  // q . q, k . k, q . k, while other warps begin with the state
     const float* left = keys + (warp == 1 ? kKeyDim : 0);
     const float* right = keys + (warp == 0 ? 0 : kKeyDim);
     float sum = 0.0F;
@@ -85,10 +91,6 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     sum = warp_sum(sum);
     if (lane == 0) factors[warp] = warp == 2 ? sum : unit_factor(sum) * (warp == 0 ? q_scale : 1.0F);
   }
-  __syncthreads();
-  const float q_factor = factors[0];
-  const float k_factor = factors[1];
-  const float q_times_k = factors[2] * q_factor * k_factor;
 
   for (int member = 0; member < sizes.group; ++member) {
     const int head = first_head + member;
@@ -96,19 +98,22 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
     float4 n = {0.0F, 0.0F, 0.0F, 0.0F};
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      m = scaled_sum(keys[kKeyDim + warp * kRows + i] * k_factor, s[i], m);
-      n = scaled_sum(keys[warp * kRows + i] * q_factor, s[i], n);
+      m = scaled_sum(keys[kKeyDim + warp * kRows + i], s[i], m);
+      n = scaled_sum(keys[warp * kRows + i], s[i], n);
     }
     recalled[warp][lane] = m;
     answered[warp][lane] = n;
     __syncthreads();
 
+    const float q_factor = factors[0];
+    const float k_factor = factors[1];
     const HeadGates of_head = of_heads[member];
     float4 total = {0.0F, 0.0F, 0.0F, 0.0F};
     if (warp < 2) {
       const auto* parts = warp == 0 ? recalled : answered;
 #pragma unroll
       for (int w = 0; w < kDecodeWarps; ++w) total = scaled_sum(1.0F, parts[w][lane], total);
+      total = scaled(warp == 0 ? k_factor : q_factor, total);
     }
     if (warp == 0) {
       const float4 v = active ? *reinterpret_cast<const float4*>(values + member * dim + 4 * lane)
@@ -129,6 +134,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
       load_state();
     }
     if (warp == 1) {
+      const float q_times_k = factors[2] * q_factor * k_factor;
       const float4 o = scaled_sum(q_times_k, d, scaled(of_head.decay, total));
       const float squares = active ? squares_of(o) : 0.0F;
       const float scale = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(dim) + weights.norm_eps);

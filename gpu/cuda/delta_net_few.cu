@@ -94,6 +94,15 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   if (thread == Of::kThreads - 1) of_head = gates_of_head(sizes, weights, row, head);
   cluster.sync();
 
+  float4 m = {0.0F, 0.0F, 0.0F, 0.0F};
+  float4 n = {0.0F, 0.0F, 0.0F, 0.0F};
+#pragma unroll
+  for (int i = 0; i < Of::kRows; ++i) {
+    m = scaled_sum(keys[kDim + part * Of::kRows + i], s[i], m);
+    n = scaled_sum(keys[part * Of::kRows + i], s[i], n);
+  }
+  recalled[part][lane] = m;
+  answered[part][lane] = n;
   float own[3] = {0.0F, 0.0F, 0.0F};  // q . q, k . k, q . k: every warp makes them
 #pragma unroll
   for (int i = thread % 32; i < kDim; i += 32) {
@@ -104,16 +113,6 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
   const float q_factor = unit_factor(warp_sum(own[0])) * q_scale;
   const float k_factor = unit_factor(warp_sum(own[1])) * 1.0F;
   const float q_times_k = warp_sum(own[2]) * q_factor * k_factor;
-
-  float4 m = {0.0F, 0.0F, 0.0F, 0.0F};
-  float4 n = {0.0F, 0.0F, 0.0F, 0.0F};
-#pragma unroll
-  for (int i = 0; i < Of::kRows; ++i) {
-    m = scaled_sum(keys[kDim + part * Of::kRows + i] * k_factor, s[i], m);
-    n = scaled_sum(keys[part * Of::kRows + i] * q_factor, s[i], n);
-  }
-  recalled[part][lane] = m;
-  answered[part][lane] = n;
   __syncthreads();
 
   const bool sums_recalled = thread < Of::kLanes;
@@ -123,6 +122,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
     const auto* parts = sums_recalled ? recalled : answered;
 #pragma unroll
     for (int i = 0; i < kParts; ++i) total = scaled_sum(1.0F, parts[i][lane], total);
+    total = scaled(sums_recalled ? k_factor : q_factor, total);
   }
   if (sums_recalled) {
     changes[lane] = change_of(of_head, *reinterpret_cast<const float4*>(values + 4 * lane), total);

@@ -5,7 +5,8 @@
 //
 // With S the state before the token, m = k^T S and n = q^T S are summed in one go:
 //   d = beta (v - e^g m);  S' = e^g S + k d;  o = q^T S' = e^g n + (q . k) d
-// A sum over the rows of S runs over kParts parts, each of rows that follow each other, in ascending order.
+// A sum over the rows of S runs over kParts parts, each of rows that follow each other, in ascending order; q and k get
+// their lengths behind it, so that nobody waits for them.
 
 #include "gpu/cuda/delta_net.cuh"
 
