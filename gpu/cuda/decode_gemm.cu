@@ -56,12 +56,15 @@ void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, flo
                                        product::StreamOutput{y, weight.rows, next}, stream);
 }
 
-void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
-                          StreamHandle stream) {
-  if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, stream);
-  using To = product::PlainOutput<GemmOutput::kBf16>;
-  const product::ScaledOutput<To> output(To{y, weight.rows, weight.stride()}, rows, weight.columns);
-  product::launch_skinny_for<Bf16Ring>(product::PlainRows{rows.x}, m, weight, output, stream);
+void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
+                          GemmOutput kind, StreamHandle stream) {
+  if (warpgroups_suit(weight, m, kind)) {
+    return decode_by_warpgroups(rows, m, weight, static_cast<float*>(y), stream);
+  }
+  if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, kind, stream);
+  product::with_scaled_output(rows, y, weight, kind, [&](const auto& output) {
+    product::launch_skinny_for<Bf16Ring>(product::PlainRows{rows.x}, m, weight, output, stream);
+  });
 }
 
 void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
