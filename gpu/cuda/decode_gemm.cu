@@ -1,6 +1,7 @@
 // decode_bf16 and its relatives: products of decoded rows with weights of bf16. Few rows are computed here
 // (gpu/cuda/decode_skinny.cuh), more go through gpu/cuda/decode_tiles.cu.
 #include "gpu/cuda/decode_bf16.cuh"
+#include "gpu/cuda/decode_staying.h"
 #include "gpu/cuda/decode_tiles.h"
 #include "gpu/cuda/decode_warpgroup.h"
 
@@ -21,6 +22,9 @@ void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, Gemm
                  StreamHandle stream) {
   if (warpgroups_suit(weight, m, kind)) {
     return decode_by_warpgroups(x, m, weight, static_cast<float*>(y), stream);
+  }
+  if (blocks_that_stay_suit(weight, m, kind)) {
+    return decode_by_staying_blocks(x, m, weight, static_cast<float*>(y), stream);
   }
   if (tiles_suit(weight, m, false)) return decode_in_tiles(x, m, weight, y, kind, stream);
   product::with_output(y, weight, kind, [&](const auto& output) {
@@ -60,6 +64,9 @@ void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& w
                           GemmOutput kind, StreamHandle stream) {
   if (warpgroups_suit(weight, m, kind)) {
     return decode_by_warpgroups(rows, m, weight, static_cast<float*>(y), stream);
+  }
+  if (blocks_that_stay_suit(weight, m, kind)) {
+    return decode_by_staying_blocks(rows, m, weight, static_cast<float*>(y), stream);
   }
   if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, kind, stream);
   product::with_scaled_output(rows, y, weight, kind, [&](const auto& output) {

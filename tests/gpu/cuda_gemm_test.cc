@@ -227,29 +227,6 @@ TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
   }
 }
 
-TEST_F(CudaGemmTest, HeadsOfManyRowsHaveTheBitsOfTheProductOfFewRows) {
-  Random random(10);
-  const int n = 102'409;
-  const int most = 64;
-  for (const int k : {192, 704, 1024}) {
-    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
-    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
-    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-    const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
-    for (int first = 0; first < most; first += 8) {
-      decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, 8, weight,
-                  y.as<float>() + static_cast<std::size_t>(first) * n, GemmOutput::kF32, stream_->handle());
-    }
-    const std::vector<float> wanted = download<float>(y);
-    for (const int m : {33, 50, 64}) {
-      const DeviceBytes all(static_cast<std::size_t>(m) * n * sizeof(float));
-      decode_gemm(x.as<const Bf16>(), m, weight, all.data(), GemmOutput::kF32, stream_->handle());
-      const std::vector<float> got = download<float>(all);
-      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0) << m << " rows, " << k;
-    }
-  }
-}
-
 TEST_F(CudaGemmTest, PrefillProductsOfModelsAreAdmitted) {
   Random random(3);
   PrefillGemm gemm;
