@@ -32,7 +32,7 @@ void launch_by_outputs(const Bf16* x, int m, const DeviceWeight& weight, const O
 }  // namespace
 
 bool tiles_suit(const DeviceWeight& weight, int m, bool gated) {
-  return product::tiles_suit_to(weight, m, gated);
+  return !product::two_tiles_suit(weight, m) && product::tiles_suit_to(weight, m, gated);
 }
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,

@@ -145,14 +145,15 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   Random random(2);
   const int k = 1096;
   const int most = 200;
-  for (const int n : {1040, 6008}) {  // in clusters of blocks, and without
+  for (const int n :
+       {1040, 3080, 6008, 8456}) {  // in clusters of blocks, and without; 16 rows of a block, and not
     const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
     const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
     decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
     const std::vector<float> whole = download<float>(y);
-    for (const int m : {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128}) {
+    for (const int m : {1, 2, 7, 8, 9, 12, 16, 17, 32, 33, 64, 65, 128}) {
       for (const int first : {0, 3, most - m}) {
         const DeviceBytes part(static_cast<std::size_t>(m) * n * sizeof(float));
         decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, m, weight, part.data(),
@@ -213,17 +214,18 @@ TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
 
 TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
   Random random(9);
-  const int m = 8;
-  for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {6000, 1024}}) {
-    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(m) * k));
-    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
-    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-    const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
-    const DeviceBytes tiled(few.size());
-    decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
-    if (!tiles_suit(weight, 64, false)) continue;
-    decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
-    EXPECT_EQ(download<float>(few), download<float>(tiled)) << n << " x " << k;
+  for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {3080, 520}, {6000, 1024}, {8224, 1024}}) {
+    for (const int m : {8, 11, 16}) {
+      const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(m) * k));
+      const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
+      const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
+      const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
+      const DeviceBytes tiled(few.size());
+      decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
+      if (!tiles_suit(weight, 64, false)) continue;
+      decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
+      EXPECT_EQ(download<float>(few), download<float>(tiled)) << m << " rows, " << n << " x " << k;
+    }
   }
 }
 
@@ -287,6 +289,7 @@ TEST_F(CudaGemmTest, Timings) {
   PrefillGemm gemm;
   for (const auto& [n, k] : {std::pair{8224, 1024},
                              {1024, 2048},
+                             {5120, 1024},
                              {7168, 1024},
                              {1024, 3584},
                              {248320, 1024},

@@ -24,7 +24,8 @@ using CudaLeftRowsTest = test::CudaRig<testing::Test>;
 TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   Random random(12);
   const int most = 130;
-  for (const auto& [inner, hidden, half] : {std::tuple{72, 32, 24}, {2048, 1024, 3584}, {520, 1056, 512}}) {
+  for (const auto& [inner, hidden, half] :
+       {std::tuple{72, 32, 24}, {2048, 1024, 3584}, {520, 1056, 512}, {136, 3104, 1600}}) {
     const int n = 2 * half;
     const auto elements = static_cast<std::size_t>(most) * static_cast<std::size_t>(hidden);
     const DeviceBytes w_first = upload(random_bf16(random, static_cast<std::size_t>(hidden) * inner));
