@@ -130,7 +130,7 @@ struct OneWeight {
 // -- reading ahead
 
 /// Asks for the line of an element that no kernel changes: who reads it later finds it nearer.
-__device__ __forceinline__ void ask_for(const void* at) {
+__device__ __forceinline__ void ask_for(const float* at) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(at));
 }
 

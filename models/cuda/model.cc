@@ -153,9 +153,11 @@ void CudaModel::embed(const CudaStep& step, float* x) const {
   const float multiplier = config().embedding_multiplier;
   if (first_norm_ && step.unscaled.x != nullptr) {
     gc::embed_bf16_to_stream(step.batch.tokens, rows, embedding_.weight, multiplier, x,
-                             first_norm_->into(step.unscaled), step.stream);
-    return;
+                             first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
+                             step.stream);
+    return ropes_.make(step.batch, step.ropes, 1, step.stream);
   }
+  ropes_.make(step.batch, step.ropes, 0, step.stream);
   const auto hidden = static_cast<int>(config().hidden);
   gc::embed(step.batch.tokens, rows, embedding_.weight, x, step.stream);
   if (multiplier != 1) gc::scale(x, rows, hidden, multiplier, 0, step.stream);
@@ -181,7 +183,6 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .rings = made.rings,
                       .unscaled = buffers.unscaled,
                       .exports = made.exports};
-  ropes_.make(made.batch, buffers.ropes, stream);
   embed(step, buffers.x);
   for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;

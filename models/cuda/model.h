@@ -101,7 +101,7 @@ class CudaModel : public Model {
   void join_steps();
   Chosen choose(std::span<const Slice> slices) const;
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
-  /// Rows of the embedding: where the residual stream begins.
+  /// Rows of the embedding, where the residual stream begins, and rope's tables.
   void embed(const CudaStep& step, float* x) const;
   void launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
               const Chosen& chosen);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "gpu/cuda/attention.h"
 #include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
@@ -89,10 +90,12 @@ TEST_F(CudaLeftRowsTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
   }
 }
 
-// What a product leaves that adds nothing to a stream of these rows.
+// What a product leaves that adds nothing to a stream of these rows; and rope's table.
 TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
   Random random(13);
   const int words = 50;
+  constexpr int kPairs = 24;
+  const DeviceBytes inv_freq = upload(random.floats(kPairs));
   for (const auto& [hidden, factor] : {std::pair{32, 1.0F}, {1024, 1.0F}, {1056, 1.0F}, {2560, 12.5F}}) {
     const DeviceBytes halves = upload(random_bf16(random, static_cast<std::size_t>(words) * hidden));
     const DeviceWeight table{
@@ -120,8 +123,19 @@ TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
                         .norm = norm,
                         .factor = 0.75F};
       };
+      const DeviceBytes turns(static_cast<std::size_t>(m) * kPairs * 2 * sizeof(float));
+      const DeviceBytes turns_apart(turns.size());
+      const auto rope = [&](const DeviceBytes& to) {
+        return RopeRows{.positions = on_tokens.as<const std::int32_t>(),
+                        .inv_freq = inv_freq.as<const float>(),
+                        .pairs = kPairs,
+                        .factor = 1.25F,
+                        .cosine = to.as<float>(),
+                        .sine = to.as<float>() + static_cast<std::size_t>(m) * kPairs};
+      };
       embed_bf16_to_stream(on_tokens.as<const std::int32_t>(), m, table, factor, stream.as<float>(),
-                           next(left, squares), stream_->handle());
+                           next(left, squares), rope(turns), stream_->handle());
+      rope_table(rope(turns_apart), m, stream_->handle());
       embed(on_tokens.as<const std::int32_t>(), m, table, apart.as<float>(), stream_->handle());
       scale(apart.as<float>(), m, hidden, factor, 0, stream_->handle());
       decode_bf16_to_stream(mixed.as<const Bf16>(), m, nothing, apart.as<float>(),
@@ -129,6 +143,7 @@ TEST_F(CudaLeftRowsTest, AnEmbeddingLeavesWhatAProductWould) {
       EXPECT_EQ(download<float>(stream), download<float>(apart)) << m << " rows of " << hidden;
       EXPECT_EQ(download<Bf16>(left), download<Bf16>(left_apart)) << m << " rows of " << hidden;
       EXPECT_EQ(download<float>(squares), download<float>(squares_apart)) << m << " rows of " << hidden;
+      EXPECT_EQ(download<float>(turns), download<float>(turns_apart)) << m << " rows of " << hidden;
     }
   }
 }
