@@ -77,8 +77,15 @@ void attention_prefill(const AttentionShape& shape, const Batch& batch, const At
 void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
                       StreamHandle stream);
 
-/// Cosine and sine of positions[row] * inv_freq[pair], times `factor`: [rows, pairs] each.
-void rope_table(const Batch& batch, const float* inv_freq, int pairs, float factor, float* cosine,
-                float* sine, StreamHandle stream);
+/// Cosine and sine of positions[row] * inv_freq[pair], times `factor`.
+struct RopeRows {
+  const std::int32_t* positions = nullptr;  // [rows]
+  const float* inv_freq = nullptr;          // [pairs]
+  int pairs = 0;
+  float factor = 1;
+  float* cosine = nullptr;  // [rows, pairs]
+  float* sine = nullptr;    // the same
+};
+void rope_table(const RopeRows& rope, int rows, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

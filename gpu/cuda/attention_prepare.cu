@@ -10,6 +10,7 @@
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/kv_rows.cuh"
+#include "gpu/cuda/rope.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -68,15 +69,11 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
-__global__ void make_rope_table(const std::int32_t* positions, const float* inv_freq, int rows, int pairs,
-                                float factor, float* cosine, float* sine) {
+__global__ void make_rope_table(RopeRows rope, int rows) {
   wait_for_earlier();
   let_next_begin();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i >= rows * pairs) return;
-  const float angle = static_cast<float>(positions[i / pairs]) * inv_freq[i % pairs];
-  cosine[i] = cosf(angle) * factor;
-  sine[i] = sinf(angle) * factor;
+  if (i < rows * rope.pairs) put_turn(rope, i / rope.pairs, i % rope.pairs);
 }
 
 }  // namespace
@@ -132,13 +129,12 @@ void attention_prepare(const AttentionShape& shape, const Batch& batch, const At
   });
 }
 
-void rope_table(const Batch& batch, const float* inv_freq, int pairs, float factor, float* cosine,
-                float* sine, StreamHandle stream) {
-  const int count = batch.rows * pairs;
+void rope_table(const RopeRows& rope, int rows, StreamHandle stream) {
+  const int count = rows * rope.pairs;
   if (count == 0) return;
   constexpr int kThreads = 256;
   launch_after(make_rope_table, {.blocks = dim3((count + kThreads - 1) / kThreads), .threads = kThreads},
-               stream, batch.positions, inv_freq, batch.rows, pairs, factor, cosine, sine);
+               stream, rope, rows);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -9,18 +9,18 @@ namespace reprise::gpu::cuda::product {
 
 /// A warp's own ring of chunks of weights, on their way from memory without a register: as many blocks as possible have
 /// theirs under way, those of the next kernel among them.
-template <int kBlockOutputs, class Output>
-class Bf16Ring {
+template <int kBlockOutputs, class Output, int kBytes>
+class Bf16RingOf {
  public:
   static constexpr int kOutputs = kBlockOutputs;
-  static constexpr int kWarpBytes = 8192;
+  static constexpr int kWarpBytes = kBytes;
   static constexpr int kTogether = 3;
   static constexpr int kPartsAhead = 32 / kBlockOutputs;
   static constexpr int kChunkBytes = kBlockOutputs * kRowBytes;
   static constexpr int kDepth = kWarpBytes / kChunkBytes;
   static constexpr int kRun = 8;
 
-  __device__ Bf16Ring(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
+  __device__ Bf16RingOf(std::byte* memory, const std::byte* w, int columns, int block, const Output& output)
       : memory_(memory), left_(columns - unit() * 8) {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
@@ -53,8 +53,6 @@ class Bf16Ring {
                            const RowPart& x) const {
     multiply_chunk(sums, part(index, tile, lane), x);
   }
-
- private:
   __device__ WeightPart part(int index, int tile, int lane) const {
     const std::byte* chunk = memory_ + index % kDepth * kChunkBytes;
     if constexpr (kBlockOutputs >= product::kOutputs) {
@@ -70,6 +68,7 @@ class Bf16Ring {
     }
   }
 
+ private:
   static constexpr int kRowsAtOnce = 32 / kUnits;
   static constexpr int kOwn = kBlockOutputs / kRowsAtOnce;
   static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
@@ -83,6 +82,12 @@ class Bf16Ring {
   std::byte* memory_;
   int left_;                // columns from the lane's first on
   const Bf16* from_[kOwn];  // of the next chunk
+};
+
+template <int kBlockOutputs, class Output>
+class Bf16Ring : public Bf16RingOf<kBlockOutputs, Output, 8192> {
+ public:
+  using Bf16RingOf<kBlockOutputs, Output, 8192>::Bf16RingOf;
 };
 
 template <class Output>
@@ -101,6 +106,7 @@ class Bf16Tiles {
  public:
   static constexpr int kChunkBytes = kTiledOutputs * kRowBytes;
   static constexpr int kWarpBytes = 0;
+  static constexpr int kAtOnce = 2;
   static constexpr int kRun = 8;
   static constexpr bool kNeedsRowSums = false;
 

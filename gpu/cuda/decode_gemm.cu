@@ -1,6 +1,7 @@
 // decode_bf16 and its relatives: products of decoded rows with weights of bf16. Few rows are computed here
 // (gpu/cuda/decode_skinny.cuh), more go through gpu/cuda/decode_tiles.cu.
 #include "gpu/cuda/decode_bf16.cuh"
+#include "gpu/cuda/decode_staying.h"
 #include "gpu/cuda/decode_tiles.h"
 #include "gpu/cuda/decode_warpgroup.h"
 
@@ -9,10 +10,29 @@ namespace {
 
 using product::Bf16Ring;
 
-template <class Rows, class Output>
-void launch_gated(const Rows& rows, int m, const DeviceWeight& weight, const Output& output,
-                  StreamHandle stream) {
-  product::launch_skinny<Bf16Ring<32, Output>>(rows, m, weight, output, stream);
+/// Blocks that have all rows, where two_tiles_suit().
+template <class Output>
+void launch_pair(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                 StreamHandle stream) {
+  const product::PlainRows rows{x};
+  if (weight.rows >= product::kWide) {
+    product::launch_skinny<Bf16Ring<32, Output>, 2>(rows, m, weight, output, stream);
+  } else {
+    product::launch_skinny<Bf16Ring<16, Output>, 2>(rows, m, weight, output, stream);
+  }
+}
+
+/// Rows as they are, without or with a gate behind the product.
+template <class Output>
+void launch_few(const Bf16* x, int m, const DeviceWeight& weight, const Output& output, StreamHandle stream) {
+  if (product::two_tiles_suit(weight, m)) return launch_pair(x, m, weight, output, stream);
+  product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);
+}
+template <class Output>
+void launch_few_gated(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                      StreamHandle stream) {
+  if (product::two_tiles_suit(weight, m)) return launch_pair(x, m, weight, output, stream);
+  product::launch_skinny<Bf16Ring<32, Output>>(product::PlainRows{x}, m, weight, output, stream);
 }
 
 }  // namespace
@@ -22,10 +42,12 @@ void decode_bf16(const Bf16* x, int m, const DeviceWeight& weight, void* y, Gemm
   if (warpgroups_suit(weight, m, kind)) {
     return decode_by_warpgroups(x, m, weight, static_cast<float*>(y), stream);
   }
+  if (blocks_that_stay_suit(weight, m, kind)) {
+    return decode_by_staying_blocks(x, m, weight, static_cast<float*>(y), stream);
+  }
   if (tiles_suit(weight, m, false)) return decode_in_tiles(x, m, weight, y, kind, stream);
-  product::with_output(y, weight, kind, [&](const auto& output) {
-    product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight, output, stream);
-  });
+  product::with_output(y, weight, kind,
+                       [&](const auto& output) { launch_few(x, m, weight, output, stream); });
 }
 
 void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
@@ -39,36 +61,42 @@ void decode_bf16_normed(const NormedRows& rows, int m, const DeviceWeight& weigh
 void decode_bf16_gated(const Bf16* x, int m, const DeviceWeight& weight, const GatedRows& to,
                        StreamHandle stream) {
   if (tiles_suit(weight, m, true)) return decode_in_tiles_gated(x, m, weight, to, stream);
-  launch_gated(product::PlainRows{x}, m, weight, product::GatedOutput(to, weight), stream);
+  launch_few_gated(x, m, weight, product::GatedOutput(to, weight), stream);
 }
 
 void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                               StreamHandle stream) {
   product::check_few(m);
-  launch_gated(product::RowsToNorm(rows), m, weight, product::GatedOutput(to, weight), stream);
+  const product::GatedOutput output(to, weight);
+  product::launch_skinny<Bf16Ring<32, product::GatedOutput>>(product::RowsToNorm(rows), m, weight, output,
+                                                             stream);
 }
 
 void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
                            StreamHandle stream) {
   REPRISE_CHECK(weight.rows % 8 == 0 && weight.part_of == 0, "a stream that does not go by eights");
   if (tiles_suit(weight, m, false)) return decode_in_tiles_to_stream(x, m, weight, y, next, stream);
-  product::launch_skinny_for<Bf16Ring>(product::PlainRows{x}, m, weight,
-                                       product::StreamOutput{y, weight.rows, next}, stream);
+  launch_few(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
 }
 
-void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
-                          StreamHandle stream) {
-  if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, stream);
-  using To = product::PlainOutput<GemmOutput::kBf16>;
-  const product::ScaledOutput<To> output(To{y, weight.rows, weight.stride()}, rows, weight.columns);
-  product::launch_skinny_for<Bf16Ring>(product::PlainRows{rows.x}, m, weight, output, stream);
+void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
+                          GemmOutput kind, StreamHandle stream) {
+  if (warpgroups_suit(weight, m, kind)) {
+    return decode_by_warpgroups(rows, m, weight, static_cast<float*>(y), stream);
+  }
+  if (blocks_that_stay_suit(weight, m, kind)) {
+    return decode_by_staying_blocks(rows, m, weight, static_cast<float*>(y), stream);
+  }
+  if (tiles_suit(weight, m, false)) return decode_in_tiles_unscaled(rows, m, weight, y, kind, stream);
+  product::with_scaled_output(rows, y, weight, kind,
+                              [&](const auto& output) { launch_few(rows.x, m, weight, output, stream); });
 }
 
 void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
                                 const GatedRows& to, StreamHandle stream) {
   if (tiles_suit(weight, m, true)) return decode_in_tiles_unscaled_gated(rows, m, weight, to, stream);
-  launch_gated(product::PlainRows{rows.x}, m, weight,
-               product::ScaledOutput(product::GatedOutput(to, weight), rows, weight.columns), stream);
+  launch_few_gated(rows.x, m, weight,
+                   product::ScaledOutput(product::GatedOutput(to, weight), rows, weight.columns), stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -6,6 +6,7 @@
 // belong (put_block). Before the kernel in front has ended, all threads call ask_ahead(); behind that, and a barrier before
 // put_block, begin_rows().
 
+#include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/gemm.h"
@@ -102,6 +103,18 @@ struct GatedOutput {
   }
 };
 
+/// What the next product reads of an element of the stream: that of `column`, at `place` of all rows. Eight lanes have eight
+/// neighbours of a row, and add their squares by halves.
+__device__ __forceinline__ void leave_element(const NextRows& next, std::size_t place, int column,
+                                              float value) {
+  next.to.x[place] = narrow(value * (next.norm.offset + __ldg(next.norm.weight + column)) * next.factor);
+  const unsigned eight = 0xffU << (threadIdx.x % 32 / 8 * 8);
+  float squares = value * value;
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(eight, squares, step);
+  if (column % 8 == 0) next.to.squares[place / 8] = squares;
+}
+
 /// Adds to the residual stream, and leaves of it what the next product reads.
 struct StreamOutput {
   float* y;
@@ -113,22 +126,17 @@ struct StreamOutput {
   __device__ int row_of(int block, int index) const {
     return block * kCount + index;
   }
-  /// Eight outputs are eight lanes': their squares are added by halves, whatever the block.
+  /// Eight outputs are eight lanes', whatever the block.
   template <int kCount, int kThreads, class SumAt>
   __device__ void put_block(int block, int first_row, int rows, const SumAt& sum_at) const {
     static_assert(kCount % 8 == 0 && kThreads % 32 == 0);
-    const unsigned eight = 0xffU << (threadIdx.x % 32 / 8 * 8);
     for (int i = static_cast<int>(threadIdx.x); i < rows * kCount; i += kThreads) {
       const int output = block * kCount + i % kCount;
       if (output >= outputs) continue;
       const std::size_t place = static_cast<std::size_t>(first_row + i / kCount) * outputs + output;
       const float sum = y[place] + sum_at(i / kCount, i % kCount);
       y[place] = sum;
-      next.to.x[place] = narrow(sum * (next.norm.offset + __ldg(next.norm.weight + output)) * next.factor);
-      float squares = sum * sum;
-#pragma unroll
-      for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(eight, squares, step);
-      if (output % 8 == 0) next.to.squares[place / 8] = squares;
+      leave_element(next, place, output, sum);
     }
   }
 };
@@ -181,6 +189,16 @@ struct ScaledOutput {
   }
 };
 
+/// What a row's sums are multiplied by.
+template <class Output>
+__device__ __forceinline__ float scale_of(const Output& /*output*/, int /*row*/) {
+  return 1;
+}
+template <class Output>
+__device__ __forceinline__ float scale_of(const ScaledOutput<Output>& /*output*/, int row) {
+  return ScaledOutput<Output>::scales()[row];
+}
+
 /// Asks for what no kernel changes of what block `block` of kCount outputs will need.
 template <int kCount, class Output>
 __device__ __forceinline__ void ask_ahead(const Output& output, int block) {
@@ -210,6 +228,18 @@ void with_output(void* y, const DeviceWeight& weight, GemmOutput kind, const Lau
     case GemmOutput::kAddF32:
       return launch(PlainOutput<GemmOutput::kAddF32>{y, weight.rows, weight.stride()});
   }
+}
+
+/// The same of UnscaledRows' products, which are not added to anything.
+template <class Launch>
+void with_scaled_output(const UnscaledRows& rows, void* y, const DeviceWeight& weight, GemmOutput kind,
+                        const Launch& launch) {
+  const auto scaled = [&](const auto& to) { launch(ScaledOutput(to, rows, weight.columns)); };
+  if (kind == GemmOutput::kBf16) {
+    return scaled(PlainOutput<GemmOutput::kBf16>{y, weight.rows, weight.stride()});
+  }
+  REPRISE_CHECK(kind == GemmOutput::kF32, "rows that wait for their norm are added to something");
+  scaled(PlainOutput<GemmOutput::kF32>{y, weight.rows, weight.stride()});
 }
 
 }  // namespace reprise::gpu::cuda::product

@@ -13,6 +13,7 @@
 // come:
 //   kChunkBytes, kWarpBytes       of shared memory: of a chunk of 64 outputs; for each warp besides
 //   kRun                          of its columns (gpu/cuda/decode_product.cuh)
+//   kAtOnce                       chunks that a block multiplies between two barriers
 //   kNeedsRowSums                 whether it wants the sums of x over each scale's columns besides
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               begins to, by all threads
@@ -21,6 +22,7 @@
 
 #include <cooperative_groups.h>
 
+#include "gpu/cuda/decode_chunks.cuh"
 #include "gpu/cuda/decode_outputs.cuh"
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
@@ -28,7 +30,6 @@
 
 namespace reprise::gpu::cuda::product {
 
-inline constexpr int kTiledThreads = 256;
 inline constexpr int kTiles = 4;  // of outputs
 inline constexpr int kTiledOutputs = kTiles * kOutputs;
 inline constexpr int kTiledPitch = kTiledOutputs + 1;
@@ -39,93 +40,15 @@ template <int kRowTiles, class Weights>
 struct TiledMemory {
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kStageBytes = Weights::kChunkBytes + kRows * kRowBytes;
-  static constexpr int kStages = kRowTiles > 4 ? 5 : 7;
+  static constexpr int kAtOnce = Weights::kAtOnce;
+  static constexpr int kStages = (kRowTiles > 4 ? 4 : 6) + kAtOnce;
+  static constexpr int kAhead = kStages - kAtOnce;  // chunks that are on their way
+  static_assert(kAhead % kAtOnce == 0);
   static constexpr int kRing = kStages * kStageBytes;
   static constexpr int kWarps = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
   static constexpr int kBytes = kWarps + (Weights::kNeedsRowSums ? kRowTiles * kRowSumBytes : 0);
   static_assert(kRing >= kRows * kTiledPitch * static_cast<int>(sizeof(float)), "the sums take its place");
 };
-
-/// The chunks of a block in their order.
-struct ChunkWalk {
-  int chunk;
-  int chain;
-
-  __device__ bool ended(int chunks) const { return chunk >= chunks; }
-  /// Whether the chunk is its chain's last.
-  __device__ bool ends_chain(int chunks) const { return chunk + kChains >= chunks; }
-  template <int kRanks>
-  __device__ void advance(int chunks) {
-    chunk += kChains;
-    if (kRanks > 1 || chunk < chunks) return;
-    ++chain;
-    chunk = chain < kChains && chain < chunks ? chain : chunks;
-  }
-};
-
-/// Rows of bf16 on their way into shared memory, a chunk at a time, by all threads: a thread has the same 16 bytes of some
-/// of them. Rows that there are not become zeros.
-template <int kCount>
-class RowCopies {
-  static constexpr int kRowsAtOnce = kTiledThreads / kUnits;
-  static constexpr int kOwn = (kCount + kRowsAtOnce - 1) / kRowsAtOnce;
-  static_assert(kCount % kRowsAtOnce == 0 || kOwn == 1);
-  static_assert(kRowsAtOnce % 2 == 0, "places of rows at even distances are at even distances");
-
- public:
-  /// `row_at(row)`: null where there is none; `any`: memory that can be read.
-  template <class RowAt>
-  __device__ RowCopies(const RowAt& row_at, const Bf16* any, int columns)
-      : row_(static_cast<int>(threadIdx.x) / kUnits), left_(columns - unit() * 8) {
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const Bf16* row = has_share() ? row_at(row_ + i * kRowsAtOnce) : nullptr;
-      bytes_[i] = row == nullptr ? 0 : 16;
-      from_[i] = row == nullptr ? any : row + unit() * 8;
-    }
-  }
-  __device__ void copy(std::uint32_t to, int chunk) const {
-    if (!has_share()) return;
-    const bool present = chunk * kChunk < left_;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      copy_some(to + place_of(row_, unit()) + i * kRowsAtOnce * kRowBytes,
-                from_[i] + (present && bytes_[i] != 0 ? chunk * kChunk : 0), present ? bytes_[i] : 0);
-    }
-  }
-
- private:
-  __device__ static int unit() {
-    return static_cast<int>(threadIdx.x) % kUnits;
-  }
-  __device__ bool has_share() const {
-    return kCount % kRowsAtOnce == 0 || row_ < kCount;
-  }
-
-  int row_;
-  int left_;  // columns from the thread's first on
-  int bytes_[kOwn];
-  const Bf16* from_[kOwn];
-};
-
-struct RowsOfX {
-  const Bf16* x;
-  RowTile tile;
-  int columns;
-  __device__ const Bf16* operator()(int row) const {
-    return tile.has(row) ? x + tile.row_of_x(row) * columns : nullptr;
-  }
-};
-
-/// A lane's part of a tile of rows of a chunk in shared memory.
-template <int kRun>
-__device__ __forceinline__ RowPart read_rows(const std::byte* rows, int tile, int lane) {
-  const int row = 8 * tile + lane / 4;
-  return collect_row<kRun>([&](int ahead) {
-    const int k = place_in_chunk<kRun>(0, lane % 4) + ahead;
-    return *reinterpret_cast<const Run<kRun>*>(rows + place_of(row, k / 8) + k % 8 * sizeof(Bf16));
-  });
-}
 
 /// The sums of x for the warps that share tiles of rows: each makes those of some.
 template <class Weights, int kOwn>
@@ -142,6 +65,18 @@ __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_ti
 /// Until the four warps of a half of the rows have come here.
 __device__ __forceinline__ void wait_for_half(int half) {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + half) : "memory");
+}
+
+/// This thread has read what it wants of the cluster's other blocks; and until all threads of all blocks have.
+__device__ __forceinline__ void arrive_in_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
 }
 
 /// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
@@ -188,13 +123,12 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   };
   const auto copy_x = [&](const ChunkWalk& at, int index) {
     if (!at.ended(chunks)) rows.copy(stage_at(index) + Weights::kChunkBytes, at.chunk);
-    end_copy_group();
   };
 
   const ChunkWalk begin{.chunk = rank, .chain = rank};
   ChunkWalk ahead = begin;
 #pragma unroll
-  for (int i = 0; i < Memory::kStages - 1; ++i) {
+  for (int i = 0; i < Memory::kAhead; ++i) {
     copy_weights(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
@@ -206,22 +140,17 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   let_next_begin();
   ahead = begin;
 #pragma unroll
-  for (int i = 0; i < Memory::kStages - 1; ++i) {
+  for (int i = 0; i < Memory::kAhead; ++i) {
     copy_x(ahead, i);
     ahead.advance<kRanks>(chunks);
+    if (i % Memory::kAtOnce == Memory::kAtOnce - 1) end_copy_group();
   }
   begin_rows<kTiledThreads>(output, own_row, own_rows);
 
   auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [tiles of rows][4]
   float totals[kOwn][4] = {};
   float sums[kOwn][4] = {};
-  int index = 0;
-  for (ChunkWalk at = begin; !at.ended(chunks); ++index) {
-    wait_for_copies<Memory::kStages - 2>();
-    __syncthreads();  // the chunk is there, and nobody reads the one before any more
-    copy_weights(ahead, index + Memory::kStages - 1);
-    copy_x(ahead, index + Memory::kStages - 1);
-    ahead.advance<kRanks>(chunks);
+  const auto multiply_at = [&](const ChunkWalk& at, int index) {
     const std::byte* stage = memory + index % Memory::kStages * Memory::kStageBytes;
     const std::byte* stage_rows = stage + Weights::kChunkBytes;
     if constexpr (Weights::kNeedsRowSums) {
@@ -231,17 +160,33 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
         weights.part(stage, memory + Memory::kRing + warp * Weights::kWarpBytes, at.chunk, tile, lane);
     if constexpr (Weights::kNeedsRowSums) wait_for_half(warp / kTiles);
     multiply_stage<Weights, kOwn>(sums, w, stage_rows, first_tile, row_sums, lane);
-    if (at.ends_chain(chunks)) {
+    if (!at.ends_chain(chunks)) return;
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
+    for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          totals[i][j] += sums[i][j];
-          sums[i][j] = 0;
-        }
+      for (int j = 0; j < 4; ++j) {
+        totals[i][j] += sums[i][j];
+        sums[i][j] = 0;
       }
     }
-    at.advance<kRanks>(chunks);
+  };
+  int index = 0;
+  for (ChunkWalk at = begin; !at.ended(chunks);) {
+    wait_for_copies<Memory::kAhead / Memory::kAtOnce - 1>();
+    __syncthreads();  // the chunks are there, and nobody reads those before any more
+#pragma unroll
+    for (int i = 0; i < Memory::kAtOnce; ++i) {
+      copy_weights(ahead, index + Memory::kAhead + i);
+      copy_x(ahead, index + Memory::kAhead + i);
+      ahead.advance<kRanks>(chunks);
+    }
+    end_copy_group();
+#pragma unroll
+    for (int i = 0; i < Memory::kAtOnce; ++i, ++index) {
+      if (at.ended(chunks)) break;
+      multiply_at(at, index);
+      at.advance<kRanks>(chunks);
+    }
   }
 
   wait_for_copies<0>();
@@ -264,14 +209,30 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     for (int other = 0; other < kChains; ++other) {
       of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kTiledPitch;
     }
-    output.template put_block<kTiledOutputs, kTiledThreads>(
-        block, own_row, own_rows, [&](int row, int column) {
-          float sum = 0;
+    constexpr int kPlaces = kShare * kTiledOutputs;
+    constexpr int kEach = (kPlaces + kTiledThreads - 1) / kTiledThreads;
+    static_assert(Memory::kRing >= (Memory::kRows + kShare) * kTiledPitch * static_cast<int>(sizeof(float)));
+    float whole[kEach] = {};  // read at once: they do not wait for each other
 #pragma unroll
-          for (int other = 0; other < kChains; ++other) sum += of_chain[other][row * kTiledPitch + column];
-          return sum;
-        });
-    cluster.sync();  // until the others have read this block's
+    for (int i = 0; i < kEach; ++i) {
+      const int place = static_cast<int>(threadIdx.x) + i * kTiledThreads;
+      if (place >= kPlaces) break;
+#pragma unroll
+      for (int other = 0; other < kChains; ++other) {
+        whole[i] += of_chain[other][place / kTiledOutputs * kTiledPitch + place % kTiledOutputs];
+      }
+    }
+    arrive_in_cluster();
+    float* wholes = partial + Memory::kRows * kTiledPitch;  // [rows of the share][outputs]
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int place = static_cast<int>(threadIdx.x) + i * kTiledThreads;
+      if (place < kPlaces) wholes[place / kTiledOutputs * kTiledPitch + place % kTiledOutputs] = whole[i];
+    }
+    __syncthreads();
+    output.template put_block<kTiledOutputs, kTiledThreads>(
+        block, own_row, own_rows, [&](int row, int column) { return wholes[row * kTiledPitch + column]; });
+    wait_for_cluster();  // until the others have read this block's
 #endif
   }
 }

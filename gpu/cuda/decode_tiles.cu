@@ -32,7 +32,7 @@ void launch_by_outputs(const Bf16* x, int m, const DeviceWeight& weight, const O
 }  // namespace
 
 bool tiles_suit(const DeviceWeight& weight, int m, bool gated) {
-  return product::tiles_suit_to(weight, m, gated);
+  return !product::two_tiles_suit(weight, m) && product::tiles_suit_to(weight, m, gated);
 }
 
 void decode_in_tiles(const Bf16* x, int m, const DeviceWeight& weight, void* y, GemmOutput kind,
@@ -51,12 +51,11 @@ void decode_in_tiles_to_stream(const Bf16* x, int m, const DeviceWeight& weight,
   launch_by_outputs(x, m, weight, product::StreamOutput{y, weight.rows, next}, stream);
 }
 
-void decode_in_tiles_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
-                              StreamHandle stream) {
-  using To = product::PlainOutput<GemmOutput::kBf16>;
-  launch_by_outputs(rows.x, m, weight,
-                    product::ScaledOutput<To>(To{y, weight.rows, weight.stride()}, rows, weight.columns),
-                    stream);
+void decode_in_tiles_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
+                              GemmOutput kind, StreamHandle stream) {
+  product::with_scaled_output(rows, y, weight, kind, [&](const auto& output) {
+    launch_by_outputs(rows.x, m, weight, output, stream);
+  });
 }
 
 void decode_in_tiles_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,

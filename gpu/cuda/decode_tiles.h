@@ -23,8 +23,8 @@ void decode_in_tiles_gated(const Bf16* x, int m, const DeviceWeight& weight, con
 /// As decode_bf16_to_stream() and those that read what it leaves.
 void decode_in_tiles_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y,
                                const NextRows& next, StreamHandle stream);
-void decode_in_tiles_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
-                              StreamHandle stream);
+void decode_in_tiles_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
+                              GemmOutput output, StreamHandle stream);
 void decode_in_tiles_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
                                     const GatedRows& to, StreamHandle stream);
 

@@ -39,14 +39,22 @@ struct HeadShared {
 };
 constexpr int kHeadBytes = static_cast<int>(sizeof(HeadShared)) + 1024;  // to be aligned in
 
+/// Logits, of rows as they are or of UnscaledRows.
+using PlainLogits = product::PlainOutput<GemmOutput::kF32>;
+using ScaledLogits = product::ScaledOutput<PlainLogits>;
+__device__ __forceinline__ const PlainLogits& logits_of(const PlainLogits& output) {
+  return output;
+}
+__device__ __forceinline__ const PlainLogits& logits_of(const ScaledLogits& output) {
+  return output.to;
+}
+
 struct HeadProduct {
   const Bf16* x;
   const Bf16* w;
-  float* y;
   int m;
   int outputs;
   int columns;
-  int stride;  // from a row of y to the next
 
   __device__ int chunks() const { return columns / kChunk; }
   __device__ int tiles() const { return (outputs + kTileOutputs - 1) / kTileOutputs; }
@@ -140,8 +148,11 @@ __device__ __forceinline__ void bring_chunks(HeadShared& shared, const HeadProdu
 }
 
 /// Results of a warpgroup's 64 outputs for all rows.
-__device__ __forceinline__ void put_outputs(const HeadProduct& p, int first_output,
+template <class Output>
+__device__ __forceinline__ void put_outputs(const HeadProduct& p, const Output& output_rows, int first_output,
                                             const float (&totals)[8][4]) {
+  const PlainLogits& logits = logits_of(output_rows);
+  auto* y = static_cast<float*>(logits.y);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int output = first_output + static_cast<int>(threadIdx.x) % kGroupSize / 32 * 16 + lane / 4;
 #pragma unroll
@@ -150,12 +161,16 @@ __device__ __forceinline__ void put_outputs(const HeadProduct& p, int first_outp
     for (int i = 0; i < 4; ++i) {
       const int row = 8 * block + lane % 4 * 2 + i % 2;
       const int to = output + i / 2 * 8;
-      if (row < p.m && to < p.outputs) p.y[static_cast<std::size_t>(row) * p.stride + to] = totals[block][i];
+      if (row >= p.m || to >= p.outputs) continue;
+      y[static_cast<std::size_t>(row) * logits.stride + to] =
+          totals[block][i] * product::scale_of(output_rows, row);
     }
   }
 }
 
-__device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadProduct& p, int group) {
+template <class Output>
+__device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadProduct& p,
+                                                const Output& output, int group) {
   const int warp = static_cast<int>(threadIdx.x) % kGroupSize / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int chunks = p.chunks();
@@ -193,12 +208,18 @@ __device__ __forceinline__ void multiply_chunks(HeadShared& shared, const HeadPr
       }
       at.advance<1>(chunks);
     }
-    put_outputs(p, tile * kTileOutputs + group * kGroupOutputs, totals);
+    put_outputs(p, output, tile * kTileOutputs + group * kGroupOutputs, totals);
   }
 }
 
+/// Until all warpgroups that multiply have come here.
+__device__ __forceinline__ void wait_for_groups() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kGroups * kGroupSize) : "memory");
+}
+
 /// Blocks: as many as stay.
-__global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p) {
+template <class Output>
+__global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, Output output) {
   extern __shared__ __align__(16) unsigned char head_memory[];
   auto& shared =
       *reinterpret_cast<HeadShared*>(head_memory + (1024 - shared_address(head_memory) % 1024) % 1024);
@@ -217,7 +238,12 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p) 
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters));
   wait_for_earlier();
   let_next_begin();
-  multiply_chunks(shared, p, group);
+  if constexpr (std::is_same_v<Output, ScaledLogits>) {
+    constexpr int kReaders = 2;  // groups that read what rows are scaled by
+    if (group < kReaders) product::begin_rows<kReaders * kGroupSize>(output, 0, p.m);
+    wait_for_groups();
+  }
+  multiply_chunks(shared, p, output, group);
 }
 
 int multiprocessors() {
@@ -226,6 +252,23 @@ int multiprocessors() {
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   return count;
+}
+
+template <class Output>
+void launch_head(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
+                 StreamHandle stream) {
+  allow_shared(multiply_head<Output>, kHeadBytes);
+  launch_after(multiply_head<Output>,
+               {.blocks = dim3(static_cast<unsigned>(multiprocessors())),
+                .threads = kHeadThreads,
+                .shared_bytes = kHeadBytes},
+               stream,
+               HeadProduct{.x = x,
+                           .w = static_cast<const Bf16*>(weight.data),
+                           .m = m,
+                           .outputs = weight.rows,
+                           .columns = weight.columns},
+               output);
 }
 
 }  // namespace
@@ -237,19 +280,13 @@ bool warpgroups_suit(const DeviceWeight& weight, int m, GemmOutput output) {
 }
 
 void decode_by_warpgroups(const Bf16* x, int m, const DeviceWeight& weight, float* y, StreamHandle stream) {
-  allow_shared(multiply_head, kHeadBytes);
-  launch_after(multiply_head,
-               {.blocks = dim3(static_cast<unsigned>(multiprocessors())),
-                .threads = kHeadThreads,
-                .shared_bytes = kHeadBytes},
-               stream,
-               HeadProduct{.x = x,
-                           .w = static_cast<const Bf16*>(weight.data),
-                           .y = y,
-                           .m = m,
-                           .outputs = weight.rows,
-                           .columns = weight.columns,
-                           .stride = weight.stride()});
+  launch_head(x, m, weight, PlainLogits{y, weight.rows, weight.stride()}, stream);
+}
+
+void decode_by_warpgroups(const UnscaledRows& rows, int m, const DeviceWeight& weight, float* y,
+                          StreamHandle stream) {
+  const PlainLogits logits{y, weight.rows, weight.stride()};
+  launch_head(rows.x, m, weight, ScaledLogits(logits, rows, weight.columns), stream);
 }
 
 #else
@@ -259,6 +296,9 @@ bool warpgroups_suit(const DeviceWeight&, int, GemmOutput) {
 }
 
 void decode_by_warpgroups(const Bf16*, int, const DeviceWeight&, float*, StreamHandle) {
+  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+}
+void decode_by_warpgroups(const UnscaledRows&, int, const DeviceWeight&, float*, StreamHandle) {
   REPRISE_CHECK(false, "products by warpgroups were not compiled");
 }
 

@@ -15,5 +15,8 @@ bool warpgroups_suit(const DeviceWeight& weight, int m, GemmOutput output);
 
 /// y f32 [m, rows of the weight].
 void decode_by_warpgroups(const Bf16* x, int m, const DeviceWeight& weight, float* y, StreamHandle stream);
+/// The same of rows whose norm the product ends.
+void decode_by_warpgroups(const UnscaledRows& rows, int m, const DeviceWeight& weight, float* y,
+                          StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

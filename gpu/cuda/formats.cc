@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "gpu/cuda/decode_tiles.h"
+#include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
-#include "gpu/cuda/rows.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu::cuda {

@@ -64,7 +64,8 @@ struct FusedProducts {
   /// Null, all three: it has none.
   void (*to_stream)(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
                     StreamHandle stream);
-  void (*unscaled)(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y, StreamHandle stream);
+  void (*unscaled)(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y, GemmOutput output,
+                   StreamHandle stream);
   void (*unscaled_gated)(const UnscaledRows& rows, int m, const DeviceWeight& weight, const GatedRows& to,
                          StreamHandle stream);
 };

@@ -79,9 +79,9 @@ void decode_bf16_normed_gated(const NormedRows& rows, int m, const DeviceWeight&
 /// y f32 [m, weight.rows] += x W^T. Outputs are a multiple of 8.
 void decode_bf16_to_stream(const Bf16* x, int m, const DeviceWeight& weight, float* y, const NextRows& next,
                            StreamHandle stream);
-/// y bf16.
-void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, Bf16* y,
-                          StreamHandle stream);
+/// y as `output` says, kBf16 or kF32.
+void decode_bf16_unscaled(const UnscaledRows& rows, int m, const DeviceWeight& weight, void* y,
+                          GemmOutput output, StreamHandle stream);
 void decode_bf16_unscaled_gated(const UnscaledRows& rows, int m, const DeviceWeight& weight,
                                 const GatedRows& to, StreamHandle stream);
 

@@ -5,6 +5,7 @@
 #include "gpu/cuda/decode_product.cuh"
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/gemm.h"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
@@ -13,14 +14,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kNormWarps = 2;
 constexpr int kWarpNormThreads = 128;
-
-__global__ void embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float* y) {
-  wait_for_earlier();
-  let_next_begin();
-  const Bf16* from = table + (size_t)tokens[blockIdx.x] * size;
-  float* to = y + (size_t)blockIdx.x * size;
-  for (int i = threadIdx.x; i < size; i += kThreads) to[i] = widen(from[i]);
-}
 
 /// Of a block's threads: halves within a warp, then the warps in order.
 __device__ float sum_of_block(float sum) {
@@ -200,6 +193,19 @@ __global__ void __launch_bounds__(kThreads)
   if (i < size) y[first + i] = x[first + from];
 }
 
+/// Blocks: a row each.
+__global__ void __launch_bounds__(kThreads)
+    pick_each_row(UnscaledRows from, const std::int32_t* picked, int size, UnscaledRows to) {
+  wait_for_earlier();
+  let_next_begin();
+  const size_t source = (size_t)picked[blockIdx.x] * (size / 8);  // in eights
+  const size_t place = (size_t)blockIdx.x * (size / 8);
+  for (int i = threadIdx.x; i < size / 8; i += kThreads) {
+    reinterpret_cast<uint4*>(to.x)[place + i] = reinterpret_cast<const uint4*>(from.x)[source + i];
+    to.squares[place + i] = from.squares[source + i];
+  }
+}
+
 /// For kernels whose threads have eight elements each of rows that are multiples of them.
 struct EightsGrid {
   dim3 blocks;
@@ -231,12 +237,6 @@ __global__ void scale_rows(float* x, int size, float factor, float cap) {
 }
 
 }  // namespace
-
-void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
-                StreamHandle stream) {
-  launch_after(embed_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, tokens,
-               static_cast<const Bf16*>(table.data), table.columns, y);
-}
 
 void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
               float factor, Bf16* y, StreamHandle stream) {
@@ -292,6 +292,11 @@ void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order,
   REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
   launch_after(order_each_row, {.blocks = dim3((size + kThreads - 1) / kThreads, rows), .threads = kThreads},
                stream, x, size, order, y);
+}
+
+void pick_rows(const UnscaledRows& from, const std::int32_t* picked, int rows, int size,
+               const UnscaledRows& to, StreamHandle stream) {
+  launch_after(pick_each_row, {.blocks = dim3(rows), .threads = kThreads}, stream, from, picked, size, to);
 }
 
 void relu_squared(Bf16* x, int rows, int size, StreamHandle stream) {

@@ -1,6 +1,6 @@
 #pragma once
-// Kernels that look at one row of the activations at a time. gpu/products.h (widen_row) and gpu/kernels.h
-// (rms_norm, layer_norm, swiglu, gate_gelu) are the specification. The residual stream is f32; what enters a product is bf16.
+// Kernels that look at one row of the activations at a time. gpu/kernels.h (rms_norm, layer_norm,
+// swiglu, gate_gelu) is the specification. The residual stream is f32; what enters a product is bf16.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -9,12 +9,6 @@
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
-
-/// Rows of `table` for tokens [rows]: y f32 [rows, table.columns].
-void embed(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y, StreamHandle stream);
-/// The same for a table of bf16.
-void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
-                StreamHandle stream);
 
 /// A norm over rows [size]: x / sqrt(mean(x^2) + eps) * (offset + weight); with a bias LayerNorm, which has no offset:
 /// (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias.
@@ -46,6 +40,10 @@ void add_rows(const float* x, int rows, int size, float factor, float* y, Stream
 /// y [rows, size] += factor * norm(x).
 void add_normed_rows(const float* x, int rows, int size, const RowNorm& norm, float factor, float* y,
                      StreamHandle stream);
+
+/// Rows picked[0], picked[1], ... of `from` [.., size]: `rows` of them. size is a multiple of 32.
+void pick_rows(const UnscaledRows& from, const std::int32_t* picked, int rows, int size,
+               const UnscaledRows& to, StreamHandle stream);
 
 /// y [rows, size] = x [rows, size] with column order[k] at place k, bf16.
 void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,

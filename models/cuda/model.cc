@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "gpu/cuda/embedding.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
 #include "gpu/devices.h"
@@ -55,14 +56,13 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     for (ResidualStep& step : factory.build(layer)) steps_.push_back(std::move(step));
   }
   if (config().embedding_norm) embedding_norm_ = factory.build_norm(*config().embedding_norm);
-  final_norm_ = factory.build_norm(config().final_norm);
-  head_ = config().tied() ? embedding_ : weights_.linear({config().head});
-  head_.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
+  head_.norm = factory.build_norm(config().final_norm);
+  head_.linear = config().tied() ? embedding_ : weights_.linear({config().head});
+  head_.linear.layers = {{kHeadInAdapters, 0}};  // also where it is the embedding
+  head_.multiplier = config().logit_multiplier;
+  head_.cap = config().logit_cap.value_or(0);
   weights_.finish();
-  for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
-    steps_[i].join(steps_[i + 1], config().hidden);
-    leaves_rows_ = leaves_rows_ || steps_[i].is_joined();
-  }
+  join_steps();
   for (const ResidualStep& step : steps_) {
     step.admit(gemm_, place.most_rows);
     has_late_ = has_late_ || !step.late_parts.empty();
@@ -76,6 +76,21 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     }
   }
   adaptable_.insert(kHeadInAdapters);
+}
+
+void CudaModel::join_steps() {
+  if (config().hidden % 32 != 0 || steps_.empty()) return;
+  if (!embedding_norm_ && embedding_.weight.format->is_rows_of_bf16 && steps_.front().can_read_unscaled()) {
+    first_norm_ = steps_.front().read_unscaled();
+    leaves_rows_ = true;
+  }
+  const auto join = [&](ResidualStep& step, auto& next) {
+    if (!step.can_leave_rows() || !next.can_read_unscaled()) return;
+    step.leave_for(next.read_unscaled());
+    leaves_rows_ = true;
+  };
+  for (std::size_t i = 0; i + 1 < steps_.size(); ++i) join(steps_[i], steps_[i + 1]);
+  join(steps_.back(), head_);
 }
 
 void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
@@ -126,17 +141,31 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
          Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
          Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
-         2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
-         Workspace::rounded(picked * hidden * sizeof(gc::Bf16)) +
-         Workspace::rounded(picked * static_cast<std::size_t>(head_.weight.rows) * sizeof(float)) +
+         2 * Workspace::kAlignment + ropes_.workspace(size.rows) + PickedRows::workspace(picked, hidden) +
+         Workspace::rounded(picked * static_cast<std::size_t>(head_.outputs()) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
                             sizeof(gc::Bf16));
 }
 
+void CudaModel::embed(const CudaStep& step, float* x) const {
+  const int rows = step.size.rows;
+  const float multiplier = config().embedding_multiplier;
+  if (first_norm_ && step.unscaled.x != nullptr) {
+    gc::embed_bf16_to_stream(step.batch.tokens, rows, embedding_.weight, multiplier, x,
+                             first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
+                             step.stream);
+    return ropes_.make(step.batch, step.ropes, 1, step.stream);
+  }
+  ropes_.make(step.batch, step.ropes, 0, step.stream);
+  const auto hidden = static_cast<int>(config().hidden);
+  gc::embed(step.batch.tokens, rows, embedding_.weight, x, step.stream);
+  if (multiplier != 1) gc::scale(x, rows, hidden, multiplier, 0, step.stream);
+  if (embedding_norm_) gc::norm_in_place(x, rows, hidden, embedding_norm_->rows(), step.stream);
+}
+
 void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
                        const Chosen& chosen) {
-  const auto hidden = static_cast<int>(config().hidden);
   const gc::StreamHandle stream = lane.stream.handle();
   const CudaStep step{.phase = phase,
                       .batch = made.batch,
@@ -154,33 +183,11 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .rings = made.rings,
                       .unscaled = buffers.unscaled,
                       .exports = made.exports};
-  ropes_.make(made.batch, buffers.ropes, stream);
-  gc::embed(made.batch.tokens, made.size.rows, embedding_.weight, buffers.x, stream);
-  if (config().embedding_multiplier != 1) {
-    gc::scale(buffers.x, made.size.rows, hidden, config().embedding_multiplier, 0, stream);
-  }
-  if (embedding_norm_) {
-    gc::norm_in_place(buffers.x, made.size.rows, hidden, embedding_norm_->rows(), stream);
-  }
+  embed(step, buffers.x);
   for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
   if (made.picked_rows == 0) return;
-  gc::rms_norm(buffers.x, made.picked, made.picked_rows, hidden, final_norm_.rows(), 1, buffers.chosen,
-               stream);
-  // In both phases: a row's logits do not depend on how many there are.
-  gc::decode_gemm(buffers.chosen, made.picked_rows, head_.weight, buffers.logits, gc::GemmOutput::kF32,
-                  stream);
-  if (head_.bias != nullptr) {
-    gc::add_bias(buffers.logits, made.picked_rows, head_.weight.rows, head_.bias, stream);
-  }
-  if (!chosen.picked.empty()) {
-    CudaStep of_picked = step;
-    of_picked.adapters = chosen.picked;
-    of_picked.add_changes(buffers.chosen, head_, buffers.logits, gc::GemmOutput::kF32);
-  }
-  if (config().logit_multiplier != 1 || config().logit_cap) {
-    gc::scale(buffers.logits, made.picked_rows, head_.weight.rows, config().logit_multiplier,
-              config().logit_cap.value_or(0), stream);
-  }
+  head_.apply(step, buffers.x, {.rows = made.picked, .count = made.picked_rows, .adapters = chosen.picked},
+              buffers.logits);
 }
 
 // Everything that a step's launches depend on, or nothing: it is not recorded.
@@ -221,8 +228,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   const auto picked = static_cast<std::size_t>(made.picked_rows);
   Buffers buffers{.x = memory.take<float>(elements),
                   .ropes = ropes_.take(memory, made.size.rows),
-                  .chosen = memory.take<gc::Bf16>(picked * config().hidden),
-                  .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.weight.rows)),
+                  .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.outputs())),
                   .inner = nullptr,
                   .ordered = nullptr,
                   .first_values = nullptr,
@@ -332,7 +338,7 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
   if (rows.size() * row_bytes > to.size()) to = gc::PinnedBytes(std::bit_ceil(rows.size() * row_bytes));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const float* from =
-        logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.weight.rows);
+        logits.rows + static_cast<std::size_t>(rows[i]) * static_cast<std::size_t>(head_.outputs());
     gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
                      lane.stream.handle());
   }
@@ -377,7 +383,7 @@ std::span<const float> CudaModel::fetch_prefilled(const Logits& logits, std::spa
     }
   }
   if (kept.size() == plans.size()) return fetch_all(logits, Phase::kPrefill);
-  first_draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), plans,
+  first_draw_.launch(logits.rows, head_.outputs(), static_cast<int>(config().vocab), plans,
                      prefill_.stream.handle());
   const std::span<const float> rows = fetch(logits, kept, Phase::kPrefill);
   const std::vector<std::optional<DrawnToken>> drawn = first_draw_.results(plans);
@@ -418,7 +424,7 @@ void CudaModel::draw(const Logits& logits, DecodePass& pass) {
     if (!draws() || !pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
   }
   if (kept.size() < pass.plans.size()) {
-    draw_.launch(logits.rows, head_.weight.rows, static_cast<int>(config().vocab), pass.plans,
+    draw_.launch(logits.rows, head_.outputs(), static_cast<int>(config().vocab), pass.plans,
                  decode_.stream.handle());
   }
   pass.logits = fetch(logits, kept, Phase::kDecode);

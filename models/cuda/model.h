@@ -23,6 +23,7 @@
 #include "models/cuda/adapter.h"
 #include "models/cuda/batch_upload.h"
 #include "models/cuda/draw.h"
+#include "models/cuda/head.h"
 #include "models/cuda/lane.h"
 #include "models/cuda/residual.h"
 #include "models/cuda/rope_tables.h"
@@ -74,15 +75,14 @@ class CudaModel : public Model {
 
  private:
   struct Logits {
-    float* rows = nullptr;  // [count] rows of head_.weight.rows, on the GPU
+    float* rows = nullptr;  // [count] rows of head_.outputs(), on the GPU
     int count = 0;
   };
 
   struct Buffers {
     float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
-    gc::Bf16* chosen;           // [picked rows, hidden]
-    float* logits;              // [picked rows] rows of head_.weight.rows
+    float* logits;              // [picked rows] rows of head_.outputs()
     float* inner;               // [rows, largest rank]; null where there are no adapters
     gc::Bf16* ordered;          // [padded rows, most columns that are put in order]; null where none are
     float* first_values;        // [padded rows, handed_on_]; null where nothing is handed on
@@ -97,8 +97,12 @@ class CudaModel : public Model {
     int largest_rank = 0;
   };
 
+  /// Lets decoded rows go from the embedding through the steps to the head without kernels for norms, where they can.
+  void join_steps();
   Chosen choose(std::span<const Slice> slices) const;
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
+  /// Rows of the embedding, where the residual stream begins, and rope's tables.
+  void embed(const CudaStep& step, float* x) const;
   void launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
               const Chosen& chosen);
   std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, const Chosen& chosen,
@@ -121,16 +125,16 @@ class CudaModel : public Model {
   Lane prefill_{gc::Stream::Priority::kNormal};
   Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;
-  DeviceLinear head_;
+  Head head_;
   std::optional<DeviceNorm> embedding_norm_;
-  DeviceNorm final_norm_;
+  std::optional<NormAhead> first_norm_;  // the first step's, where the embedding leaves rows to it
   RopeTables ropes_;
   std::unique_ptr<HostExperts> host_experts_;  // null: all experts are on the GPU
   std::vector<ResidualStep> steps_;            // of all layers
   const std::size_t handed_on_;                // floats of a row that the first layer hands on
   bool has_late_ = false;                      // parts
   bool exports_states_ = true;                 // all parts do
-  bool leaves_rows_ = false;                   // of decodes, some step to the next one
+  bool leaves_rows_ = false;                   // of decodes: somebody to who reads the stream next
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace reprise::models::cuda {
 
 std::size_t ResidualStep::workspace(const StepSize& size, std::size_t hidden) const {
@@ -26,14 +28,20 @@ PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t
   return {.x = to, .raw = {}, .unscaled = {}};
 }
 
-void ResidualStep::join(ResidualStep& next, std::size_t hidden) {
-  const bool leaves = parts.size() == 1 && late_parts.empty() && !begins_late && !ends_late && !norm_after &&
-                      output_of(0) == gc::GemmOutput::kAddF32 && parts.front()->leaves_rows();
-  const bool reads = next.parts.size() == 1 && next.late_parts.empty() && next.norm &&
-                     next.norm->suits_decoding() && next.parts.front()->reads_unscaled();
-  if (!leaves || !reads || hidden % 32 != 0) return;
-  left_ = Left{.norm = next.norm->rows(), .factor = next.scales.front().in};
-  next.reads_unscaled_ = true;
+bool ResidualStep::can_leave_rows() const {
+  return parts.size() == 1 && late_parts.empty() && !begins_late && !ends_late && !norm_after &&
+         output_of(0) == gc::GemmOutput::kAddF32 && parts.front()->leaves_rows();
+}
+
+bool ResidualStep::can_read_unscaled() const {
+  return parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
+         parts.front()->reads_unscaled();
+}
+
+NormAhead ResidualStep::read_unscaled() {
+  REPRISE_CHECK(can_read_unscaled(), "rows are left to a step that cannot read them");
+  reads_unscaled_ = true;
+  return {.norm = norm->rows(), .factor = scales.front().in};
 }
 
 std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, std::size_t hidden) const {
@@ -73,9 +81,7 @@ void ResidualStep::apply(const CudaStep& step, float* x, std::size_t hidden) con
     gc::fill(reinterpret_cast<std::byte*>(sum), 0, elements * sizeof(float), step.stream);
   }
   std::optional<gc::NextRows> next;
-  if (left_ && step.unscaled.x != nullptr) {
-    next = {.to = step.unscaled, .norm = left_->norm, .factor = left_->factor};
-  }
+  if (left_ && step.unscaled.x != nullptr) next = left_->into(step.unscaled);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (output_of(i) == gc::GemmOutput::kAddF32) {
       parts[i]->apply(step, inputs[i],

@@ -2,8 +2,8 @@
 // Steps that add to the residual stream, on the GPU (models/layers/layer_spec.h):
 //   x += multiplier * norm_after(out * part(in * norm(x)) + out * part(in * norm(x)) + ...)
 // What late parts make is summed in CudaStep::late and added behind the last step of their layer.
-// Where nothing stands between a part and the stream, its last product adds to the stream itself; of decoded rows, where the
-// next step's first product can end the norm, it leaves that one's input besides (join(); gpu/cuda/gemm.h, UnscaledRows).
+// Where nothing stands between a part and the stream, its last product adds to the stream itself; of decoded rows, where
+// what reads the stream next can end the norm, it leaves that one's input besides (leave_for(); gpu/cuda/gemm.h, UnscaledRows).
 //
 // Threading: as CudaStep.
 
@@ -29,6 +29,16 @@ struct DeviceNorm {
   bool suits_decoding() const { return bias == nullptr; }
 };
 
+/// The norm of what reads the stream next, for who leaves rows to it.
+struct NormAhead {
+  gc::RowNorm norm;
+  float factor;
+
+  gc::NextRows into(const gc::UnscaledRows& rows) const {
+    return {.to = rows, .norm = norm, .factor = factor};
+  }
+};
+
 struct ResidualStep {
   std::optional<DeviceNorm> norm;
   std::vector<std::unique_ptr<Part>> parts;
@@ -39,9 +49,12 @@ struct ResidualStep {
   std::optional<DeviceNorm> norm_after;
   float multiplier = 1;
 
-  /// Lets decoded rows go from this step to the next without a kernel for the norm, where both can.
-  void join(ResidualStep& next, std::size_t hidden);
-  bool is_joined() const { return left_.has_value(); }
+  /// Whether decoded rows can go on from here, and come here, without a kernel for the norm.
+  bool can_leave_rows() const;
+  bool can_read_unscaled() const;
+  /// They do, where CudaStep::unscaled is there.
+  void leave_for(const NormAhead& next) { left_ = next; }
+  NormAhead read_unscaled();
 
   /// Bytes that apply() takes.
   std::size_t workspace(const StepSize& size, std::size_t hidden) const;
@@ -54,13 +67,8 @@ struct ResidualStep {
   void compact(const CudaCompaction& prompt) const;
 
  private:
-  /// What the next step's norm is, and its factor.
-  struct Left {
-    gc::RowNorm norm;
-    float factor;
-  };
-  std::optional<Left> left_;     // for the next step
-  bool reads_unscaled_ = false;  // what the step before leaves
+  std::optional<NormAhead> left_;  // for what reads the stream next
+  bool reads_unscaled_ = false;    // what stands before leaves them
 
   /// What a part's output is multiplied by before it is added up.
   float factor(std::size_t part) const {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "gpu/cuda/attention.h"
-
 namespace reprise::models::cuda {
 
 std::size_t RopeTables::add(const std::shared_ptr<const RopeConfig>& rope, WeightStore& weights) {
@@ -31,13 +29,23 @@ std::vector<RopeTable> RopeTables::take(Workspace& workspace, int rows) const {
   return tables;
 }
 
-void RopeTables::make(const gc::Batch& batch, std::span<const RopeTable> tables,
+void RopeTables::make(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t first,
                       gc::StreamHandle stream) const {
-  for (std::size_t i = 0; i < ropes_.size(); ++i) {
-    const Rope& rope = ropes_[i];
-    gc::rope_table(batch, rope.inv_freq, static_cast<int>(rope.pairs()), rope.config->attention_factor,
-                   tables[i].cosine, tables[i].sine, stream);
+  for (std::size_t i = first; i < ropes_.size(); ++i) {
+    gc::rope_table(rows_of(batch, tables, i), batch.rows, stream);
   }
+}
+
+gc::RopeRows RopeTables::rows_of(const gc::Batch& batch, std::span<const RopeTable> tables,
+                                 std::size_t index) const {
+  if (index >= ropes_.size()) return {};
+  const Rope& rope = ropes_[index];
+  return {.positions = batch.positions,
+          .inv_freq = rope.inv_freq,
+          .pairs = static_cast<int>(rope.pairs()),
+          .factor = rope.config->attention_factor,
+          .cosine = tables[index].cosine,
+          .sine = tables[index].sine};
 }
 
 }  // namespace reprise::models::cuda

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "gpu/cuda/attention.h"
 #include "models/cuda/step.h"
 #include "models/cuda/weights.h"
 #include "models/layers/rope.h"
@@ -24,7 +25,11 @@ class RopeTables {
   std::size_t workspace(int rows) const;
   /// Room for the tables of a step, which make() fills.
   std::vector<RopeTable> take(Workspace& workspace, int rows) const;
-  void make(const gc::Batch& batch, std::span<const RopeTable> tables, gc::StreamHandle stream) const;
+  /// Those from `first` on.
+  void make(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t first,
+            gc::StreamHandle stream) const;
+  /// What another kernel makes the table `index` from; nothing where there is no such rope.
+  gc::RopeRows rows_of(const gc::Batch& batch, std::span<const RopeTable> tables, std::size_t index) const;
 
  private:
   struct Rope {

@@ -20,8 +20,7 @@ void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
     if (x.raw.x != nullptr) {
       part.format->fused->normed(x.raw, batch.rows, part, to, output, stream);
     } else {
-      REPRISE_CHECK(output == gc::GemmOutput::kBf16, "rows that wait for their norm have another use");
-      part.format->fused->unscaled(x.unscaled, batch.rows, part, reinterpret_cast<gc::Bf16*>(to), stream);
+      part.format->fused->unscaled(x.unscaled, batch.rows, part, to, output, stream);
     }
     to += static_cast<std::size_t>(part.rows) * element;
   }

@@ -309,7 +309,12 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
   const std::size_t angles = static_cast<std::size_t>(rows * shape_.rope_pairs);
   float* cosine = space<float>(angles);
   float* sine = space<float>(angles);
-  rope_table(batch, upload(inv_freq_), shape_.rope_pairs, 1.0F, cosine, sine, stream_.handle());
+  rope_table({.positions = batch.positions,
+              .inv_freq = upload(inv_freq_),
+              .pairs = shape_.rope_pairs,
+              .cosine = cosine,
+              .sine = sine},
+             rows, stream_.handle());
   std::vector<Bf16> out(static_cast<std::size_t>(rows) * width());
   const AttentionPass pass{
       .projected = upload(projected),

@@ -258,11 +258,13 @@ TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {
   DeviceBytes table(2 * count * sizeof(float));
   copy_to_device(positions_there.data(), positions.data(), positions_there.size(), stream.handle());
   copy_to_device(inv_freq_there.data(), inv_freq.data(), inv_freq_there.size(), stream.handle());
-  Batch batch{};
-  batch.positions = positions_there.as<std::int32_t>();
-  batch.rows = static_cast<int>(positions.size());
-  rope_table(batch, inv_freq_there.as<float>(), static_cast<int>(inv_freq.size()), kFactor, table.as<float>(),
-             table.as<float>() + count, stream.handle());
+  rope_table({.positions = positions_there.as<std::int32_t>(),
+              .inv_freq = inv_freq_there.as<float>(),
+              .pairs = static_cast<int>(inv_freq.size()),
+              .factor = kFactor,
+              .cosine = table.as<float>(),
+              .sine = table.as<float>() + count},
+             static_cast<int>(positions.size()), stream.handle());
   std::vector<float> found(2 * count);
   copy_to_host(found.data(), table.data(), table.size(), stream.handle());
   stream.wait();

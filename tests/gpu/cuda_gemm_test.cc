@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gpu/cuda/decode_tiles.h"
+#include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"
@@ -144,14 +145,15 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   Random random(2);
   const int k = 1096;
   const int most = 200;
-  for (const int n : {1040, 6008}) {  // in clusters of blocks, and without
+  for (const int n :
+       {1040, 3080, 6008, 8456}) {  // in clusters of blocks, and without; 16 rows of a block, and not
     const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
     const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
     const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
     const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
     decode_gemm(x.as<const Bf16>(), most, weight, y.data(), GemmOutput::kF32, stream_->handle());
     const std::vector<float> whole = download<float>(y);
-    for (const int m : {1, 2, 7, 8, 9, 16, 17, 32, 33, 64, 65, 128}) {
+    for (const int m : {1, 2, 7, 8, 9, 12, 16, 17, 32, 33, 64, 65, 128}) {
       for (const int first : {0, 3, most - m}) {
         const DeviceBytes part(static_cast<std::size_t>(m) * n * sizeof(float));
         decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, m, weight, part.data(),
@@ -210,99 +212,19 @@ TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
   }
 }
 
-// A norm between two products without a kernel: the first leaves rows for the second.
-TEST_F(CudaGemmTest, ANormThatIsLeftToTheNextProductIsTheNorm) {
-  Random random(12);
-  const int most = 130;
-  for (const auto& [inner, hidden, half] : {std::tuple{72, 32, 24}, {2048, 1024, 3584}, {520, 1056, 512}}) {
-    const int n = 2 * half;
-    const auto elements = static_cast<std::size_t>(most) * static_cast<std::size_t>(hidden);
-    const DeviceBytes w_first = upload(random_bf16(random, static_cast<std::size_t>(hidden) * inner));
-    const DeviceBytes w_second = upload(random_bf16(random, static_cast<std::size_t>(n) * hidden));
-    const DeviceWeight first{
-        .format = &kBf16OnDevice, .data = w_first.data(), .rows = hidden, .columns = inner};
-    const DeviceWeight second{
-        .format = &kBf16OnDevice, .data = w_second.data(), .rows = n, .columns = hidden};
-    const DeviceBytes mixed = upload(random_bf16(random, static_cast<std::size_t>(most) * inner));
-    const std::vector<float> before = random.floats(elements);
-    const DeviceBytes norm_weight = upload(random.floats(hidden));
-    const RowNorm norm{.weight = norm_weight.as<const float>(), .offset = 1.0F, .eps = 1e-6F};
-    const DeviceBytes stream = upload(before);
-    const DeviceBytes apart = upload(before);
-    const DeviceBytes left(elements * sizeof(Bf16));
-    const DeviceBytes squares(elements / 8 * sizeof(float));
-    const DeviceBytes normed(elements * sizeof(Bf16));
-    const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(Bf16));
-    const DeviceBytes gated(static_cast<std::size_t>(most) * half * sizeof(Bf16));
-    const DeviceBytes gated_apart(gated.size());
-    const UnscaledRows rows{.x = left.as<Bf16>(), .squares = squares.as<float>(), .eps = norm.eps};
-    const GatedRows to{.y = gated.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
-    std::vector<Bf16> of_all;  // rows of the second product
-    for (const int m : {most, 1, 3, 8, 9, 16, 17, 33, 64, 100}) {
-      const auto outputs = static_cast<std::size_t>(m) * static_cast<std::size_t>(n);
-      copy_to_device(stream.data(), before.data(), stream.size(), stream_->handle());
-      copy_to_device(apart.data(), before.data(), apart.size(), stream_->handle());
-      decode_bf16(mixed.as<const Bf16>(), m, first, apart.data(), GemmOutput::kAddF32, stream_->handle());
-      decode_bf16_to_stream(mixed.as<const Bf16>(), m, first, stream.as<float>(),
-                            {.to = rows, .norm = norm, .factor = 0.75F}, stream_->handle());
-      ASSERT_EQ(download<float>(stream), download<float>(apart)) << m << " rows";
-      decode_bf16_unscaled(rows, m, second, y.as<Bf16>(), stream_->handle());
-      const std::vector<Bf16> got = download<Bf16>(y, outputs);
-      norm_for_decode(apart.as<const float>(), m, hidden, norm, 0.75F, normed.as<Bf16>(), stream_->handle());
-      decode_bf16(normed.as<const Bf16>(), m, second, y.data(), GemmOutput::kBf16, stream_->handle());
-      const std::vector<Bf16> wanted = download<Bf16>(y, outputs);
-      for (std::size_t i = 0; i < outputs; ++i) {  // both are rounded on their way, in other places
-        const float near =
-            0.03F * std::sqrt(static_cast<float>(hidden)) + std::abs(from_bf16(wanted[i])) / 64;
-        ASSERT_NEAR(from_bf16(got[i]), from_bf16(wanted[i]), near) << m << " rows";
-      }
-      if (of_all.empty()) of_all = got;
-      EXPECT_EQ(std::memcmp(got.data(), of_all.data(), outputs * sizeof(Bf16)), 0) << m << " rows";
-      decode_bf16_unscaled(rows, m, second, y.as<Bf16>(), stream_->handle());
-      decode_bf16_unscaled_gated(rows, m, second, to, stream_->handle());
-      gate_rows(y.as<const Bf16>(), m, half, to.act, to.gate_factor, gated_apart.as<Bf16>(),
-                stream_->handle());
-      const auto kept = static_cast<std::size_t>(m) * static_cast<std::size_t>(half);
-      EXPECT_EQ(download<Bf16>(gated, kept), download<Bf16>(gated_apart, kept)) << m << " rows, gated";
-    }
-  }
-}
-
 TEST_F(CudaGemmTest, TilesHaveTheBitsOfTheProductOfFewRows) {
   Random random(9);
-  const int m = 8;
-  for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {6000, 1024}}) {
-    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(m) * k));
-    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
-    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-    const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
-    const DeviceBytes tiled(few.size());
-    decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
-    if (!tiles_suit(weight, 64, false)) continue;
-    decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
-    EXPECT_EQ(download<float>(few), download<float>(tiled)) << n << " x " << k;
-  }
-}
-
-TEST_F(CudaGemmTest, HeadsOfManyRowsHaveTheBitsOfTheProductOfFewRows) {
-  Random random(10);
-  const int n = 102'409;
-  const int most = 64;
-  for (const int k : {192, 704, 1024}) {
-    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(most) * k));
-    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
-    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-    const DeviceBytes y(static_cast<std::size_t>(most) * n * sizeof(float));
-    for (int first = 0; first < most; first += 8) {
-      decode_gemm(x.as<const Bf16>() + static_cast<std::size_t>(first) * k, 8, weight,
-                  y.as<float>() + static_cast<std::size_t>(first) * n, GemmOutput::kF32, stream_->handle());
-    }
-    const std::vector<float> wanted = download<float>(y);
-    for (const int m : {33, 50, 64}) {
-      const DeviceBytes all(static_cast<std::size_t>(m) * n * sizeof(float));
-      decode_gemm(x.as<const Bf16>(), m, weight, all.data(), GemmOutput::kF32, stream_->handle());
-      const std::vector<float> got = download<float>(all);
-      EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0) << m << " rows, " << k;
+  for (const auto& [n, k] : {std::pair{1024, 3584}, {1000, 200}, {3080, 520}, {6000, 1024}, {8224, 1024}}) {
+    for (const int m : {8, 11, 16}) {
+      const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(m) * k));
+      const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
+      const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
+      const DeviceBytes few(static_cast<std::size_t>(m) * n * sizeof(float));
+      const DeviceBytes tiled(few.size());
+      decode_bf16(x.as<const Bf16>(), m, weight, few.data(), GemmOutput::kF32, stream_->handle());
+      if (!tiles_suit(weight, 64, false)) continue;
+      decode_in_tiles(x.as<const Bf16>(), m, weight, tiled.data(), GemmOutput::kF32, stream_->handle());
+      EXPECT_EQ(download<float>(few), download<float>(tiled)) << m << " rows, " << n << " x " << k;
     }
   }
 }
@@ -367,6 +289,7 @@ TEST_F(CudaGemmTest, Timings) {
   PrefillGemm gemm;
   for (const auto& [n, k] : {std::pair{8224, 1024},
                              {1024, 2048},
+                             {5120, 1024},
                              {7168, 1024},
                              {1024, 3584},
                              {248320, 1024},
@@ -379,7 +302,7 @@ TEST_F(CudaGemmTest, Timings) {
     const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(largest) * k));
     const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));
     Stopwatch watch;
-    for (const int m : {1, 8, 16, 64, 2048}) {
+    for (const int m : {1, 8, 16, 32, 64, 2048}) {
       if (m > largest) continue;
       const auto run = [&] {
         if (m == 2048) {

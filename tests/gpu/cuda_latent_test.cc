@@ -109,7 +109,12 @@ class LatentRig {
     std::vector<float> angles(size(rows * shape_.rope_pairs));
     float* cosine = upload(angles);
     float* sine = upload(angles);
-    rope_table(batch, upload(frequencies_), shape_.rope_pairs, 1.0F, cosine, sine, stream_.handle());
+    rope_table({.positions = batch.positions,
+                .inv_freq = upload(frequencies_),
+                .pairs = shape_.rope_pairs,
+                .cosine = cosine,
+                .sine = sine},
+               rows, stream_.handle());
     std::vector<Bf16> out(size(rows) * width());
     Bf16* on_out = upload(out);
     std::vector<std::byte> workspace(latent_workspace(shape_, rows, batch.tile_count, longest));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "gpu/cuda/embedding.h"
 #include "gpu/cuda/gemm.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/stream.h"

@@ -302,6 +302,34 @@ TEST_P(CudaExactness, DecodedAloneAndInBatches) {
   }
 }
 
+TEST_P(CudaExactness, DecodedWhereOthersWantNoLogits) {
+  constexpr std::size_t kSteps = 5;
+  const std::vector<TokenId> decoded = random_tokens(rig_->model(), kSteps, 6);
+  Sequence cold = at_decoding();
+  const std::vector<float> reference = rig_->decode(cold, decoded);
+  for (const std::size_t size : {3U, 20U}) {
+    SCOPED_TRACE("a batch of " + std::to_string(size));
+    std::vector<Sequence> sequences;
+    for (std::size_t i = 0; i < size; ++i) {
+      sequences.push_back(i == 1 ? at_decoding() : rig_->open(kGrid + kSteps));
+      if (i == 1) continue;
+      rig_->prefill(sequences[i], random_tokens(rig_->model(), kGrid, static_cast<unsigned>(i)),
+                    Slice::Logits::kNone);
+    }
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      std::vector<Slice> batch;
+      for (std::size_t i = 0; i < size; ++i) {
+        batch.push_back({.sequence = &sequences[i],
+                         .tokens = std::span(decoded).subspan(step, 1),
+                         .logits = i % 2 == 1 ? Slice::Logits::kLast : Slice::Logits::kNone});
+      }
+      const std::span<const float> logits = rig_->model().forward(batch, Phase::kDecode);
+      ASSERT_EQ(logits.size(), size / 2 * rig_->vocab());
+      ASSERT_TRUE(same(logits.first(rig_->vocab()), reference, step)) << "step " << step;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(models_on_gpu()), test_name);
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaExactness, testing::ValuesIn(models_with_blocks()), test_name);
 

@@ -1,0 +1,53 @@
+#include "gpu/cuda/embedding.h"
+
+#include "base/check.h"
+#include "gpu/cuda/decode_outputs.cuh"
+#include "gpu/cuda/decode_product.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
+#include "gpu/cuda/rope.cuh"
+#include "gpu/cuda/tensor_core.cuh"
+
+namespace reprise::gpu::cuda {
+namespace {
+
+constexpr int kThreads = 1024;  // so that the elements of a row do not wait for each other
+
+/// A block has a row. Without next.to.x nothing is left; without pairs there is no rope.
+__global__ void __launch_bounds__(kThreads)
+    embed_rows(const std::int32_t* tokens, const Bf16* table, int size, float factor, float* y, NextRows next,
+               RopeRows rope) {
+  const int thread = static_cast<int>(threadIdx.x);
+  constexpr int kLine = 32;  // weights
+  if (next.to.x != nullptr && thread * kLine < size) product::ask_for(next.norm.weight + thread * kLine);
+  wait_for_earlier();
+  let_next_begin();
+  const Bf16* from = table + static_cast<std::size_t>(tokens[blockIdx.x]) * size;
+  for (int i = thread; i < rope.pairs; i += kThreads) put_turn(rope, static_cast<int>(blockIdx.x), i);
+  for (int i = thread; i < size; i += kThreads) {
+    const std::size_t place = static_cast<std::size_t>(blockIdx.x) * size + i;
+    const float value = factor * widen(__ldg(from + i));
+    y[place] = value;
+    if (next.to.x != nullptr) product::leave_element(next, place, i, value);
+  }
+}
+
+void launch(const std::int32_t* tokens, int rows, const DeviceWeight& table, float factor, float* y,
+            const NextRows& next, const RopeRows& rope, StreamHandle stream) {
+  launch_after(embed_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, tokens,
+               static_cast<const Bf16*>(table.data), table.columns, factor, y, next, rope);
+}
+
+}  // namespace
+
+void embed_bf16(const std::int32_t* tokens, int rows, const DeviceWeight& table, float* y,
+                StreamHandle stream) {
+  launch(tokens, rows, table, 1, y, NextRows{}, RopeRows{}, stream);
+}
+
+void embed_bf16_to_stream(const std::int32_t* tokens, int rows, const DeviceWeight& table, float factor,
+                          float* y, const NextRows& next, const RopeRows& rope, StreamHandle stream) {
+  REPRISE_CHECK(table.columns % 32 == 0, "a stream that does not go by eights");
+  launch(tokens, rows, table, factor, y, next, rope, stream);
+}
+
+}  // namespace reprise::gpu::cuda
