@@ -82,22 +82,24 @@ class LargeBlockTiles {
   void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks, Done done) {
     const std::size_t pairs = x.pairs();
     totals_.resize(std::max(totals_.size(), panels.count * pairs));
+    Unit before{};
     for (std::size_t k = 0; k < blocks; ++k) {
       for (std::size_t p = 0; p < panels.count; ++p) {
         const Panel& panel = panels.at(k, p);
         PairTotals* const totals = totals_.data() + p * pairs;
-        // A pair's float part comes behind the next pair's tiles, so that nobody waits for sums on their way to memory.
-        for (std::size_t pair = 0; pair <= pairs; ++pair) {
-          if (pair < pairs) {
-            multiply_block(x.tiles[pair], k * kTileDepth, x.rows_of(pair) > kTileSide, panel,
-                           sums_[pair % 2]);
-          }
-          if (pair == 0) continue;
-          add_up(x.at(k, pair - 1), x.rows_of(pair - 1), panel, sums_[(pair - 1) % 2], k == 0,
-                 totals[pair - 1]);
+        for (std::size_t pair = 0; pair < pairs; ++pair) {
+          const Unit unit{.numbers = &x.at(k, pair),
+                          .rows = x.rows_of(pair),
+                          .panel = &panel,
+                          .sums = sums_ + (before.sums == sums_ ? 1 : 0),
+                          .begin = k == 0,
+                          .totals = totals + pair};
+          multiply_block(x.tiles[pair], k * kTileDepth, unit, before);
+          before = unit;
         }
       }
     }
+    for (std::size_t part = 0; part < kSteps; ++part) add_up(before, part);
     for (std::size_t p = 0; p < panels.count; ++p) {
       for (std::size_t pair = 0; pair < pairs; ++pair) done(p, pair, totals_[p * pairs + pair]);
     }
@@ -105,6 +107,16 @@ class LargeBlockTiles {
 
  private:
   using Sums = std::int32_t[2][kPairRows][kTileSide];  // [plane][row][output]
+
+  /// A block of a pair of tiles of rows by a panel.
+  struct Unit {
+    const Numbers* numbers;
+    std::size_t rows;  // 0: there is none
+    const Panel* panel;
+    Sums* sums;
+    bool begin;  // of k
+    PairTotals* totals;
+  };
 
   /// The planes of 256 elements.
   static void split(const BytesOfRow& row, std::uint8_t* low, std::uint8_t* high) {
@@ -130,8 +142,11 @@ class LargeBlockTiles {
     }
   }
 
-  /// Both planes by both tiles of rows, from element k on.
-  static void multiply_block(const RowTiles& x, std::size_t k, bool second, const Panel& panel, Sums& to) {
+  /// Both planes by both tiles of rows, from element k on; the float part of the unit before it stands among the tiles'
+  /// instructions, because they fill the window within which the processor finds what it can do meanwhile.
+  static void multiply_block(const RowTiles& x, std::size_t k, const Unit& unit, const Unit& before) {
+    const bool second = unit.rows > kTileSide;
+    const Panel& panel = *unit.panel;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -147,7 +162,9 @@ class LargeBlockTiles {
         _tile_dpbssd(2, 5, 6);
         _tile_dpbssd(3, 5, 7);
       }
+      add_up(before, step);
     }
+    Sums& to = *unit.sums;
     _tile_stored(0, to[0][0], 64);
     _tile_stored(1, to[1][0], 64);
     if (!second) return;
@@ -155,14 +172,19 @@ class LargeBlockTiles {
     _tile_stored(3, to[1][kTileSide], 64);
   }
 
-  /// The float part of a block.
-  static void add_up(const Numbers& x, std::size_t rows, const Panel& panel, const Sums& sums, bool begin,
-                     PairTotals& totals) {
+  /// The float part of a fourth of a unit's rows.
+  static void add_up(const Unit& unit, std::size_t part) {
+    const std::size_t begin = unit.rows * part / kSteps;
+    const std::size_t end = unit.rows * (part + 1) / kSteps;
+    if (begin == end) return;
+    const Numbers& x = *unit.numbers;
+    const Panel& panel = *unit.panel;
+    const auto& [low, high] = *unit.sums;
     const __m512 scales = _mm512_load_ps(panel.scales);
     [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
-    for (std::size_t i = 0; i < rows; ++i) {
-      const __m512i products = _mm512_add_epi32(_mm512_load_si512(sums[0][i]),
-                                                _mm512_slli_epi32(_mm512_load_si512(sums[1][i]), 7));
+    for (std::size_t i = begin; i < end; ++i) {
+      const __m512i products =
+          _mm512_add_epi32(_mm512_load_si512(low[i]), _mm512_slli_epi32(_mm512_load_si512(high[i]), 7));
       __m512 one = _mm512_mul_ps(scales, _mm512_cvtepi32_ps(products));
       if constexpr (Quant::kHasOffsets) {
         __m512i offsets = _mm512_setzero_si512();
@@ -172,8 +194,8 @@ class LargeBlockTiles {
         }
         one = _mm512_fmadd_ps(offset_scales, _mm512_cvtepi32_ps(offsets), one);
       }
-      const __m512 sum = begin ? _mm512_setzero_ps() : _mm512_load_ps(totals.of[i]);
-      _mm512_store_ps(totals.of[i], _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), one, sum));
+      const __m512 sum = unit.begin ? _mm512_setzero_ps() : _mm512_load_ps(unit.totals->of[i]);
+      _mm512_store_ps(unit.totals->of[i], _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), one, sum));
     }
   }
 
