@@ -106,7 +106,6 @@ class Bf16Tiles {
  public:
   static constexpr int kChunkBytes = kTiledOutputs * kRowBytes;
   static constexpr int kWarpBytes = 0;
-  static constexpr int kAtOnce = 2;
   static constexpr int kRun = 8;
   static constexpr bool kNeedsRowSums = false;
 

@@ -13,7 +13,6 @@
 // come:
 //   kChunkBytes, kWarpBytes       of shared memory: of a chunk of 64 outputs; for each warp besides
 //   kRun                          of its columns (gpu/cuda/decode_product.cuh)
-//   kAtOnce                       chunks that a block multiplies between two barriers
 //   kNeedsRowSums                 whether it wants the sums of x over each scale's columns besides
 //   Weights(w, columns, block, output)
 //   copy(to, chunk)               begins to, by all threads
@@ -40,10 +39,7 @@ template <int kRowTiles, class Weights>
 struct TiledMemory {
   static constexpr int kRows = 8 * kRowTiles;
   static constexpr int kStageBytes = Weights::kChunkBytes + kRows * kRowBytes;
-  static constexpr int kAtOnce = Weights::kAtOnce;
-  static constexpr int kStages = (kRowTiles > 4 ? 4 : 6) + kAtOnce;
-  static constexpr int kAhead = kStages - kAtOnce;  // chunks that are on their way
-  static_assert(kAhead % kAtOnce == 0);
+  static constexpr int kStages = kRowTiles > 4 ? 5 : 7;
   static constexpr int kRing = kStages * kStageBytes;
   static constexpr int kWarps = kRing + kTiledThreads / 32 * Weights::kWarpBytes;
   static constexpr int kBytes = kWarps + (Weights::kNeedsRowSums ? kRowTiles * kRowSumBytes : 0);
@@ -65,18 +61,6 @@ __device__ __forceinline__ void put_row_sums(const std::byte* rows, int first_ti
 /// Until the four warps of a half of the rows have come here.
 __device__ __forceinline__ void wait_for_half(int half) {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + half) : "memory");
-}
-
-/// This thread has read what it wants of the cluster's other blocks; and until all threads of all blocks have.
-__device__ __forceinline__ void arrive_in_cluster() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void wait_for_cluster() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-#endif
 }
 
 /// A warp's share of a chunk: its 16 outputs by kOwn tiles of rows.
@@ -123,12 +107,13 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   };
   const auto copy_x = [&](const ChunkWalk& at, int index) {
     if (!at.ended(chunks)) rows.copy(stage_at(index) + Weights::kChunkBytes, at.chunk);
+    end_copy_group();
   };
 
   const ChunkWalk begin{.chunk = rank, .chain = rank};
   ChunkWalk ahead = begin;
 #pragma unroll
-  for (int i = 0; i < Memory::kAhead; ++i) {
+  for (int i = 0; i < Memory::kStages - 1; ++i) {
     copy_weights(ahead, i);
     ahead.advance<kRanks>(chunks);
   }
@@ -140,17 +125,22 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
   let_next_begin();
   ahead = begin;
 #pragma unroll
-  for (int i = 0; i < Memory::kAhead; ++i) {
+  for (int i = 0; i < Memory::kStages - 1; ++i) {
     copy_x(ahead, i);
     ahead.advance<kRanks>(chunks);
-    if (i % Memory::kAtOnce == Memory::kAtOnce - 1) end_copy_group();
   }
   begin_rows<kTiledThreads>(output, own_row, own_rows);
 
   auto* row_sums = reinterpret_cast<float4*>(memory + Memory::kWarps);  // [tiles of rows][4]
   float totals[kOwn][4] = {};
   float sums[kOwn][4] = {};
-  const auto multiply_at = [&](const ChunkWalk& at, int index) {
+  int index = 0;
+  for (ChunkWalk at = begin; !at.ended(chunks); ++index) {
+    wait_for_copies<Memory::kStages - 2>();
+    __syncthreads();  // the chunk is there, and nobody reads the one before any more
+    copy_weights(ahead, index + Memory::kStages - 1);
+    copy_x(ahead, index + Memory::kStages - 1);
+    ahead.advance<kRanks>(chunks);
     const std::byte* stage = memory + index % Memory::kStages * Memory::kStageBytes;
     const std::byte* stage_rows = stage + Weights::kChunkBytes;
     if constexpr (Weights::kNeedsRowSums) {
@@ -160,33 +150,17 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
         weights.part(stage, memory + Memory::kRing + warp * Weights::kWarpBytes, at.chunk, tile, lane);
     if constexpr (Weights::kNeedsRowSums) wait_for_half(warp / kTiles);
     multiply_stage<Weights, kOwn>(sums, w, stage_rows, first_tile, row_sums, lane);
-    if (!at.ends_chain(chunks)) return;
+    if (at.ends_chain(chunks)) {
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
+      for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        totals[i][j] += sums[i][j];
-        sums[i][j] = 0;
+        for (int j = 0; j < 4; ++j) {
+          totals[i][j] += sums[i][j];
+          sums[i][j] = 0;
+        }
       }
     }
-  };
-  int index = 0;
-  for (ChunkWalk at = begin; !at.ended(chunks);) {
-    wait_for_copies<Memory::kAhead / Memory::kAtOnce - 1>();
-    __syncthreads();  // the chunks are there, and nobody reads those before any more
-#pragma unroll
-    for (int i = 0; i < Memory::kAtOnce; ++i) {
-      copy_weights(ahead, index + Memory::kAhead + i);
-      copy_x(ahead, index + Memory::kAhead + i);
-      ahead.advance<kRanks>(chunks);
-    }
-    end_copy_group();
-#pragma unroll
-    for (int i = 0; i < Memory::kAtOnce; ++i, ++index) {
-      if (at.ended(chunks)) break;
-      multiply_at(at, index);
-      at.advance<kRanks>(chunks);
-    }
+    at.advance<kRanks>(chunks);
   }
 
   wait_for_copies<0>();
@@ -209,30 +183,14 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     for (int other = 0; other < kChains; ++other) {
       of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kTiledPitch;
     }
-    constexpr int kPlaces = kShare * kTiledOutputs;
-    constexpr int kEach = (kPlaces + kTiledThreads - 1) / kTiledThreads;
-    static_assert(Memory::kRing >= (Memory::kRows + kShare) * kTiledPitch * static_cast<int>(sizeof(float)));
-    float whole[kEach] = {};  // read at once: they do not wait for each other
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int place = static_cast<int>(threadIdx.x) + i * kTiledThreads;
-      if (place >= kPlaces) break;
-#pragma unroll
-      for (int other = 0; other < kChains; ++other) {
-        whole[i] += of_chain[other][place / kTiledOutputs * kTiledPitch + place % kTiledOutputs];
-      }
-    }
-    arrive_in_cluster();
-    float* wholes = partial + Memory::kRows * kTiledPitch;  // [rows of the share][outputs]
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int place = static_cast<int>(threadIdx.x) + i * kTiledThreads;
-      if (place < kPlaces) wholes[place / kTiledOutputs * kTiledPitch + place % kTiledOutputs] = whole[i];
-    }
-    __syncthreads();
     output.template put_block<kTiledOutputs, kTiledThreads>(
-        block, own_row, own_rows, [&](int row, int column) { return wholes[row * kTiledPitch + column]; });
-    wait_for_cluster();  // until the others have read this block's
+        block, own_row, own_rows, [&](int row, int column) {
+          float sum = 0;
+#pragma unroll
+          for (int other = 0; other < kChains; ++other) sum += of_chain[other][row * kTiledPitch + column];
+          return sum;
+        });
+    cluster.sync();  // until the others have read this block's
 #endif
   }
 }

@@ -102,12 +102,10 @@ void CudaModel::add_adapter(AdapterKey key, const Adapter& adapter) {
   }
   REPRISE_CHECK(key != 0 && adapters_.try_emplace(key, adapter, *memory_).second,
                 "an adapter's key is used twice");
-  decode_.recordings.clear();  // steps do not leave rows to each other any more
 }
 
 void CudaModel::remove_adapter(AdapterKey key) {
   adapters_.erase(key);
-  decode_.recordings.clear();
 }
 
 CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
@@ -234,8 +232,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                   .first_values = nullptr,
                   .late = nullptr,
                   .unscaled = {}};
-  // An adapter changes rows on their way into a product and out of it; all of a model's rows are computed alike.
-  if (leaves_rows_ && phase == Phase::kDecode && adapters_.empty()) {
+  if (leaves_rows_ && phase == Phase::kDecode && chosen.rows.empty()) {
     buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
   }
   if (weights_.most_ordered() > 0) {
@@ -394,15 +391,18 @@ std::span<const float> CudaModel::fetch_prefilled(const Logits& logits, std::spa
 }
 
 std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase phase) {
+  if (phase == Phase::kDecode && mixes(slices)) return forward_apart(slices);
   const Logits logits = enqueue(slices, phase);
   return phase == Phase::kPrefill ? fetch_prefilled(logits, slices) : fetch_all(logits, phase);
 }
 
 void CudaModel::decode(DecodePass& pass) {
+  if (mixes(pass.slices)) return decode_apart(pass);
   draw(enqueue(pass.slices, Phase::kDecode), pass);
 }
 
 std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
+  if (mixes(decodes.slices)) return Model::prefill_beside(prefills, decodes);
   const Logits decoded = enqueue(decodes.slices, Phase::kDecode);
   const Logits prefilled = enqueue(prefills, Phase::kPrefill);
   draw(decoded, decodes);

@@ -112,6 +112,13 @@ class CudaModel : public Model {
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
   std::span<const float> fetch_all(const Logits& logits, Phase phase);
+  /// Whether decoded rows are not all computed alike: an adapter changes rows on their way into a product and out of it, so
+  /// those that have one do not go from step to step without kernels for norms, and others do. They are computed one after
+  /// the other then, so that a row's bits do not depend on what it meets (adapters_apart.cc).
+  bool mixes(std::span<const Slice> slices) const;
+  std::span<const float> forward_apart(std::span<const Slice> slices);
+  void decode_apart(DecodePass& pass);
+
   /// Rows of slices without a plan; the others are drawn from.
   std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
   void draw(const Logits& logits, DecodePass& pass);
@@ -138,6 +145,7 @@ class CudaModel : public Model {
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;
+  std::vector<float> apart_;  // logits of rows that were decoded one group after the other
 };
 
 }  // namespace reprise::models::cuda

@@ -132,7 +132,6 @@ struct Products {
    public:
     static constexpr int kChunkBytes = Of::kBytes;
     static constexpr int kWarpBytes = kFactorBytes<Format>;
-    static constexpr int kAtOnce = 1;  // what belongs to one is kept until all warps have read it
     static constexpr int kRun = quants::kRun<Format>;
     static constexpr bool kNeedsRowSums = kKeeps128<Format>;
 
