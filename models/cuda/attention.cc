@@ -8,8 +8,8 @@ namespace reprise::models::cuda {
 
 Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
-    : in_(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"})),
-      out_(weights.linear({spec.name + ".o_proj"})) {
+    : Mixer(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
+            weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {
   const AttentionPlaces places = declare_state(spec, kv, state, sizeof(gc::Bf16));
   queries_ = places.queries;
   const NormKind norm = spec.head_norm.value_or(NormKind{});
@@ -39,23 +39,15 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
   k_norm_ = weights.vector(load_vector(checkpoint, spec.name + ".k_norm.weight"));
 }
 
-std::size_t Attention::workspace(const StepSize& size) const {
-  const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
-  return size.padded() * width * sizeof(gc::Bf16) + 3 * Workspace::kAlignment +
-         gc::attention_workspace(shape_, size.rows, size.tiles, size.longest);
+std::size_t Attention::mixing_workspace(const StepSize& size) const {
+  return gc::attention_workspace(shape_, size.rows, size.tiles, size.longest) + Workspace::kAlignment;
 }
 
-void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  Workspace& workspace = step.workspace;
-  const std::size_t mark = workspace.mark();
-  const std::size_t rows = step.size.padded();
-  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
-  auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
-  std::byte* inside =
-      workspace.bytes(gc::attention_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+void Attention::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
+  std::byte* inside = step.workspace.bytes(
+      gc::attention_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
   const gc::AttentionPass pass{.projected = projected,
-                               .stride = in_.weight.rows,
+                               .stride = in().weight.rows,
                                .q_norm = q_norm_,
                                .k_norm = k_norm_,
                                .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
@@ -69,8 +61,6 @@ void Attention::apply(const CudaStep& step, const PartInput& x, const PartOutput
     REPRISE_CHECK(step.phase == Phase::kPrefill, "queries of a prompt that is decoded");
     gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
   }
-  step.multiply(mixed, out_, to);
-  workspace.reset(mark);
 }
 
 std::size_t Attention::compaction_workspace(std::size_t tokens, const KvBudget& budget) const {
@@ -96,11 +86,6 @@ void Attention::compact(const CudaCompaction& prompt) const {
   gc::choose_places(layer, space, prompt.stream);
   gc::gather_places(layer, space, prompt.stream);
   workspace.reset(mark);
-}
-
-void Attention::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -1,8 +1,6 @@
 #pragma once
 // What a layer consists of on the GPU: the parts that a description names (models/layers/layer_spec.h).
 //
-// A part tells how much memory a step of a size needs (workspace) and takes no more than that (apply).
-//
 // Threading: as CudaStep.
 
 #include <memory>
@@ -23,7 +21,7 @@
 #include "gpu/cuda/rg_lru.h"
 #include "gpu/cuda/rows.h"
 #include "gpu/cuda/selective_scan.h"
-#include "models/cuda/step.h"
+#include "models/cuda/mixer.h"
 #include "models/cuda/weights.h"
 #include "models/host_experts.h"
 #include "models/layers/layer_spec.h"
@@ -32,96 +30,50 @@ namespace reprise::models::cuda {
 
 class RopeTables;
 
-/// A prompt that becomes shorter: all of it, on the GPU.
-struct CudaCompaction {
-  std::byte* const* pages;
-  std::byte* const* into;
-  int tokens;
-  gc::QueryRing ring;
-  KvBudget budget;
-  Workspace& workspace;
-  gc::StreamHandle stream;
-};
-
-class Part {
- public:
-  virtual ~Part() = default;
-  virtual std::size_t workspace(const StepSize& size) const = 0;
-  virtual void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const = 0;
-  /// Whether the step's rows can be given to it before their norm is taken.
-  virtual bool takes_raw(const CudaStep& /*step*/) const { return false; }
-  /// Whether it can be given PartInput::unscaled in decoding, and a PartOutput::next.
-  virtual bool reads_unscaled() const { return false; }
-  virtual bool leaves_rows() const { return false; }
-  /// Tries its products, the last one with this output, for up to so many rows of prefill.
-  virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
-  /// Bytes that compact() takes of the workspace.
-  virtual std::size_t compaction_workspace(std::size_t /*tokens*/, const KvBudget& /*budget*/) const {
-    return 0;
-  }
-  /// Chooses among the keys and values of a prompt and gathers what is kept, where it keeps those of all tokens.
-  virtual void compact(const CudaCompaction& /*prompt*/) const {}
-  /// Whether it writes its part of the slots that CudaStep::exports names, where it has one. A model with a part that does
-  /// not ends its slices where states are wanted.
-  virtual bool exports_states() const { return true; }
-  /// Whose products go through CudaStep::multiply(), so that adapters can change them.
-  virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
-};
-
-class Attention : public Part {
+class Attention : public Mixer {
  public:
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
             StateLayout& state, RopeTables& ropes);
-  std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
-  bool reads_unscaled() const override { return in_.reads_unscaled(); }
-  bool leaves_rows() const override { return out_.leaves_rows(); }
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const override;
   void compact(const CudaCompaction& prompt) const override;
 
  private:
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+
   gc::AttentionShape shape_;
   std::size_t queries_ = 0;  // in a row of the prompt's tail
-  DeviceLinear in_;          // q (and gate), k, v
-  DeviceLinear out_;
   const float* q_norm_ = nullptr;
   const float* k_norm_ = nullptr;
   std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
 };
 
-class GatedDeltaNet : public Part {
+class GatedDeltaNet : public Mixer {
  public:
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
-  std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  bool takes_raw(const CudaStep& step) const override { return step.takes_raw(in_); }
-  bool reads_unscaled() const override { return in_.reads_unscaled(); }
-  bool leaves_rows() const override { return out_.leaves_rows(); }
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+
   gc::DeltaNetShape shape_;
   gc::DeltaNetWeights weights_;
-  DeviceLinear in_;  // q | k | v, z, b, a
-  DeviceLinear out_;
 };
 
-class SelectiveScan : public Part {
+class SelectiveScan : public Mixer {
  public:
   SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
-  std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  /// Not the one whose inputs are filled up.
-  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &x_, &out_}; }
 
  private:
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  /// Adapters cannot change the one whose inputs are filled up.
+  std::vector<InnerProduct> inner_products() const override {
+    return {{&x_, gc::GemmOutput::kF32}, {&dt_, gc::GemmOutput::kF32, false}};
+  }
+
   gc::SelectiveScanShape shape_;
   gc::CausalConvShape conv_;
   gc::ScanNormWeights norms_;
@@ -129,40 +81,34 @@ class SelectiveScan : public Part {
   const float* conv_bias_ = nullptr;  // [inner]; null: none
   const float* a_ = nullptr;
   const float* skip_ = nullptr;  // [inner]
-  DeviceLinear in_;              // x, z
   DeviceLinear x_;               // dt, B, C
   DeviceLinear dt_;              // its inputs filled up
-  DeviceLinear out_;
 };
 
-class Mamba2 : public Part {
+class Mamba2 : public Mixer {
  public:
   Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
-  std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+
   gc::SsdShape shape_;
   gc::CausalConvShape conv_;
   const float* taps_ = nullptr;       // [taps, channels]
   const float* conv_bias_ = nullptr;  // [channels]; null: none
   gc::SsdPass recurrence_;            // without the rows of a step, as is the next
   gc::SsdGatePass gate_;
-  DeviceLinear in_;  // z, x, B, C, dt
-  DeviceLinear out_;
 };
 
-class RgLruBlock : public Part {
+class RgLruBlock : public Mixer {
  public:
   RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
-  std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
-  std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
 
  private:
+  std::size_t mixing_workspace(const StepSize& size) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+
   gc::RgLruShape shape_;
   gc::CausalConvShape conv_;
   const float* taps_ = nullptr;       // [taps, width]
@@ -170,8 +116,6 @@ class RgLruBlock : public Part {
   gc::BlockWeights input_gate_;
   gc::BlockWeights recurrence_gate_;
   const float* rate_ = nullptr;  // [width]
-  DeviceLinear in_;              // y, x
-  DeviceLinear out_;
 };
 
 class Kda : public Part {

@@ -19,7 +19,8 @@ gc::SsdGating gating_of(Mamba2Spec::Gating gating) {
 }  // namespace
 
 Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
-    : in_(weights.linear({spec.name + ".in_proj"})), out_(weights.linear({spec.name + ".out_proj"})) {
+    : Mixer(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
+            Norms::kApart) {
   const Mamba2Places places = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
@@ -35,7 +36,7 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
   if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
   recurrence_ = {.mixed = nullptr,  // these are a step's own
                  .step = nullptr,
-                 .step_stride = in_.weight.rows,
+                 .step_stride = in().weight.rows,
                  .dt_bias = weights.vector(vectors.dt_bias),
                  .decay = weights.vector(vectors.decay),
                  .skip = weights.vector(vectors.skip),
@@ -45,7 +46,7 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
                  .out = nullptr};
   gate_ = {.y = nullptr,
            .z = nullptr,
-           .z_stride = in_.weight.rows,
+           .z_stride = in().weight.rows,
            .z_scale = spec.multipliers.z,
            .norm = spec.has_norm() ? weights.vector(vectors.norm) : nullptr,
            .norm_offset = spec.norm.offset,
@@ -54,35 +55,28 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
            .out = nullptr};
 }
 
-std::size_t Mamba2::workspace(const StepSize& size) const {
-  const auto inner = static_cast<std::size_t>(shape_.inner());
-  const std::size_t halves = static_cast<std::size_t>(in_.weight.rows) + inner;
-  const std::size_t floats = static_cast<std::size_t>(shape_.channels()) + inner;
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 5 * Workspace::kAlignment +
+std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
+  const std::size_t floats = static_cast<std::size_t>(shape_.channels() + shape_.inner());
+  return size.padded() * floats * sizeof(float) + 3 * Workspace::kAlignment +
          gc::ssd_workspace(shape_, size.rows, size.tiles);
 }
 
-void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  Workspace& workspace = step.workspace;
-  const std::size_t mark = workspace.mark();
+// projected: z, x, B, C, dt.
+void Mamba2::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
   const std::size_t rows = step.size.padded();
   const auto inner = static_cast<std::size_t>(shape_.inner());
-  auto* projected =
-      workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));  // z, x, B, C, dt
-  auto* mixed = workspace.take<float>(rows * static_cast<std::size_t>(shape_.channels()));
-  auto* y = workspace.take<float>(rows * inner);
-  auto* gated = workspace.take<gc::Bf16>(rows * inner);
-  std::byte* inside = workspace.bytes(gc::ssd_workspace(shape_, step.size.rows, step.size.tiles));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  auto* convolved = step.workspace.take<float>(rows * static_cast<std::size_t>(shape_.channels()));
+  auto* y = step.workspace.take<float>(rows * inner);
+  std::byte* inside = step.workspace.bytes(gc::ssd_workspace(shape_, step.size.rows, step.size.tiles));
   gc::causal_conv(conv_, step.batch,
                   {.x = projected + inner,
-                   .stride = in_.weight.rows,
+                   .stride = in().weight.rows,
                    .weight = taps_,
                    .bias = conv_bias_,
                    .exports = step.exports},
-                  mixed, step.stream);
+                  convolved, step.stream);
   gc::SsdPass recurrence = recurrence_;
-  recurrence.mixed = mixed;
+  recurrence.mixed = convolved;
   recurrence.step = projected + inner + static_cast<std::size_t>(shape_.channels());
   recurrence.out = y;
   recurrence.workspace = inside;
@@ -91,15 +85,8 @@ void Mamba2::apply(const CudaStep& step, const PartInput& x, const PartOutput& t
   gc::SsdGatePass gate = gate_;
   gate.y = y;
   gate.z = projected;
-  gate.out = gated;
+  gate.out = mixed;
   gc::gate_ssd(step.size.rows, shape_.groups, shape_.inner() / shape_.groups, gate, step.stream);
-  step.multiply(gated, out_, to.y, to.how);
-  workspace.reset(mark);
-}
-
-void Mamba2::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -7,8 +7,8 @@ namespace reprise::models::cuda {
 
 RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                        StateLayout& state)
-    : in_(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"})),
-      out_(weights.linear({spec.name + ".linear_out"})) {
+    : Mixer(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
+            weights.linear({spec.name + ".linear_out"}), Norms::kApart) {
   const RgLruPlaces places = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.width), .state_offset = places.h};
   conv_ = {.channels = static_cast<int>(spec.width),
@@ -31,28 +31,24 @@ RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, Weig
   rate_ = weights.vector(load_rg_lru_rates(checkpoint, spec));
 }
 
-std::size_t RgLruBlock::workspace(const StepSize& size) const {
+std::size_t RgLruBlock::mixing_workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(shape_.channels);
-  const std::size_t halves = static_cast<std::size_t>(in_.weight.rows) + width;
-  return size.padded() * (halves * sizeof(gc::Bf16) + 3 * width * sizeof(float)) + 6 * Workspace::kAlignment +
+  return size.padded() * 3 * width * sizeof(float) + 4 * Workspace::kAlignment +
          gc::rg_lru_workspace(shape_, size.tiles);
 }
 
-void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+// projected: y, x.
+void RgLruBlock::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
   Workspace& workspace = step.workspace;
-  const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
   const auto width = static_cast<std::size_t>(shape_.channels);
-  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));  // y, x
   auto* u = workspace.take<float>(rows * width);
   auto* input_gate = workspace.take<float>(rows * width);
   auto* recurrence_gate = workspace.take<float>(rows * width);
-  auto* mixed = workspace.take<gc::Bf16>(rows * width);
   std::byte* inside = workspace.bytes(gc::rg_lru_workspace(shape_, step.size.tiles));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
                   {.x = projected + width,
-                   .stride = in_.weight.rows,
+                   .stride = in().weight.rows,
                    .weight = taps_,
                    .bias = conv_bias_,
                    .exports = step.exports},
@@ -69,18 +65,11 @@ void RgLruBlock::apply(const CudaStep& step, const PartInput& x, const PartOutpu
               .recurrence_gate = recurrence_gate,
               .rate = rate_,
               .branch = projected,
-              .branch_stride = in_.weight.rows,
+              .branch_stride = in().weight.rows,
               .out = mixed,
               .workspace = inside,
               .exports = step.exports},
              step.stream);
-  step.multiply(mixed, out_, to.y, to.how);
-  workspace.reset(mark);
-}
-
-void RgLruBlock::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda

@@ -11,10 +11,10 @@ constexpr float kLog2OfE = 1.44269504F;
 
 SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
                              WeightStore& weights, StateLayout& state)
-    : in_(weights.linear({spec.name + ".in_proj"})),
+    : Mixer(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
+            Norms::kApart),
       x_(weights.linear({spec.name + ".x_proj"})),
-      dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)),
-      out_(weights.linear({spec.name + ".out_proj"})) {
+      dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)) {
   const SelectiveScanPlaces places = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.inner),
             .state_size = static_cast<int>(spec.state_size),
@@ -38,64 +38,50 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
             .eps = spec.norm.eps};
 }
 
-std::size_t SelectiveScan::workspace(const StepSize& size) const {
-  const auto inner = static_cast<std::size_t>(shape_.channels);
-  const std::size_t halves = static_cast<std::size_t>(in_.weight.rows + dt_.weight.columns) + 2 * inner;
+std::size_t SelectiveScan::mixing_workspace(const StepSize& size) const {
+  const auto halves = static_cast<std::size_t>(dt_.weight.columns + shape_.channels);
   const auto floats = static_cast<std::size_t>(x_.weight.rows + dt_.weight.rows);
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 7 * Workspace::kAlignment +
+  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 5 * Workspace::kAlignment +
          gc::selective_scan_workspace(shape_, size.tiles);
 }
 
-void SelectiveScan::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+// projected [rows, 2, inner]: x, z.
+void SelectiveScan::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
   Workspace& workspace = step.workspace;
-  const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
   const auto width = [&](const DeviceLinear& linear) {
     return rows * static_cast<std::size_t>(linear.weight.rows);
   };
-  const std::size_t inner = rows * static_cast<std::size_t>(shape_.channels);
-  auto* projected = workspace.take<gc::Bf16>(width(in_));  // [rows, 2, inner]: x, z
-  auto* mixed = workspace.take<gc::Bf16>(inner);           // [rows, inner]: x after the convolution
+  auto* convolved = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(shape_.channels));
   auto* dt_b_c = workspace.take<float>(width(x_));
   auto* low = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(dt_.weight.columns));
   auto* dt = workspace.take<float>(width(dt_));
-  auto* y = workspace.take<gc::Bf16>(inner);
   std::byte* inside = workspace.bytes(gc::selective_scan_workspace(shape_, step.size.tiles));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
   gc::causal_conv(conv_, step.batch,
                   {.x = projected,
-                   .stride = in_.weight.rows,
+                   .stride = in().weight.rows,
                    .weight = taps_,
                    .bias = conv_bias_,
                    .exports = step.exports},
-                  mixed, step.stream);
-  step.multiply(mixed, x_, dt_b_c, gc::GemmOutput::kF32);
+                  convolved, step.stream);
+  step.multiply(convolved, x_, dt_b_c, gc::GemmOutput::kF32);
   gc::separate_scan_inputs(shape_, norms_, step.size.rows, dt_b_c, x_.weight.rows, low, dt_.weight.columns,
                            step.stream);
   step.multiply(low, dt_, dt, gc::GemmOutput::kF32);
   gc::selective_scan(shape_, step.batch,
                      {.a = a_,
                       .skip = skip_,
-                      .x = mixed,
+                      .x = convolved,
                       .step = dt,
                       .step_stride = dt_.weight.rows,
                       .b = dt_b_c + shape_.step_rank,
                       .bc_stride = x_.weight.rows,
                       .gate = projected + shape_.channels,
-                      .gate_stride = in_.weight.rows,
-                      .out = y,
+                      .gate_stride = in().weight.rows,
+                      .out = mixed,
                       .workspace = inside,
                       .exports = step.exports},
                      step.stream);
-  step.multiply(y, out_, to.y, to.how);
-  workspace.reset(mark);
-}
-
-void SelectiveScan::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  x_.admit(gemm, gc::GemmOutput::kF32, most_rows);
-  dt_.admit(gemm, gc::GemmOutput::kF32, most_rows);
-  out_.admit(gemm, output, most_rows);
 }
 
 }  // namespace reprise::models::cuda
