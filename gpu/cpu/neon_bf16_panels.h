@@ -43,14 +43,14 @@ class Bf16Kernel {
   }
   template <std::size_t kPairs>
   [[gnu::noinline]] static void multiply(const Rows* x, const Outputs* w, std::size_t blocks,
-                                         float32x4_t (&to)[kPairs][kOutputPairs]) {
+                                         const TileOutputs& to) {
     float32x4_t sums[kPairs][kOutputPairs];
     const auto for_each = [](auto work) __attribute__((always_inline)) {
       for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
         for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) { work(i, j); });
       });
     };
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to[i][j]; });
+    for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to.load(i, j); });
     for (std::size_t b = 0; b < blocks; ++b, ++x, ++w) {
       for_each_index<4>([&](auto part) __attribute__((always_inline)) {
         bfloat16x8_t left[kPairs];
@@ -67,7 +67,7 @@ class Bf16Kernel {
         });
       });
     }
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { to[i][j] = sums[i][j]; });
+    for_each([&](auto i, auto j) __attribute__((always_inline)) { to.store(i, j, sums[i][j]); });
   }
 
  private:

@@ -14,7 +14,7 @@
 //   Rows, Outputs                                a block of a tile's pairs of rows, and of its pairs of outputs
 //   interleave(row, other, block, Rows&, pair)   two rows of x
 //   unpack(n, other, block, Outputs&, pair)      two outputs
-//   multiply<kPairs>(x, w, blocks, sums)         adds blocks of k to the tile's sums
+//   multiply<kPairs>(x, w, blocks, TileOutputs)  adds blocks of k, one at least, to the tile's sums
 //
 // Exactness: a sum is one chain over ascending k, in y between the parts of it; rows and outputs of a tile do not meet.
 
@@ -49,6 +49,22 @@ class Room {
 
  private:
   std::vector<Block> blocks_;
+};
+
+/// Where a tile's sums go. Pair i of rows and pair j of outputs make one register.
+struct TileOutputs {
+  float* y;
+  std::size_t stride;
+  bool is_begun;  // y has sums already
+
+  [[gnu::always_inline]] float32x4_t load(std::size_t i, std::size_t j) const {
+    if (!is_begun) return vdupq_n_f32(0.0F);
+    return vcombine_f32(vld1_f32(y + 2 * i * stride + 2 * j), vld1_f32(y + (2 * i + 1) * stride + 2 * j));
+  }
+  [[gnu::always_inline]] void store(std::size_t i, std::size_t j, float32x4_t sum) const {
+    vst1_f32(y + 2 * i * stride + 2 * j, vget_low_f32(sum));
+    vst1_f32(y + (2 * i + 1) * stride + 2 * j, vget_high_f32(sum));
+  }
 };
 
 template <class Kernel>
@@ -148,38 +164,18 @@ class PanelProduct {
     if constexpr (kPairs > 1) {
       if (rows <= 2 * (kPairs - 1)) return tile<kPairs - 1>(x, row, rows, w, n, outputs);
     }
-    float32x4_t sums[kPairs][kOutputPairs];
-    float* y = y_ + row * y_stride_ + n;
-    std::size_t stride = y_stride_;
+    TileOutputs to{y_ + row * y_stride_ + n, y_stride_, first_ > 0};
     // A tile that is not whole has a place of its own.
     float apart[2 * kPairs][kTileOutputs] = {};
     const bool is_whole = rows == 2 * kPairs && outputs == kTileOutputs;
     if (!is_whole) {
       if (first_ > 0) {
-        for (std::size_t i = 0; i < rows; ++i) std::copy_n(y + i * stride, outputs, apart[i]);
+        for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);
       }
-      y = apart[0];
-      stride = kTileOutputs;
+      to.y = apart[0];
+      to.stride = kTileOutputs;
     }
-    const auto each = [&](auto work) __attribute__((always_inline)) {
-      for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) {
-        for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
-          work(sums[i][j], y + 2 * i * stride + 2 * j, y + (2 * i + 1) * stride + 2 * j);
-        });
-      });
-    };
-    if (first_ > 0) {
-      each([](float32x4_t & sum, const float* even, const float* odd)
-               __attribute__((always_inline)) { sum = vcombine_f32(vld1_f32(even), vld1_f32(odd)); });
-    } else {
-      each([](float32x4_t & sum, const float*, const float*)
-               __attribute__((always_inline)) { sum = vdupq_n_f32(0.0F); });
-    }
-    Kernel::template multiply<kPairs>(x, w, blocks_, sums);
-    each([](float32x4_t & sum, float* even, float* odd) __attribute__((always_inline)) {
-      vst1_f32(even, vget_low_f32(sum));
-      vst1_f32(odd, vget_high_f32(sum));
-    });
+    Kernel::template multiply<kPairs>(x, w, blocks_, to);
     if (is_whole) return;
     for (std::size_t i = 0; i < rows; ++i) {
       std::copy_n(apart[i], outputs, y_ + (row + i) * y_stride_ + n);
