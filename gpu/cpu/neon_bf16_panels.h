@@ -43,7 +43,7 @@ class Bf16Kernel {
   }
   template <std::size_t kPairs>
   [[gnu::noinline]] static void multiply(const Rows* x, const Outputs* w, std::size_t blocks,
-                                         const TileOutputs& to) {
+                                         TileOutputs to) {
     float32x4_t sums[kPairs][kOutputPairs];
     const auto for_each = [](auto work) __attribute__((always_inline)) {
       for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {

@@ -38,7 +38,7 @@ class MatrixKernel {
     unpack_pair<Quant>(*a, *b, to, pair);
   }
   template <std::size_t kPairs>
-  static void multiply(const Rows* x, const Outputs* w, std::size_t blocks, const TileOutputs& to) {
+  static void multiply(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
     MatrixTile<Quant, kPairs>::run(x, w, blocks, to);
   }
 

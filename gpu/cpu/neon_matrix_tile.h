@@ -199,8 +199,7 @@ struct MatrixTile {
 
   /// Adds `blocks` blocks, one at least, to the sums. A function of its own: inlined into a larger one, its arrays leave
   /// the registers.
-  [[gnu::noinline]] static void run(const Rows* x, const Outputs* w, std::size_t blocks,
-                                    const TileOutputs& to) {
+  [[gnu::noinline]] static void run(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
     Sums sums;
     for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to.load(i, j); });
     if constexpr (Shape::kScaled) {
