@@ -118,9 +118,7 @@ void few_rows_multiply(RowList listed, std::size_t m, const WeightView& w, float
   const std::size_t blocks = w.columns / Quant::kFormat.block_size;
   RowsBlock<Quant>* x = room.of(blocks);
   for (std::size_t pair = 0; 2 * pair < m; ++pair) {
-    for (std::size_t b = 0; b < blocks; ++b) {
-      interleave_rows<Quant>(all, 2 * pair, std::min(2 * pair + 1, m - 1), b, x[b], pair);
-    }
+    interleave_rows<Quant>(all, 2 * pair, std::min(2 * pair + 1, m - 1), 0, blocks, x, pair);
   }
   for_each_index<kRowPairs>([&](auto pair) __attribute__((always_inline)) {
     if ((m + 1) / 2 != pair + 1) return;

@@ -45,7 +45,7 @@ struct alignas(16) OutputsBlock {
   std::int32_t scales[Shape::kScales][kOutputPairs][4];               // of a group: {s0, s1, s0, s1}
   std::int8_t group_offsets[Shape::kOffsetEights][kOutputPairs][16];  // eight groups of each output
   float scale[kOutputPairs][4];                                       // {d0, d1, d0, d1}
-  float offset[kOutputPairs][4];
+  float offset[Quant::kHasOffsets ? kOutputPairs : 0][4];
 };
 
 /// A block of kRowPairs pairs of rows of x.
@@ -53,9 +53,9 @@ template <class Quant>
 struct alignas(16) RowsBlock {
   using Shape = PanelShape<Quant>;
   std::int8_t q[Shape::kEights][kRowPairs][16];
-  std::int8_t sums[2 * Shape::kOffsetEights][kRowPairs][16];  // h of eight groups, then l
-  float scale[kRowPairs][4];                                  // {s0, s0, s1, s1}
-  float sum[kRowPairs][4];  // {sum0, sum0, sum1, sum1}, in blocks of one group
+  std::int8_t sums[2 * Shape::kOffsetEights][kRowPairs][16];            // h of eight groups, then l
+  float scale[kRowPairs][4];                                            // {s0, s0, s1, s1}
+  float sum[Quant::kHasOffsets && !Shape::kScaled ? kRowPairs : 0][4];  // {sum0, sum0, sum1, sum1}
 };
 
 inline void store_twice(float a, float b, float* to) {
@@ -102,37 +102,39 @@ inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Bl
   }
 }
 
-/// Rows `row` and `other` of x, block b.
+/// Rows `row` and `other` of x, `blocks` blocks from block `first` on.
 template <class Quant>
-inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std::size_t other, std::size_t b,
-                            RowsBlock<Quant>& to, std::size_t pair) {
+inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std::size_t other,
+                            std::size_t first, std::size_t blocks, RowsBlock<Quant>* to, std::size_t pair) {
   using Shape = PanelShape<Quant>;
-  using X = ActivationsOf<Quant>;
-  const std::int8_t* first = x.q(row) + b * Shape::kElements;
-  const std::int8_t* second = x.q(other) + b * Shape::kElements;
-  for (std::size_t k = 0; k < Shape::kElements / 16; ++k) {
-    const EightPairs pairs = pair_eights(vld1q_s8(first + 16 * k), vld1q_s8(second + 16 * k));
-    vst1q_s8(to.q[2 * k][pair], pairs.first);
-    vst1q_s8(to.q[2 * k + 1][pair], pairs.second);
-  }
-  store_twice(x.scales(row)[b], x.scales(other)[b], to.scale[pair]);
-  if constexpr (!Quant::kHasOffsets) return;
-  const std::int16_t* first_sums = x.sums(row) + b * Shape::kElements / X::kSumOf;
-  const std::int16_t* second_sums = x.sums(other) + b * Shape::kElements / X::kSumOf;
-  if constexpr (Shape::kOffsetEights == 0) {
-    store_twice(static_cast<float>(first_sums[0]), static_cast<float>(second_sums[0]), to.sum[pair]);
-  } else {
+  constexpr std::size_t kSums = Shape::kElements / ActivationsOf<Quant>::kSumOf;
+  const std::int8_t* a = x.q(row) + first * Shape::kElements;
+  const std::int8_t* b = x.q(other) + first * Shape::kElements;
+  const float* a_scale = x.scales(row) + first;
+  const float* b_scale = x.scales(other) + first;
+  [[maybe_unused]] const std::int16_t* a_sums = x.sums(row) + first * kSums;
+  [[maybe_unused]] const std::int16_t* b_sums = x.sums(other) + first * kSums;
+  for (std::size_t block = 0; block < blocks; ++block, ++to) {
+    for (std::size_t k = 0; k < Shape::kElements / 16; ++k, a += 16, b += 16) {
+      const EightPairs pairs = pair_eights(vld1q_s8(a), vld1q_s8(b));
+      vst1q_s8(to->q[2 * k][pair], pairs.first);
+      vst1q_s8(to->q[2 * k + 1][pair], pairs.second);
+    }
+    store_twice(a_scale[block], b_scale[block], to->scale[pair]);
+    if constexpr (Quant::kHasOffsets && !Shape::kScaled) {
+      store_twice(static_cast<float>(a_sums[block]), static_cast<float>(b_sums[block]), to->sum[pair]);
+    }
     for (std::size_t eight = 0; eight < Shape::kOffsetEights; ++eight) {
       const auto load = [&](const std::int16_t* sums) {
         if constexpr (Quant::kGroup == 32) return vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums + 8));
         return vld1q_s16(sums + 8 * eight);
       };
-      const int16x8_t a = load(first_sums);
-      const int16x8_t c = load(second_sums);
+      const int16x8_t left = load(a_sums + block * kSums);
+      const int16x8_t right = load(b_sums + block * kSums);
       const int16x8_t mask = vdupq_n_s16(63);
-      vst1q_s8(to.sums[2 * eight][pair], vcombine_s8(vshrn_n_s16(a, 6), vshrn_n_s16(c, 6)));
-      vst1q_s8(to.sums[2 * eight + 1][pair],
-               vcombine_s8(vmovn_s16(vandq_s16(a, mask)), vmovn_s16(vandq_s16(c, mask))));
+      vst1q_s8(to->sums[2 * eight][pair], vcombine_s8(vshrn_n_s16(left, 6), vshrn_n_s16(right, 6)));
+      vst1q_s8(to->sums[2 * eight + 1][pair],
+               vcombine_s8(vmovn_s16(vandq_s16(left, mask)), vmovn_s16(vandq_s16(right, mask))));
     }
   }
 }

@@ -28,14 +28,19 @@ class MatrixKernel {
 
   MatrixKernel(RowList listed, const WeightView& w) : x_(listed, w.columns), w_(w) {}
 
-  void interleave(std::size_t row, std::size_t other, std::size_t block, Rows& to, std::size_t pair) const {
-    interleave_rows<Quant>(x_, row, other, block, to, pair);
+  void interleave(std::size_t row, std::size_t other, std::size_t first, std::size_t blocks, Rows* to,
+                  std::size_t pair) const {
+    interleave_rows<Quant>(x_, row, other, first, blocks, to, pair);
   }
-  void unpack(std::size_t n, std::size_t other, std::size_t block, Outputs& to, std::size_t pair) const {
-    const auto* a = reinterpret_cast<const typename Quant::Block*>(w_.row(n)) + block;
-    const auto* b = reinterpret_cast<const typename Quant::Block*>(w_.row(other)) + block;
-    ask_ahead<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * (w_.columns / kElements) + block);
-    unpack_pair<Quant>(*a, *b, to, pair);
+  void unpack(std::size_t n, std::size_t other, std::size_t first, std::size_t blocks, Outputs* to,
+              std::size_t pair) const {
+    const auto* a = reinterpret_cast<const typename Quant::Block*>(w_.row(n)) + first;
+    const auto* b = reinterpret_cast<const typename Quant::Block*>(w_.row(other)) + first;
+    const std::size_t row_blocks = w_.columns / kElements;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      ask_ahead<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * row_blocks + first + 2 * block);
+      unpack_pair<Quant>(a[block], b[block], to[block], pair);
+    }
   }
   template <std::size_t kPairs>
   static void multiply(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
