@@ -19,7 +19,7 @@ MultiplyRows multiply_for(std::size_t m) {
     if (m == 1) return dot_multiply<Quant>;
     return m <= 2 * kRowPairs ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
   } else {
-    return m <= 3 ? dot_multiply<Quant> : matrix_multiply<Quant>;
+    return m <= (Quant::kGroup == 16 ? 2 : 3) ? dot_multiply<Quant> : matrix_multiply<Quant>;
   }
 }
 
