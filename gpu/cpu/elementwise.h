@@ -70,7 +70,14 @@ void relu_squared(float* x, std::size_t count) {
 
 void swiglu(const float* gate, const float* up, float* y, std::size_t count) {
   std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) (silu(Lanes::load(gate + i)) * Lanes::load(up + i)).store(y + i);
+  const auto at = [&](std::size_t k) { return silu(Lanes::load(gate + k)) * Lanes::load(up + k); };
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {  // as map does
+    const Lanes first = at(i);
+    const Lanes second = at(i + kLanes);
+    first.store(y + i);
+    second.store(y + i + kLanes);
+  }
+  for (; i + kLanes <= count; i += kLanes) at(i).store(y + i);
   if (i < count) {
     store_some(silu(load_some(gate + i, count - i)) * load_some(up + i, count - i), y + i, count - i);
   }

@@ -83,11 +83,12 @@ void rows_to_int8(const float* x, std::size_t rows, std::size_t columns, std::by
     auto* sums = reinterpret_cast<std::int16_t*>(scales + columns / kBlock);
     for (std::size_t k = 0; k < columns; k += kBlock) {
       scales[k / kBlock] = round_to_int8<kBlock>(x + k, q + k);
-      for (std::size_t group = 0; group < kBlock; group += kSumOf) {
-        int sum = 0;
-        for (std::size_t i = 0; i < kSumOf; ++i) sum += q[k + group + i];
-        sums[(k + group) / kSumOf] = static_cast<std::int16_t>(sum);  // at most 32 * 127
-      }
+    }
+    // Afterwards: what was just written is slow to read.
+    for (std::size_t k = 0; k < columns; k += kSumOf) {
+      int sum = 0;
+      for (std::size_t i = 0; i < kSumOf; ++i) sum += q[k + i];
+      sums[k / kSumOf] = static_cast<std::int16_t>(sum);  // at most 32 * 127
     }
   }
 }

@@ -95,10 +95,17 @@ inline float exp_of(float x) {
   return values[0];
 }
 
-/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code.
+/// Applies function(lanes of x...) to arrays; the tail is padded with zeros and computed by the same code. Two at a time:
+/// functions of here are long chains of instructions, which wait for each other.
 template <class Function>
 inline void map(const float* x, float* y, std::size_t count, Function function) {
   std::size_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    const Lanes first = function(Lanes::load(x + i), Lanes::load(y + i));
+    const Lanes second = function(Lanes::load(x + i + kLanes), Lanes::load(y + i + kLanes));
+    first.store(y + i);
+    second.store(y + i + kLanes);
+  }
   for (; i + kLanes <= count; i += kLanes) function(Lanes::load(x + i), Lanes::load(y + i)).store(y + i);
   if (i < count) {
     store_some(function(load_some(x + i, count - i), load_some(y + i, count - i)), y + i, count - i);

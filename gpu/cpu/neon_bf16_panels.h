@@ -28,29 +28,35 @@ class Bf16Kernel {
   Bf16Kernel(const void* activations, const WeightView& w)
       : x_(activations, w.columns), w_(static_cast<const std::uint16_t*>(w.data)), columns_(w.columns) {}
 
-  void interleave(std::size_t row, std::size_t other, std::size_t block, Rows& to, std::size_t pair) const {
-    const std::uint16_t* a = x_.row(row) + 16 * block;
-    const std::uint16_t* b = x_.row(other) + 16 * block;
-    store(pair_rows(vld1q_u16(a), vld1q_u16(b)), to.parts[0][pair], to.parts[1][pair]);
-    store(pair_rows(vld1q_u16(a + 8), vld1q_u16(b + 8)), to.parts[2][pair], to.parts[3][pair]);
+  void interleave(std::size_t row, std::size_t other, std::size_t first, std::size_t blocks, Rows* to,
+                  std::size_t pair) const {
+    const std::uint16_t* a = x_.row(row) + 16 * first;
+    const std::uint16_t* b = x_.row(other) + 16 * first;
+    for (std::size_t block = 0; block < blocks; ++block, a += 16, b += 16, ++to) {
+      store(pair_rows(vld1q_u16(a), vld1q_u16(b)), to->parts[0][pair], to->parts[1][pair]);
+      store(pair_rows(vld1q_u16(a + 8), vld1q_u16(b + 8)), to->parts[2][pair], to->parts[3][pair]);
+    }
   }
-  void unpack(std::size_t n, std::size_t other, std::size_t block, Outputs& to, std::size_t pair) const {
-    const std::uint16_t* a = w_ + n * columns_ + 8 * block;
-    const std::uint16_t* b = w_ + other * columns_ + 8 * block;
-    const std::size_t left = columns_ - 8 * block;
-    const auto load = [&](const std::uint16_t* p) { return left >= 8 ? vld1q_u16(p) : load_some(p, left); };
-    store(pair_rows(load(a), load(b)), to.parts[0][pair], to.parts[1][pair]);
+  void unpack(std::size_t n, std::size_t other, std::size_t first, std::size_t blocks, Outputs* to,
+              std::size_t pair) const {
+    for (std::size_t block = first; block < first + blocks; ++block, ++to) {
+      const std::uint16_t* a = w_ + n * columns_ + 8 * block;
+      const std::uint16_t* b = w_ + other * columns_ + 8 * block;
+      const std::size_t left = columns_ - 8 * block;
+      const auto load = [&](const std::uint16_t* p) { return left >= 8 ? vld1q_u16(p) : load_some(p, left); };
+      store(pair_rows(load(a), load(b)), to->parts[0][pair], to->parts[1][pair]);
+    }
   }
   template <std::size_t kPairs>
   [[gnu::noinline]] static void multiply(const Rows* x, const Outputs* w, std::size_t blocks,
-                                         float32x4_t (&to)[kPairs][kOutputPairs]) {
+                                         TileOutputs to) {
     float32x4_t sums[kPairs][kOutputPairs];
     const auto for_each = [](auto work) __attribute__((always_inline)) {
       for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
         for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) { work(i, j); });
       });
     };
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to[i][j]; });
+    for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to.load(i, j); });
     for (std::size_t b = 0; b < blocks; ++b, ++x, ++w) {
       for_each_index<4>([&](auto part) __attribute__((always_inline)) {
         bfloat16x8_t left[kPairs];
@@ -67,7 +73,7 @@ class Bf16Kernel {
         });
       });
     }
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { to[i][j] = sums[i][j]; });
+    for_each([&](auto i, auto j) __attribute__((always_inline)) { to.store(i, j, sums[i][j]); });
   }
 
  private:

@@ -1,25 +1,32 @@
-// The matrix products of ARMv8.6, for processors with FEAT_I8MM and FEAT_BF16: quantised weights with SMMLA, or SDOT where
-// rows of x are few; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
+// The matrix products of ARMv8.6, for processors with FEAT_I8MM and FEAT_BF16: quantised weights with SMMLA, or SDOT for a
+// row or a few of x; bf16 and FP8 with BFMMLA. Compiled with -march=armv8.2-a+dotprod+i8mm+bf16.
 
 #include "gpu/cpu/formats.h"
 #include "gpu/cpu/neon_bf16_panels.h"
 #include "gpu/cpu/neon_dot_product.h"
 #include "gpu/cpu/neon_f8_product.h"
+#include "gpu/cpu/neon_few_rows.h"
 #include "gpu/cpu/neon_matrix_product.h"
 #include "gpu/cpu/tables.h"
 
 namespace reprise::gpu {
 namespace {
 
-/// Up to so many rows are multiplied from the file's blocks, as measured on a Neoverse V1. The bits are the same.
+/// The product that is fastest for m rows, as measured on a Neoverse V1. The bits are the same.
 template <class Quant>
-inline constexpr std::size_t kFewRows = Quant::kFormat.block_size == 32 ? 4 : 3;
+MultiplyRows multiply_for(std::size_t m) {
+  if constexpr (Quant::kFormat.block_size == 32) {
+    if (m == 1) return dot_multiply<Quant>;
+    return m <= 2 * kRowPairs ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
+  } else {
+    return m <= (Quant::kGroup == 16 ? 2 : 3) ? dot_multiply<Quant> : matrix_multiply<Quant>;
+  }
+}
 
 template <class Quant>
 void dot_or_matrix_multiply(RowList listed, std::size_t m, const WeightView& w, float* y,
                             std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
-  const auto multiply = m <= kFewRows<Quant> ? dot_multiply<Quant> : matrix_multiply<Quant>;
-  multiply(listed, m, w, y, y_stride, n_begin, n_end);
+  multiply_for<Quant>(m)(listed, m, w, y, y_stride, n_begin, n_end);
 }
 
 template <class Quant>

@@ -4,244 +4,16 @@
 //
 // SMMLA multiplies two rows of x by two rows of w over eight k and adds to a 2x2 tile of int32 sums:
 //   {x0 w0, x0 w1, x1 w0, x1 w1}
-// neon_panels.h says how rows and outputs are paired for it, and when.
-//
-// Offsets: S (int8_product.h) is a product of offsets, which fit int8, and sums of x, which do not: sum = 64 h + l
-// with h from -64 to 63 and l from 0 to 63 makes it two SMMLA.
+// neon_panels.h says how rows and outputs are paired for it, and when; neon_matrix_blocks.h how they lie then, and
+// neon_matrix_tile.h in which order they are multiplied.
 
 #pragma once
 
-#include "gpu/cpu/int8_product.h"
+#include "gpu/cpu/neon_matrix_tile.h"
 #include "gpu/cpu/neon_panels.h"
-#include "gpu/cpu/neon_quants.h"
 
 namespace reprise::gpu {
 namespace {
-
-/// Two vectors' eights: {a0, b0} and {a1, b1}.
-struct EightPairs {
-  int8x16_t first;
-  int8x16_t second;
-};
-[[gnu::always_inline]] inline EightPairs pair_eights(int8x16_t a, int8x16_t b) {
-  const int64x2_t x = vreinterpretq_s64_s8(a);
-  const int64x2_t y = vreinterpretq_s64_s8(b);
-  return {vreinterpretq_s8_s64(vzip1q_s64(x, y)), vreinterpretq_s8_s64(vzip2q_s64(x, y))};
-}
-
-template <class Quant>
-struct PanelShape {
-  static constexpr std::size_t kElements = Quant::kFormat.block_size;
-  static constexpr std::size_t kEights = kElements / 8;
-  static constexpr std::size_t kGroups = kElements / Quant::kGroup;
-  static constexpr bool kScaled = kHasGroupScales<Quant>;
-  static constexpr std::size_t kScales = kScaled ? kGroups : 0;
-  // Eights of offsets, in blocks whose groups have them.
-  static constexpr std::size_t kOffsetEights = kScaled && Quant::kHasOffsets ? kGroups / 8 : 0;
-};
-
-inline constexpr std::size_t kRowPairs = 4;
-inline constexpr std::size_t kOutputPairs = 2;
-
-/// A block of kOutputPairs pairs of outputs, unpacked.
-template <class Quant>
-struct alignas(16) OutputsBlock {
-  using Shape = PanelShape<Quant>;
-  std::int8_t q[Shape::kEights][kOutputPairs][16];
-  std::int32_t scales[Shape::kScales][kOutputPairs][4];               // of a group: {s0, s1, s0, s1}
-  std::int8_t group_offsets[Shape::kOffsetEights][kOutputPairs][16];  // eight groups of each output
-  float scale[kOutputPairs][4];                                       // {d0, d1, d0, d1}
-  float offset[kOutputPairs][4];
-};
-
-/// A block of kRowPairs pairs of rows of x.
-template <class Quant>
-struct alignas(16) RowsBlock {
-  using Shape = PanelShape<Quant>;
-  std::int8_t q[Shape::kEights][kRowPairs][16];
-  std::int8_t sums[2 * Shape::kOffsetEights][kRowPairs][16];  // h of eight groups, then l
-  float scale[kRowPairs][4];                                  // {s0, s0, s1, s1}
-  float sum[kRowPairs][4];  // {sum0, sum0, sum1, sum1}, in blocks of one group
-};
-
-inline void store_twice(float a, float b, float* to) {
-  vst1q_f32(to, vcombine_f32(vdup_n_f32(a), vdup_n_f32(b)));
-}
-
-template <class Quant>
-inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Block& b,
-                        OutputsBlock<Quant>& to, std::size_t pair) {
-  using Shape = PanelShape<Quant>;
-  using Neon = NeonQuant<Quant>;
-  for_each_index<Shape::kElements / 16>([&](auto index) __attribute__((always_inline)) {
-    constexpr std::size_t kIndex = decltype(index)::value;
-    const EightPairs pairs =
-        pair_eights(sixteen_numbers<Quant, kIndex>(a), sixteen_numbers<Quant, kIndex>(b));
-    vst1q_s8(to.q[2 * kIndex][pair], pairs.first);
-    vst1q_s8(to.q[2 * kIndex + 1][pair], pairs.second);
-  });
-  vst1q_f32(to.scale[pair], scales_of_four<Quant>(a, b, a, b));
-  if constexpr (Quant::kHasOffsets) vst1q_f32(to.offset[pair], offsets_of_four<Quant>(a, b, a, b));
-  if constexpr (Shape::kScaled) {
-    const int16x8x2_t x = Neon::scales(a);
-    const int16x8x2_t y = Neon::scales(b);
-    for (std::size_t eight = 0; eight < Shape::kGroups / 8; ++eight) {
-      const int16x8_t zipped[2] = {vzip1q_s16(x.val[eight], y.val[eight]),
-                                   vzip2q_s16(x.val[eight], y.val[eight])};
-      for (std::size_t half = 0; half < 2; ++half) {
-        std::int32_t(*rows)[kOutputPairs][4] = to.scales + eight * 8 + half * 4;
-        const int32x4_t low = vmovl_s16(vget_low_s16(zipped[half]));
-        const int32x4_t high = vmovl_high_s16(zipped[half]);
-        vst1q_s32(rows[0][pair], vcombine_s32(vget_low_s32(low), vget_low_s32(low)));
-        vst1q_s32(rows[1][pair], vcombine_s32(vget_high_s32(low), vget_high_s32(low)));
-        vst1q_s32(rows[2][pair], vcombine_s32(vget_low_s32(high), vget_low_s32(high)));
-        vst1q_s32(rows[3][pair], vcombine_s32(vget_high_s32(high), vget_high_s32(high)));
-      }
-    }
-  }
-  if constexpr (Shape::kOffsetEights > 0) {
-    const int16x8x2_t x = Neon::offsets(a);
-    const int16x8x2_t y = Neon::offsets(b);
-    for (std::size_t eight = 0; eight < Shape::kOffsetEights; ++eight) {
-      vst1q_s8(to.group_offsets[eight][pair], vcombine_s8(vmovn_s16(x.val[eight]), vmovn_s16(y.val[eight])));
-    }
-  }
-}
-
-/// Rows `row` and `other` of x, block b.
-template <class Quant>
-inline void interleave_rows(const ActivationsOf<Quant>& x, std::size_t row, std::size_t other, std::size_t b,
-                            RowsBlock<Quant>& to, std::size_t pair) {
-  using Shape = PanelShape<Quant>;
-  using X = ActivationsOf<Quant>;
-  const std::int8_t* first = x.q(row) + b * Shape::kElements;
-  const std::int8_t* second = x.q(other) + b * Shape::kElements;
-  for (std::size_t k = 0; k < Shape::kElements / 16; ++k) {
-    const EightPairs pairs = pair_eights(vld1q_s8(first + 16 * k), vld1q_s8(second + 16 * k));
-    vst1q_s8(to.q[2 * k][pair], pairs.first);
-    vst1q_s8(to.q[2 * k + 1][pair], pairs.second);
-  }
-  store_twice(x.scales(row)[b], x.scales(other)[b], to.scale[pair]);
-  if constexpr (!Quant::kHasOffsets) return;
-  const std::int16_t* first_sums = x.sums(row) + b * Shape::kElements / X::kSumOf;
-  const std::int16_t* second_sums = x.sums(other) + b * Shape::kElements / X::kSumOf;
-  if constexpr (Shape::kOffsetEights == 0) {
-    store_twice(static_cast<float>(first_sums[0]), static_cast<float>(second_sums[0]), to.sum[pair]);
-  } else {
-    for (std::size_t eight = 0; eight < Shape::kOffsetEights; ++eight) {
-      const auto load = [&](const std::int16_t* sums) {
-        if constexpr (Quant::kGroup == 32) return vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums + 8));
-        return vld1q_s16(sums + 8 * eight);
-      };
-      const int16x8_t a = load(first_sums);
-      const int16x8_t c = load(second_sums);
-      const int16x8_t mask = vdupq_n_s16(63);
-      vst1q_s8(to.sums[2 * eight][pair], vcombine_s8(vshrn_n_s16(a, 6), vshrn_n_s16(c, 6)));
-      vst1q_s8(to.sums[2 * eight + 1][pair],
-               vcombine_s8(vmovn_s16(vandq_s16(a, mask)), vmovn_s16(vandq_s16(c, mask))));
-    }
-  }
-}
-
-/// A register of zeros of its own. Made by this instruction it costs nothing, where a copy of another zero would be one
-/// more for the pipes that multiply.
-[[gnu::always_inline]] inline int32x4_t fresh_zero() {
-  int32x4_t zero;
-  asm volatile("movi %0.4s, #0" : "=w"(zero));
-  return zero;
-}
-
-/// kPairs pairs of rows by kOutputPairs pairs of outputs. to: the 2x2 tiles.
-template <class Quant, std::size_t kPairs>
-struct MatrixTile {
-  using Shape = PanelShape<Quant>;
-  using Products = int32x4_t[kPairs][kOutputPairs];
-  using Sums = float32x4_t[kPairs][kOutputPairs];
-
-  /// work(i, j) with constants: arrays that are indexed by nothing else stay in registers.
-  template <class Work>
-  [[gnu::always_inline]] static void for_each(Work work) {
-    for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
-      for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) { work(i, j); });
-    });
-  }
-
-  [[gnu::always_inline]] static void multiply(const RowsBlock<Quant>& x, const OutputsBlock<Quant>& w,
-                                              std::size_t eight, Products& dots) {
-    int8x16_t left[kPairs];
-    for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) { left[i] = vld1q_s8(x.q[eight][i]); });
-    for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
-      const int8x16_t right = vld1q_s8(w.q[eight][j]);
-      for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) {
-        const auto product = [&]() __attribute__((always_inline)) {
-          return vmmlaq_s32(dots[i][j], left[i], right);
-        };
-        // Short groups end before their order matters.
-        if constexpr (Quant::kGroup >= 32) {
-          in_order(product, dots[i][j]);
-        } else {
-          dots[i][j] = product();
-        }
-      });
-    });
-  }
-
-  /// I of a block.
-  [[gnu::always_inline]] static void products(const RowsBlock<Quant>& x, const OutputsBlock<Quant>& w,
-                                              Products& to) {
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { to[i][j] = fresh_zero(); });
-    if constexpr (Shape::kScaled) {
-      for (std::size_t g = 0; g < Shape::kGroups; ++g) {
-        Products dots;
-        for_each([&](auto i, auto j) __attribute__((always_inline)) { dots[i][j] = fresh_zero(); });
-        for_each_index<Quant::kGroup / 8>([&](auto part) __attribute__((always_inline)) {
-          multiply(x, w, g * (Quant::kGroup / 8) + part, dots);
-        });
-        for_each([&](auto i, auto j) __attribute__((always_inline)) {
-          to[i][j] = vmlaq_s32(to[i][j], dots[i][j], vld1q_s32(w.scales[g][j]));
-        });
-      }
-    } else {
-      for_each_index<Shape::kEights>([&](auto eight)
-                                         __attribute__((always_inline)) { multiply(x, w, eight, to); });
-    }
-  }
-
-  /// float(S) of a block whose groups have offsets.
-  [[gnu::always_inline]] static float32x4_t offsets(const RowsBlock<Quant>& x, const OutputsBlock<Quant>& w,
-                                                    std::size_t i, std::size_t j) {
-    int32x4_t high = vdupq_n_s32(0);
-    for (std::size_t eight = 0; eight < Shape::kOffsetEights; ++eight) {
-      high = vmmlaq_s32(high, vld1q_s8(x.sums[2 * eight][i]), vld1q_s8(w.group_offsets[eight][j]));
-    }
-    int32x4_t all = vshlq_n_s32(high, 6);
-    for (std::size_t eight = 0; eight < Shape::kOffsetEights; ++eight) {
-      all = vmmlaq_s32(all, vld1q_s8(x.sums[2 * eight + 1][i]), vld1q_s8(w.group_offsets[eight][j]));
-    }
-    return vcvtq_f32_s32(all);
-  }
-
-  /// Adds `blocks` blocks to the sums. A function of its own: inlined into a larger one, its arrays leave the registers.
-  [[gnu::noinline]] static void run(const RowsBlock<Quant>* x, const OutputsBlock<Quant>* w,
-                                    std::size_t blocks, Sums& to) {
-    Sums sums;
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = to[i][j]; });
-    for (std::size_t b = 0; b < blocks; ++b, ++x, ++w) {
-      Products whole;
-      products(*x, *w, whole);
-      for_each([&](auto i, auto j) __attribute__((always_inline)) {
-        float32x4_t t = vmulq_f32(vld1q_f32(w->scale[j]), vcvtq_f32_s32(whole[i][j]));
-        if constexpr (Shape::kOffsetEights > 0) {
-          t = vfmaq_f32(t, vld1q_f32(w->offset[j]), offsets(*x, *w, i, j));
-        } else if constexpr (Quant::kHasOffsets) {
-          t = vfmaq_f32(t, vld1q_f32(w->offset[j]), vld1q_f32(x->sum[i]));
-        }
-        sums[i][j] = vfmaq_f32(sums[i][j], vld1q_f32(x->scale[i]), t);
-      });
-    }
-    for_each([&](auto i, auto j) __attribute__((always_inline)) { to[i][j] = sums[i][j]; });
-  }
-};
 
 /// What neon_panels.h asks for.
 template <class Quant>
@@ -256,19 +28,23 @@ class MatrixKernel {
 
   MatrixKernel(RowList listed, const WeightView& w) : x_(listed, w.columns), w_(w) {}
 
-  void interleave(std::size_t row, std::size_t other, std::size_t block, Rows& to, std::size_t pair) const {
-    interleave_rows<Quant>(x_, row, other, block, to, pair);
+  void interleave(std::size_t row, std::size_t other, std::size_t first, std::size_t blocks, Rows* to,
+                  std::size_t pair) const {
+    interleave_rows<Quant>(x_, row, other, first, blocks, to, pair);
   }
-  void unpack(std::size_t n, std::size_t other, std::size_t block, Outputs& to, std::size_t pair) const {
-    const auto* a = reinterpret_cast<const typename Quant::Block*>(w_.row(n)) + block;
-    const auto* b = reinterpret_cast<const typename Quant::Block*>(w_.row(other)) + block;
-    ask_ahead<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * (w_.columns / kElements) + block);
-    unpack_pair<Quant>(*a, *b, to, pair);
+  void unpack(std::size_t n, std::size_t other, std::size_t first, std::size_t blocks, Outputs* to,
+              std::size_t pair) const {
+    const auto* a = reinterpret_cast<const typename Quant::Block*>(w_.row(n)) + first;
+    const auto* b = reinterpret_cast<const typename Quant::Block*>(w_.row(other)) + first;
+    const std::size_t row_blocks = w_.columns / kElements;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      ask_ahead<2 * sizeof(*a), kIsLarge<Quant>>(a + 8 * row_blocks + first + 2 * block);
+      unpack_pair<Quant>(a[block], b[block], to[block], pair);
+    }
   }
   template <std::size_t kPairs>
-  static void multiply(const Rows* x, const Outputs* w, std::size_t blocks,
-                       float32x4_t (&sums)[kPairs][kOutputPairs]) {
-    MatrixTile<Quant, kPairs>::run(x, w, blocks, sums);
+  static void multiply(const Rows* x, const Outputs* w, std::size_t blocks, TileOutputs to) {
+    MatrixTile<Quant, kPairs>::run(x, w, blocks, to);
   }
 
  private:

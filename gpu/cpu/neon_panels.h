@@ -12,9 +12,9 @@
 //   kDepth                                       of k that many rows are multiplied over before the next, their sums
 //                                                waiting in y
 //   Rows, Outputs                                a block of a tile's pairs of rows, and of its pairs of outputs
-//   interleave(row, other, block, Rows&, pair)   two rows of x
-//   unpack(n, other, block, Outputs&, pair)      two outputs
-//   multiply<kPairs>(x, w, blocks, sums)         adds blocks of k to the tile's sums
+//   interleave(row, other, first, blocks, Rows*, pair)   blocks of two rows of x, from block `first` on
+//   unpack(n, other, first, blocks, Outputs*, pair)      the same of two outputs
+//   multiply<kPairs>(x, w, blocks, TileOutputs)  adds blocks of k, one at least, to the tile's sums
 //
 // Exactness: a sum is one chain over ascending k, in y between the parts of it; rows and outputs of a tile do not meet.
 
@@ -51,6 +51,22 @@ class Room {
   std::vector<Block> blocks_;
 };
 
+/// Where a tile's sums go. Pair i of rows and pair j of outputs make one register.
+struct TileOutputs {
+  float* y;
+  std::size_t stride;
+  bool is_begun;  // y has sums already
+
+  [[gnu::always_inline]] float32x4_t load(std::size_t i, std::size_t j) const {
+    if (!is_begun) return vdupq_n_f32(0.0F);
+    return vcombine_f32(vld1_f32(y + 2 * i * stride + 2 * j), vld1_f32(y + (2 * i + 1) * stride + 2 * j));
+  }
+  [[gnu::always_inline]] void store(std::size_t i, std::size_t j, float32x4_t sum) const {
+    vst1_f32(y + 2 * i * stride + 2 * j, vget_low_f32(sum));
+    vst1_f32(y + (2 * i + 1) * stride + 2 * j, vget_high_f32(sum));
+  }
+};
+
 template <class Kernel>
 class PanelProduct {
  public:
@@ -77,9 +93,12 @@ class PanelProduct {
   // What is unpacked stays in the second cache while rows pass, or in the first if few do; rows stay in the first while
   // what is unpacked passes.
   static constexpr std::size_t kFirstCache = std::size_t{32} << 10;
-  static constexpr std::size_t kSecondCache = std::size_t{512} << 10;
+  static constexpr std::size_t kSecondCache = std::size_t{640} << 10;
   static constexpr std::size_t kTileRows = 2 * kRowPairs;
   static constexpr std::size_t kTileOutputs = 2 * kOutputPairs;
+  // Outputs that fill a line of the cache in a row of y, all of which are computed before it is left: rows of y are far
+  // apart, and meet in few places of the first cache.
+  static constexpr std::size_t kLineOutputs = 64 / sizeof(float);
 
   /// The blocks from first_ on, added to y.
   void multiply_blocks(std::size_t begin, std::size_t end) {
@@ -98,12 +117,15 @@ class PanelProduct {
       for (std::size_t row = 0; row < m_; row += row_tiles * kTileRows) {
         const std::size_t row_end = std::min(m_, row + row_tiles * kTileRows);
         if (n == begin || !all_rows) interleave(row, row_end, rows);
-        const Outputs* w = panel;
-        for (std::size_t output = n; output < n_end; output += kTileOutputs, w += blocks_) {
+        for (std::size_t line = n; line < n_end; line += kLineOutputs) {
+          const std::size_t line_end = std::min(n_end, line + kLineOutputs);
           const Rows* x = rows;
           for (std::size_t i = row; i < row_end; i += kTileRows, x += blocks_) {
-            tile<kRowPairs>(x, i, std::min(row_end - i, kTileRows), w, output,
-                            std::min(n_end - output, kTileOutputs));
+            const Outputs* w = panel + (line - n) / kTileOutputs * blocks_;
+            for (std::size_t output = line; output < line_end; output += kTileOutputs, w += blocks_) {
+              tile<kRowPairs>(x, i, std::min(row_end - i, kTileRows), w, output,
+                              std::min(n_end - output, kTileOutputs));
+            }
           }
         }
       }
@@ -122,9 +144,7 @@ class PanelProduct {
       for (std::size_t pair = 0; pair < kOutputPairs; ++pair) {
         const std::size_t first = std::min(n + 2 * pair, end - 1);
         const std::size_t second = std::min(n + 2 * pair + 1, end - 1);
-        for (std::size_t block = 0; block < blocks_; ++block) {
-          kernel_.unpack(first, second, first_ + block, to[block], pair);
-        }
+        kernel_.unpack(first, second, first_, blocks_, to, pair);
       }
     }
   }
@@ -134,9 +154,7 @@ class PanelProduct {
     for (std::size_t row = begin; row < end; row += kTileRows, to += blocks_) {
       for (std::size_t pair = 0; pair < kRowPairs && row + 2 * pair < end; ++pair) {
         const std::size_t first = row + 2 * pair;
-        for (std::size_t block = 0; block < blocks_; ++block) {
-          kernel_.interleave(first, std::min(first + 1, end - 1), first_ + block, to[block], pair);
-        }
+        kernel_.interleave(first, std::min(first + 1, end - 1), first_, blocks_, to, pair);
       }
     }
   }
@@ -148,38 +166,18 @@ class PanelProduct {
     if constexpr (kPairs > 1) {
       if (rows <= 2 * (kPairs - 1)) return tile<kPairs - 1>(x, row, rows, w, n, outputs);
     }
-    float32x4_t sums[kPairs][kOutputPairs];
-    float* y = y_ + row * y_stride_ + n;
-    std::size_t stride = y_stride_;
+    TileOutputs to{y_ + row * y_stride_ + n, y_stride_, first_ > 0};
     // A tile that is not whole has a place of its own.
     float apart[2 * kPairs][kTileOutputs] = {};
     const bool is_whole = rows == 2 * kPairs && outputs == kTileOutputs;
     if (!is_whole) {
       if (first_ > 0) {
-        for (std::size_t i = 0; i < rows; ++i) std::copy_n(y + i * stride, outputs, apart[i]);
+        for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);
       }
-      y = apart[0];
-      stride = kTileOutputs;
+      to.y = apart[0];
+      to.stride = kTileOutputs;
     }
-    const auto each = [&](auto work) __attribute__((always_inline)) {
-      for_each_index<kPairs>([&](auto i) __attribute__((always_inline)) {
-        for_each_index<kOutputPairs>([&](auto j) __attribute__((always_inline)) {
-          work(sums[i][j], y + 2 * i * stride + 2 * j, y + (2 * i + 1) * stride + 2 * j);
-        });
-      });
-    };
-    if (first_ > 0) {
-      each([](float32x4_t & sum, const float* even, const float* odd)
-               __attribute__((always_inline)) { sum = vcombine_f32(vld1_f32(even), vld1_f32(odd)); });
-    } else {
-      each([](float32x4_t & sum, const float*, const float*)
-               __attribute__((always_inline)) { sum = vdupq_n_f32(0.0F); });
-    }
-    Kernel::template multiply<kPairs>(x, w, blocks_, sums);
-    each([](float32x4_t & sum, float* even, float* odd) __attribute__((always_inline)) {
-      vst1_f32(even, vget_low_f32(sum));
-      vst1_f32(odd, vget_high_f32(sum));
-    });
+    Kernel::template multiply<kPairs>(x, w, blocks_, to);
     if (is_whole) return;
     for (std::size_t i = 0; i < rows; ++i) {
       std::copy_n(apart[i], outputs, y_ + (row + i) * y_stride_ + n);

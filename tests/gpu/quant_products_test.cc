@@ -46,13 +46,13 @@ TEST(QuantProducts, HaveTheSameBitsOnEveryTableForEveryNumberOfRows) {
   Random random(1);
   for (const NaiveQuant& quant : naive_quants()) {
     const std::size_t block = quant.format->block_size;
-    for (const std::size_t blocks : {std::size_t{1}, std::size_t{5}}) {
+    for (const std::size_t blocks : {1, 2, 5}) {
       const std::size_t columns = blocks * block;
       const QuantWeight weight(random, quant, 13, columns);
       const Floats x = random.floats(70 * columns);
       const Floats all = fast_product(plain(), weight.view, x, 13);
       for (const Kernels* table : all_tables()) {
-        for (const std::size_t m : {1, 2, 3, 4, 5, 6, 8, 9, 16, 17, 33, 70}) {
+        for (const std::size_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33, 70}) {
           const std::size_t first = random.size(0, 70 - m);
           const Floats some(x.begin() + static_cast<std::ptrdiff_t>(first * columns),
                             x.begin() + static_cast<std::ptrdiff_t>((first + m) * columns));
