@@ -16,16 +16,17 @@ constexpr int kRanks = 8;
 constexpr int kMostFewSlices = 4;  // beyond, whole heads keep all multiprocessors busy
 constexpr int kDim = 128;          // of keys and of values
 
-/// How the value heads of a key head are shared by a cluster. (Where there are no clusters nobody asks for all of it.)
+/// How the value heads of a key head are shared by a cluster.
 template <int kGroup>
 struct Share {
   static constexpr int kSlices = kRanks / kGroup;   // blocks of a value head
   static constexpr int kColumns = kDim / kSlices;   // of a block
   static constexpr int kLanes = kColumns / 4;       // threads that have the columns of some rows, four each
   static constexpr int kThreads = kParts * kLanes;  // each part of the sums has its threads
-  [[maybe_unused]] static constexpr int kRows = kDim / kParts;  // of a part
-  static constexpr int kChannels = 2 * kDim / kRanks;           // of q and k
+  static constexpr int kRows = kDim / kParts;       // of a part
+  static constexpr int kChannels = 2 * kDim / kRanks;  // of q and k
   static_assert(kChannels + 2 * kColumns <= kThreads, "a thread has a channel or a gate");
+  static_assert(kRows * kParts == kDim);
 };
 
 /// Grid: kRanks blocks for each key head, slices.
