@@ -88,7 +88,7 @@ class TileProduct {
   void multiply_group(std::size_t n, std::size_t outputs) {
     const std::size_t count = (outputs + kTileSide - 1) / kTileSide;
     room_.panels.resize(std::max(room_.panels.size(), count * depth_));
-    const PanelGroup<Panel> group{.panels = room_.panels.data(), .count = count, .depth = depth_};
+    const PanelGroup<Panel> group{.panels = room_.panels.data(), .count = count};
     for (std::size_t p = 0; p < count; ++p) {
       const std::size_t first = p * kTileSide;
       fill_panel(n + first, std::min(kTileSide, outputs - first), group, p);
@@ -113,8 +113,7 @@ class TileProduct {
       const ActivationsOf<Quant> x = x_.from(row + pair * kPairRows);
       room_.rows[pair].fill(x, all.rows_of(pair));
       for (std::size_t k = 0; k < w_.columns; k += kTileDepth) {
-        Tiles::fill(x, all.rows_of(pair), k, blocks_at(k),
-                    room_.numbers[k / kTileDepth * all.pairs() + pair]);
+        Tiles::fill(x, all.rows_of(pair), k, blocks_at(k), all.at(k / kTileDepth, pair));
       }
     }
     return all;

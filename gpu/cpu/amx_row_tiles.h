@@ -48,12 +48,12 @@ class RowTiles {
 template <class Numbers>
 struct RowPairs {
   const RowTiles* tiles;
-  const Numbers* numbers;  // [256 elements of k][pair]
+  Numbers* numbers;  // [256 elements of k][pair]
   std::size_t rows;
 
   std::size_t pairs() const { return (rows + kPairRows - 1) / kPairRows; }
   std::size_t rows_of(std::size_t pair) const { return std::min(kPairRows, rows - pair * kPairRows); }
-  const Numbers& at(std::size_t k, std::size_t pair) const { return numbers[k * pairs() + pair]; }
+  Numbers& at(std::size_t k, std::size_t pair) const { return numbers[k * pairs() + pair]; }
 };
 
 /// The panels of a group of outputs: [256 elements of k][panel].
@@ -61,7 +61,6 @@ template <class Panel>
 struct PanelGroup {
   Panel* panels;
   std::size_t count;
-  std::size_t depth;  // in 256 elements of k
 
   Panel& at(std::size_t k, std::size_t panel) const { return panels[k * count + panel]; }
 };

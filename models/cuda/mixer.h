@@ -5,6 +5,9 @@
 //
 // Threading: as CudaStep.
 
+#include <utility>
+#include <vector>
+
 #include "models/cuda/part.h"
 
 namespace reprise::models::cuda {
