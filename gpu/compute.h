@@ -13,11 +13,21 @@
 namespace reprise::gpu {
 
 enum class Compute : std::uint8_t {
-  kF32,  // weights widened in registers, f32 arithmetic: the reference
-  kAuto,  // the fastest product that the processor has for a weight's format (gpu/products.h): products of bf16
-  // where there are any, activations being sums of two of them; products of whole numbers for quantised
-  // weights, activations being rounded to eight bits; else f32 arithmetic, in an order of its own or kF32's
+  kF32,   // weights widened in registers, f32 arithmetic: the reference, on a CPU
+  kAuto,  // on a GPU kBf16, or kPrecise where that costs nothing (models/cuda/precision.h); on a CPU the fastest product
+  // that the processor has for a weight's format (gpu/products.h): products of bf16 where there are any, activations being
+  // sums of two of them; products of whole numbers for quantised weights, activations being rounded to eight bits; else
+  // f32 arithmetic, in an order of its own or kF32's
+  kPrecise,  // on a GPU activations are f32, multiplied as sums of two bf16; on a CPU as kF32
+  kBf16,     // on a GPU activations are bf16; on a CPU as kAuto
 };
+
+std::string_view name_of(Compute compute);
+/// Nothing for a word that names none.
+std::optional<Compute> compute_named(std::string_view name);
+constexpr bool is_precise(Compute compute) {
+  return compute == Compute::kF32 || compute == Compute::kPrecise;
+}
 
 /// How keys and values are kept (gpu/kv_rows.h).
 enum class KvType : std::uint8_t { kF32, kBF16, kInt8, kInt4 };

@@ -59,7 +59,7 @@ struct FormatKernels {
   Product exact;  // the reference: weights widened, f32 arithmetic in the order of gpu/kernels.h
   Product fast;   // the fastest that the instruction set has; the exact one where that is it
 
-  const Product& product(Compute compute) const { return compute == Compute::kF32 ? exact : fast; }
+  const Product& product(Compute compute) const { return is_precise(compute) ? exact : fast; }
   /// Whether the fast product is another than the exact one.
   bool has_fast() const { return fast.multiply != exact.multiply; }
 };

@@ -23,17 +23,15 @@ std::string names_of_isas() {
 ComputeOptions compute_options(const std::string& compute, const std::string& kv_dtype,
                                const std::string& isa) {
   ComputeOptions options;
-  if (compute == "f32") {
-    options.compute = gpu::Compute::kF32;
-  } else if (compute == "auto") {
-    options.compute = gpu::Compute::kAuto;
+  if (const auto named = gpu::compute_named(compute)) {
+    options.compute = *named;
   } else {
-    refuse("compute", compute, "f32, auto");
+    refuse("compute", compute, "f32, precise, bf16, auto");
   }
   if (const auto named = gpu::kv_named(kv_dtype)) {
     options.kv = *named;
   } else if (kv_dtype == "auto") {
-    options.kv = options.compute == gpu::Compute::kF32 ? gpu::KvType::kF32 : gpu::KvType::kBF16;
+    options.kv = gpu::is_precise(options.compute) ? gpu::KvType::kF32 : gpu::KvType::kBF16;
   } else {
     refuse("kv-dtype", kv_dtype, "f32, bf16, int8, int4, auto");
   }

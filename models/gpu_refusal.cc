@@ -90,10 +90,13 @@ std::optional<std::string> gpu_refusal(const ModelConfig& model) {
 }
 
 std::optional<std::string> gpu_refusal(const ComputeOptions& options) {
-  if (options.compute != gpu::Compute::kF32 && options.kv != gpu::KvType::kF32) return std::nullopt;
-  return "a GPU computes in bf16, and keeps keys and values as bf16, int8 or int4: f32 as compute or "
-         "kv-dtype is for "
-         "the CPU";
+  if (options.compute == gpu::Compute::kF32) {
+    return "compute f32 is for the CPU: a GPU has auto, bf16 and precise";
+  }
+  if (options.kv == gpu::KvType::kF32 && options.compute != gpu::Compute::kPrecise) {
+    return "a GPU keeps keys and values as bf16, int8 or int4; as f32 with --compute precise alone";
+  }
+  return std::nullopt;
 }
 
 }  // namespace reprise::models

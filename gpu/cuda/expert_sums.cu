@@ -4,7 +4,7 @@
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/experts.h"
-#include "gpu/cuda/tensor_core.cuh"
+#include "gpu/cuda/row_element.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -16,8 +16,9 @@ __device__ float weight_of(const SharedExpert& shared, std::size_t row) {
 }
 
 /// Blocks are (columns, row); a thread has a column.
+template <class Row>
 __global__ void __launch_bounds__(kSumThreads)
-    sum_each_row(int per_row, ExpertPlaces places, ExpertSum sum, int size) {
+    sum_each_row(int per_row, ExpertPlaces places, ExpertSum<Row> sum, int size) {
   __shared__ int place_of[kMostChosen];
   __shared__ float weight_of_place[kMostChosen];
   wait_for_earlier();
@@ -36,8 +37,8 @@ __global__ void __launch_bounds__(kSumThreads)
 #pragma unroll 8
   for (int i = 0; i < per_row; ++i) {
     const int place = place_of[i];
-    const float made =
-        place < 0 ? widen(sum.zero[row * size + k]) : sum.outputs[static_cast<std::size_t>(place) * size + k];
+    const float made = place < 0 ? load_row(sum.zero[row * size + k])
+                                 : sum.outputs[static_cast<std::size_t>(place) * size + k];
     total = fmaf(weight_of_place[i], made, total);
   }
   if (sum.shared.made != nullptr) total = fmaf(shared, sum.shared.made[row * size + k], total);
@@ -57,14 +58,19 @@ __global__ void __launch_bounds__(kSumThreads) add_shared_row(SharedExpert share
 
 }  // namespace
 
-void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum& sum, int rows,
+template <class Row>
+void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream) {
   constexpr int kMost = 32768;  // rows of a launch
   REPRISE_CHECK(rows <= kMost, "more rows than a launch has");
-  launch_after(sum_each_row,
+  launch_after(sum_each_row<Row>,
                {.blocks = dim3((size + kSumThreads - 1) / kSumThreads, rows), .threads = kSumThreads}, stream,
                shape.chosen, places, sum, size);
 }
+template void sum_experts(const RouterShape&, const ExpertPlaces&, const ExpertSum<Bf16>&, int, int,
+                          StreamHandle);
+template void sum_experts(const RouterShape&, const ExpertPlaces&, const ExpertSum<float>&, int, int,
+                          StreamHandle);
 
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream) {
   launch_after(add_shared_row, {.blocks = dim3(rows), .threads = kSumThreads}, stream, shared, size, y);

@@ -99,7 +99,7 @@ struct ExpertWeights {
 /// y [places, one.rows / 2] bf16 = gate of x [rows, columns]: of each place its row.
 void experts_gated(const Bf16* x, const ExpertWeights& weights, const ExpertPlaces& places,
                    const GatedRows& to, StreamHandle stream);
-/// y [places, one.rows], kBf16 or kF32, of x [rows, columns] (each place's row) or of x [places, columns].
+/// y [places, one.rows], of x [rows, columns] (each place's row) or of x [places, columns].
 void experts_product(const Bf16* x, bool x_is_by_place, const ExpertWeights& weights,
                      const ExpertPlaces& places, void* y, GemmOutput output, StreamHandle stream);
 
@@ -112,14 +112,17 @@ struct SharedExpert {
 
 /// What is added up for a row, in this order: its experts' outputs (for zero experts what they were given), the shared
 /// expert's, and what y held.
+/// Row is Bf16 or float.
+template <class Row>
 struct ExpertSum {
   const float* outputs;  // [places, size]
-  const Bf16* zero;      // [rows, size]
+  const Row* zero;       // [rows, size]
   SharedExpert shared;
   float* y;   // [rows, size]
   bool adds;  // to what y holds
 };
-void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum& sum, int rows,
+template <class Row>
+void sum_experts(const RouterShape& shape, const ExpertPlaces& places, const ExpertSum<Row>& sum, int rows,
                  int size, StreamHandle stream);
 /// y [rows, size] += what the shared expert counts.
 void add_shared_expert(const SharedExpert& shared, int rows, int size, float* y, StreamHandle stream);

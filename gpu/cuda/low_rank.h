@@ -24,8 +24,10 @@ struct LowRank {
   float scale = 1;
 };
 
+/// Row is Bf16 or float.
+template <class Row>
 struct LowRankRows {
-  const Bf16* x = nullptr;  // [rows, inputs]
+  const Row* x = nullptr;  // [rows, inputs]
   int rows = 0;
   float* inner = nullptr;  // [rows, rank]: memory for the way
   void* y = nullptr;       // [rows] of `stride`, from the matrix's first output on
@@ -33,6 +35,7 @@ struct LowRankRows {
   bool y_is_bf16 = false;  // else f32
 };
 
-void add_low_rank(const LowRank& change, const LowRankRows& rows, StreamHandle stream);
+template <class Row>
+void add_low_rank(const LowRank& change, const LowRankRows<Row>& rows, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -6,6 +6,7 @@
 #include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
@@ -90,16 +91,17 @@ __global__ void __launch_bounds__(kWarpNormThreads)
   }
 }
 
+template <class Row>
 __global__ void __launch_bounds__(kThreads)
-    rms_norm_rows(const float* x, const std::int32_t* picked, int size, RowNorm norm, float factor, Bf16* y) {
+    rms_norm_rows(const float* x, const std::int32_t* picked, int size, RowNorm norm, float factor, Row* y) {
   wait_for_earlier();
   let_next_begin();
   const size_t row = picked == nullptr ? blockIdx.x : picked[blockIdx.x];
   const float* from = x + row * size;
   const NormOfRow made = norm_of_row(from, size, norm);
-  Bf16* to = y + (size_t)blockIdx.x * size;
+  Row* to = y + (size_t)blockIdx.x * size;
   for (int i = threadIdx.x; i < size; i += kThreads) {
-    to[i] = narrow(made.of(from[i], norm, i) * factor);
+    store_row(to[i], made.of(from[i], norm, i) * factor);
   }
 }
 
@@ -124,9 +126,20 @@ __global__ void __launch_bounds__(kNormWarps * 32)
   }
 }
 
-__global__ void narrow_each_row(const float* x, int size, float factor, Bf16* y) {
+template <class Row>
+__global__ void scale_each_row(const float* x, int size, float factor, Row* y) {
   const size_t first = (size_t)blockIdx.x * size;
-  for (int i = threadIdx.x; i < size; i += kThreads) y[first + i] = narrow(factor * x[first + i]);
+  for (int i = threadIdx.x; i < size; i += kThreads) store_row(y[first + i], factor * x[first + i]);
+}
+
+__global__ void split_elements(const float* x, size_t count, Bf16* high, Bf16* low) {
+  const size_t i = (size_t)blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const float value = x[i];
+  const Bf16 first = narrow(value);
+  high[i] = first;
+  // Of what is no number, or is none in bf16, the first term has it all.
+  low[i] = isfinite(widen(first)) ? narrow(value - widen(first)) : Bf16{0};
 }
 
 __global__ void add_each_row(const float* x, int size, float factor, float* y) {
@@ -149,6 +162,19 @@ __global__ void __launch_bounds__(kThreads) norm_each_row(float* x, int size, Ro
   for (int i = threadIdx.x; i < size; i += kThreads) row[i] = made.of(row[i], norm, i);
 }
 
+__device__ float gated(GateFunction act, float gate, float other) {
+  return (act == GateFunction::kSilu ? silu_of(gate) : gelu_of(gate)) * other;
+}
+
+/// Blocks are (row, columns).
+__global__ void gate_wide_row(const float* x, int size, GateFunction act, float factor, float* y) {
+  const size_t row = blockIdx.x;
+  const int i = blockIdx.y * kThreads + threadIdx.x;
+  if (i < size) {
+    y[row * size + i] = gated(act, factor * x[row * 2 * size + i], x[row * 2 * size + size + i]);
+  }
+}
+
 template <GateFunction kAct>
 __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
   const size_t row = blockIdx.y;
@@ -162,10 +188,18 @@ __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
   auto* out = reinterpret_cast<Bf16*>(&result);
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const float value = factor * widen(gate[j]);
-    out[j] = narrow((kAct == GateFunction::kSilu ? silu_of(value) : gelu_of(value)) * widen(up[j]));
+    out[j] = narrow(gated(kAct, factor * widen(gate[j]), widen(up[j])));
   }
   *reinterpret_cast<uint4*>(y + row * size + i) = result;
+}
+
+__device__ float squared_above_zero(float x) {
+  return x < 0.0F ? 0.0F : x * x;  // a NaN stays one
+}
+
+__global__ void square_each_wide_row(float* x, int size) {
+  float* row = x + (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) row[i] = squared_above_zero(row[i]);
 }
 
 __global__ void square_each_row(Bf16* x, int size) {
@@ -175,10 +209,7 @@ __global__ void square_each_row(Bf16* x, int size) {
   uint4 values = *place;
   auto* value = reinterpret_cast<Bf16*>(&values);
 #pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float from = widen(value[j]);
-    value[j] = narrow(from < 0.0F ? 0.0F : from * from);  // a NaN stays one
-  }
+  for (int j = 0; j < 8; ++j) value[j] = narrow(squared_above_zero(widen(value[j])));
   *place = values;
 }
 
@@ -216,19 +247,13 @@ struct EightsGrid {
   }
 };
 
-template <class T>
-__global__ void add_bias_rows(T* y, int size, const float* bias) {
-  T* row = y + (size_t)blockIdx.x * size;
-  for (int i = threadIdx.x; i < size; i += kThreads) {
-    if constexpr (sizeof(T) == sizeof(Bf16)) {
-      row[i] = narrow(widen(row[i]) + bias[i]);
-    } else {
-      row[i] += bias[i];
-    }
-  }
+template <class Row>
+__global__ void add_bias_rows(Row* y, int size, const float* bias) {
+  Row* row = y + (size_t)blockIdx.x * size;
+  for (int i = threadIdx.x; i < size; i += kThreads) store_row(row[i], load_row(row[i]) + bias[i]);
 }
 
-__global__ void scale_rows(float* x, int size, float factor, float cap) {
+__global__ void cap_rows(float* x, int size, float factor, float cap) {
   float* row = x + (size_t)blockIdx.x * size;
   for (int i = threadIdx.x; i < size; i += kThreads) {
     const float value = factor * row[i];
@@ -246,8 +271,14 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
                  stream, x, picked, rows, size, norm, factor, y);
     return;
   }
-  launch_after(rms_norm_rows, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size, norm,
-               factor, y);
+  launch_after(rms_norm_rows<Bf16>, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size,
+               norm, factor, y);
+}
+
+void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, const RowNorm& norm,
+              float factor, float* y, StreamHandle stream) {
+  launch_after(rms_norm_rows<float>, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size,
+               norm, factor, y);
 }
 
 void norm_for_decode(const float* x, int rows, int size, const RowNorm& norm, float factor, Bf16* y,
@@ -261,9 +292,21 @@ void norm_in_place(float* x, int rows, int size, const RowNorm& norm, StreamHand
   check_launch("norm_in_place");
 }
 
-void narrow_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream) {
-  narrow_each_row<<<rows, kThreads, 0, stream>>>(x, size, factor, y);
-  check_launch("narrow_rows");
+void scale_rows(const float* x, int rows, int size, float factor, Bf16* y, StreamHandle stream) {
+  scale_each_row<<<rows, kThreads, 0, stream>>>(x, size, factor, y);
+  check_launch("scale_rows");
+}
+
+void scale_rows(const float* x, int rows, int size, float factor, float* y, StreamHandle stream) {
+  scale_each_row<<<rows, kThreads, 0, stream>>>(x, size, factor, y);
+  check_launch("scale_rows");
+}
+
+void split_rows(const float* x, int rows, int size, const TwoTerms& to, StreamHandle stream) {
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(size);
+  split_elements<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
+      x, count, to.high, to.low);
+  check_launch("split_rows");
 }
 
 void add_rows(const float* x, int rows, int size, float factor, float* y, StreamHandle stream) {
@@ -286,6 +329,13 @@ void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_f
   check_launch("gate_rows");
 }
 
+void gate_rows(const float* x, int rows, int size, GateFunction act, float gate_factor, float* y,
+               StreamHandle stream) {
+  const dim3 blocks(rows, (size + kThreads - 1) / kThreads);
+  gate_wide_row<<<blocks, kThreads, 0, stream>>>(x, size, act, gate_factor, y);
+  check_launch("gate_rows of f32");
+}
+
 void order_columns(const Bf16* x, int rows, int size, const std::int32_t* order, Bf16* y,
                    StreamHandle stream) {
   constexpr int kMost = 32768;  // rows of a launch
@@ -305,6 +355,11 @@ void relu_squared(Bf16* x, int rows, int size, StreamHandle stream) {
   check_launch("relu_squared");
 }
 
+void relu_squared(float* x, int rows, int size, StreamHandle stream) {
+  square_each_wide_row<<<rows, kThreads, 0, stream>>>(x, size);
+  check_launch("relu_squared of f32");
+}
+
 void add_bias(Bf16* y, int rows, int size, const float* bias, StreamHandle stream) {
   add_bias_rows<<<rows, kThreads, 0, stream>>>(y, size, bias);
   check_launch("add_bias");
@@ -316,7 +371,7 @@ void add_bias(float* y, int rows, int size, const float* bias, StreamHandle stre
 }
 
 void scale(float* x, int rows, int size, float factor, float cap, StreamHandle stream) {
-  scale_rows<<<rows, kThreads, 0, stream>>>(x, size, factor, cap);
+  cap_rows<<<rows, kThreads, 0, stream>>>(x, size, factor, cap);
   check_launch("scale");
 }
 

@@ -19,27 +19,46 @@ void Head::multiply_unscaled(const CudaStep& step, const PickedRows& picked, flo
                                         step.stream);
 }
 
+void Head::multiply(const CudaStep& step, const gc::Bf16* x, int rows, float* logits) const {
+  gc::decode_gemm(x, rows, linear.weight, logits, gc::GemmOutput::kF32, step.stream);
+}
+
+void Head::multiply(const CudaStep& step, const float* x, int rows, float* logits) const {
+  const std::size_t elements =
+      static_cast<std::size_t>(rows) * static_cast<std::size_t>(linear.weight.columns);
+  const gc::TwoTerms terms{.high = step.workspace.take<gc::Bf16>(elements),
+                           .low = step.workspace.take<gc::Bf16>(elements)};
+  gc::split_rows(x, rows, linear.weight.columns, terms, step.stream);
+  multiply(step, terms.high, rows, logits);
+  gc::decode_gemm(terms.low, rows, linear.weight, logits, gc::GemmOutput::kAddF32, step.stream);
+}
+
+template <class Row>
+void Head::multiply_normed(const CudaStep& step, const float* x, const PickedRows& picked,
+                           float* logits) const {
+  const int hidden = linear.weight.columns;
+  auto* normed =
+      step.workspace.take<Row>(static_cast<std::size_t>(picked.count) * static_cast<std::size_t>(hidden));
+  gc::rms_norm(x, picked.rows, picked.count, hidden, norm.rows(), 1, normed, step.stream);
+  multiply(step, normed, picked.count, logits);
+  if (linear.bias != nullptr) gc::add_bias(logits, picked.count, outputs(), linear.bias, step.stream);
+  if (picked.adapters.empty()) return;
+  CudaStep of_picked = step;
+  of_picked.adapters = picked.adapters;
+  of_picked.add_changes(normed, linear, logits, gc::GemmOutput::kF32);
+}
+
 void Head::apply(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const {
   const std::size_t mark = step.workspace.mark();
-  const gc::StreamHandle stream = step.stream;
-  if (reads_unscaled_ && step.unscaled.x != nullptr) {
+  if (step.size.precise) {
+    multiply_normed<float>(step, x, picked, logits);
+  } else if (reads_unscaled_ && step.unscaled.x != nullptr) {
     multiply_unscaled(step, picked, logits);
   } else {
-    const int hidden = linear.weight.columns;
-    auto* normed = step.workspace.take<gc::Bf16>(static_cast<std::size_t>(picked.count) *
-                                                 static_cast<std::size_t>(hidden));
-    gc::rms_norm(x, picked.rows, picked.count, hidden, norm.rows(), 1, normed, stream);
-    // In both phases: a row's logits do not depend on how many there are.
-    gc::decode_gemm(normed, picked.count, linear.weight, logits, gc::GemmOutput::kF32, stream);
-    if (linear.bias != nullptr) gc::add_bias(logits, picked.count, outputs(), linear.bias, stream);
-    if (!picked.adapters.empty()) {
-      CudaStep of_picked = step;
-      of_picked.adapters = picked.adapters;
-      of_picked.add_changes(normed, linear, logits, gc::GemmOutput::kF32);
-    }
+    multiply_normed<gc::Bf16>(step, x, picked, logits);
   }
   if (multiplier != 1 || cap != 0) {
-    gc::scale(logits, picked.count, outputs(), multiplier, cap, stream);
+    gc::scale(logits, picked.count, outputs(), multiplier, cap, step.stream);
   }
   step.workspace.reset(mark);
 }

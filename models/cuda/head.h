@@ -21,9 +21,10 @@ struct PickedRows {
   std::span<const AdapterRows> adapters;  // among them
 
   /// Bytes of the workspace that Head::apply() takes.
-  static std::size_t workspace(std::size_t count, std::size_t hidden) {
-    return Workspace::rounded(count * hidden * sizeof(gc::Bf16)) +
-           Workspace::rounded(count * hidden / 8 * sizeof(float));
+  static std::size_t workspace(std::size_t count, std::size_t hidden, const StepSize& size) {
+    return Workspace::rounded(count * hidden * size.element()) +
+           Workspace::rounded(count * hidden / 8 * sizeof(float)) +
+           (size.precise ? 2 * Workspace::rounded(count * hidden * sizeof(gc::Bf16)) : 0);
   }
 };
 
@@ -49,6 +50,11 @@ struct Head {
   bool reads_unscaled_ = false;  // what the last step leaves
 
   void multiply_unscaled(const CudaStep& step, const PickedRows& picked, float* logits) const;
+  template <class Row>
+  void multiply_normed(const CudaStep& step, const float* x, const PickedRows& picked, float* logits) const;
+  /// Without what adapters change. In both phases: a row's logits do not depend on how many there are.
+  void multiply(const CudaStep& step, const gc::Bf16* x, int rows, float* logits) const;
+  void multiply(const CudaStep& step, const float* x, int rows, float* logits) const;
 };
 
 }  // namespace reprise::models::cuda

@@ -42,11 +42,12 @@ std::size_t Kda::workspace(const StepSize& size) const {
   };
   const std::size_t halves = rows_of(in_) + rows_of(f_a_) + rows_of(g_a_) + rows_of(g_b_) + width;
   const std::size_t floats = 4 * width + rows_of(f_b_) + rows_of(b_);
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 12 * Workspace::kAlignment +
+  return size.padded() * (halves * size.element() + floats * sizeof(float)) + 12 * Workspace::kAlignment +
          gc::channel_delta_workspace(shape_, size.rows, size.tiles);
 }
 
-void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void Kda::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
@@ -54,30 +55,30 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   const auto outputs = [&](const DeviceLinear& linear) {
     return rows * static_cast<std::size_t>(linear.weight.rows);
   };
-  auto* projected = workspace.take<gc::Bf16>(outputs(in_));  // q, k, v
+  auto* projected = workspace.take<Row>(outputs(in_));  // q, k, v
   float* qkv[3];
   for (float*& one : qkv) one = workspace.take<float>(rows * width);
   auto* beta = workspace.take<float>(outputs(b_));
-  auto* f = workspace.take<gc::Bf16>(outputs(f_a_));
+  auto* f = workspace.take<Row>(outputs(f_a_));
   auto* decay = workspace.take<float>(outputs(f_b_));
-  auto* g = workspace.take<gc::Bf16>(outputs(g_a_));
-  auto* gate = workspace.take<gc::Bf16>(outputs(g_b_));
+  auto* g = workspace.take<Row>(outputs(g_a_));
+  auto* gate = workspace.take<Row>(outputs(g_b_));
   auto* y = workspace.take<float>(rows * width);
-  auto* gated = workspace.take<gc::Bf16>(rows * width);
+  auto* gated = workspace.take<Row>(rows * width);
   std::byte* inside = workspace.bytes(gc::channel_delta_workspace(shape_, step.size.rows, step.size.tiles));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  step.multiply(x, in_, projected, kRowsOf<Row>);
   step.multiply(x, b_, beta, gc::GemmOutput::kF32);
-  step.multiply(x, f_a_, f, gc::GemmOutput::kBf16);
+  step.multiply(x, f_a_, f, kRowsOf<Row>);
   step.multiply(f, f_b_, decay, gc::GemmOutput::kF32);
-  step.multiply(x, g_a_, g, gc::GemmOutput::kBf16);
-  step.multiply(g, g_b_, gate, gc::GemmOutput::kBf16);
+  step.multiply(x, g_a_, g, kRowsOf<Row>);
+  step.multiply(g, g_b_, gate, kRowsOf<Row>);
   for (std::size_t i = 0; i < 3; ++i) {
     gc::causal_conv(convs_[i], step.batch,
-                    {.x = projected + i * width,
-                     .stride = in_.weight.rows,
-                     .weight = taps_[i],
-                     .bias = nullptr,
-                     .exports = step.exports},
+                    gc::CausalConvPass<Row>{.x = projected + i * width,
+                                            .stride = in_.weight.rows,
+                                            .weight = taps_[i],
+                                            .bias = nullptr,
+                                            .exports = step.exports},
                     qkv[i], step.stream);
   }
   gc::channel_delta(shape_, step.batch,
@@ -95,24 +96,29 @@ void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
                      .exports = step.exports},
                     step.stream);
   gc::gate_channel_delta(shape_, step.size.rows,
-                         {.y = y,
-                          .gate = gate,
-                          .gate_stride = g_b_.weight.rows,
-                          .norm = norm_,
-                          .norm_offset = norm_kind_.offset,
-                          .norm_eps = norm_kind_.eps,
-                          .out = gated},
+                         gc::ChannelDeltaGate<Row>{.y = y,
+                                                   .gate = gate,
+                                                   .gate_stride = g_b_.weight.rows,
+                                                   .norm = norm_,
+                                                   .norm_offset = norm_kind_.offset,
+                                                   .norm_eps = norm_kind_.eps,
+                                                   .out = gated},
                          step.stream);
   step.multiply(gated, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void Kda::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void Kda::admit(const Admission& admission, gc::GemmOutput output) const {
   for (const DeviceLinear* linear : {&in_, &f_a_, &g_a_, &g_b_}) {
-    linear->admit(gemm, gc::GemmOutput::kBf16, most_rows);
+    admission.admit(*linear, gc::GemmOutput::kBf16);
   }
-  for (const DeviceLinear* linear : {&b_, &f_b_}) linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
-  out_.admit(gemm, output, most_rows);
+  for (const DeviceLinear* linear : {&b_, &f_b_}) admission.admit(*linear, gc::GemmOutput::kF32);
+  admission.admit(out_, output);
 }
 
 }  // namespace reprise::models::cuda

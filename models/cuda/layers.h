@@ -39,7 +39,14 @@ class Attention : public Mixer {
 
  private:
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
   gc::AttentionShape shape_;
   std::size_t queries_ = 0;  // in a row of the prompt's tail
@@ -55,7 +62,14 @@ class GatedDeltaNet : public Mixer {
 
  private:
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
   gc::DeltaNetShape shape_;
   gc::DeltaNetWeights weights_;
@@ -68,7 +82,14 @@ class SelectiveScan : public Mixer {
 
  private:
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
   /// Adapters cannot change the one whose inputs are filled up.
   std::vector<InnerProduct> inner_products() const override {
     return {{&x_, gc::GemmOutput::kF32}, {&dt_, gc::GemmOutput::kF32, false}};
@@ -91,14 +112,24 @@ class Mamba2 : public Mixer {
 
  private:
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
   gc::SsdShape shape_;
   gc::CausalConvShape conv_;
   const float* taps_ = nullptr;       // [taps, channels]
   const float* conv_bias_ = nullptr;  // [channels]; null: none
-  gc::SsdPass recurrence_;            // without the rows of a step, as is the next
-  gc::SsdGatePass gate_;
+  const float* dt_bias_ = nullptr;    // [heads]
+  const float* decay_ = nullptr;      // [heads]
+  const float* skip_ = nullptr;       // [heads]
+  const float* norm_ = nullptr;       // [inner]; null: none
+  Mamba2Spec spec_;
 };
 
 class RgLruBlock : public Mixer {
@@ -107,7 +138,14 @@ class RgLruBlock : public Mixer {
 
  private:
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override;
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
+    mix_rows(step, projected, mixed);
+  }
+  template <class Row>
+  void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
   gc::RgLruShape shape_;
   gc::CausalConvShape conv_;
@@ -123,12 +161,15 @@ class Kda : public Part {
   Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override {
     return {&in_, &b_, &f_a_, &f_b_, &g_a_, &g_b_, &out_};
   }
 
  private:
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+
   gc::ChannelDeltaShape shape_;
   gc::CausalConvShape convs_[3];  // of q, k and v
   const float* taps_[3] = {};     // [taps, size] each
@@ -152,11 +193,14 @@ class Mla : public Part {
       StateLayout& state, RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override;
 
  private:
-  void project_queries(const CudaStep& step, const PartInput& x, gc::Bf16* queries) const;
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+  template <class Row>
+  void project_queries(const CudaStep& step, const PartInput& x, Row* queries) const;
 
   gc::LatentShape shape_;
   DeviceLinear q_;                   // from x, or from its latent
@@ -175,10 +219,13 @@ class Mlp : public Part {
   Mlp(const MlpSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
 
  private:
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+
   DeviceLinear up_;
   DeviceLinear down_;
 };
@@ -193,13 +240,18 @@ class SwiGlu : public Part {
     return CudaStep::can_gate(in_, out_.weight.columns) && in_.reads_unscaled();
   }
   bool leaves_rows() const override { return out_.leaves_rows(); }
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&in_, &out_}; }
   /// Gate and up, and what follows them.
   const DeviceLinear& in() const { return in_; }
   const DeviceLinear& out() const { return out_; }
 
  private:
+  /// inner [padded rows, out().weight.columns], by one product, or by one and a kernel behind it.
+  void gate_on_the_way(const CudaStep& step, const PartInput& x, gc::Bf16* inner) const;
+  template <class Row>
+  void gate(const CudaStep& step, const PartInput& x, Row* inner) const;
+
   gc::GateFunction act_;
   float gate_factor_;
   DeviceLinear in_;  // gate, up
@@ -214,43 +266,56 @@ class Moe : public Part {
   bool takes_raw(const CudaStep& step) const override { return step.takes_raw(router_); }
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
 
  private:
   /// What a step has made of its rows so far.
+  template <class Row>
   struct Routed {
     const float* logits;  // [padded rows, router_.weight.rows]
     gc::ExpertPlaces places;
-    const gc::Bf16* seen;  // [padded rows, width]: what the chosen experts see
+    const Row* seen;  // [padded rows, width]: what the chosen experts see
   };
-
-  /// How much the shared expert counts.
-  gc::SharedExpert shared_gates(const float* logits) const;
-  gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
-  void apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
-                       const PartOutput& to) const;
-  void apply_on_host(const CudaStep& step, const PartInput& x, const Routed& routed,
-                     const PartOutput& to) const;
-  /// What the host makes of the rows, into sums [padded rows, width] on the GPU. `meanwhile` puts into the stream what
-  /// the GPU does at the same time.
-  template <class Meanwhile>
-  void sum_on_host(const CudaStep& step, const Routed& routed, float* sums, const Meanwhile& meanwhile) const;
-  /// sums [padded rows, latent size], through the matrix behind the experts.
-  void apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const;
-
-  gc::RouterShape shape_;
-  bool has_gates_;
-  int hidden_;
-  int width_;                    // of what goes into the experts and comes out of them
-  bool has_shared_gate_;         // else the shared expert counts as it is
-  DeviceLinear router_;          // and behind it the shared expert's gate
-  const float* bias_ = nullptr;  // [routed]; null: none
   struct OnDevice {
     gc::ExpertWeights in;  // gate and up, or up alone
     gc::ExpertWeights down;
     /// Whether they have the shared expert's weights too, because it is like the others: of few rows it is one of them.
     bool has_shared = false;
   };
+
+  /// How much the shared expert counts.
+  gc::SharedExpert shared_gates(const float* logits) const;
+  gc::SharedExpert apply_shared(const CudaStep& step, const PartInput& x, const float* logits) const;
+  /// Places of a step, at most.
+  std::size_t most_places(const StepSize& size) const;
+  template <class Row>
+  void apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
+                    const gc::ExpertPlaces& places, const PartOutput& to) const;
+  template <class Row>
+  void apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
+                       const PartOutput& to) const;
+  void apply_on_host(const CudaStep& step, const PartInput& x, const Routed<gc::Bf16>& routed,
+                     const PartOutput& to) const;
+  /// outputs [places, width]: what the experts make of their rows.
+  void multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
+                        float* outputs) const;
+  void multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
+                        float* outputs) const;
+  /// What the host makes of the rows, into sums [padded rows, width] on the GPU. `meanwhile` puts into the stream what
+  /// the GPU does at the same time.
+  template <class Meanwhile>
+  void sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, float* sums,
+                   const Meanwhile& meanwhile) const;
+  /// sums [padded rows, latent size], through the matrix behind the experts.
+  void apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const;
+
+  gc::RouterShape shape_;
+  bool has_gates_;
+  int hidden_;
+  int width_;                       // of what goes into the experts and comes out of them
+  bool has_shared_gate_;            // else the shared expert counts as it is
+  DeviceLinear router_;             // and behind it the shared expert's gate
+  const float* bias_ = nullptr;     // [routed]; null: none
   std::optional<OnDevice> device_;  // none: the experts are on the host
   HostExperts* host_;               // null: they are not
   std::size_t host_layer_ = 0;      // that it knows them by

@@ -20,7 +20,8 @@ gc::SsdGating gating_of(Mamba2Spec::Gating gating) {
 
 Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
     : Mixer(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
-            Norms::kApart) {
+            Norms::kApart),
+      spec_(spec) {
   const Mamba2Places places = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),
             .head_dim = static_cast<int>(spec.head_dim),
@@ -34,25 +35,10 @@ Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore
   const Mamba2Vectors vectors = load_mamba2_vectors(checkpoint, spec);
   taps_ = weights.vector(vectors.conv);
   if (!vectors.conv_bias.empty()) conv_bias_ = weights.vector(vectors.conv_bias);
-  recurrence_ = {.mixed = nullptr,  // these are a step's own
-                 .step = nullptr,
-                 .step_stride = in().weight.rows,
-                 .dt_bias = weights.vector(vectors.dt_bias),
-                 .decay = weights.vector(vectors.decay),
-                 .skip = weights.vector(vectors.skip),
-                 .dt_scale = spec.multipliers.dt,
-                 .dt_min = spec.dt_min,
-                 .dt_max = spec.dt_max,
-                 .out = nullptr};
-  gate_ = {.y = nullptr,
-           .z = nullptr,
-           .z_stride = in().weight.rows,
-           .z_scale = spec.multipliers.z,
-           .norm = spec.has_norm() ? weights.vector(vectors.norm) : nullptr,
-           .norm_offset = spec.norm.offset,
-           .norm_eps = spec.norm.eps,
-           .gating = gating_of(spec.gating),
-           .out = nullptr};
+  dt_bias_ = weights.vector(vectors.dt_bias);
+  decay_ = weights.vector(vectors.decay);
+  skip_ = weights.vector(vectors.skip);
+  if (spec.has_norm()) norm_ = weights.vector(vectors.norm);
 }
 
 std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
@@ -62,31 +48,45 @@ std::size_t Mamba2::mixing_workspace(const StepSize& size) const {
 }
 
 // projected: z, x, B, C, dt.
-void Mamba2::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
+template <class Row>
+void Mamba2::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   const std::size_t rows = step.size.padded();
   const auto inner = static_cast<std::size_t>(shape_.inner());
   auto* convolved = step.workspace.take<float>(rows * static_cast<std::size_t>(shape_.channels()));
   auto* y = step.workspace.take<float>(rows * inner);
   std::byte* inside = step.workspace.bytes(gc::ssd_workspace(shape_, step.size.rows, step.size.tiles));
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected + inner,
-                   .stride = in().weight.rows,
-                   .weight = taps_,
-                   .bias = conv_bias_,
-                   .exports = step.exports},
+                  gc::CausalConvPass<Row>{.x = projected + inner,
+                                          .stride = in().weight.rows,
+                                          .weight = taps_,
+                                          .bias = conv_bias_,
+                                          .exports = step.exports},
                   convolved, step.stream);
-  gc::SsdPass recurrence = recurrence_;
-  recurrence.mixed = convolved;
-  recurrence.step = projected + inner + static_cast<std::size_t>(shape_.channels());
-  recurrence.out = y;
-  recurrence.workspace = inside;
-  recurrence.exports = step.exports;
-  gc::ssd(shape_, step.batch, recurrence, step.stream);
-  gc::SsdGatePass gate = gate_;
-  gate.y = y;
-  gate.z = projected;
-  gate.out = mixed;
-  gc::gate_ssd(step.size.rows, shape_.groups, shape_.inner() / shape_.groups, gate, step.stream);
+  gc::ssd(shape_, step.batch,
+          gc::SsdPass<Row>{.mixed = convolved,
+                           .step = projected + inner + static_cast<std::size_t>(shape_.channels()),
+                           .step_stride = in().weight.rows,
+                           .dt_bias = dt_bias_,
+                           .decay = decay_,
+                           .skip = skip_,
+                           .dt_scale = spec_.multipliers.dt,
+                           .dt_min = spec_.dt_min,
+                           .dt_max = spec_.dt_max,
+                           .out = y,
+                           .workspace = inside,
+                           .exports = step.exports},
+          step.stream);
+  gc::gate_ssd(step.size.rows, shape_.groups, shape_.inner() / shape_.groups,
+               gc::SsdGatePass<Row>{.y = y,
+                                    .z = projected,
+                                    .z_stride = in().weight.rows,
+                                    .z_scale = spec_.multipliers.z,
+                                    .norm = norm_,
+                                    .norm_offset = spec_.norm.offset,
+                                    .norm_eps = spec_.norm.eps,
+                                    .gating = gating_of(spec_.gating),
+                                    .out = mixed},
+               step.stream);
 }
 
 }  // namespace reprise::models::cuda

@@ -4,25 +4,31 @@ namespace reprise::models::cuda {
 
 std::size_t Mixer::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
-  return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment + mixing_workspace(size);
+  return size.padded() * width * size.element() + 2 * Workspace::kAlignment + mixing_workspace(size);
 }
 
-void Mixer::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void Mixer::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
-  auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
-  auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
-  step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
+  auto* projected = workspace.take<Row>(rows * static_cast<std::size_t>(in_.weight.rows));
+  auto* mixed = workspace.take<Row>(rows * static_cast<std::size_t>(out_.weight.columns));
+  step.multiply(x, in_, projected, kRowsOf<Row>);
   mix(step, projected, mixed);
   step.multiply(mixed, out_, to);
   workspace.reset(mark);
 }
 
-void Mixer::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  for (const InnerProduct& inner : inner_products()) inner.linear->admit(gemm, inner.output, most_rows);
-  out_.admit(gemm, output, most_rows);
+void Mixer::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void Mixer::admit(const Admission& admission, gc::GemmOutput output) const {
+  admission.admit(in_, gc::GemmOutput::kBf16);
+  for (const InnerProduct& inner : inner_products()) admission.admit(*inner.linear, inner.output);
+  admission.admit(out_, output);
 }
 
 std::vector<const DeviceLinear*> Mixer::adaptable() const {

@@ -19,7 +19,7 @@ class Mixer : public Part {
   bool takes_raw(const CudaStep& step) const final { return joins() && step.takes_raw(in_); }
   bool reads_unscaled() const final { return joins() && in_.reads_unscaled(); }
   bool leaves_rows() const final { return joins() && out_.leaves_rows(); }
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const final;
+  void admit(const Admission& admission, gc::GemmOutput output) const final;
   std::vector<const DeviceLinear*> adaptable() const final;
 
  protected:
@@ -35,8 +35,10 @@ class Mixer : public Part {
 
   /// Bytes that mix() takes of the workspace.
   virtual std::size_t mixing_workspace(const StepSize& size) const = 0;
-  /// projected bf16 [padded rows, in().weight.rows] -> mixed bf16 [padded rows, out().weight.columns].
+  /// projected [padded rows, in().weight.rows] -> mixed [padded rows, out().weight.columns].
   virtual void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const = 0;
+  /// The same of a precise step.
+  virtual void mix(const CudaStep& step, const float* projected, float* mixed) const = 0;
 
   /// A product between the two, and what it makes.
   struct InnerProduct {
@@ -47,6 +49,8 @@ class Mixer : public Part {
   virtual std::vector<InnerProduct> inner_products() const { return {}; }
 
  private:
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
   bool joins() const { return norms_ == Norms::kInProducts; }
 
   DeviceLinear in_;

@@ -80,21 +80,23 @@ std::size_t Mla::workspace(const StepSize& size) const {
     halves += static_cast<std::size_t>(q_.weight.columns);
     floats += rows_of(*q_a_);
   }
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 8 * Workspace::kAlignment +
+  return size.padded() * (halves * size.element() + floats * sizeof(float)) + 8 * Workspace::kAlignment +
          gc::latent_workspace(shape_, size.rows, size.tiles, size.longest);
 }
 
-void Mla::project_queries(const CudaStep& step, const PartInput& x, gc::Bf16* queries) const {
-  if (!q_a_) return step.multiply(x, q_, queries, gc::GemmOutput::kBf16);
+template <class Row>
+void Mla::project_queries(const CudaStep& step, const PartInput& x, Row* queries) const {
+  if (!q_a_) return step.multiply(x, q_, queries, kRowsOf<Row>);
   const std::size_t rows = step.size.padded();
   auto* made = step.workspace.take<float>(rows * static_cast<std::size_t>(q_a_->weight.rows));
-  auto* latent = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(q_.weight.columns));
+  auto* latent = step.workspace.take<Row>(rows * static_cast<std::size_t>(q_.weight.columns));
   step.multiply(x, *q_a_, made, gc::GemmOutput::kF32);
   gc::rms_norm(made, nullptr, step.size.rows, q_.weight.columns, q_norm_, 1, latent, step.stream);
-  step.multiply(latent, q_, queries, gc::GemmOutput::kBf16);
+  step.multiply(latent, q_, queries, kRowsOf<Row>);
 }
 
-void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void Mla::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t rows = step.size.padded();
@@ -102,43 +104,47 @@ void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
   const auto compared_dim = static_cast<std::size_t>(shape_.compared());
   const auto rank = static_cast<std::size_t>(shape_.rank);
   const auto value_dim = static_cast<std::size_t>(values_.outputs);
-  auto* queries = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(q_.weight.rows));
-  auto* compared = workspace.take<gc::Bf16>(rows * heads * compared_dim);
+  auto* queries = workspace.take<Row>(rows * static_cast<std::size_t>(q_.weight.rows));
+  auto* compared = workspace.take<Row>(rows * heads * compared_dim);
   auto* made = workspace.take<float>(rows * static_cast<std::size_t>(kv_a_.weight.rows));
-  auto* sums = workspace.take<gc::Bf16>(rows * heads * rank);
-  auto* mixed = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
+  auto* sums = workspace.take<Row>(rows * heads * rank);
+  auto* mixed = workspace.take<Row>(rows * static_cast<std::size_t>(out_.weight.columns));
   std::byte* inside =
       workspace.bytes(gc::latent_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
   project_queries(step, x, queries);
   step.multiply(x, kv_a_, made, gc::GemmOutput::kF32);
-  gc::block_product(
-      keys_, step.size.rows,
-      gc::BlockRows<const gc::Bf16>{queries, static_cast<std::size_t>(q_.weight.rows),
-                                    static_cast<std::size_t>(shape_.plain_dim + shape_.turned_dim)},
-      gc::BlockRows<gc::Bf16>{compared, heads * compared_dim, compared_dim}, step.stream);
+  gc::block_product(keys_, step.size.rows,
+                    gc::BlockRows<const Row>{queries, static_cast<std::size_t>(q_.weight.rows),
+                                             static_cast<std::size_t>(shape_.plain_dim + shape_.turned_dim)},
+                    gc::BlockRows<Row>{compared, heads * compared_dim, compared_dim}, step.stream);
   gc::latent_attention(shape_, step.batch,
-                       {.queries = queries,
-                        .query_stride = q_.weight.rows,
-                        .made = made,
-                        .made_stride = kv_a_.weight.rows,
-                        .norm = norm_,
-                        .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
-                        .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
-                        .compared = compared,
-                        .out = sums,
-                        .workspace = inside},
+                       gc::LatentPass<Row>{.queries = queries,
+                                           .query_stride = q_.weight.rows,
+                                           .made = made,
+                                           .made_stride = kv_a_.weight.rows,
+                                           .norm = norm_,
+                                           .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
+                                           .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
+                                           .compared = compared,
+                                           .out = sums,
+                                           .workspace = inside},
                        step.stream);
-  gc::block_product(values_, step.size.rows, gc::BlockRows<const gc::Bf16>{sums, heads * rank, rank},
-                    gc::BlockRows<gc::Bf16>{mixed, heads * value_dim, value_dim}, step.stream);
+  gc::block_product(values_, step.size.rows, gc::BlockRows<const Row>{sums, heads * rank, rank},
+                    gc::BlockRows<Row>{mixed, heads * value_dim, value_dim}, step.stream);
   step.multiply(mixed, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void Mla::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  if (q_a_) q_a_->admit(gemm, gc::GemmOutput::kF32, most_rows);
-  q_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  kv_a_.admit(gemm, gc::GemmOutput::kF32, most_rows);
-  out_.admit(gemm, output, most_rows);
+void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void Mla::admit(const Admission& admission, gc::GemmOutput output) const {
+  if (q_a_) admission.admit(*q_a_, gc::GemmOutput::kF32);
+  admission.admit(q_, gc::GemmOutput::kBf16);
+  admission.admit(kv_a_, gc::GemmOutput::kF32);
+  admission.admit(out_, output);
 }
 
 std::vector<const DeviceLinear*> Mla::adaptable() const {

@@ -6,21 +6,27 @@ Mlp::Mlp(const MlpSpec& spec, WeightStore& weights)
     : up_(weights.linear({spec.name + ".up_proj"})), down_(weights.linear({spec.name + ".down_proj"})) {}
 
 std::size_t Mlp::workspace(const StepSize& size) const {
-  return size.padded() * static_cast<std::size_t>(up_.weight.rows) * sizeof(gc::Bf16) + Workspace::kAlignment;
+  return size.padded() * static_cast<std::size_t>(up_.weight.rows) * size.element() + Workspace::kAlignment;
 }
 
-void Mlp::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void Mlp::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   const std::size_t mark = step.workspace.mark();
-  auto* inner = step.workspace.take<gc::Bf16>(step.size.padded() * static_cast<std::size_t>(up_.weight.rows));
-  step.multiply(x, up_, inner, gc::GemmOutput::kBf16);
+  auto* inner = step.workspace.take<Row>(step.size.padded() * static_cast<std::size_t>(up_.weight.rows));
+  step.multiply(x, up_, inner, kRowsOf<Row>);
   gc::relu_squared(inner, step.size.rows, up_.weight.rows, step.stream);
   step.multiply(inner, down_, to.y, to.how);
   step.workspace.reset(mark);
 }
 
-void Mlp::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  up_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  down_.admit(gemm, output, most_rows);
+void Mlp::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void Mlp::admit(const Admission& admission, gc::GemmOutput output) const {
+  admission.admit(up_, gc::GemmOutput::kBf16);
+  admission.admit(down_, output);
 }
 
 }  // namespace reprise::models::cuda

@@ -10,6 +10,7 @@
 #include "gpu/cuda/sampling.h"
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
+#include "models/cuda/precision.h"
 #include "models/experts_on_host.h"
 #include "models/files/load_error.h"
 #include "models/gpu_refusal.h"
@@ -43,6 +44,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
                      const Place& place)
     : Model(std::move(checkpoint), options),
       device_(place.device),
+      precise_(computes_precisely(checkpoint_, options, place.cpu_experts != 0)),
       weights_(checkpoint_, arena),
       handed_on_(handed_on(config().layers)),
       memory_(place.memory) {
@@ -64,7 +66,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
   weights_.finish();
   join_steps();
   for (const ResidualStep& step : steps_) {
-    step.admit(gemm_, place.most_rows);
+    step.admit({.gemm = gemm_, .most_rows = place.most_rows, .precise = precise_});
     has_late_ = has_late_ || !step.late_parts.empty();
     for (const auto* parts : {&step.parts, &step.late_parts}) {
       for (const auto& part : *parts) {
@@ -79,7 +81,7 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
 }
 
 void CudaModel::join_steps() {
-  if (config().hidden % 32 != 0 || steps_.empty()) return;
+  if (precise_ || config().hidden % 32 != 0 || steps_.empty()) return;
   if (!embedding_norm_ && embedding_.weight.format->is_rows_of_bf16 && steps_.front().can_read_unscaled()) {
     first_norm_ = steps_.front().read_unscaled();
     leaves_rows_ = true;
@@ -139,7 +141,12 @@ std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank
   return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
          Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
          Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
-         2 * Workspace::kAlignment + ropes_.workspace(size.rows) + PickedRows::workspace(picked, hidden) +
+         2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
+         PickedRows::workspace(picked, hidden, size) +
+         (precise_
+              ? 2 * Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_columns()) *
+                                       sizeof(gc::Bf16))
+              : 0) +
          Workspace::rounded(picked * static_cast<std::size_t>(head_.outputs()) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
          Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
@@ -175,6 +182,7 @@ void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, c
                       .adapters = chosen.rows,
                       .inner = buffers.inner,
                       .ordered = buffers.ordered,
+                      .terms = buffers.terms,
                       .first_values = buffers.first_values,
                       .late = buffers.late,
                       .staging = &lane.staging,
@@ -218,7 +226,8 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   }
   Lane& lane = lane_of(phase);
   Workspace& memory = lane.workspace;
-  const BatchUpload::Made made = lane.upload.make(slices, phase, lane.stream.handle());
+  BatchUpload::Made made = lane.upload.make(slices, phase, lane.stream.handle());
+  made.size.precise = precise_;
   memory.reset();
   const Chosen chosen = choose(slices);
   memory.reserve(workspace(made.size, made.picked_rows, chosen.largest_rank));
@@ -229,6 +238,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                   .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.outputs())),
                   .inner = nullptr,
                   .ordered = nullptr,
+                  .terms = {},
                   .first_values = nullptr,
                   .late = nullptr,
                   .unscaled = {}};
@@ -238,6 +248,10 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   if (weights_.most_ordered() > 0) {
     buffers.ordered =
         memory.take<gc::Bf16>(made.size.padded() * static_cast<std::size_t>(weights_.most_ordered()));
+  }
+  if (precise_) {
+    const std::size_t most = made.size.padded() * static_cast<std::size_t>(weights_.most_columns());
+    buffers.terms = {.high = memory.take<gc::Bf16>(most), .low = memory.take<gc::Bf16>(most)};
   }
   if (handed_on_ > 0) buffers.first_values = memory.take<float>(made.size.padded() * handed_on_);
   if (has_late_) buffers.late = memory.take<float>(elements);
@@ -262,6 +276,7 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
 std::string CudaModel::why_not_compacted() const {
   std::string why = models::why_not_compacted(config().layers);
   if (!why.empty()) return why;
+  if (options().kv == gpu::KvType::kF32) return "a GPU chooses among no keys and values of f32";
   const auto attention = parts_of<AttentionSpec>(config().layers);
   const bool has_window = std::any_of(attention.begin(), attention.end(),
                                       [](const AttentionSpec* spec) { return spec->window != 0; });
@@ -309,7 +324,7 @@ bool CudaModel::draws() const {
 }
 
 std::string CudaModel::arithmetic() const {
-  std::string out = "cuda";
+  std::string out = precise_ ? "cuda, precise" : "cuda";
   for (const gpu::DeviceInfo& info : gpu::list_devices()) {
     if (info.index != device_) continue;
     out += ", " + info.name + ", compute " + std::to_string(info.compute_major) + "." +

@@ -3,7 +3,8 @@
 // within each, a row depends on its own sequence alone (gpu/cuda/batch.h).
 //
 // Weights lie in the GPU's arena, bf16 or what their format is kept as (gpu/cuda/formats.h); the residual stream
-// is f32, keys and values are bf16, recurrent states f32. Every pass goes into one stream and is waited for, asleep. Where
+// and recurrent states are f32, rows between products bf16, or f32 where the model is computed precisely
+// (models/cuda/precision.h). Every pass goes into one stream and is waited for, asleep. Where
 // experts are on the host (models/host_experts.h), a pass waits for itself at each of their layers, and none is recorded.
 //
 // Threading: one thread at a time. load() and the destructor touch the arena and belong to the thread that
@@ -82,11 +83,12 @@ class CudaModel : public Model {
   struct Buffers {
     float* x;  // [padded rows, hidden]: the residual stream
     std::vector<RopeTable> ropes;
-    float* logits;              // [picked rows] rows of head_.outputs()
-    float* inner;               // [rows, largest rank]; null where there are no adapters
-    gc::Bf16* ordered;          // [padded rows, most columns that are put in order]; null where none are
-    float* first_values;        // [padded rows, handed_on_]; null where nothing is handed on
-    float* late;                // [padded rows, hidden]; null where no part comes late
+    float* logits;        // [picked rows] rows of head_.outputs()
+    float* inner;         // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* ordered;    // [padded rows, most columns that are put in order]; null where none are
+    gc::TwoTerms terms;   // [padded rows, most columns] each; none where the model is not computed precisely
+    float* first_values;  // [padded rows, handed_on_]; null where nothing is handed on
+    float* late;          // [padded rows, hidden]; null where no part comes late
     gc::UnscaledRows unscaled;  // [padded rows, hidden]; none where steps leave no rows to each other
   };
 
@@ -125,6 +127,7 @@ class CudaModel : public Model {
   void show_on_gpu(Phase phase);
 
   const int device_;
+  const bool precise_;
   gc::PrefillGemm gemm_;
   WeightStore weights_;
   DeviceDraw draw_;

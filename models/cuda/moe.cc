@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <type_traits>
 
+#include "base/check.h"
 #include "models/cuda/layers.h"
 #include "models/weight_tensors.h"
 
@@ -75,21 +77,29 @@ Moe::Moe(const MoeSpec& spec, const Checkpoint& checkpoint, WeightStore& weights
   }
 }
 
+std::size_t Moe::most_places(const StepSize& size) const {
+  return size.padded() * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
+}
+
 std::size_t Moe::workspace(const StepSize& size) const {
   const auto sized = [](std::size_t count, std::size_t element) {
     return Workspace::rounded(count * element);
   };
   const std::size_t rows = size.padded();
-  const std::size_t places = rows * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
+  const std::size_t places = most_places(size);
   const auto width = static_cast<std::size_t>(width_);
   std::size_t bytes = sized(rows * static_cast<std::size_t>(router_.weight.rows), sizeof(float)) +
                       sized(rows * static_cast<std::size_t>(hidden_), sizeof(gc::Bf16)) +
                       Workspace::rounded(gc::ExpertPlaces::bytes(static_cast<int>(rows), shape_));
   if (device_) {
-    bytes += sized(places * static_cast<std::size_t>(device_->down.one.columns), sizeof(gc::Bf16)) +
-             sized(places * width, sizeof(float));
+    const auto inner = static_cast<std::size_t>(device_->down.one.columns);
+    bytes += sized(places * inner, size.element()) + sized(places * width, sizeof(float));
+    if (size.precise) {
+      bytes += sized(places * static_cast<std::size_t>(device_->in.one.rows), sizeof(float)) +
+               2 * (sized(rows * width, sizeof(gc::Bf16)) + sized(places * inner, sizeof(gc::Bf16)));
+    }
   }
-  if (latent_in_) bytes += 2 * sized(rows * width, sizeof(gc::Bf16));
+  if (latent_in_) bytes += 2 * sized(rows * width, size.element());
   if (latent_in_ || host_ != nullptr) bytes += sized(rows * width, sizeof(float));
   if (shared_) {
     bytes += sized(rows * static_cast<std::size_t>(hidden_), sizeof(float)) + shared_->workspace(size);
@@ -111,62 +121,94 @@ gc::SharedExpert Moe::apply_shared(const CudaStep& step, const PartInput& x, con
 }
 
 void Moe::apply_latent_out(const CudaStep& step, const float* sums, const PartOutput& to) const {
+  if (step.size.precise) return step.multiply(sums, *latent_out_, to.y, to.how);
   auto* narrowed = step.workspace.take<gc::Bf16>(step.size.padded() * static_cast<std::size_t>(width_));
-  gc::narrow_rows(sums, step.size.rows, width_, 1, narrowed, step.stream);
+  gc::scale_rows(sums, step.size.rows, width_, 1, narrowed, step.stream);
   step.multiply(narrowed, *latent_out_, to.y, to.how);
 }
 
-void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed& routed,
+void Moe::multiply_experts(const CudaStep& step, const Routed<gc::Bf16>& routed, const OnDevice& experts,
+                           float* outputs) const {
+  const gc::ExpertPlaces& places = routed.places;
+  const int columns = experts.down.one.columns;
+  auto* inner = step.workspace.take<gc::Bf16>(most_places(step.size) * static_cast<std::size_t>(columns));
+  if (has_gates_) {
+    const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
+    gc::experts_gated(routed.seen, experts.in, places, gated, step.stream);
+  } else {
+    gc::experts_product(routed.seen, false, experts.in, places, inner, gc::GemmOutput::kBf16, step.stream);
+    constexpr int kMost = 32768;  // rows of a launch
+    const int rows = step.size.rows * shape_.chosen;
+    for (int first = 0; first < rows; first += kMost) {
+      gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(columns),
+                       std::min(kMost, rows - first), columns, step.stream);
+    }
+  }
+  gc::experts_product(inner, true, experts.down, places, outputs, gc::GemmOutput::kF32, step.stream);
+}
+
+void Moe::multiply_experts(const CudaStep& step, const Routed<float>& routed, const OnDevice& experts,
+                           float* outputs) const {
+  Workspace& workspace = step.workspace;
+  const std::size_t most = most_places(step.size);
+  const int columns = experts.down.one.columns;
+  const int rows = step.size.rows * shape_.chosen;  // of the places
+  const auto multiply = [&](const float* x, int x_rows, bool by_place, const gc::ExpertWeights& weights,
+                            std::size_t elements, float* y) {
+    const gc::TwoTerms terms{.high = workspace.take<gc::Bf16>(elements),
+                             .low = workspace.take<gc::Bf16>(elements)};
+    gc::split_rows(x, x_rows, weights.one.columns, terms, step.stream);
+    gc::experts_product(terms.high, by_place, weights, routed.places, y, gc::GemmOutput::kF32, step.stream);
+    gc::experts_product(terms.low, by_place, weights, routed.places, y, gc::GemmOutput::kAddF32, step.stream);
+  };
+  auto* made = workspace.take<float>(most * static_cast<std::size_t>(experts.in.one.rows));
+  multiply(routed.seen, step.size.rows, false, experts.in,
+           step.size.padded() * static_cast<std::size_t>(width_), made);
+  float* inner = made;
+  if (has_gates_) {
+    inner = workspace.take<float>(most * static_cast<std::size_t>(columns));
+    gc::gate_rows(made, rows, columns, gc::GateFunction::kSilu, 1, inner, step.stream);
+  } else {
+    gc::relu_squared(inner, rows, columns, step.stream);
+  }
+  multiply(inner, rows, true, experts.down, most * static_cast<std::size_t>(columns), outputs);
+}
+
+template <class Row>
+void Moe::apply_on_device(const CudaStep& step, const PartInput& x, const Routed<Row>& routed,
                           const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const gc::ExpertPlaces& places = routed.places;
-  // A prefill's shared expert is computed as its other products are.
-  const bool with_shared = device_->has_shared && places.are_few() && step.phase == Phase::kDecode;
-  const gc::ExpertWeights in = device_->in.with_shared(with_shared ? device_->in.shared : nullptr);
-  const gc::ExpertWeights down = device_->down.with_shared(with_shared ? device_->down.shared : nullptr);
+  // A prefill's shared expert is computed as its other products are, and so is a precise step's.
+  const bool with_shared =
+      device_->has_shared && places.are_few() && step.phase == Phase::kDecode && !step.size.precise;
+  OnDevice experts = *device_;
+  if (!with_shared) experts.in.shared = experts.down.shared = nullptr;
   const std::size_t padded = step.size.padded();
   const int rows = step.size.rows;
   gc::SharedExpert shared = with_shared ? shared_gates(routed.logits) : apply_shared(step, x, routed.logits);
-  const std::size_t most_places =
-      padded * static_cast<std::size_t>(shape_.chosen) + gc::ExpertPlaces::kFewRows;
-  auto* inner = workspace.take<gc::Bf16>(most_places * static_cast<std::size_t>(down.one.columns));
-  auto* outputs = workspace.take<float>(most_places * static_cast<std::size_t>(width_));
+  auto* outputs = workspace.take<float>(most_places(step.size) * static_cast<std::size_t>(width_));
   if (with_shared) {
     shared.made = outputs + static_cast<std::size_t>(places.places) * static_cast<std::size_t>(width_);
   }
-  if (has_gates_) {
-    const gc::GatedRows gated{.y = inner, .act = gc::GateFunction::kSilu, .gate_factor = 1};
-    gc::experts_gated(routed.seen, in, places, gated, step.stream);
-  } else {
-    gc::experts_product(routed.seen, false, in, places, inner, gc::GemmOutput::kBf16, step.stream);
-    constexpr int kMost = 32768;  // rows of a launch
-    for (int first = 0; first < rows * shape_.chosen; first += kMost) {
-      gc::relu_squared(inner + static_cast<std::size_t>(first) * static_cast<std::size_t>(down.one.columns),
-                       std::min(kMost, rows * shape_.chosen - first), down.one.columns, step.stream);
-    }
-  }
-  gc::experts_product(inner, true, down, places, outputs, gc::GemmOutput::kF32, step.stream);
+  multiply_experts(step, routed, experts, outputs);
 
-  if (latent_in_) {
-    auto* sums = workspace.take<float>(padded * static_cast<std::size_t>(width_));
-    gc::sum_experts(shape_, places,
-                    {.outputs = outputs, .zero = routed.seen, .shared = {}, .y = sums, .adds = false}, rows,
-                    width_, step.stream);
-    apply_latent_out(step, sums, to);
-    if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
-  } else {
-    gc::sum_experts(shape_, places,
-                    {.outputs = outputs,
-                     .zero = routed.seen,
-                     .shared = shared,
-                     .y = to.y,
-                     .adds = to.how == gc::GemmOutput::kAddF32},
-                    rows, width_, step.stream);
-  }
+  gc::ExpertSum<Row> sum{.outputs = outputs,
+                         .zero = routed.seen,
+                         .shared = shared,
+                         .y = to.y,
+                         .adds = to.how == gc::GemmOutput::kAddF32};
+  if (!latent_in_) return gc::sum_experts(shape_, places, sum, rows, width_, step.stream);
+  sum.y = workspace.take<float>(padded * static_cast<std::size_t>(width_));
+  sum.shared = {};
+  sum.adds = false;
+  gc::sum_experts(shape_, places, sum, rows, width_, step.stream);
+  apply_latent_out(step, sum.y, to);
+  if (shared_) gc::add_shared_expert(shared, rows, hidden_, to.y, step.stream);
 }
 
 template <class Meanwhile>
-void Moe::sum_on_host(const CudaStep& step, const Routed& routed, float* sums,
+void Moe::sum_on_host(const CudaStep& step, const Routed<gc::Bf16>& routed, float* sums,
                       const Meanwhile& meanwhile) const {
   const auto width = static_cast<std::size_t>(width_);
   const auto rows = static_cast<std::size_t>(step.size.slices_rows);
@@ -198,7 +240,7 @@ void Moe::sum_on_host(const CudaStep& step, const Routed& routed, float* sums,
   gc::copy_to_device(reinterpret_cast<std::byte*>(sums), made, all_rows * width * sizeof(float), step.stream);
 }
 
-void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed& routed,
+void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed<gc::Bf16>& routed,
                         const PartOutput& to) const {
   const int rows = step.size.rows;
   auto* sums = step.workspace.take<float>(step.size.padded() * static_cast<std::size_t>(width_));
@@ -219,6 +261,24 @@ void Moe::apply_on_host(const CudaStep& step, const PartInput& x, const Routed& 
   }
 }
 
+template <class Row>
+void Moe::apply_routed(const CudaStep& step, const PartInput& x, const float* logits,
+                       const gc::ExpertPlaces& places, const PartOutput& to) const {
+  const Row* seen = x.rows<Row>();
+  if (latent_in_) {
+    auto* latent = step.workspace.take<Row>(step.size.padded() * static_cast<std::size_t>(width_));
+    step.multiply(seen, *latent_in_, latent, kRowsOf<Row>);
+    seen = latent;
+  }
+  const Routed<Row> routed{.logits = logits, .places = places, .seen = seen};
+  if (device_) return apply_on_device(step, x, routed, to);
+  if constexpr (std::is_same_v<Row, gc::Bf16>) {
+    apply_on_host(step, x, routed, to);
+  } else {
+    REPRISE_CHECK(false, "experts on the host of a precise step");
+  }
+}
+
 void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
@@ -226,14 +286,15 @@ void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& t
   const int rows = step.size.rows;
   auto* logits = workspace.take<float>(padded * static_cast<std::size_t>(router_.weight.rows));
   PartInput x = from;
-  if (from.x == nullptr) {  // the router's product takes the norm, and leaves it to the others
+  if (from.raw.x != nullptr) {  // the router's product takes the norm, and leaves it to the others
     auto* normed = workspace.take<gc::Bf16>(padded * static_cast<std::size_t>(hidden_));
     gc::NormedRows raw = from.raw;
     raw.kept = normed;
-    step.multiply(PartInput{.x = nullptr, .raw = raw}, router_, logits, gc::GemmOutput::kF32);
-    x = {.x = normed, .raw = {}};
+    x.raw = raw;
+    step.multiply(x, router_, logits, gc::GemmOutput::kF32);
+    x = PartInput::of(normed);
   } else {
-    step.multiply(x.x, router_, logits, gc::GemmOutput::kF32);
+    step.multiply(x, router_, logits, gc::GemmOutput::kF32);
   }
   const gc::ExpertPlaces places = gc::ExpertPlaces::in(
       workspace.bytes(gc::ExpertPlaces::bytes(static_cast<int>(padded), shape_)), rows, shape_);
@@ -242,28 +303,21 @@ void Moe::apply(const CudaStep& step, const PartInput& from, const PartOutput& t
   } else {
     gc::route_rows(shape_, logits, router_.weight.rows, bias_, rows, places, step.stream);
   }
-  const gc::Bf16* seen = x.x;
-  if (latent_in_) {
-    auto* latent = workspace.take<gc::Bf16>(padded * static_cast<std::size_t>(width_));
-    step.multiply(x.x, *latent_in_, latent, gc::GemmOutput::kBf16);
-    seen = latent;
-  }
-  const Routed routed{.logits = logits, .places = places, .seen = seen};
-  if (device_) {
-    apply_on_device(step, x, routed, to);
+  if (step.size.precise) {
+    apply_routed<float>(step, x, logits, places, to);
   } else {
-    apply_on_host(step, x, routed, to);
+    apply_routed<gc::Bf16>(step, x, logits, places, to);
   }
   workspace.reset(mark);
 }
 
-void Moe::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  router_.admit(gemm, gc::GemmOutput::kF32, most_rows);
+void Moe::admit(const Admission& admission, gc::GemmOutput output) const {
+  admission.admit(router_, gc::GemmOutput::kF32);
   if (latent_in_) {
-    latent_in_->admit(gemm, gc::GemmOutput::kBf16, most_rows);
-    latent_out_->admit(gemm, output, most_rows);
+    admission.admit(*latent_in_, gc::GemmOutput::kBf16);
+    admission.admit(*latent_out_, output);
   }
-  if (shared_) shared_->admit(gemm, gc::GemmOutput::kF32, most_rows);
+  if (shared_) shared_->admit(admission, gc::GemmOutput::kF32);
 }
 
 }  // namespace reprise::models::cuda

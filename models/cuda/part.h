@@ -36,8 +36,8 @@ class Part {
   /// Whether it can be given PartInput::unscaled in decoding, and a PartOutput::next.
   virtual bool reads_unscaled() const { return false; }
   virtual bool leaves_rows() const { return false; }
-  /// Tries its products, the last one with this output, for up to so many rows of prefill.
-  virtual void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const = 0;
+  /// Tries its products, the last one with this output.
+  virtual void admit(const Admission& admission, gc::GemmOutput output) const = 0;
   /// Bytes that compact() takes of the workspace.
   virtual std::size_t compaction_workspace(std::size_t /*tokens*/, const KvBudget& /*budget*/) const {
     return 0;

@@ -11,21 +11,32 @@ std::size_t ResidualStep::workspace(const StepSize& size, std::size_t hidden) co
   std::size_t most = 0;
   for (const auto& part : parts) most = std::max(most, part->workspace(size));
   for (const auto& part : late_parts) most = std::max(most, part->workspace(size));
-  return most + (parts.size() + late_parts.size()) * Workspace::rounded(elements * sizeof(gc::Bf16)) +
+  return most + (parts.size() + late_parts.size()) * Workspace::rounded(elements * size.element()) +
          2 * Workspace::rounded(elements * sizeof(float));
 }
 
-PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const {
+template <class Row>
+PartInput ResidualStep::normed_rows(const CudaStep& step, const float* x, std::size_t hidden,
+                                    float factor) const {
   const auto size = static_cast<int>(hidden);
-  auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
-  if (norm && norm->suits_decoding() && step.phase == Phase::kDecode && size % 8 == 0) {
-    gc::norm_for_decode(x, step.size.rows, size, norm->rows(), factor, to, step.stream);
-  } else if (norm) {
+  auto* to = step.workspace.take<Row>(step.size.padded() * hidden);
+  if (norm) {
     gc::rms_norm(x, nullptr, step.size.rows, size, norm->rows(), factor, to, step.stream);
   } else {
-    gc::narrow_rows(x, step.size.rows, size, factor, to, step.stream);
+    gc::scale_rows(x, step.size.rows, size, factor, to, step.stream);
   }
-  return {.x = to, .raw = {}, .unscaled = {}};
+  return PartInput::of(to);
+}
+
+PartInput ResidualStep::normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const {
+  if (step.size.precise) return normed_rows<float>(step, x, hidden, factor);
+  const auto size = static_cast<int>(hidden);
+  if (!norm || !norm->suits_decoding() || step.phase != Phase::kDecode || size % 8 != 0) {
+    return normed_rows<gc::Bf16>(step, x, hidden, factor);
+  }
+  auto* to = step.workspace.take<gc::Bf16>(step.size.padded() * hidden);
+  gc::norm_for_decode(x, step.size.rows, size, norm->rows(), factor, to, step.stream);
+  return PartInput::of(to);
 }
 
 bool ResidualStep::can_leave_rows() const {
@@ -48,13 +59,15 @@ std::vector<PartInput> ResidualStep::read(const CudaStep& step, const float* x, 
   if (reads_unscaled_ && step.unscaled.x != nullptr) {
     gc::UnscaledRows rows = step.unscaled;
     rows.eps = norm->kind.eps;
-    return {{.x = nullptr, .raw = {}, .unscaled = rows}};
+    return {{.x = nullptr, .wide = nullptr, .raw = {}, .unscaled = rows}};
   }
   // The stream itself may be read by one part alone: what that one adds to it the next would read.
   if (parts.size() == 1 && late_parts.empty() && norm && norm->suits_decoding() &&
       parts.front()->takes_raw(step)) {
-    return {
-        {.x = nullptr, .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in}, .unscaled = {}}};
+    return {{.x = nullptr,
+             .wide = nullptr,
+             .raw = {.x = x, .norm = norm->rows(), .factor = scales.front().in},
+             .unscaled = {}}};
   }
   std::vector<PartInput> inputs;
   std::vector<float> factors;  // of the inputs
@@ -118,9 +131,9 @@ void ResidualStep::compact(const CudaCompaction& prompt) const {
   for (const auto& part : late_parts) part->compact(prompt);
 }
 
-void ResidualStep::admit(gc::PrefillGemm& gemm, int most_rows) const {
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i]->admit(gemm, output_of(i), most_rows);
-  for (const auto& part : late_parts) part->admit(gemm, gc::GemmOutput::kAddF32, most_rows);
+void ResidualStep::admit(const Admission& admission) const {
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i]->admit(admission, output_of(i));
+  for (const auto& part : late_parts) part->admit(admission, gc::GemmOutput::kAddF32);
 }
 
 }  // namespace reprise::models::cuda

@@ -60,7 +60,7 @@ struct ResidualStep {
   std::size_t workspace(const StepSize& size, std::size_t hidden) const;
   /// x f32 [padded rows, hidden].
   void apply(const CudaStep& step, float* x, std::size_t hidden) const;
-  void admit(gc::PrefillGemm& gemm, int most_rows) const;
+  void admit(const Admission& admission) const;
 
   /// Bytes that compact() takes of its workspace.
   std::size_t compaction_workspace(std::size_t tokens, const KvBudget& budget) const;
@@ -77,8 +77,10 @@ struct ResidualStep {
   gc::GemmOutput output_of(std::size_t part) const {
     return factor(part) == 1 ? gc::GemmOutput::kAddF32 : gc::GemmOutput::kF32;
   }
-  /// bf16 [padded rows, hidden] of the workspace: factor * norm(x).
+  /// Rows [padded rows, hidden] of the workspace: factor * norm(x).
   PartInput normed(const CudaStep& step, const float* x, std::size_t hidden, float factor) const;
+  template <class Row>
+  PartInput normed_rows(const CudaStep& step, const float* x, std::size_t hidden, float factor) const;
   /// What each part reads, then what late ones do; those that read the same share it.
   std::vector<PartInput> read(const CudaStep& step, const float* x, std::size_t hidden) const;
 };

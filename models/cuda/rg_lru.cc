@@ -38,7 +38,8 @@ std::size_t RgLruBlock::mixing_workspace(const StepSize& size) const {
 }
 
 // projected: y, x.
-void RgLruBlock::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
+template <class Row>
+void RgLruBlock::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   Workspace& workspace = step.workspace;
   const std::size_t rows = step.size.padded();
   const auto width = static_cast<std::size_t>(shape_.channels);
@@ -47,11 +48,11 @@ void RgLruBlock::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* 
   auto* recurrence_gate = workspace.take<float>(rows * width);
   std::byte* inside = workspace.bytes(gc::rg_lru_workspace(shape_, step.size.tiles));
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected + width,
-                   .stride = in().weight.rows,
-                   .weight = taps_,
-                   .bias = conv_bias_,
-                   .exports = step.exports},
+                  gc::CausalConvPass<Row>{.x = projected + width,
+                                          .stride = in().weight.rows,
+                                          .weight = taps_,
+                                          .bias = conv_bias_,
+                                          .exports = step.exports},
                   u, step.stream);
   const auto size = static_cast<std::size_t>(input_gate_.outputs);
   const gc::BlockRows<const float> from{.first = u, .row = width, .block = size};
@@ -60,15 +61,15 @@ void RgLruBlock::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* 
   gc::block_product(recurrence_gate_, step.size.rows, from,
                     {.first = recurrence_gate, .row = width, .block = size}, step.stream);
   gc::rg_lru(shape_, step.batch,
-             {.x = u,
-              .input_gate = input_gate,
-              .recurrence_gate = recurrence_gate,
-              .rate = rate_,
-              .branch = projected,
-              .branch_stride = in().weight.rows,
-              .out = mixed,
-              .workspace = inside,
-              .exports = step.exports},
+             gc::RgLruPass<Row>{.x = u,
+                                .input_gate = input_gate,
+                                .recurrence_gate = recurrence_gate,
+                                .rate = rate_,
+                                .branch = projected,
+                                .branch_stride = in().weight.rows,
+                                .out = mixed,
+                                .workspace = inside,
+                                .exports = step.exports},
              step.stream);
 }
 

@@ -12,15 +12,15 @@ TimeMix::Pair::Pair(const std::string& name, WeightStore& weights)
 /// What stands in a workspace between its two products.
 std::size_t TimeMix::Pair::inner_bytes(const StepSize& size) const {
   return Workspace::rounded(size.padded() * static_cast<std::size_t>(first.weight.rows) * sizeof(float)) +
-         Workspace::rounded(size.padded() * static_cast<std::size_t>(second.weight.columns) *
-                            sizeof(gc::Bf16));
+         Workspace::rounded(size.padded() * static_cast<std::size_t>(second.weight.columns) * size.element());
 }
 
-void TimeMix::Pair::apply(const CudaStep& step, const gc::Bf16* x, gc::PairFunction between, float* y) const {
+template <class Row>
+void TimeMix::Pair::apply(const CudaStep& step, const Row* x, gc::PairFunction between, float* y) const {
   const std::size_t mark = step.workspace.mark();
   const std::size_t rows = step.size.padded();
   auto* made = step.workspace.take<float>(rows * static_cast<std::size_t>(first.weight.rows));
-  auto* inner = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(second.weight.columns));
+  auto* inner = step.workspace.take<Row>(rows * static_cast<std::size_t>(second.weight.columns));
   step.multiply(x, first, made, gc::GemmOutput::kF32);
   gc::activate_rows(made, step.size.rows, first.weight.rows, between, inner, second.weight.columns,
                     step.stream);
@@ -28,9 +28,9 @@ void TimeMix::Pair::apply(const CudaStep& step, const gc::Bf16* x, gc::PairFunct
   step.workspace.reset(mark);
 }
 
-void TimeMix::Pair::admit(gc::PrefillGemm& gemm, int most_rows) const {
-  first.admit(gemm, gc::GemmOutput::kF32, most_rows);
-  second.admit(gemm, gc::GemmOutput::kF32, most_rows);
+void TimeMix::Pair::admit(const Admission& admission) const {
+  admission.admit(first, gc::GemmOutput::kF32);
+  admission.admit(second, gc::GemmOutput::kF32);
 }
 
 TimeMix::TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
@@ -75,36 +75,37 @@ std::size_t TimeMix::workspace(const StepSize& size) const {
   std::size_t inner = 0;
   for (const Pair* pair : pairs()) inner = std::max(inner, pair->inner_bytes(size));
   return kTables * Workspace::rounded(elements * sizeof(float)) +
-         Workspace::rounded(kMixes * elements * sizeof(gc::Bf16)) +
-         Workspace::rounded(elements * sizeof(gc::Bf16)) + inner;
+         Workspace::rounded(kMixes * elements * size.element()) +
+         Workspace::rounded(elements * size.element()) + inner;
 }
 
-void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void TimeMix::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   Workspace& workspace = step.workspace;
   const std::size_t mark = workspace.mark();
   const std::size_t elements = step.size.padded() * static_cast<std::size_t>(shape_.size());
   REPRISE_CHECK(step.first_values != nullptr, "a step without room for the first layer's values");
-  auto* mixed = workspace.take<gc::Bf16>(kMixes * elements);
+  auto* mixed = workspace.take<Row>(kMixes * elements);
   float* tables[9];
   for (float*& table : tables) table = workspace.take<float>(elements);
   auto& [r, k, v, decay, rate, gate, mix, key, made] = tables;
-  auto* finished = workspace.take<gc::Bf16>(elements);
+  auto* finished = workspace.take<Row>(elements);
   gc::token_shift(step.batch,
-                  {.x = x.x,
-                   .size = shape_.size(),
-                   .mix = mix_,
-                   .mixes = kMixes,
-                   .y = mixed,
-                   .table = elements,
-                   .state_offset = row_place_,
-                   .exports = step.exports},
+                  gc::TokenShiftPass<Row>{.x = x.rows<Row>(),
+                                          .size = shape_.size(),
+                                          .mix = mix_,
+                                          .mixes = kMixes,
+                                          .y = mixed,
+                                          .table = elements,
+                                          .state_offset = row_place_,
+                                          .exports = step.exports},
                   step.stream);
-  const gc::Bf16* const for_r = mixed;
-  const gc::Bf16* const for_decay = mixed + elements;
-  const gc::Bf16* const for_k = mixed + 2 * elements;
-  const gc::Bf16* const for_v = mixed + 3 * elements;
-  const gc::Bf16* const for_rate = mixed + 4 * elements;
-  const gc::Bf16* const for_gate = mixed + 5 * elements;
+  const Row* const for_r = mixed;
+  const Row* const for_decay = mixed + elements;
+  const Row* const for_k = mixed + 2 * elements;
+  const Row* const for_v = mixed + 3 * elements;
+  const Row* const for_rate = mixed + 4 * elements;
+  const Row* const for_gate = mixed + 5 * elements;
   step.multiply(for_r, r_, r, gc::GemmOutput::kF32);
   step.multiply(for_k, k_, k, gc::GemmOutput::kF32);
   step.multiply(for_v, v_, v, gc::GemmOutput::kF32);
@@ -113,35 +114,40 @@ void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& 
   gate_.apply(step, for_gate, gc::PairFunction::kSigmoid, gate);
   if (value_) value_->apply(step, for_v, gc::PairFunction::kNone, mix);
   gc::wkv(shape_, step.batch,
-          {.r = r,
-           .decay = decay,
-           .rate = rate,
-           .k = k,
-           .v = v,
-           .key = key,
-           .mix = value_ ? mix : nullptr,
-           .first = step.first_values,
-           .key_scale = key_scale_,
-           .rate_scale = rate_scale_,
-           .norm = norm_,
-           .norm_bias = norm_bias_,
-           .norm_eps = kTimeMixNormEps,
-           .bonus = bonus_,
-           .gate = gate,
-           .made = made,
-           .out = finished,
-           .exports = step.exports},
+          gc::WkvPass<Row>{.r = r,
+                           .decay = decay,
+                           .rate = rate,
+                           .k = k,
+                           .v = v,
+                           .key = key,
+                           .mix = value_ ? mix : nullptr,
+                           .first = step.first_values,
+                           .key_scale = key_scale_,
+                           .rate_scale = rate_scale_,
+                           .norm = norm_,
+                           .norm_bias = norm_bias_,
+                           .norm_eps = kTimeMixNormEps,
+                           .bonus = bonus_,
+                           .gate = gate,
+                           .made = made,
+                           .out = finished,
+                           .exports = step.exports},
           step.stream);
   step.multiply(finished, out_, to.y, to.how);
   workspace.reset(mark);
 }
 
-void TimeMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
+void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void TimeMix::admit(const Admission& admission, gc::GemmOutput output) const {
   for (const DeviceLinear* linear : {&r_, &k_, &v_}) {
-    linear->admit(gemm, gc::GemmOutput::kF32, most_rows);
+    admission.admit(*linear, gc::GemmOutput::kF32);
   }
-  for (const Pair* pair : pairs()) pair->admit(gemm, most_rows);
-  out_.admit(gemm, output, most_rows);
+  for (const Pair* pair : pairs()) pair->admit(admission);
+  admission.admit(out_, output);
 }
 
 ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
@@ -153,33 +159,39 @@ ChannelMix::ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint,
 
 std::size_t ChannelMix::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(key_.weight.columns + key_.weight.rows);
-  return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
+  return size.padded() * width * size.element() + 2 * Workspace::kAlignment;
 }
 
-void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+template <class Row>
+void ChannelMix::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
   const std::size_t mark = step.workspace.mark();
   const std::size_t rows = step.size.padded();
-  auto* mixed = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(key_.weight.columns));
-  auto* inner = step.workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(key_.weight.rows));
+  auto* mixed = step.workspace.take<Row>(rows * static_cast<std::size_t>(key_.weight.columns));
+  auto* inner = step.workspace.take<Row>(rows * static_cast<std::size_t>(key_.weight.rows));
   gc::token_shift(step.batch,
-                  {.x = x.x,
-                   .size = key_.weight.columns,
-                   .mix = mix_,
-                   .mixes = 1,
-                   .y = mixed,
-                   .table = 0,
-                   .state_offset = row_place_,
-                   .exports = step.exports},
+                  gc::TokenShiftPass<Row>{.x = x.rows<Row>(),
+                                          .size = key_.weight.columns,
+                                          .mix = mix_,
+                                          .mixes = 1,
+                                          .y = mixed,
+                                          .table = 0,
+                                          .state_offset = row_place_,
+                                          .exports = step.exports},
                   step.stream);
-  step.multiply(mixed, key_, inner, gc::GemmOutput::kBf16);
+  step.multiply(mixed, key_, inner, kRowsOf<Row>);
   gc::relu_squared(inner, step.size.rows, key_.weight.rows, step.stream);
   step.multiply(inner, value_, to.y, to.how);
   step.workspace.reset(mark);
 }
 
-void ChannelMix::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  key_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  value_.admit(gemm, output, most_rows);
+void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
+  if (step.size.precise) return apply_rows<float>(step, x, to);
+  apply_rows<gc::Bf16>(step, x, to);
+}
+
+void ChannelMix::admit(const Admission& admission, gc::GemmOutput output) const {
+  admission.admit(key_, gc::GemmOutput::kBf16);
+  admission.admit(value_, output);
 }
 
 }  // namespace reprise::models::cuda

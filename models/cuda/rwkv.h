@@ -17,7 +17,7 @@ class TimeMix : public Part {
   TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   /// Not those whose inputs may be filled up.
   std::vector<const DeviceLinear*> adaptable() const override { return {&r_, &k_, &v_, &out_}; }
 
@@ -29,12 +29,15 @@ class TimeMix : public Part {
     Pair(const std::string& name, WeightStore& weights);
     std::size_t inner_bytes(const StepSize& size) const;
     /// y f32 [padded rows, outputs]
-    void apply(const CudaStep& step, const gc::Bf16* x, gc::PairFunction between, float* y) const;
-    void admit(gc::PrefillGemm& gemm, int most_rows) const;
+    template <class Row>
+    void apply(const CudaStep& step, const Row* x, gc::PairFunction between, float* y) const;
+    void admit(const Admission& admission) const;
 
     DeviceLinear first;
     DeviceLinear second;  // its inputs filled up
   };
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
   std::vector<const Pair*> pairs() const;
 
   gc::WkvShape shape_;
@@ -61,10 +64,13 @@ class ChannelMix : public Part {
              StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
   void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const override;
+  void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&key_, &value_}; }
 
  private:
+  template <class Row>
+  void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
+
   DeviceLinear key_;
   DeviceLinear value_;
   const float* mix_;       // [hidden]

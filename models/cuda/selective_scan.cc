@@ -41,46 +41,47 @@ SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& ch
 std::size_t SelectiveScan::mixing_workspace(const StepSize& size) const {
   const auto halves = static_cast<std::size_t>(dt_.weight.columns + shape_.channels);
   const auto floats = static_cast<std::size_t>(x_.weight.rows + dt_.weight.rows);
-  return size.padded() * (halves * sizeof(gc::Bf16) + floats * sizeof(float)) + 5 * Workspace::kAlignment +
+  return size.padded() * (halves * size.element() + floats * sizeof(float)) + 5 * Workspace::kAlignment +
          gc::selective_scan_workspace(shape_, size.tiles);
 }
 
 // projected [rows, 2, inner]: x, z.
-void SelectiveScan::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
+template <class Row>
+void SelectiveScan::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   Workspace& workspace = step.workspace;
   const std::size_t rows = step.size.padded();
   const auto width = [&](const DeviceLinear& linear) {
     return rows * static_cast<std::size_t>(linear.weight.rows);
   };
-  auto* convolved = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(shape_.channels));
+  auto* convolved = workspace.take<Row>(rows * static_cast<std::size_t>(shape_.channels));
   auto* dt_b_c = workspace.take<float>(width(x_));
-  auto* low = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(dt_.weight.columns));
+  auto* low = workspace.take<Row>(rows * static_cast<std::size_t>(dt_.weight.columns));
   auto* dt = workspace.take<float>(width(dt_));
   std::byte* inside = workspace.bytes(gc::selective_scan_workspace(shape_, step.size.tiles));
   gc::causal_conv(conv_, step.batch,
-                  {.x = projected,
-                   .stride = in().weight.rows,
-                   .weight = taps_,
-                   .bias = conv_bias_,
-                   .exports = step.exports},
+                  gc::CausalConvPass<Row>{.x = projected,
+                                          .stride = in().weight.rows,
+                                          .weight = taps_,
+                                          .bias = conv_bias_,
+                                          .exports = step.exports},
                   convolved, step.stream);
   step.multiply(convolved, x_, dt_b_c, gc::GemmOutput::kF32);
   gc::separate_scan_inputs(shape_, norms_, step.size.rows, dt_b_c, x_.weight.rows, low, dt_.weight.columns,
                            step.stream);
   step.multiply(low, dt_, dt, gc::GemmOutput::kF32);
   gc::selective_scan(shape_, step.batch,
-                     {.a = a_,
-                      .skip = skip_,
-                      .x = convolved,
-                      .step = dt,
-                      .step_stride = dt_.weight.rows,
-                      .b = dt_b_c + shape_.step_rank,
-                      .bc_stride = x_.weight.rows,
-                      .gate = projected + shape_.channels,
-                      .gate_stride = in().weight.rows,
-                      .out = mixed,
-                      .workspace = inside,
-                      .exports = step.exports},
+                     gc::SelectiveScanPass<Row>{.a = a_,
+                                                .skip = skip_,
+                                                .x = convolved,
+                                                .step = dt,
+                                                .step_stride = dt_.weight.rows,
+                                                .b = dt_b_c + shape_.step_rank,
+                                                .bc_stride = x_.weight.rows,
+                                                .gate = projected + shape_.channels,
+                                                .gate_stride = in().weight.rows,
+                                                .out = mixed,
+                                                .workspace = inside,
+                                                .exports = step.exports},
                      step.stream);
 }
 

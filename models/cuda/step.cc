@@ -14,6 +14,7 @@ std::byte* Workspace::bytes(std::size_t count) {
 void CudaStep::multiply(const PartInput& x, const DeviceLinear& linear, void* y,
                         gc::GemmOutput output) const {
   if (x.x != nullptr) return multiply(x.x, linear, y, output);
+  if (x.wide != nullptr) return multiply(x.wide, linear, y, output);
   const std::size_t element = output == gc::GemmOutput::kBf16 ? sizeof(gc::Bf16) : sizeof(float);
   auto* to = static_cast<std::byte*>(y);
   for (const gc::DeviceWeight& part : linear.parts) {
@@ -31,8 +32,13 @@ void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, const Par
   linear.weight.format->fused->to_stream(x, batch.rows, linear.weight, to.y, *to.next, stream);
 }
 
+void CudaStep::multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const {
+  REPRISE_CHECK(to.next == nullptr, "a precise step leaves no rows");
+  multiply(x, linear, to.y, to.how);
+}
+
 bool CudaStep::takes_raw(const DeviceLinear& linear) const {
-  return phase == Phase::kDecode && adapters.empty() && linear.is_fused() &&
+  return phase == Phase::kDecode && adapters.empty() && !size.precise && linear.is_fused() &&
          batch.rows * linear.weight.columns <= linear.most_normed() && batch.rows <= gc::kMostNormedRows;
 }
 
@@ -41,20 +47,37 @@ bool CudaStep::can_gate(const DeviceLinear& linear, int outputs) {
          outputs % linear.weight.format->rows_together == 0;
 }
 
-void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
-  const gc::Bf16* rows = in_order(x, linear);
+void CudaStep::multiply_plain(const gc::Bf16* x, const DeviceLinear& linear, void* y,
+                              gc::GemmOutput output) const {
   if (phase == Phase::kPrefill) {
-    gemm.multiply(rows, batch.rows, linear.parts, y, output, stream);
+    gemm.multiply(x, batch.rows, linear.parts, y, output, stream);
   } else {
-    gc::decode_gemm(rows, batch.rows, linear.parts, y, output, stream);
+    gc::decode_gemm(x, batch.rows, linear.parts, y, output, stream);
   }
-  if (linear.bias != nullptr) {
-    if (output == gc::GemmOutput::kBf16) {
-      gc::add_bias(static_cast<gc::Bf16*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
-    } else {
-      gc::add_bias(static_cast<float*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
-    }
+}
+
+void CudaStep::add_bias(const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
+  if (linear.bias == nullptr) return;
+  if (output == gc::GemmOutput::kBf16) {
+    gc::add_bias(static_cast<gc::Bf16*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
+  } else {
+    gc::add_bias(static_cast<float*>(y), batch.rows, linear.weight.rows, linear.bias, stream);
   }
+}
+
+void CudaStep::multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
+  multiply_plain(in_order(x, linear), linear, y, output);
+  add_bias(linear, y, output);
+  if (!adapters.empty()) add_changes(x, linear, y, output);
+}
+
+void CudaStep::multiply(const float* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
+  REPRISE_CHECK(output != gc::GemmOutput::kBf16, "a precise product that is rounded");
+  REPRISE_CHECK(linear.column_order == nullptr, "columns of bf16 that are out of order");
+  gc::split_rows(x, batch.rows, linear.weight.columns, terms, stream);
+  multiply_plain(terms.high, linear, y, output);
+  multiply_plain(terms.low, linear, y, gc::GemmOutput::kAddF32);
+  add_bias(linear, y, output);
   if (!adapters.empty()) add_changes(x, linear, y, output);
 }
 
@@ -64,8 +87,8 @@ const gc::Bf16* CudaStep::in_order(const gc::Bf16* x, const DeviceLinear& linear
   return ordered;
 }
 
-void CudaStep::add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y,
-                           gc::GemmOutput output) const {
+template <class Row>
+void CudaStep::add_changes(const Row* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const {
   const bool is_bf16 = output == gc::GemmOutput::kBf16;
   const std::size_t element = is_bf16 ? sizeof(gc::Bf16) : sizeof(float);
   const auto stride = static_cast<std::size_t>(linear.weight.rows);
@@ -76,15 +99,17 @@ void CudaStep::add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* 
       if (change == nullptr) continue;
       const std::size_t place = row * stride + static_cast<std::size_t>(layer.first);
       gc::add_low_rank(*change,
-                       {.x = x + row * static_cast<std::size_t>(linear.weight.columns),
-                        .rows = chosen.rows,
-                        .inner = inner,
-                        .y = static_cast<std::byte*>(y) + place * element,
-                        .stride = linear.weight.rows,
-                        .y_is_bf16 = is_bf16},
+                       gc::LowRankRows<Row>{.x = x + row * static_cast<std::size_t>(linear.weight.columns),
+                                            .rows = chosen.rows,
+                                            .inner = inner,
+                                            .y = static_cast<std::byte*>(y) + place * element,
+                                            .stride = linear.weight.rows,
+                                            .y_is_bf16 = is_bf16},
                        stream);
     }
   }
 }
+template void CudaStep::add_changes(const gc::Bf16*, const DeviceLinear&, void*, gc::GemmOutput) const;
+template void CudaStep::add_changes(const float*, const DeviceLinear&, void*, gc::GemmOutput) const;
 
 }  // namespace reprise::models::cuda

@@ -56,18 +56,40 @@ class Workspace {
 struct StepSize {
   int rows = 0;
   int tiles = 0;
-  int longest = 0;      // tokens of a sequence after the step
-  int slices_rows = 0;  // the first of `rows`: those of slices; the others only fill up a prefill
+  int longest = 0;       // tokens of a sequence after the step
+  int slices_rows = 0;   // the first of `rows`: those of slices; the others only fill up a prefill
+  bool precise = false;  // rows between products are f32
 
+  /// Bytes of an element of a row.
+  std::size_t element() const { return precise ? sizeof(float) : sizeof(gc::Bf16); }
   std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }
 };
 
-/// What a part reads: bf16 [padded rows, hidden]; or, of few decoded rows, the stream itself, whose norm the part's first
-/// product takes on its way; or what the step before has left of it, whose norm that product ends.
+/// What a product makes that writes rows for the kernels between products.
+template <class Row>
+inline constexpr gc::GemmOutput kRowsOf = sizeof(Row) == sizeof(float) ? gc::GemmOutput::kF32
+                                                                       : gc::GemmOutput::kBf16;
+
+/// What a part reads: rows [padded rows, hidden], of f32 in a precise step; or, of few decoded rows, the stream itself, whose
+/// norm the part's first product takes on its way; or what the step before has left of it, whose norm that product ends.
 struct PartInput {
   const gc::Bf16* x = nullptr;  // null: one of the others
-  gc::NormedRows raw{};         // without x: `unscaled` it is
+  const float* wide = nullptr;  // of a precise step: this one
+  gc::NormedRows raw{};         // without these: `unscaled` it is
   gc::UnscaledRows unscaled{};
+
+  static PartInput of(const gc::Bf16* rows) {
+    return {.x = rows, .wide = nullptr, .raw = {}, .unscaled = {}};
+  }
+  static PartInput of(const float* rows) { return {.x = nullptr, .wide = rows, .raw = {}, .unscaled = {}}; }
+  template <class Row>
+  const Row* rows() const {
+    if constexpr (sizeof(Row) == sizeof(float)) {
+      return wide;
+    } else {
+      return x;
+    }
+  }
 };
 
 /// Where what a part makes of its rows goes: y f32 [padded rows, hidden], replaced or added to.
@@ -89,6 +111,7 @@ struct CudaStep {
   std::span<const AdapterRows> adapters{};  // rows that chose one
   float* inner = nullptr;                   // [rows, the largest rank], where there are adapters
   gc::Bf16* ordered = nullptr;           // [padded rows, most columns], where inputs are to be put in order
+  gc::TwoTerms terms{};                  // [padded rows, most columns] each, of a precise step
   float* first_values = nullptr;         // [padded rows, handed_on()]: what the first layer hands on
   float* late = nullptr;                 // [padded rows, hidden]: what late parts of a layer make
   HostStaging* staging = nullptr;        // for parts that the host computes
@@ -96,24 +119,33 @@ struct CudaStep {
   gc::UnscaledRows unscaled{};  // [padded rows, hidden], for steps that leave rows; none: they do not
   gc::SlotExports exports{};    // written by parts that can (Part::exports_states)
 
-  /// x bf16 [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase.
+  /// x [padded rows, inputs] -> y [padded rows, outputs], by the form of the phase. Rows of f32 are multiplied as sums of two
+  /// bf16, and make f32.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  void multiply(const float* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   /// The same of a part's input. Only a linear that takes_raw() is given one that is to be normed.
   void multiply(const PartInput& x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
   /// A part's last product.
   void multiply(const gc::Bf16* x, const DeviceLinear& linear, const PartOutput& to) const;
+  void multiply(const float* x, const DeviceLinear& linear, const PartOutput& to) const;
   /// x, or its columns in the linear's order.
   const gc::Bf16* in_order(const gc::Bf16* x, const DeviceLinear& linear) const;
   /// Whether rows can be given to a product as they are in the stream.
   bool takes_raw(const DeviceLinear& linear) const;
   /// Whether a product and the gate behind it are one here.
   bool gates(const DeviceLinear& linear, int outputs) const {
-    return phase == Phase::kDecode && adapters.empty() && can_gate(linear, outputs);
+    return phase == Phase::kDecode && adapters.empty() && !size.precise && can_gate(linear, outputs);
   }
   /// Whether they are where no adapter changes rows in between.
   static bool can_gate(const DeviceLinear& linear, int outputs);
   /// What adapters change in such a product; multiply() does it.
-  void add_changes(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  template <class Row>
+  void add_changes(const Row* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+
+ private:
+  /// Without bias and changes.
+  void multiply_plain(const gc::Bf16* x, const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
+  void add_bias(const DeviceLinear& linear, void* y, gc::GemmOutput output) const;
 };
 
 }  // namespace reprise::models::cuda

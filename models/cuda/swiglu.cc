@@ -10,36 +10,50 @@ SwiGlu::SwiGlu(const SwiGluSpec& spec, WeightStore& weights)
 
 std::size_t SwiGlu::workspace(const StepSize& size) const {
   const auto width = static_cast<std::size_t>(in_.weight.rows + out_.weight.columns);
-  return size.padded() * width * sizeof(gc::Bf16) + 2 * Workspace::kAlignment;
+  return size.padded() * width * size.element() + 2 * Workspace::kAlignment;
+}
+
+void SwiGlu::gate_on_the_way(const CudaStep& step, const PartInput& x, gc::Bf16* inner) const {
+  const gc::GatedRows gated{.y = inner, .act = act_, .gate_factor = gate_factor_};
+  const gc::FusedProducts& fused = *in_.weight.format->fused;
+  if (x.x != nullptr) {
+    fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);
+  } else if (x.raw.x != nullptr) {
+    fused.normed_gated(x.raw, step.batch.rows, in_.weight, gated, step.stream);
+  } else {
+    fused.unscaled_gated(x.unscaled, step.batch.rows, in_.weight, gated, step.stream);
+  }
+}
+
+template <class Row>
+void SwiGlu::gate(const CudaStep& step, const PartInput& x, Row* inner) const {
+  auto* projected = step.workspace.take<Row>(step.size.padded() * static_cast<std::size_t>(in_.weight.rows));
+  step.multiply(x, in_, projected, kRowsOf<Row>);
+  gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
 }
 
 void SwiGlu::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  Workspace& workspace = step.workspace;
-  const std::size_t mark = workspace.mark();
-  const std::size_t rows = step.size.padded();
-  auto* inner = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(out_.weight.columns));
-  if (step.gates(in_, out_.weight.columns)) {
-    const gc::GatedRows gated{.y = inner, .act = act_, .gate_factor = gate_factor_};
-    const gc::FusedProducts& fused = *in_.weight.format->fused;
-    if (x.x != nullptr) {
-      fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);
-    } else if (x.raw.x != nullptr) {
-      fused.normed_gated(x.raw, step.batch.rows, in_.weight, gated, step.stream);
-    } else {
-      fused.unscaled_gated(x.unscaled, step.batch.rows, in_.weight, gated, step.stream);
-    }
+  const std::size_t mark = step.workspace.mark();
+  const std::size_t elements = step.size.padded() * static_cast<std::size_t>(out_.weight.columns);
+  if (step.size.precise) {
+    auto* inner = step.workspace.take<float>(elements);
+    gate(step, x, inner);
+    step.multiply(inner, out_, to);
   } else {
-    auto* projected = workspace.take<gc::Bf16>(rows * static_cast<std::size_t>(in_.weight.rows));
-    step.multiply(x, in_, projected, gc::GemmOutput::kBf16);
-    gc::gate_rows(projected, step.size.rows, out_.weight.columns, act_, gate_factor_, inner, step.stream);
+    auto* inner = step.workspace.take<gc::Bf16>(elements);
+    if (step.gates(in_, out_.weight.columns)) {
+      gate_on_the_way(step, x, inner);
+    } else {
+      gate(step, x, inner);
+    }
+    step.multiply(inner, out_, to);
   }
-  step.multiply(inner, out_, to);
-  workspace.reset(mark);
+  step.workspace.reset(mark);
 }
 
-void SwiGlu::admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-  in_.admit(gemm, gc::GemmOutput::kBf16, most_rows);
-  out_.admit(gemm, output, most_rows);
+void SwiGlu::admit(const Admission& admission, gc::GemmOutput output) const {
+  admission.admit(in_, gc::GemmOutput::kBf16);
+  admission.admit(out_, output);
 }
 
 }  // namespace reprise::models::cuda

@@ -155,6 +155,7 @@ DeviceLinear WeightStore::linear(const std::vector<std::string>& names, Inputs i
   } else {
     for (gc::DeviceWeight& part : out.parts) part.part_of = out.weight.rows;
   }
+  most_columns_ = std::max(most_columns_, out.weight.columns);
   if (biased) out.bias = vector(bias);
   if (!order.empty()) {
     most_ordered_ = std::max(most_ordered_, out.weight.columns);

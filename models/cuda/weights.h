@@ -59,8 +59,18 @@ struct DeviceLinear {
              return part.format->fused->unscaled != nullptr;
            });
   }
-  void admit(gc::PrefillGemm& gemm, gc::GemmOutput output, int most_rows) const {
-    gemm.admit(parts, output, most_rows);
+};
+
+/// Tries the products of prefills before they are used (gpu/cuda/gemm.h).
+struct Admission {
+  gc::PrefillGemm& gemm;
+  int most_rows;
+  bool precise;  // the product of a row's second term is added to that of the first
+
+  void admit(const DeviceLinear& linear, gc::GemmOutput output) const {
+    if (precise && output == gc::GemmOutput::kBf16) output = gc::GemmOutput::kF32;
+    gemm.admit(linear.parts, output, most_rows);
+    if (precise) gemm.admit(linear.parts, gc::GemmOutput::kAddF32, most_rows);
   }
 };
 
@@ -87,6 +97,8 @@ class WeightStore {
   const float* vector(const std::vector<float>& values);
   /// The most columns of a linear whose inputs are to be put in order; 0: none is.
   int most_ordered() const { return most_ordered_; }
+  /// The most columns of any linear.
+  int most_columns() const { return most_columns_; }
   /// Waits until all is there.
   void finish() {
     packed_.finish();
@@ -111,6 +123,7 @@ class WeightStore {
   std::vector<Block> blocks_;
   PackedUpload packed_{stream_};
   int most_ordered_ = 0;
+  int most_columns_ = 0;
 };
 
 }  // namespace reprise::models::cuda

@@ -323,15 +323,11 @@ class EngineBench {
   std::vector<Line> lines_;
 };
 
-const char* word(gpu::Compute compute) {
-  return compute == gpu::Compute::kF32 ? "f32" : "auto";
-}
-
 void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
   std::printf("%s, compute %s, kv %s, %s; median of %u, spread = (slowest - fastest) / median\n",
-              bench.device().c_str(), word(compute.compute), std::string(name_of(compute.kv)).c_str(),
-              std::string(name_of(compute.isa)).c_str(), repeat);
+              bench.device().c_str(), std::string(name_of(compute.compute)).c_str(),
+              std::string(name_of(compute.kv)).c_str(), std::string(name_of(compute.isa)).c_str(), repeat);
   std::printf("%-28s %11s %8s %11s %9s %10s\n", "", "ms", "spread", "tokens/s", "GB/s", "GFLOP/s");
   for (const Line& line : lines) {
     std::printf("%-28s %11.2f %7.1f%%", line.name.c_str(), line.times.median() * 1e3,
@@ -348,8 +344,8 @@ void print_table(const EngineBench& bench, const std::vector<Line>& lines, unsig
 void print_json(const EngineBench& bench, const std::vector<Line>& lines, unsigned repeat) {
   const models::ComputeOptions& compute = bench.model().options();
   std::printf(R"({"device":"%s","compute":"%s","kv_dtype":"%s","isa":"%s","repeat":%u,"results":[)",
-              bench.device().c_str(), word(compute.compute), std::string(name_of(compute.kv)).c_str(),
-              std::string(name_of(compute.isa)).c_str(), repeat);
+              bench.device().c_str(), std::string(name_of(compute.compute)).c_str(),
+              std::string(name_of(compute.kv)).c_str(), std::string(name_of(compute.isa)).c_str(), repeat);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
     std::printf(R"(%s{"name":"%s","ms":%.9g,"spread":%.9g,"gb_per_s":%.9g)", i == 0 ? "" : ",",
@@ -384,7 +380,7 @@ void report_engine(const EngineBench& bench, const BenchEngineOptions& options,
   }
   const models::ComputeOptions& compute = bench.model().options();
   report.add("Decode over batch",
-             bench.device() + ", compute " + word(compute.compute) + ", kv " +
+             bench.device() + ", compute " + std::string(name_of(compute.compute)) + ", kv " +
                  std::string(name_of(compute.kv)) + ", " + std::string(name_of(compute.isa)) + "; behind " +
                  std::to_string(options.prompt) + " tokens, medians of " + std::to_string(options.repeat) +
                  ".",

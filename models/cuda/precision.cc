@@ -1,0 +1,42 @@
+#include "models/cuda/precision.h"
+
+#include "gpu/cuda/formats.h"
+#include "models/files/load_error.h"
+#include "models/weight_tensors.h"
+
+namespace reprise::models::cuda {
+namespace {
+
+/// The first matrix that a GPU does not keep as bf16; empty: there is none.
+std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
+  for (const std::string& name : checkpoint.names()) {
+    if (checkpoint.shape(name).size() < 2) continue;
+    const gpu::WeightFormat* format = format_of(checkpoint.stored_type(name));
+    const gpu::cuda::DeviceUpload* upload = format == nullptr ? nullptr : gpu::cuda::find_upload(*format);
+    if (upload == nullptr || !upload->kept->is_rows_of_bf16) return name;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& options, bool has_host_experts) {
+  if (options.compute == gpu::Compute::kBf16) return false;
+  const std::string rounded = matrix_that_is_rounded(checkpoint);
+  if (options.compute == gpu::Compute::kAuto) {
+    return rounded.empty() && !has_host_experts && checkpoint.total_bytes() <= kPreciseByItself;
+  }
+  if (!rounded.empty()) {
+    throw LoadError(checkpoint.path(), rounded,
+                    std::string(info(checkpoint.stored_type(rounded)).name) +
+                        ": a GPU rounds activations for its products with this type, so there is no "
+                        "--compute precise of it");
+  }
+  if (has_host_experts) {
+    throw LoadError(checkpoint.path(), "",
+                    "experts on the host get rows of bf16: --cpu-experts is not for --compute precise");
+  }
+  return true;
+}
+
+}  // namespace reprise::models::cuda
