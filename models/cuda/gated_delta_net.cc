@@ -37,13 +37,16 @@ std::size_t GatedDeltaNet::mixing_workspace(const StepSize& size) const {
 
 void GatedDeltaNet::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
   std::byte* inside = step.workspace.bytes(gc::delta_net_workspace(shape_, step.size.rows, step.size.tiles));
-  const gc::DeltaNetPass pass{.projected = projected,
-                              .stride = in().weight.rows,
-                              .out = mixed,
-                              .workspace = inside,
-                              .exports = step.exports};
-  const auto recur = step.phase == Phase::kPrefill ? gc::delta_net_prefill : gc::delta_net_decode;
-  recur(shape_, weights_, step.batch, pass, step.stream);
+  const gc::DeltaNetPass<gc::Bf16> pass{.projected = projected,
+                                        .stride = in().weight.rows,
+                                        .out = mixed,
+                                        .workspace = inside,
+                                        .exports = step.exports};
+  if (step.phase == Phase::kPrefill) {
+    gc::delta_net_prefill(shape_, weights_, step.batch, pass, step.stream);
+  } else {
+    gc::delta_net_decode(shape_, weights_, step.batch, pass, step.stream);
+  }
 }
 
 }  // namespace reprise::models::cuda

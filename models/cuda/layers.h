@@ -97,8 +97,8 @@ class Mamba2 : public Mixer {
   gc::CausalConvShape conv_;
   const float* taps_ = nullptr;       // [taps, channels]
   const float* conv_bias_ = nullptr;  // [channels]; null: none
-  gc::SsdPass recurrence_;            // without the rows of a step, as is the next
-  gc::SsdGatePass gate_;
+  gc::SsdPass<gc::Bf16> recurrence_;  // without the rows of a step, as is the next
+  gc::SsdGatePass<gc::Bf16> gate_;
 };
 
 class RgLruBlock : public Mixer {

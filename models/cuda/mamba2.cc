@@ -75,14 +75,14 @@ void Mamba2::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixe
                    .bias = conv_bias_,
                    .exports = step.exports},
                   convolved, step.stream);
-  gc::SsdPass recurrence = recurrence_;
+  gc::SsdPass<gc::Bf16> recurrence = recurrence_;
   recurrence.mixed = convolved;
   recurrence.step = projected + inner + static_cast<std::size_t>(shape_.channels());
   recurrence.out = y;
   recurrence.workspace = inside;
   recurrence.exports = step.exports;
   gc::ssd(shape_, step.batch, recurrence, step.stream);
-  gc::SsdGatePass gate = gate_;
+  gc::SsdGatePass<gc::Bf16> gate = gate_;
   gate.y = y;
   gate.z = projected;
   gate.out = mixed;
