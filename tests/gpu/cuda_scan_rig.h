@@ -107,7 +107,7 @@ inline std::vector<float> widened(const std::vector<Bf16>& values) {
   for (const Bf16 value : values) out.push_back(from_bf16(value));
   return out;
 }
-inline const std::vector<float>& widened(const std::vector<float>& values) {
+inline std::vector<float> widened(std::vector<float> values) {
   return values;
 }
 /// As elements of rows, Bf16 or float.

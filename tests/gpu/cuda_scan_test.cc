@@ -179,7 +179,8 @@ void CudaScans::inputs_of_scans() {
   const DeviceBytes on_weights[] = {upload(weights[0]), upload(weights[1]), upload(weights[2])};
   for (const bool normed : {true, false}) {
     const DeviceBytes on_x = upload(x);
-    const DeviceBytes low = upload(std::vector<Row>(kFew * kLowStride, Row{1}));
+    const DeviceBytes low(kFew * kLowStride * sizeof(Row));
+    cuda::fill(low.data(), 0xff, low.size(), stream_->handle());
     cuda::ScanNormWeights norms{};
     if (normed) {
       norms = {.dt = on_weights[0].as<float>(),

@@ -89,12 +89,12 @@ class CudaSsd : public CudaChunks {
       for (int i = 0; i < times; ++i) {
         if (i == 1) watch.start(stream_->handle());
         cuda::ssd(in.shape, batch,
-                  cuda::SsdPass<Row>{.mixed = mixed.as<float>(),
+                  cuda::SsdPass<Row>{.mixed = mixed.template as<float>(),
                                      .step = step.template as<Row>(),
                                      .step_stride = static_cast<int>(in.step_stride),
-                                     .dt_bias = dt_bias.as<float>(),
-                                     .decay = decay.as<float>(),
-                                     .skip = skip.as<float>(),
+                                     .dt_bias = dt_bias.template as<float>(),
+                                     .decay = decay.template as<float>(),
+                                     .skip = skip.template as<float>(),
                                      .dt_scale = 1.25F,
                                      .dt_min = 0.001F,
                                      .dt_max = in.dt_max,
