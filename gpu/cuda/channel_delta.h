@@ -34,13 +34,13 @@ struct ChannelDeltaPass {
   float* decay;  // f as it was projected
   float* beta;   // [rows] rows of `beta_stride`: b [heads] as it was projected
   int beta_stride;
-  const float* rate;     // [heads]: exp(A_log)
-  const float* dt_bias;  // [heads, head_dim]
-  float unit_eps;        // of the norms that give q and k unit length
+  const float* rate;               // [heads]: exp(A_log)
+  const float* dt_bias;            // [heads, head_dim]
+  float unit_eps;                  // of the norms that give q and k unit length
+  bool token_after_token = false;  // a prefill too: none of it in chunks, whose products are of bf16
   float* out;
   std::byte* workspace = nullptr;  // channel_delta_workspace() bytes, aligned to 256
   SlotExports exports{};           // of a prefill
-  bool token_after_token = false;  // a prefill too: none of it in chunks, whose products are of bf16
 };
 
 bool channel_delta_supports(const ChannelDeltaShape& shape);

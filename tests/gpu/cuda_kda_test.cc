@@ -94,10 +94,10 @@ class CudaKda : public CudaChunks {
                              .rate = rate.as<float>(),
                              .dt_bias = dt_bias.as<float>(),
                              .unit_eps = kUnitEps,
+                             .token_after_token = token_after_token,
                              .out = y,
                              .workspace = workspace.data(),
-                             .exports = times > 1 ? cuda::SlotExports{} : exports,
-                             .token_after_token = token_after_token},
+                             .exports = times > 1 ? cuda::SlotExports{} : exports},
                             stream_->handle());
       }
       if (times > 1) {
