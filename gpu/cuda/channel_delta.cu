@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
   const float scale = norm_scale(y, size, pass.norm_eps, lane);
   for (int i = lane; i < size; i += 32) {
     const float normed = y[i] * scale * (pass.norm_offset + pass.norm[i]);
-    store_row(pass.out[first + i], normed * sigmoid_of(load_row(gate[i])));
+    const float gated = normed * sigmoid_of(load_row(gate[i]));
+    store_row(pass.out[first + i], gated);
   }
 }
 

@@ -162,7 +162,8 @@ struct SelectiveTiles {
     float y = own.skip * in.x;
 #pragma unroll
     for (int n = 0; n < kMost; ++n) y = fmaf(h[n], shared.c[token.row][n], y);
-    store_row(*token.in(pass.out, columns), y * silu_of(in.gate));
+    y *= silu_of(in.gate);
+    store_row(*token.in(pass.out, columns), y);
   }
 };
 
@@ -207,9 +208,10 @@ __global__ void __launch_bounds__(kSeparateThreads)
     Row* to = low + static_cast<std::size_t>(blockIdx.x) * low_stride;
     const float scale = normed ? warp_rms_scale(row, shape.step_rank, norms.eps, lane) : 1.0F;
     for (int i = lane; i < low_stride; i += 32) {
-      const float value = i < shape.step_rank ? row[i] : 0.0F;
+      float value = i < shape.step_rank ? row[i] : 0.0F;
       const bool weighted = normed && i < shape.step_rank;
-      store_row(to[i], weighted ? value * scale * (norms.offset + norms.dt[i]) : value);
+      if (weighted) value = value * scale * (norms.offset + norms.dt[i]);
+      store_row(to[i], value);
     }
     return;
   }
