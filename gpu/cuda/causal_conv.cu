@@ -4,7 +4,7 @@
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/conv_window.h"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/tensor_core.cuh"
+#include "gpu/cuda/row_element.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -12,9 +12,9 @@ namespace {
 constexpr int kConvThreads = 128;
 
 /// Grid: channels, rows. A thread has one element of y.
-template <class Y>
+template <class Row, class Y>
 __global__ void __launch_bounds__(kConvThreads)
-    convolve_rows(CausalConvShape shape, Batch batch, CausalConvPass pass, Y* y) {
+    convolve_rows(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass, Y* y) {
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
   const int row = static_cast<int>(blockIdx.y);
@@ -27,22 +27,18 @@ __global__ void __launch_bounds__(kConvThreads)
     const float x =
         from.in_state
             ? before[static_cast<std::size_t>(from.at) * shape.channels + channel]
-            : widen(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
+            : load_row(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
     sum = fmaf(pass.weight[static_cast<std::size_t>(tap) * shape.channels + channel], x, sum);
   }
   const float value = shape.silu ? silu_of(sum) : sum;
-  Y& to = y[static_cast<std::size_t>(row) * shape.channels + channel];
-  if constexpr (sizeof(Y) == sizeof(Bf16)) {
-    to = narrow(value);
-  } else {
-    to = value;
-  }
+  store_row(y[static_cast<std::size_t>(row) * shape.channels + channel], value);
 }
 
 /// Grid: channels, slices and then tiles, of which those count that end where a state is wanted. Inputs only move towards
 /// the front of the state, and are taken in ascending order: none is read after it has been overwritten.
+template <class Row>
 __global__ void __launch_bounds__(kConvThreads)
-    keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass pass) {
+    keep_inputs(CausalConvShape shape, Batch batch, CausalConvPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kConvThreads + threadIdx.x);
   if (channel >= shape.channels) return;
   const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
@@ -53,12 +49,12 @@ __global__ void __launch_bounds__(kConvThreads)
     state[static_cast<std::size_t>(place) * shape.channels + channel] =
         from.in_state
             ? state[static_cast<std::size_t>(from.at) * shape.channels + channel]
-            : widen(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
+            : load_row(pass.x[static_cast<std::size_t>(slice.first_row + from.at) * pass.stride + channel]);
   }
 }
 
-template <class Y>
-void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, Y* y,
+template <class Row, class Y>
+void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Row>& pass, Y* y,
               StreamHandle stream) {
   REPRISE_CHECK(shape.taps >= 1 && shape.channels >= 1 && shape.channels <= pass.stride,
                 "a convolution of channels that rows do not have");
@@ -76,13 +72,18 @@ void convolve(const CausalConvShape& shape, const Batch& batch, const CausalConv
 
 }  // namespace
 
-void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, Bf16* y,
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, Bf16* y,
                  StreamHandle stream) {
   convolve(shape, batch, pass, y, stream);
 }
 
-void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, float* y,
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, float* y,
                  StreamHandle stream) {
+  convolve(shape, batch, pass, y, stream);
+}
+
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<float>& pass,
+                 float* y, StreamHandle stream) {
   convolve(shape, batch, pass, y, stream);
 }
 

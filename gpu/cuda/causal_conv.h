@@ -20,8 +20,10 @@ struct CausalConvShape {
   std::size_t state_offset = 0;  // in a slot: [taps - 1, channels] f32, the inputs before the next token
 };
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct CausalConvPass {
-  const Bf16* x;          // [rows] rows of `stride`, of which the first `channels` elements go in
+  const Row* x;           // [rows] rows of `stride`, of which the first `channels` elements go in
   int stride;             // at least channels
   const float* weight;    // [taps, channels]
   const float* bias;      // [channels]; null: none
@@ -29,9 +31,11 @@ struct CausalConvPass {
 };
 
 /// y [rows, channels]. The slots hold the inputs before the next token then.
-void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, Bf16* y,
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, Bf16* y,
                  StreamHandle stream);
-void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass& pass, float* y,
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<Bf16>& pass, float* y,
                  StreamHandle stream);
+void causal_conv(const CausalConvShape& shape, const Batch& batch, const CausalConvPass<float>& pass,
+                 float* y, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

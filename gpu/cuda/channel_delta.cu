@@ -4,13 +4,11 @@
 
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/channel_delta_prefill.h"
-#include "gpu/cuda/scan.cuh"
-#include "gpu/cuda/tensor_core.cuh"
+#include "gpu/cuda/delta_rule.cuh"
+#include "gpu/cuda/row_element.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
-
-constexpr int kHeadWarps = 4;  // of a block: a warp has a head of a row
 
 /// A column is one of a head's matrix: an element of the head's v.
 struct KdaRule {
@@ -50,44 +48,11 @@ struct KdaRule {
   __device__ void step(const Fixed<kNumbers>& fixed, const Input& in, const ScanLane& lane,
                        float (&s)[kNumbers]) const {
     const std::size_t at = static_cast<std::size_t>(lane.row) * columns + fixed.first;
-    const float* k = pass.k + at;
-    const float* q = pass.q + at;
-    const float* decay = pass.decay + at;
-    float recalled = 0.0F;
-#pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
-      const float k_n = n < size ? __ldg(k + n) : 0.0F;
-      s[i] *= n < size ? __ldg(decay + n) : 0.0F;
-      recalled = fmaf(k_n, s[i], recalled);
-    }
-    const float change = in.beta * (in.v - column_sum(recalled));
-    float total = 0.0F;
-#pragma unroll
-    for (int i = 0; i < kNumbers; ++i) {
-      const int n = scan_number(lane.part, i);
-      const float k_n = n < size ? __ldg(k + n) : 0.0F;
-      const float q_n = n < size ? __ldg(q + n) : 0.0F;
-      s[i] = fmaf(k_n, change, s[i]);
-      total = fmaf(q_n, s[i], total);
-    }
-    const float y = column_sum(total);
+    const auto decay_of = [decay = pass.decay + at](int n) { return __ldg(decay + n); };
+    const float y = delta_step(pass.q + at, pass.k + at, decay_of, size, in.v, in.beta, lane.part, s);
     if (lane.writes()) pass.out[static_cast<std::size_t>(lane.row) * columns + lane.column] = y;
   }
 };
-
-/// Over a warp: each lane's elements were added upwards, then halves of the warp.
-__device__ __forceinline__ float warp_total(float x) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffU, x, step);
-  return x;
-}
-
-/// 1 / sqrt(sum(x^2) + eps) by a warp.
-__device__ float unit_scale(const float* x, int size, float eps, int lane) {
-  float squares = 0.0F;
-  for (int i = lane; i < size; i += 32) squares = fmaf(x[i], x[i], squares);
-  return 1.0F / sqrtf(warp_total(squares) + eps);
-}
 
 /// Leaves decays, or their logarithms. Grid: heads of rows.
 __global__ void __launch_bounds__(32 * kHeadWarps)
@@ -118,27 +83,30 @@ __global__ void __launch_bounds__(32 * kHeadWarps)
 }
 
 /// Grid: heads of rows.
+template <class Row>
 __global__ void __launch_bounds__(32 * kHeadWarps)
-    gate_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaGate pass) {
+    gate_delta_heads(ChannelDeltaShape shape, int rows, ChannelDeltaGate<Row> pass) {
   const int item = static_cast<int>(blockIdx.x) * kHeadWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int size = shape.head_dim;
   const auto first = static_cast<std::size_t>(item) * size;
   const float* y = pass.y + first;
-  const Bf16* gate =
+  const Row* gate =
       pass.gate + static_cast<std::size_t>(item / shape.heads) * pass.gate_stride + item % shape.heads * size;
-  float squares = 0.0F;
-  for (int i = lane; i < size; i += 32) squares = fmaf(y[i], y[i], squares);
-  const float scale = 1.0F / sqrtf(warp_total(squares) / static_cast<float>(size) + pass.norm_eps);
+  const float scale = norm_scale(y, size, pass.norm_eps, lane);
   for (int i = lane; i < size; i += 32) {
     const float normed = y[i] * scale * (pass.norm_offset + pass.norm[i]);
-    pass.out[first + i] = narrow(normed * sigmoid_of(widen(gate[i])));
+    const float gated = normed * sigmoid_of(load_row(gate[i]));
+    store_row(pass.out[first + i], gated);
   }
 }
 
-unsigned blocks_of_heads(const ChannelDeltaShape& shape, int rows) {
-  return static_cast<unsigned>((rows * shape.heads + kHeadWarps - 1) / kHeadWarps);
+template <class Row>
+void gate_heads(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<Row>& pass,
+                StreamHandle stream) {
+  gate_delta_heads<<<blocks_of_heads(shape.heads, rows), 32 * kHeadWarps, 0, stream>>>(shape, rows, pass);
+  check_launch("gate_channel_delta");
 }
 
 }  // namespace
@@ -155,8 +123,8 @@ void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const Cha
                    StreamHandle stream) {
   REPRISE_CHECK(channel_delta_supports(shape), "a recurrence of a shape without a kernel");
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-  const bool in_chunks = batch.tile_count > 0 && kda_suits_chunks(shape);
-  prepare_delta_heads<<<blocks_of_heads(shape, batch.rows), 32 * kHeadWarps, 0, stream>>>(
+  const bool in_chunks = batch.tile_count > 0 && !pass.token_after_token && kda_suits_chunks(shape);
+  prepare_delta_heads<<<blocks_of_heads(shape.heads, batch.rows), 32 * kHeadWarps, 0, stream>>>(
       shape, batch.rows, pass, q_scale, in_chunks);
   check_launch("channel_delta: its gates");
   if (in_chunks) {
@@ -171,10 +139,13 @@ void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const Cha
   scan(rule, batch, pass.exports, stream, "channel_delta");
 }
 
-void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate& pass,
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<Bf16>& pass,
                         StreamHandle stream) {
-  gate_delta_heads<<<blocks_of_heads(shape, rows), 32 * kHeadWarps, 0, stream>>>(shape, rows, pass);
-  check_launch("gate_channel_delta");
+  gate_heads(shape, rows, pass, stream);
+}
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<float>& pass,
+                        StreamHandle stream) {
+  gate_heads(shape, rows, pass, stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -4,8 +4,9 @@
 // gpu/kernels.h (l2_norm, rms_norm, gate_sigmoid) are the specification.
 //
 // Prefill takes the rule in chunks of 64 tokens on the grid where the shape allows (gpu/cuda/channel_delta_prefill.h);
-// decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh). The bits of the two differ; which one
-// it is depends on the shape and on whether the batch has tiles, on nothing else.
+// decode, and other shapes, take it token after token in f32 (gpu/cuda/scan.cuh), as does a prefill that is asked to. The
+// bits of the two differ; which one it is depends on the shape, on that wish and on whether the batch has tiles, on
+// nothing else.
 //
 // Exactness: as gpu/cuda/batch.h. Threading: launches into `stream`; no other state.
 
@@ -33,9 +34,10 @@ struct ChannelDeltaPass {
   float* decay;  // f as it was projected
   float* beta;   // [rows] rows of `beta_stride`: b [heads] as it was projected
   int beta_stride;
-  const float* rate;     // [heads]: exp(A_log)
-  const float* dt_bias;  // [heads, head_dim]
-  float unit_eps;        // of the norms that give q and k unit length
+  const float* rate;               // [heads]: exp(A_log)
+  const float* dt_bias;            // [heads, head_dim]
+  float unit_eps;                  // of the norms that give q and k unit length
+  bool token_after_token = false;  // a prefill too: none of it in chunks, whose products are of bf16
   float* out;
   std::byte* workspace = nullptr;  // channel_delta_workspace() bytes, aligned to 256
   SlotExports exports{};           // of a prefill
@@ -49,17 +51,21 @@ std::size_t channel_delta_workspace(const ChannelDeltaShape& shape, int rows, in
 void channel_delta(const ChannelDeltaShape& shape, const Batch& batch, const ChannelDeltaPass& pass,
                    StreamHandle stream);
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct ChannelDeltaGate {
-  const float* y;    // [rows, heads, head_dim]
-  const Bf16* gate;  // [rows] rows of `gate_stride`: [heads, head_dim]
+  const float* y;   // [rows, heads, head_dim]
+  const Row* gate;  // [rows] rows of `gate_stride`: [heads, head_dim]
   int gate_stride;
   const float* norm;  // [head_dim]
   float norm_offset;
   float norm_eps;
-  Bf16* out;  // [rows, heads, head_dim]: norm(y) sigmoid(gate), the norm over each head
+  Row* out;  // [rows, heads, head_dim]: norm(y) sigmoid(gate), the norm over each head
 };
 
-void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate& pass,
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<Bf16>& pass,
+                        StreamHandle stream);
+void gate_channel_delta(const ChannelDeltaShape& shape, int rows, const ChannelDeltaGate<float>& pass,
                         StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

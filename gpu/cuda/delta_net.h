@@ -3,8 +3,9 @@
 // delta rule on the f32 state, and the gated norm of its output. gpu/kernels.h (causal_conv, l2_norm,
 // delta_gates, delta_rule, rms_norm, gate_silu) is the specification.
 //
-// Prefill takes the rule in chunks of 64 tokens on the grid, decode one token at a time in f32; their bits
-// differ. Exactness: as gpu/cuda/batch.h.
+// Of rows of bf16, prefill takes the rule in chunks of 64 tokens on the grid, decode one token at a time in f32; their bits
+// differ. Of rows of f32, both go token after token in f32 (gpu/cuda/delta_net_precise.cu), with the same bits.
+// Exactness: as gpu/cuda/batch.h.
 //
 // Threading: launches into `stream`; no other state.
 
@@ -37,24 +38,35 @@ struct DeltaNetWeights {
   float norm_eps;
 };
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct DeltaNetPass {
-  const Bf16* projected;  // [rows] rows of `stride`: q | k | v [channels], z [value_size],
-                          // b [value_heads], a [value_heads]
+  const Row* projected;  // [rows] rows of `stride`: q | k | v [channels], z [value_size],
+                         // b [value_heads], a [value_heads]
   int stride;
-  Bf16* out;              // [rows, value_size]
+  Row* out;               // [rows, value_size]
   std::byte* workspace;   // delta_net_workspace() bytes, aligned to 256
   SlotExports exports{};  // of a prefill
 };
 
 bool delta_net_supports(const DeltaNetShape& shape);
-/// Enough for prefill and decode of so many rows in so many tiles.
+/// Enough for prefill and decode of so many rows in so many tiles, whose elements are `Row`.
+template <class Row = Bf16>
 std::size_t delta_net_workspace(const DeltaNetShape& shape, int rows, int tiles);
+template <>
+std::size_t delta_net_workspace<Bf16>(const DeltaNetShape& shape, int rows, int tiles);
+template <>
+std::size_t delta_net_workspace<float>(const DeltaNetShape& shape, int rows, int tiles);
 
 /// Of a batch with tiles. The slots hold the state after the slices' rows then.
 void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                       const DeltaNetPass& pass, StreamHandle stream);
+                       const DeltaNetPass<Bf16>& pass, StreamHandle stream);
+void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
+                       const DeltaNetPass<float>& pass, StreamHandle stream);
 /// Of a batch whose slices have one row each.
 void delta_net_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                      const DeltaNetPass& pass, StreamHandle stream);
+                      const DeltaNetPass<Bf16>& pass, StreamHandle stream);
+void delta_net_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
+                      const DeltaNetPass<float>& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

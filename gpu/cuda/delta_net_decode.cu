@@ -19,7 +19,7 @@ static_assert(kDecodeWarps == kParts);
 /// are read and kept by it alone. A warp has kRows rows of the state at a time, a part of the sums, a lane four columns.
 template <int kKeyDim>
 __global__ void __launch_bounds__(kDecodeThreads, 2)
-    decode_token(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass pass,
+    decode_token(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
                  float q_scale) {
   constexpr int kRows = kKeyDim / kDecodeWarps;
   static_assert(kRows >= 1);
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2)
 
 template <int kKeyDim>
 void launch_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                   const DeltaNetPass& pass, StreamHandle stream) {
+                   const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(kKeyDim));
   launch_after(decode_token<kKeyDim>,
                {.blocks = dim3(shape.key_heads, batch.slice_count), .threads = kDecodeThreads}, stream,
@@ -160,7 +160,7 @@ void launch_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, c
 }  // namespace
 
 void delta_net_decode(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                      const DeltaNetPass& pass, StreamHandle stream) {
+                      const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
   REPRISE_CHECK(delta_net_supports(shape), "a delta net of a shape without kernels");
   REPRISE_CHECK(pass.stride % 2 == 0, "rows of a delta net that are not aligned to 4 bytes");
   if (batch.slice_count == 0) return;

@@ -32,7 +32,7 @@ struct Share {
 /// Grid: kRanks blocks for each key head, slices.
 template <int kGroup>
 __global__ void __launch_bounds__(Share<kGroup>::kThreads)
-    decode_share(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass pass,
+    decode_share(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
                  float q_scale) {
 #if __CUDA_ARCH__ >= 900
   using Of = Share<kGroup>;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(Share<kGroup>::kThreads)
 
 template <int kGroup>
 void launch_share(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                  const DeltaNetPass& pass, StreamHandle stream) {
+                  const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
   const LaunchShape grid{.blocks = dim3(kRanks * shape.key_heads, batch.slice_count),
                          .threads = Share<kGroup>::kThreads,
                          .cluster = kRanks};
@@ -174,7 +174,7 @@ bool suits_clusters(const DeltaNetShape& shape, int slices) {
 }
 
 void delta_net_decode_in_clusters(const DeltaNetShape& shape, const DeltaNetWeights& weights,
-                                  const Batch& batch, const DeltaNetPass& pass, StreamHandle stream) {
+                                  const Batch& batch, const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
   switch (shape.value_heads / shape.key_heads) {
     case 1:
       return launch_share<1>(shape, weights, batch, pass, stream);

@@ -10,6 +10,6 @@ namespace reprise::gpu::cuda {
 bool suits_clusters(const DeltaNetShape& shape, int slices);
 
 void delta_net_decode_in_clusters(const DeltaNetShape& shape, const DeltaNetWeights& weights,
-                                  const Batch& batch, const DeltaNetPass& pass, StreamHandle stream);
+                                  const Batch& batch, const DeltaNetPass<Bf16>& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

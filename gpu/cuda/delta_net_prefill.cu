@@ -159,7 +159,8 @@ __device__ inline void keep_history(const DeltaNetSizes& sizes, const BatchSlice
 /// out = norm(o) weight silu(z). Grid: value heads, tiles. A warp has four rows at once; a lane two pairs of
 /// a row.
 __global__ void __launch_bounds__(kFinishThreads)
-    finish(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass pass, PrefillSpace space) {
+    finish(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
+           PrefillSpace space) {
   const int head = static_cast<int>(blockIdx.x);
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
@@ -288,12 +289,13 @@ bool delta_net_supports(const DeltaNetShape& shape) {
          shape.conv_offset % 16 == 0 && shape.state_offset % 16 == 0;
 }
 
-std::size_t delta_net_workspace(const DeltaNetShape& shape, int /*rows*/, int tiles) {
+template <>
+std::size_t delta_net_workspace<Bf16>(const DeltaNetShape& shape, int /*rows*/, int tiles) {
   return static_cast<std::size_t>(tiles) * bytes_of_tile(shape);  // a decode needs none
 }
 
 void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weights, const Batch& batch,
-                       const DeltaNetPass& pass, StreamHandle stream) {
+                       const DeltaNetPass<Bf16>& pass, StreamHandle stream) {
   REPRISE_CHECK(delta_net_supports(shape), "a delta net of a shape without kernels");
   REPRISE_CHECK(pass.stride % 2 == 0, "rows of a delta net that are not aligned to 4 bytes");
   if (batch.tile_count == 0) return;

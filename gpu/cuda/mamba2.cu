@@ -2,12 +2,14 @@
 
 #include "gpu/cuda/mamba2.cuh"
 #include "gpu/cuda/mamba2_prefill.h"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
 
 /// A column is one of a head's matrix: an element of the head's x.
+template <class Row>
 struct SsdRule {
   int columns;  // heads * head_dim
   int size;
@@ -15,7 +17,7 @@ struct SsdRule {
   SsdShape shape;
   int channels;
   int heads_of_group;
-  SsdPass pass;
+  SsdPass<Row> pass;
 
   __device__ float* state(std::byte* slot, int column) const {
     const int head = column / shape.head_dim;
@@ -30,7 +32,7 @@ struct SsdRule {
   __device__ Input read(int row, int column) const {
     const auto r = static_cast<std::size_t>(row);
     return {.x = __ldg(pass.mixed + r * channels + column),
-            .step = widen(__ldg(pass.step + r * pass.step_stride + column / shape.head_dim))};
+            .step = load_row(__ldg(pass.step + r * pass.step_stride + column / shape.head_dim))};
   }
 
   template <int kNumbers>
@@ -76,13 +78,14 @@ constexpr int kGateThreads = 256;
 
 /// Grid: groups, rows. The order of the sum of squares is fixed by `size`: each thread's elements upwards, then halves
 /// of a warp, then the warps in order.
-__global__ void __launch_bounds__(kGateThreads) gate_groups(int groups, int size, SsdGatePass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kGateThreads) gate_groups(int groups, int size, SsdGatePass<Row> pass) {
   const auto first = static_cast<std::size_t>(blockIdx.x) * size;
   const auto row = static_cast<std::size_t>(blockIdx.y);
   const float* y = pass.y + row * groups * size + first;
-  const Bf16* z = pass.z + row * pass.z_stride + first;
-  Bf16* out = pass.out + row * groups * size + first;
-  const auto gate = [&](int i) { return silu_of(pass.z_scale * widen(z[i])); };
+  const Row* z = pass.z + row * pass.z_stride + first;
+  Row* out = pass.out + row * groups * size + first;
+  const auto gate = [&](int i) { return silu_of(pass.z_scale * load_row(z[i])); };
   const auto before_norm = [&](int i) {
     return pass.gating == SsdGating::kGateThenNorm ? y[i] * gate(i) : y[i];
   };
@@ -106,8 +109,28 @@ __global__ void __launch_bounds__(kGateThreads) gate_groups(int groups, int size
     if (pass.gating != SsdGating::kGateAlone)
       value = value * scale * (pass.norm_offset + pass.norm[first + i]);
     if (pass.gating != SsdGating::kGateThenNorm) value *= gate(i);
-    out[i] = narrow(value);
+    store_row(out[i], value);
   }
+}
+
+template <class Row>
+void scan_tokens(const SsdShape& shape, const Batch& batch, const SsdPass<Row>& pass, StreamHandle stream) {
+  REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
+  const SsdRule<Row> rule{.columns = shape.inner(),
+                          .size = shape.state_size,
+                          .state_stride = shape.head_dim,
+                          .shape = shape,
+                          .channels = shape.channels(),
+                          .heads_of_group = shape.heads / shape.groups,
+                          .pass = pass};
+  scan(rule, batch, pass.exports, stream, "ssd");
+}
+
+template <class Row>
+void gate(int rows, int groups, int size, const SsdGatePass<Row>& pass, StreamHandle stream) {
+  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(rows));
+  gate_groups<<<grid, kGateThreads, 0, stream>>>(groups, size, pass);
+  check_launch("gate_ssd");
 }
 
 }  // namespace
@@ -121,26 +144,23 @@ std::size_t ssd_workspace(const SsdShape& shape, int /*rows*/, int tiles) {
   return ssd_suits_chunks(shape) ? ssd_chunks_workspace(shape, tiles) : 0;  // a decode needs none
 }
 
-void ssd(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
-  REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
+void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass, StreamHandle stream) {
   if (batch.tile_count > 0 && ssd_suits_chunks(shape)) {
+    REPRISE_CHECK(ssd_supports(shape), "a recurrence of a shape without a kernel");
     ssd_in_chunks(shape, batch, pass, stream);
     return;
   }
-  const SsdRule rule{.columns = shape.inner(),
-                     .size = shape.state_size,
-                     .state_stride = shape.head_dim,
-                     .shape = shape,
-                     .channels = shape.channels(),
-                     .heads_of_group = shape.heads / shape.groups,
-                     .pass = pass};
-  scan(rule, batch, pass.exports, stream, "ssd");
+  scan_tokens(shape, batch, pass, stream);
+}
+void ssd(const SsdShape& shape, const Batch& batch, const SsdPass<float>& pass, StreamHandle stream) {
+  scan_tokens(shape, batch, pass, stream);
 }
 
-void gate_ssd(int rows, int groups, int size, const SsdGatePass& pass, StreamHandle stream) {
-  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(rows));
-  gate_groups<<<grid, kGateThreads, 0, stream>>>(groups, size, pass);
-  check_launch("gate_ssd");
+void gate_ssd(int rows, int groups, int size, const SsdGatePass<Bf16>& pass, StreamHandle stream) {
+  gate(rows, groups, size, pass, stream);
+}
+void gate_ssd(int rows, int groups, int size, const SsdGatePass<float>& pass, StreamHandle stream) {
+  gate(rows, groups, size, pass, stream);
 }
 
 }  // namespace reprise::gpu::cuda

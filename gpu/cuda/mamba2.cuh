@@ -14,7 +14,8 @@ namespace reprise::gpu::cuda {
 namespace {
 
 /// dt of a token and head; `step` as it was projected. Written so that a NaN stays one.
-__device__ __forceinline__ float ssd_dt(const SsdPass& pass, float step, float dt_bias) {
+template <class Row>
+__device__ __forceinline__ float ssd_dt(const SsdPass<Row>& pass, float step, float dt_bias) {
   const float raw = softplus_of(fmaf(pass.dt_scale, step, dt_bias));
   const float raised = raw < pass.dt_min ? pass.dt_min : raw;
   return raised > pass.dt_max ? pass.dt_max : raised;

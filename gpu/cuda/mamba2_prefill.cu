@@ -68,7 +68,7 @@ __device__ void prepare_group(const SsdSpace& space, const BatchSlice& slice, co
 
 /// Steps and sums of a head, by a warp. A lane has two tokens.
 __device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& slice, const BatchTile& tile,
-                                     std::size_t tile_index, int head, const SsdPass& pass) {
+                                     std::size_t tile_index, int head, const SsdPass<Bf16>& pass) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float dt[2];
 #pragma unroll
@@ -97,7 +97,7 @@ __device__ inline void prepare_steps(const SsdSpace& space, const BatchSlice& sl
 /// Grid: groups, then heads by the kPrepareWarps; tiles.
 template <int kState>
 __global__ void __launch_bounds__(kPrepareThreads)
-    prepare_ssd_chunks(SsdSpace space, Batch batch, SsdPass pass) {
+    prepare_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
   extern __shared__ __align__(16) std::byte group_memory[];
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
@@ -146,7 +146,8 @@ SsdSpace divide_space(const SsdShape& shape, std::byte* workspace, int tiles) {
 }
 
 template <int kState, int kColumns>
-void launch_strips(const SsdSpace& space, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
+void launch_strips(const SsdSpace& space, const Batch& batch, const SsdPass<Bf16>& pass,
+                   StreamHandle stream) {
   constexpr int kBytes = SsdMemory<kState, kColumns>::kBytes;
   const auto kernel = scan_ssd_chunks<kState, kColumns>;
   static_assert(kBytes <= kLeastShared);
@@ -157,7 +158,8 @@ void launch_strips(const SsdSpace& space, const Batch& batch, const SsdPass& pas
 }
 
 template <int kState>
-void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
+void launch_ssd_chunks(const SsdSpace& space, const Batch& batch, const SsdPass<Bf16>& pass,
+                       StreamHandle stream) {
   constexpr int kBytes = 2 * 64 * kPaddedKeyRow<kState>;
   const auto prepare = prepare_ssd_chunks<kState>;
   static_assert(kBytes <= kLeastShared);
@@ -189,7 +191,8 @@ std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles) {
   return 2 * bytes.keys + bytes.products + 2 * bytes.steps;
 }
 
-void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream) {
+void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass,
+                   StreamHandle stream) {
   REPRISE_CHECK(ssd_suits_chunks(shape), "a recurrence in chunks of a shape without a kernel");
   const SsdSpace space = divide_space(shape, pass.workspace, batch.tile_count);
   switch (shape.state_size) {

@@ -16,6 +16,6 @@ bool ssd_suits_chunks(const SsdShape& shape);
 std::size_t ssd_chunks_workspace(const SsdShape& shape, int tiles);
 
 /// Of a batch with tiles.
-void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass& pass, StreamHandle stream);
+void ssd_in_chunks(const SsdShape& shape, const Batch& batch, const SsdPass<Bf16>& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -16,7 +16,7 @@ namespace {
 /// Grid: head_dim / kColumns strips of a head times heads, slices.
 template <int kState, int kColumns>
 __global__ void __launch_bounds__(kSsdScanThreads, 1)
-    scan_ssd_chunks(SsdSpace space, Batch batch, SsdPass pass) {
+    scan_ssd_chunks(SsdSpace space, Batch batch, SsdPass<Bf16> pass) {
   using Strip = SsdStrip<kState, kColumns>;
   using Memory = typename Strip::Memory;
   extern __shared__ __align__(16) std::byte ssd_memory[];

@@ -56,7 +56,7 @@ struct SsdStrip {
   using State = float[kStateBlocks][kColumns / 8][4];
 
   const SsdSpace& space;
-  const SsdPass& pass;
+  const SsdPass<Bf16>& pass;
   BatchSlice slice;
   int head;
   int first_column;  // of the strip, in the head
@@ -68,7 +68,7 @@ struct SsdStrip {
   int row;        // 16 row_block + r
   int column;     // in the strip
 
-  __device__ SsdStrip(const SsdSpace& in_space, const SsdPass& in_pass, const BatchSlice& of,
+  __device__ SsdStrip(const SsdSpace& in_space, const SsdPass<Bf16>& in_pass, const BatchSlice& of,
                       std::byte* shared)
       : space(in_space),
         pass(in_pass),

@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "gpu/cuda/activations.cuh"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan_tiles.cuh"
-#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -30,7 +30,9 @@ __device__ __forceinline__ LruToken weigh(float x, float input_gate, float recur
 }
 
 /// Grid: channels, rows. The recurrence gate becomes what h is multiplied by, the input gate what is added then.
-__global__ void __launch_bounds__(kLruThreads) weigh_tokens(RgLruShape shape, Batch batch, RgLruPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kLruThreads)
+    weigh_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kLruThreads + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y);
   if (channel >= shape.channels || batch.row_slice[row] == kNoSlice) return;
@@ -44,7 +46,9 @@ __global__ void __launch_bounds__(kLruThreads) weigh_tokens(RgLruShape shape, Ba
 }
 
 /// Grid: channels, slices. What is added becomes h.
-__global__ void __launch_bounds__(kLruScanThreads) sum_tokens(RgLruShape shape, Batch batch, RgLruPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kLruScanThreads)
+    sum_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kLruScanThreads + threadIdx.x);
   if (channel >= shape.channels) return;
   const BatchSlice slice = batch.slices[blockIdx.y];
@@ -74,16 +78,19 @@ __global__ void __launch_bounds__(kLruScanThreads) sum_tokens(RgLruShape shape, 
 }
 
 /// Grid: channels, rows.
-__global__ void __launch_bounds__(kLruThreads) gate_tokens(RgLruShape shape, Batch batch, RgLruPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kLruThreads)
+    gate_tokens(RgLruShape shape, Batch batch, RgLruPass<Row> pass) {
   const int channel = static_cast<int>(blockIdx.x * kLruThreads + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y);
   if (channel >= shape.channels || batch.row_slice[row] == kNoSlice) return;
   const auto at = static_cast<std::size_t>(row) * shape.channels + channel;
-  const float branch = widen(pass.branch[static_cast<std::size_t>(row) * pass.branch_stride + channel]);
-  pass.out[at] = narrow(pass.input_gate[at] * gelu_of(branch));
+  const float branch = load_row(pass.branch[static_cast<std::size_t>(row) * pass.branch_stride + channel]);
+  store_row(pass.out[at], pass.input_gate[at] * gelu_of(branch));
 }
 
 /// Tile by tile: the total is the product of the decays. What a token does stays where its gates were.
+template <class Row>
 struct LruTiles {
   static constexpr int kNumbers = 1;
   static constexpr float kNoRows = 1.0F;
@@ -91,7 +98,7 @@ struct LruTiles {
   int size;     // 1
   std::size_t numbers;
   std::size_t state_offset;
-  RgLruPass pass;
+  RgLruPass<Row> pass;
 
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
   __device__ std::size_t place(int column, int /*n*/) const { return static_cast<std::size_t>(column); }
@@ -133,30 +140,25 @@ struct LruTiles {
   __device__ Again read_again(const TileToken& token) const {
     return {.weighed = {.decay = *token.in(pass.recurrence_gate, columns),
                         .input = *token.in(pass.input_gate, columns)},
-            .branch = widen(*token.in(pass.branch, pass.branch_stride))};
+            .branch = load_row(*token.in(pass.branch, pass.branch_stride))};
   }
   __device__ void emit(const Column& /*own*/, const Shared& /*shared*/, const Again& in,
                        const TileToken& token, float (&h)[1]) const {
     h[0] = fmaf(in.weighed.decay, h[0], in.weighed.input);
-    *token.in(pass.out, columns) = narrow(h[0] * gelu_of(in.branch));
+    store_row(*token.in(pass.out, columns), h[0] * gelu_of(in.branch));
   }
 };
 
-}  // namespace
-
-std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles) {
-  return tile_states_bytes(static_cast<std::size_t>(shape.channels), shape.channels, tiles);
-}
-
-void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass& pass, StreamHandle stream) {
+template <class Row>
+void recur(const RgLruShape& shape, const Batch& batch, const RgLruPass<Row>& pass, StreamHandle stream) {
   REPRISE_CHECK(shape.channels > 0 && shape.channels <= pass.branch_stride,
                 "a recurrence of channels that rows do not have");
   if (batch.tile_count > 0) {
-    const LruTiles rule{.columns = shape.channels,
-                        .size = 1,
-                        .numbers = static_cast<std::size_t>(shape.channels),
-                        .state_offset = shape.state_offset,
-                        .pass = pass};
+    const LruTiles<Row> rule{.columns = shape.channels,
+                             .size = 1,
+                             .numbers = static_cast<std::size_t>(shape.channels),
+                             .state_offset = shape.state_offset,
+                             .pass = pass};
     return scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "rg_lru of tiles");
   }
   const auto blocks = static_cast<unsigned>((shape.channels + kLruThreads - 1) / kLruThreads);
@@ -169,6 +171,19 @@ void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass& pass, 
   check_launch("rg_lru");
   gate_tokens<<<dim3(blocks, rows), kLruThreads, 0, stream>>>(shape, batch, pass);
   check_launch("rg_lru: its gate");
+}
+
+}  // namespace
+
+std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles) {
+  return tile_states_bytes(static_cast<std::size_t>(shape.channels), shape.channels, tiles);
+}
+
+void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<Bf16>& pass, StreamHandle stream) {
+  recur(shape, batch, pass, stream);
+}
+void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<float>& pass, StreamHandle stream) {
+  recur(shape, batch, pass, stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -20,14 +20,16 @@ struct RgLruShape {
   std::size_t state_offset = 0;  // in a slot: h f32 [channels]
 };
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct RgLruPass {
   const float* x;          // [rows, channels]: after the convolution
   float* input_gate;       // [rows, channels]: before their sigmoid; both are used up
   float* recurrence_gate;  // [rows, channels]
   const float* rate;       // [channels]: at most 0
-  const Bf16* branch;      // [rows] rows of `branch_stride`: before gelu
+  const Row* branch;       // [rows] rows of `branch_stride`: before gelu
   int branch_stride;
-  Bf16* out;                       // [rows, channels]: h gelu(branch)
+  Row* out;                        // [rows, channels]: h gelu(branch)
   std::byte* workspace = nullptr;  // rg_lru_workspace() bytes, aligned to 4
   SlotExports exports{};           // of a prefill
 };
@@ -36,6 +38,7 @@ struct RgLruPass {
 std::size_t rg_lru_workspace(const RgLruShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. The slots hold h after the slices' rows then.
-void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass& pass, StreamHandle stream);
+void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<Bf16>& pass, StreamHandle stream);
+void rg_lru(const RgLruShape& shape, const Batch& batch, const RgLruPass<float>& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -1,8 +1,8 @@
 #include "gpu/cuda/rwkv.h"
 
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan.cuh"
-#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -12,35 +12,38 @@ constexpr int kWkvWarps = 4;                    // of a block: a warp has a head
 constexpr float kSlowestDecay = -0.606530660F;  // -e^-0.5
 
 /// Grid: elements, rows.
-__global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenShiftPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kShiftThreads) shift_rows(Batch batch, TokenShiftPass<Row> pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   const int row = static_cast<int>(blockIdx.y);
   if (i >= pass.size || batch.row_slice[row] == kNoSlice) return;
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const std::size_t at = static_cast<std::size_t>(row) * pass.size + i;
-  const float x = widen(pass.x[at]);
+  const float x = load_row(pass.x[at]);
   const float before = row == slice.first_row
                            ? reinterpret_cast<const float*>(slice.slot + pass.state_offset)[i]
-                           : widen(pass.x[at - pass.size]);
+                           : load_row(pass.x[at - pass.size]);
   const float difference = before - x;
   for (int m = 0; m < pass.mixes; ++m) {
-    pass.y[m * pass.table + at] = narrow(fmaf(difference, pass.mix[m * pass.size + i], x));
+    store_row(pass.y[m * pass.table + at], fmaf(difference, pass.mix[m * pass.size + i], x));
   }
 }
 
 /// Grid: elements, slices and then tiles, of which those count that end where a state is wanted.
-__global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(kShiftThreads) keep_last_row(Batch batch, TokenShiftPass<Row> pass) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   if (i >= pass.size) return;
   const auto [slice, slot, rows] = state_place(batch, pass.exports, static_cast<int>(blockIdx.y));
   if (slot == nullptr) return;
   const auto last = static_cast<std::size_t>(slice.first_row + rows - 1);
-  reinterpret_cast<float*>(slot + pass.state_offset)[i] = widen(pass.x[last * pass.size + i]);
+  reinterpret_cast<float*>(slot + pass.state_offset)[i] = load_row(pass.x[last * pass.size + i]);
 }
 
 /// Grid: elements of y, rows.
+template <class Row>
 __global__ void __launch_bounds__(kShiftThreads)
-    activate_elements(const float* x, int size, PairFunction act, Bf16* y, int stride) {
+    activate_elements(const float* x, int size, PairFunction act, Row* y, int stride) {
   const int i = static_cast<int>(blockIdx.x * kShiftThreads + threadIdx.x);
   if (i >= stride) return;
   const auto row = static_cast<std::size_t>(blockIdx.y);
@@ -50,7 +53,7 @@ __global__ void __launch_bounds__(kShiftThreads)
     if (act == PairFunction::kTanh) value = tanhf(value);
     if (act == PairFunction::kSigmoid) value = sigmoid_of(value);
   }
-  y[row * stride + i] = narrow(value);
+  store_row(y[row * stride + i], value);
 }
 
 /// Over a warp, the same bits in all lanes.
@@ -60,7 +63,9 @@ __device__ __forceinline__ float head_total(float x) {
 }
 
 /// Grid: heads of rows. The rate becomes what the recalled value is multiplied by: -key rate.
-__global__ void __launch_bounds__(32 * kWkvWarps) prepare_wkv_heads(WkvShape shape, int rows, WkvPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(32 * kWkvWarps)
+    prepare_wkv_heads(WkvShape shape, int rows, WkvPass<Row> pass) {
   const int item = static_cast<int>(blockIdx.x) * kWkvWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -91,12 +96,13 @@ __global__ void __launch_bounds__(32 * kWkvWarps) prepare_wkv_heads(WkvShape sha
 }
 
 /// A column is one of a head's matrix: an element of the head's v.
+template <class Row>
 struct WkvColumns {
   int columns;  // heads * head_dim
   int size;     // head_dim
   int state_stride;
   std::size_t state_offset;
-  WkvPass pass;
+  WkvPass<Row> pass;
 
   __device__ float* state(std::byte* slot, int column) const {
     return reinterpret_cast<float*>(slot + state_offset) +
@@ -147,7 +153,9 @@ struct WkvColumns {
 };
 
 /// Grid: heads of rows.
-__global__ void __launch_bounds__(32 * kWkvWarps) finish_wkv_heads(WkvShape shape, int rows, WkvPass pass) {
+template <class Row>
+__global__ void __launch_bounds__(32 * kWkvWarps)
+    finish_wkv_heads(WkvShape shape, int rows, WkvPass<Row> pass) {
   const int item = static_cast<int>(blockIdx.x) * kWkvWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= rows * shape.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -172,7 +180,7 @@ __global__ void __launch_bounds__(32 * kWkvWarps) finish_wkv_heads(WkvShape shap
     const std::size_t at = first + i;
     const float normed =
         fmaf((pass.made[at] - mean) * scale, pass.norm[of_head + i], pass.norm_bias[of_head + i]);
-    pass.out[at] = narrow(fmaf(share, pass.v[at], normed) * pass.gate[at]);
+    store_row(pass.out[at], fmaf(share, pass.v[at], normed) * pass.gate[at]);
   }
 }
 
@@ -180,9 +188,8 @@ unsigned blocks_of_wkv(const WkvShape& shape, int rows) {
   return static_cast<unsigned>((rows * shape.heads + kWkvWarps - 1) / kWkvWarps);
 }
 
-}  // namespace
-
-void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle stream) {
+template <class Row>
+void shift(const Batch& batch, const TokenShiftPass<Row>& pass, StreamHandle stream) {
   const auto blocks = static_cast<unsigned>((pass.size + kShiftThreads - 1) / kShiftThreads);
   shift_rows<<<dim3(blocks, static_cast<unsigned>(batch.rows)), kShiftThreads, 0, stream>>>(batch, pass);
   check_launch("token_shift");
@@ -191,8 +198,8 @@ void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle st
   check_launch("token_shift: its state");
 }
 
-void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
-                   StreamHandle stream) {
+template <class Row>
+void activate(const float* x, int rows, int size, PairFunction act, Row* y, int stride, StreamHandle stream) {
   REPRISE_CHECK(size <= stride, "rows that have no room for what is made of them");
   const dim3 grid(static_cast<unsigned>((stride + kShiftThreads - 1) / kShiftThreads),
                   static_cast<unsigned>(rows));
@@ -200,22 +207,48 @@ void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y
   check_launch("activate_rows");
 }
 
+template <class Row>
+void recur(const WkvShape& shape, const Batch& batch, const WkvPass<Row>& pass, StreamHandle stream) {
+  REPRISE_CHECK(wkv_supports(shape), "a recurrence of a shape without a kernel");
+  prepare_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
+  check_launch("wkv: its gates");
+  const WkvColumns<Row> rule{.columns = shape.size(),
+                             .size = shape.head_dim,
+                             .state_stride = shape.head_dim,
+                             .state_offset = shape.state_offset,
+                             .pass = pass};
+  scan(rule, batch, pass.exports, stream, "wkv");
+  finish_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
+  check_launch("wkv: its output");
+}
+
+}  // namespace
+
+void token_shift(const Batch& batch, const TokenShiftPass<Bf16>& pass, StreamHandle stream) {
+  shift(batch, pass, stream);
+}
+void token_shift(const Batch& batch, const TokenShiftPass<float>& pass, StreamHandle stream) {
+  shift(batch, pass, stream);
+}
+
+void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
+                   StreamHandle stream) {
+  activate(x, rows, size, act, y, stride, stream);
+}
+void activate_rows(const float* x, int rows, int size, PairFunction act, float* y, int stride,
+                   StreamHandle stream) {
+  activate(x, rows, size, act, y, stride, stream);
+}
+
 bool wkv_supports(const WkvShape& shape) {
   return shape.heads > 0 && scan_supports(shape.head_dim);
 }
 
-void wkv(const WkvShape& shape, const Batch& batch, const WkvPass& pass, StreamHandle stream) {
-  REPRISE_CHECK(wkv_supports(shape), "a recurrence of a shape without a kernel");
-  prepare_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
-  check_launch("wkv: its gates");
-  const WkvColumns rule{.columns = shape.size(),
-                        .size = shape.head_dim,
-                        .state_stride = shape.head_dim,
-                        .state_offset = shape.state_offset,
-                        .pass = pass};
-  scan(rule, batch, pass.exports, stream, "wkv");
-  finish_wkv_heads<<<blocks_of_wkv(shape, batch.rows), 32 * kWkvWarps, 0, stream>>>(shape, batch.rows, pass);
-  check_launch("wkv: its output");
+void wkv(const WkvShape& shape, const Batch& batch, const WkvPass<Bf16>& pass, StreamHandle stream) {
+  recur(shape, batch, pass, stream);
+}
+void wkv(const WkvShape& shape, const Batch& batch, const WkvPass<float>& pass, StreamHandle stream) {
+  recur(shape, batch, pass, stream);
 }
 
 }  // namespace reprise::gpu::cuda

@@ -13,24 +13,29 @@
 
 namespace reprise::gpu::cuda {
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct TokenShiftPass {
-  const Bf16* x;  // [rows, size]
+  const Row* x;  // [rows, size]
   int size;
   const float* mix;  // [mixes, size]
   int mixes;
-  Bf16* y;  // [mixes] tables of rows [rows, size], `table` elements apart
+  Row* y;  // [mixes] tables of rows [rows, size], `table` elements apart
   std::size_t table;
   std::size_t state_offset;  // in a slot: f32 [size], the row before the next token
   SlotExports exports{};     // of a prefill
 };
 
 /// The slots hold the slices' last rows then.
-void token_shift(const Batch& batch, const TokenShiftPass& pass, StreamHandle stream);
+void token_shift(const Batch& batch, const TokenShiftPass<Bf16>& pass, StreamHandle stream);
+void token_shift(const Batch& batch, const TokenShiftPass<float>& pass, StreamHandle stream);
 
 enum class PairFunction { kNone, kTanh, kSigmoid };
 
-/// y bf16 [rows] rows of `stride` = act(x), x f32 [rows, size]; zeros behind the `size` elements of a row.
+/// y [rows] rows of `stride` = act(x), x f32 [rows, size]; zeros behind the `size` elements of a row.
 void activate_rows(const float* x, int rows, int size, PairFunction act, Bf16* y, int stride,
+                   StreamHandle stream);
+void activate_rows(const float* x, int rows, int size, PairFunction act, float* y, int stride,
                    StreamHandle stream);
 
 struct WkvShape {
@@ -42,6 +47,7 @@ struct WkvShape {
 };
 
 /// All f32 [rows, heads, head_dim] unless it is said otherwise.
+template <class Row>
 struct WkvPass {
   const float* r;
   float* decay;  // as it was projected; used up, as are rate, k and v
@@ -59,13 +65,14 @@ struct WkvPass {
   const float* bonus;  // [heads, head_dim]
   const float* gate;
   float* made;            // of the recurrence
-  Bf16* out;              // (norm(made) + v (r . k . bonus summed over the head)) gate
+  Row* out;               // (norm(made) + v (r . k . bonus summed over the head)) gate
   SlotExports exports{};  // of a prefill
 };
 
 bool wkv_supports(const WkvShape& shape);
 
 /// The slots hold the state after the slices' rows then.
-void wkv(const WkvShape& shape, const Batch& batch, const WkvPass& pass, StreamHandle stream);
+void wkv(const WkvShape& shape, const Batch& batch, const WkvPass<Bf16>& pass, StreamHandle stream);
+void wkv(const WkvShape& shape, const Batch& batch, const WkvPass<float>& pass, StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -1,9 +1,9 @@
 #include "gpu/cuda/selective_scan.h"
 
 #include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/scan.cuh"
 #include "gpu/cuda/scan_tiles.cuh"
-#include "gpu/cuda/tensor_core.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -15,12 +15,13 @@ __device__ __forceinline__ std::size_t place_of(int channel, int size, int n) {
 }
 
 /// Token after token.
+template <class Row>
 struct SelectiveRule {
   int columns;  // channels
   int size;
   int state_stride;
   std::size_t state_offset;
-  SelectiveScanPass pass;
+  SelectiveScanPass<Row> pass;
 
   __device__ float* state(std::byte* slot, int column) const {
     return reinterpret_cast<float*>(slot + state_offset) + place_of(column, size, 0);
@@ -33,9 +34,9 @@ struct SelectiveRule {
   };
   __device__ Input read(int row, int column) const {
     const auto r = static_cast<std::size_t>(row);
-    return {.x = widen(__ldg(pass.x + r * columns + column)),
+    return {.x = load_row(__ldg(pass.x + r * columns + column)),
             .step = __ldg(pass.step + r * pass.step_stride + column),
-            .gate = widen(__ldg(pass.gate + r * pass.gate_stride + column))};
+            .gate = load_row(__ldg(pass.gate + r * pass.gate_stride + column))};
   }
 
   template <int kNumbers>
@@ -70,12 +71,12 @@ struct SelectiveRule {
       total = fmaf(h[i], c_n, total);
     }
     const float y = fmaf(fixed.skip, in.x, column_sum(total)) * silu_of(in.gate);
-    if (lane.writes()) pass.out[static_cast<std::size_t>(lane.row) * columns + lane.column] = narrow(y);
+    if (lane.writes()) store_row(pass.out[static_cast<std::size_t>(lane.row) * columns + lane.column], y);
   }
 };
 
 /// Tile by tile, for states of at most kMost numbers: the total is the sum of dt, which stays where its projection was.
-template <int kMost>
+template <int kMost, class Row>
 struct SelectiveTiles {
   static constexpr int kNumbers = kMost;
   static constexpr float kNoRows = 0.0F;
@@ -83,7 +84,7 @@ struct SelectiveTiles {
   int size;
   std::size_t numbers;
   std::size_t state_offset;
-  SelectiveScanPass pass;
+  SelectiveScanPass<Row> pass;
 
   __device__ float* state(std::byte* slot) const { return reinterpret_cast<float*>(slot + state_offset); }
   __device__ std::size_t place(int column, int n) const { return place_of(column, size, n); }
@@ -135,7 +136,7 @@ struct SelectiveTiles {
     float step;
   };
   __device__ Input read(const TileToken& token) const {
-    return {.x = widen(__ldg(token.in(pass.x, columns))), .step = *token.in(pass.step, pass.step_stride)};
+    return {.x = load_row(__ldg(token.in(pass.x, columns))), .step = *token.in(pass.step, pass.step_stride)};
   }
   __device__ void sum(const Column& own, const Shared& shared, const Input& in, const TileToken& token,
                       float (&h)[kMost], float& total) const {
@@ -152,7 +153,7 @@ struct SelectiveTiles {
   };
   __device__ Again read_again(const TileToken& token) const {
     const Input input = read(token);  // whose step is dt now
-    return {.x = input.x, .dt = input.step, .gate = widen(__ldg(token.in(pass.gate, pass.gate_stride)))};
+    return {.x = input.x, .dt = input.step, .gate = load_row(__ldg(token.in(pass.gate, pass.gate_stride)))};
   }
   /// y = (h C + skip x) silu(gate)
   __device__ void emit(const Column& own, const Shared& shared, const Again& in, const TileToken& token,
@@ -161,7 +162,8 @@ struct SelectiveTiles {
     float y = own.skip * in.x;
 #pragma unroll
     for (int n = 0; n < kMost; ++n) y = fmaf(h[n], shared.c[token.row][n], y);
-    *token.in(pass.out, columns) = narrow(y * silu_of(in.gate));
+    y *= silu_of(in.gate);
+    store_row(*token.in(pass.out, columns), y);
   }
 };
 
@@ -172,14 +174,14 @@ std::size_t numbers_of(const SelectiveScanShape& shape) {
   return static_cast<std::size_t>(groups) * kScanColumns * static_cast<std::size_t>(shape.state_size);
 }
 
-template <int kMost>
-void selective_tiles(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
+template <int kMost, class Row>
+void selective_tiles(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Row>& pass,
                      StreamHandle stream) {
-  const SelectiveTiles<kMost> rule{.columns = shape.channels,
-                                   .size = shape.state_size,
-                                   .numbers = numbers_of(shape),
-                                   .state_offset = shape.state_offset,
-                                   .pass = pass};
+  const SelectiveTiles<kMost, Row> rule{.columns = shape.channels,
+                                        .size = shape.state_size,
+                                        .numbers = numbers_of(shape),
+                                        .state_offset = shape.state_offset,
+                                        .pass = pass};
   scan_tiles(rule, batch, pass.exports, pass.workspace, stream, "selective_scan of tiles");
 }
 
@@ -194,20 +196,22 @@ __device__ float warp_rms_scale(const float* x, int size, float eps, int lane) {
 }
 
 /// Grid: rows.
+template <class Row>
 __global__ void __launch_bounds__(kSeparateThreads)
-    separate_rows(SelectiveScanShape shape, ScanNormWeights norms, float* x, int stride, Bf16* low,
+    separate_rows(SelectiveScanShape shape, ScanNormWeights norms, float* x, int stride, Row* low,
                   int low_stride) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int part = static_cast<int>(threadIdx.x) / 32;  // 0: dt, 1: B, 2: C
   const bool normed = norms.dt != nullptr;
   float* row = x + static_cast<std::size_t>(blockIdx.x) * stride;
   if (part == 0) {
-    Bf16* to = low + static_cast<std::size_t>(blockIdx.x) * low_stride;
+    Row* to = low + static_cast<std::size_t>(blockIdx.x) * low_stride;
     const float scale = normed ? warp_rms_scale(row, shape.step_rank, norms.eps, lane) : 1.0F;
     for (int i = lane; i < low_stride; i += 32) {
-      const float value = i < shape.step_rank ? row[i] : 0.0F;
+      float value = i < shape.step_rank ? row[i] : 0.0F;
       const bool weighted = normed && i < shape.step_rank;
-      to[i] = narrow(weighted ? value * scale * (norms.offset + norms.dt[i]) : value);
+      if (weighted) value = value * scale * (norms.offset + norms.dt[i]);
+      store_row(to[i], value);
     }
     return;
   }
@@ -220,6 +224,32 @@ __global__ void __launch_bounds__(kSeparateThreads)
   }
 }
 
+template <class Row>
+void separate(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x, int stride,
+              Row* low, int low_stride, StreamHandle stream) {
+  REPRISE_CHECK(shape.step_rank + 2 * shape.state_size <= stride && shape.step_rank <= low_stride,
+                "rows that have no room for the inputs of a scan");
+  separate_rows<<<static_cast<unsigned>(rows), kSeparateThreads, 0, stream>>>(shape, norms, x, stride, low,
+                                                                              low_stride);
+  check_launch("separate_scan_inputs");
+}
+
+template <class Row>
+void scan_selectively(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Row>& pass,
+                      StreamHandle stream) {
+  if (batch.tile_count > 0 && shape.state_size <= kMostTileNumbers) {
+    const auto tiles =
+        shape.state_size <= 16 ? selective_tiles<16, Row> : selective_tiles<kMostTileNumbers, Row>;
+    return tiles(shape, batch, pass, stream);
+  }
+  const SelectiveRule<Row> rule{.columns = shape.channels,
+                                .size = shape.state_size,
+                                .state_stride = kScanColumns,
+                                .state_offset = shape.state_offset,
+                                .pass = pass};
+  scan(rule, batch, pass.exports, stream, "selective_scan");
+}
+
 }  // namespace
 
 bool selective_scan_supports(const SelectiveScanShape& shape) {
@@ -228,11 +258,11 @@ bool selective_scan_supports(const SelectiveScanShape& shape) {
 
 void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
                           int stride, Bf16* low, int low_stride, StreamHandle stream) {
-  REPRISE_CHECK(shape.step_rank + 2 * shape.state_size <= stride && shape.step_rank <= low_stride,
-                "rows that have no room for the inputs of a scan");
-  separate_rows<<<static_cast<unsigned>(rows), kSeparateThreads, 0, stream>>>(shape, norms, x, stride, low,
-                                                                              low_stride);
-  check_launch("separate_scan_inputs");
+  separate(shape, norms, rows, x, stride, low, low_stride, stream);
+}
+void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
+                          int stride, float* low, int low_stride, StreamHandle stream) {
+  separate(shape, norms, rows, x, stride, low, low_stride, stream);
 }
 
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles) {
@@ -240,18 +270,13 @@ std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles)
   return tile_states_bytes(numbers_of(shape), shape.channels, tiles);
 }
 
-void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
+void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Bf16>& pass,
                     StreamHandle stream) {
-  if (batch.tile_count > 0 && shape.state_size <= kMostTileNumbers) {
-    const auto tiles = shape.state_size <= 16 ? selective_tiles<16> : selective_tiles<kMostTileNumbers>;
-    return tiles(shape, batch, pass, stream);
-  }
-  const SelectiveRule rule{.columns = shape.channels,
-                           .size = shape.state_size,
-                           .state_stride = kScanColumns,
-                           .state_offset = shape.state_offset,
-                           .pass = pass};
-  scan(rule, batch, pass.exports, stream, "selective_scan");
+  scan_selectively(shape, batch, pass, stream);
+}
+void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<float>& pass,
+                    StreamHandle stream) {
+  scan_selectively(shape, batch, pass, stream);
 }
 
 }  // namespace reprise::gpu::cuda

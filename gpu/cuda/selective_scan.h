@@ -31,22 +31,26 @@ struct ScanNormWeights {
   float eps = 0;
 };
 
-/// x f32 [rows] rows of `stride`: dt [step_rank], B and C [state_size]. The norms of B and C in place; dt rounded to
-/// low [rows, low_stride], zeros behind its step_rank elements.
+/// x f32 [rows] rows of `stride`: dt [step_rank], B and C [state_size]. The norms of B and C in place; dt goes to
+/// low [rows, low_stride], rounded where that is bf16, zeros behind its step_rank elements.
 void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
                           int stride, Bf16* low, int low_stride, StreamHandle stream);
+void separate_scan_inputs(const SelectiveScanShape& shape, const ScanNormWeights& norms, int rows, float* x,
+                          int stride, float* low, int low_stride, StreamHandle stream);
 
+/// Row: the element of rows, Bf16 or float.
+template <class Row>
 struct SelectiveScanPass {
   const float* a;     // as the state: A log2(e), not above 0
   const float* skip;  // D [channels]
-  const Bf16* x;      // [rows, channels]: after the convolution
+  const Row* x;       // [rows, channels]: after the convolution
   float* step;  // [rows] rows of `step_stride`: dt as it was projected, with its bias; a prefill uses it up
   int step_stride;
   const float* b;  // [rows] rows of `bc_stride`: B [state_size], then C [state_size]
   int bc_stride;
-  const Bf16* gate;  // [rows] rows of `gate_stride`
+  const Row* gate;  // [rows] rows of `gate_stride`
   int gate_stride;
-  Bf16* out;                       // [rows, channels]
+  Row* out;                        // [rows, channels]
   std::byte* workspace = nullptr;  // selective_scan_workspace() bytes, aligned to 4
   SlotExports exports{};           // of a prefill
 };
@@ -56,7 +60,9 @@ bool selective_scan_supports(const SelectiveScanShape& shape);
 std::size_t selective_scan_workspace(const SelectiveScanShape& shape, int tiles);
 
 /// A batch with tiles is a prefill. The slots hold the state after the slices' rows then.
-void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass& pass,
+void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<Bf16>& pass,
+                    StreamHandle stream);
+void selective_scan(const SelectiveScanShape& shape, const Batch& batch, const SelectiveScanPass<float>& pass,
                     StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

@@ -12,6 +12,7 @@ namespace {
 
 using cuda::BatchSlice;
 using cuda::BatchTile;
+using cuda::Bf16;
 using cuda::DeviceBytes;
 
 template <class T>
@@ -22,22 +23,28 @@ DeviceBytes upload(const std::vector<T>& values, cuda::Stream& stream) {
   return to;
 }
 
+template <class Row>
 struct GpuResult {
-  std::vector<std::uint16_t> out;
+  std::vector<Row> out;
   std::vector<std::byte> slot;
+  std::vector<std::vector<std::byte>> behind;  // the slots behind whole tiles
 };
 
 /// A batch on the GPU, one slice for each of the inputs, rows in their order.
+template <class Row>
 class GpuBatch {
  public:
-  GpuBatch(const DeltaNetLayer& layer, const std::vector<DeltaNetRows>& inputs)
+  GpuBatch(const DeltaNetLayer& layer, const std::vector<DeltaNetRows<Row>>& inputs)
       : layer_(layer),
         conv_(upload(layer.conv, stream_)),
         decay_(upload(layer.decay, stream_)),
         dt_bias_(upload(layer.dt_bias, stream_)),
         norm_(upload(layer.norm, stream_)) {
-    std::vector<std::uint16_t> projected;
-    for (const DeltaNetRows& input : inputs) {
+    std::vector<Row> projected;
+    std::vector<std::int32_t> row_slice;
+    std::vector<std::int32_t> first_tiles;
+    std::vector<std::byte*> wanted;
+    for (const DeltaNetRows<Row>& input : inputs) {
       slots_.push_back(upload(input.slot, stream_));
       slices_.push_back({.first_row = rows_,
                          .rows = static_cast<std::int32_t>(input.count(layer)),
@@ -45,23 +52,34 @@ class GpuBatch {
                          .slot = slots_.back().data(),
                          .pages = nullptr});
       rows_ += slices_.back().rows;
+      const auto slice = static_cast<std::int32_t>(slices_.size()) - 1;
+      row_slice.resize(static_cast<std::size_t>(rows_), slice);
+      first_tiles.push_back(tile_count());
+      behind_.emplace_back();
       for (std::int32_t first = 0; first < slices_.back().rows; first += cuda::kGrid) {
-        tiles_.push_back({.slice = static_cast<std::int32_t>(slices_.size()) - 1, .first = first});
+        tiles_.push_back({.slice = slice, .first = first});
+        wanted.push_back(nullptr);
+        if (first + cuda::kGrid > slices_.back().rows) continue;
+        behind_.back().push_back(upload(input.slot, stream_));
+        wanted.back() = behind_.back().back().data();
       }
       projected.insert(projected.end(), input.projected.begin(), input.projected.end());
     }
     projected_ = upload(projected, stream_);
     slices_there_ = upload(slices_, stream_);
     tiles_there_ = upload(tiles_, stream_);
-    out_ = DeviceBytes(static_cast<std::size_t>(rows_) * values() * 2);
+    row_slice_there_ = upload(row_slice, stream_);
+    first_tiles_there_ = upload(first_tiles, stream_);
+    wanted_there_ = upload(wanted, stream_);
+    out_ = DeviceBytes(static_cast<std::size_t>(rows_) * values() * sizeof(Row));
     // What was in this memory before must not matter.
-    workspace_ =
-        DeviceBytes(std::max<std::size_t>(256, cuda::delta_net_workspace(layer.shape, rows_, tile_count())));
+    workspace_ = DeviceBytes(
+        std::max<std::size_t>(256, cuda::delta_net_workspace<Row>(layer.shape, rows_, tile_count())));
     cuda::fill(workspace_.data(), 0xff, workspace_.size(), stream_.handle());
     cuda::fill(out_.data(), 0xff, out_.size(), stream_.handle());
   }
 
-  void launch(bool decode) {
+  void launch(bool decode, bool exporting) {
     const cuda::DeltaNetWeights weights{.conv = conv_.as<float>(),
                                         .decay = decay_.as<float>(),
                                         .dt_bias = dt_bias_.as<float>(),
@@ -69,30 +87,42 @@ class GpuBatch {
                                         .norm_eps = layer_.eps};
     const cuda::Batch batch{.slices = slices_there_.as<BatchSlice>(),
                             .tiles = tiles_there_.as<BatchTile>(),
-                            .row_slice = nullptr,
+                            .row_slice = row_slice_there_.as<std::int32_t>(),
                             .tokens = nullptr,
                             .positions = nullptr,
                             .slice_count = static_cast<int>(slices_.size()),
                             .tile_count = decode ? 0 : tile_count(),
                             .rows = rows_,
                             .longest = rows_};
-    const cuda::DeltaNetPass pass{.projected = projected_.as<cuda::Bf16>(),
-                                  .stride = layer_.stride,
-                                  .out = out_.as<cuda::Bf16>(),
-                                  .workspace = workspace_.data()};
-    (decode ? cuda::delta_net_decode : cuda::delta_net_prefill)(layer_.shape, weights, batch, pass,
-                                                                stream_.handle());
+    cuda::DeltaNetPass<Row> pass{.projected = projected_.as<Row>(),
+                                 .stride = layer_.stride,
+                                 .out = out_.as<Row>(),
+                                 .workspace = workspace_.data()};
+    if (decode) {
+      cuda::delta_net_decode(layer_.shape, weights, batch, pass, stream_.handle());
+    } else {
+      if (exporting) {
+        pass.exports = {.tiles = wanted_there_.as<std::byte*>(),
+                        .first_tiles = first_tiles_there_.as<std::int32_t>()};
+      }
+      cuda::delta_net_prefill(layer_.shape, weights, batch, pass, stream_.handle());
+    }
   }
 
-  std::vector<GpuResult> results() {
-    std::vector<GpuResult> all;
+  std::vector<GpuResult<Row>> results() {
+    std::vector<GpuResult<Row>> all;
     for (std::size_t i = 0; i < slices_.size(); ++i) {
-      GpuResult& result = all.emplace_back();
+      GpuResult<Row>& result = all.emplace_back();
       result.out.resize(static_cast<std::size_t>(slices_[i].rows) * values());
       result.slot.resize(layer_.slot_bytes);
-      const std::byte* out = out_.data() + static_cast<std::size_t>(slices_[i].first_row) * values() * 2;
-      cuda::copy_to_host(result.out.data(), out, result.out.size() * 2, stream_.handle());
+      const std::byte* out =
+          out_.data() + static_cast<std::size_t>(slices_[i].first_row) * values() * sizeof(Row);
+      cuda::copy_to_host(result.out.data(), out, result.out.size() * sizeof(Row), stream_.handle());
       cuda::copy_to_host(result.slot.data(), slots_[i].data(), result.slot.size(), stream_.handle());
+      for (const DeviceBytes& slot : behind_[i]) {
+        std::vector<std::byte>& to = result.behind.emplace_back(layer_.slot_bytes);
+        cuda::copy_to_host(to.data(), slot.data(), to.size(), stream_.handle());
+      }
     }
     stream_.wait();
     return all;
@@ -100,10 +130,10 @@ class GpuBatch {
 
   /// Of one launch, after one that is not measured.
   double microseconds(bool decode, int launches) {
-    launch(decode);
+    launch(decode, false);
     cuda::Stopwatch watch;
     watch.start(stream_.handle());
-    for (int i = 0; i < launches; ++i) launch(decode);
+    for (int i = 0; i < launches; ++i) launch(decode, false);
     watch.stop(stream_.handle());
     return watch.milliseconds() * 1000 / launches;
   }
@@ -115,26 +145,43 @@ class GpuBatch {
   const DeltaNetLayer& layer_;
   cuda::Stream stream_;
   DeviceBytes conv_, decay_, dt_bias_, norm_, projected_, slices_there_, tiles_there_, out_, workspace_;
+  DeviceBytes row_slice_there_, first_tiles_there_, wanted_there_;
+  std::vector<std::vector<DeviceBytes>> behind_;  // [slices, whole tiles]
   std::vector<DeviceBytes> slots_;
   std::vector<BatchSlice> slices_;
   std::vector<BatchTile> tiles_;
   std::int32_t rows_ = 0;
 };
 
-std::vector<GpuResult> run(const DeltaNetLayer& layer, const std::vector<DeltaNetRows>& inputs, bool decode) {
-  GpuBatch batch(layer, inputs);
-  batch.launch(decode);
+template <class Row>
+std::vector<GpuResult<Row>> run(const DeltaNetLayer& layer, const std::vector<DeltaNetRows<Row>>& inputs,
+                                bool decode) {
+  GpuBatch<Row> batch(layer, inputs);
+  batch.launch(decode, true);
   return batch.results();
 }
 
-std::vector<float> widen(const std::vector<std::uint16_t>& halves) {
-  std::vector<float> values;
-  for (const std::uint16_t half : halves) values.push_back(from_bf16(half));
-  return values;
+/// Outputs and slot of rows that follow those of `all`, behind these.
+template <class Row>
+void append(GpuResult<Row>& all, const GpuResult<Row>& next) {
+  all.out.insert(all.out.end(), next.out.begin(), next.out.end());
+  all.slot = next.slot;
 }
 
-testing::AssertionResult same(const GpuResult& a, const GpuResult& b) {
-  if (a.out.size() != b.out.size() || std::memcmp(a.out.data(), b.out.data(), a.out.size() * 2) != 0) {
+/// Token by token.
+template <class Row>
+GpuResult<Row> decode(const DeltaNetLayer& layer, const DeltaNetRows<Row>& input) {
+  GpuResult<Row> all{.out = {}, .slot = input.slot, .behind = {}};
+  for (std::size_t t = 0; t < input.count(layer); ++t) {
+    append(all, run<Row>(layer, {input.part(layer, t, t + 1, all.slot)}, true)[0]);
+  }
+  return all;
+}
+
+template <class Row>
+testing::AssertionResult same(const GpuResult<Row>& a, const GpuResult<Row>& b) {
+  if (a.out.size() != b.out.size() ||
+      std::memcmp(a.out.data(), b.out.data(), a.out.size() * sizeof(Row)) != 0) {
     return testing::AssertionFailure() << "outputs differ";
   }
   if (a.slot != b.slot) return testing::AssertionFailure() << "slots differ";
@@ -142,9 +189,12 @@ testing::AssertionResult same(const GpuResult& a, const GpuResult& b) {
 }
 
 /// `out_error`: most of it is the rounding of outputs to bf16: 1.7e-3 of many, up to 2.7e-3 of a few.
-void expect_near(const DeltaNetLayer& layer, const GpuResult& result, const DeltaNetResult& reference,
+template <class Row>
+void expect_near(const DeltaNetLayer& layer, const GpuResult<Row>& result, const DeltaNetResult& reference,
                  double out_error, double state_error, const std::string& what) {
-  EXPECT_LT(relative_error(widen(result.out), reference.out), out_error) << what << ": outputs";
+  std::vector<float> out;
+  for (const Row element : result.out) out.push_back(value_of(element));
+  EXPECT_LT(relative_error(out, reference.out), out_error) << what << ": outputs";
   EXPECT_LT(relative_error(layer.state_of(result.slot), reference.state), state_error) << what << ": state";
   EXPECT_TRUE(same_bits(layer.history_of(result.slot), reference.history)) << what << ": history";
 }
@@ -154,6 +204,14 @@ class CudaDeltaNet : public testing::Test {
   void SetUp() override {
     if (list_devices().empty()) GTEST_SKIP() << "no GPU";
   }
+
+  template <class Row>
+  void prefill_has_the_same_bits_however_it_is_cut();
+  template <class Row>
+  void prefill_has_the_same_bits_beside_strangers();
+  template <class Row>
+  void decode_has_the_same_bits_beside_strangers();
+
   Random random_{7};
   DeltaNetLayer tiny_{random_, 2, 2, 16, 16};
   DeltaNetLayer three_taps_{random_, 1, 3, 64, 48, 3};
@@ -183,11 +241,11 @@ TEST_F(CudaDeltaNet, PrefillAgreesWithTheCpu) {
   const std::vector<std::size_t> few = {3, 130, 1000};
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &small_, &medium_}) {
     const bool large = layer->shape.key_dim == 128;
-    std::vector<DeltaNetRows> inputs;
+    std::vector<DeltaNetRows<Bf16>> inputs;
     for (const std::size_t length : large ? few : lengths) {
-      inputs.push_back(random_rows(random_, *layer, length, length % 2 == 0));
+      inputs.push_back(random_rows<Bf16>(random_, *layer, length, length % 2 == 0));
     }
-    const std::vector<GpuResult> results = run(*layer, inputs, false);
+    const std::vector<GpuResult<Bf16>> results = run<Bf16>(*layer, inputs, false);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string what = std::to_string(layer->shape.value_heads) + " heads, " +
                                std::to_string(inputs[i].count(*layer)) + " rows";
@@ -204,7 +262,7 @@ TEST_F(CudaDeltaNet, PrefillKeepsItsAccuracyWhereKeysRepeatAndDecaysAreStrong) {
   DeltaNetLayer layer(random_, 2, 4, 64, 64);
   layer.decay = {100.0F, 1e-3F, 1e-3F, 2.0F};
   layer.dt_bias = {10.0F, -5.0F, -5.0F, 0.0F};
-  DeltaNetRows input = random_rows(random_, layer, 300, false);
+  DeltaNetRows<Bf16> input = random_rows<Bf16>(random_, layer, 300, false);
   const auto stride = static_cast<std::size_t>(layer.stride);
   const auto channels = static_cast<std::size_t>(layer.shape.channels());
   const auto keys_end = static_cast<std::size_t>(2 * layer.shape.key_heads * layer.shape.key_dim);
@@ -215,90 +273,134 @@ TEST_F(CudaDeltaNet, PrefillKeepsItsAccuracyWhereKeysRepeatAndDecaysAreStrong) {
       to[channels + static_cast<std::size_t>(layer.shape.value_size()) + head] = round_to_bf16(6.0F);
     }
   }
-  const std::vector<GpuResult> results = run(layer, {input}, false);
+  const std::vector<GpuResult<Bf16>> results = run<Bf16>(layer, {input}, false);
   expect_near(layer, results[0], delta_net_on_cpu(layer, input, true), 2.5e-3, 3e-4, "repeated keys");
 }
 
-TEST_F(CudaDeltaNet, PrefillHasTheSameBitsHoweverItIsCut) {
+template <class Row>
+void CudaDeltaNet::prefill_has_the_same_bits_however_it_is_cut() {
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &small_}) {
     const std::size_t length = 300;
-    const DeltaNetRows input = random_rows(random_, *layer, length, false);
-    const GpuResult whole = run(*layer, {input}, false)[0];
-    EXPECT_TRUE(same(run(*layer, {input}, false)[0], whole)) << "once more";
-    GpuResult pieces{.out = {}, .slot = input.slot};  // a tile at a time
+    const DeltaNetRows<Row> input = random_rows<Row>(random_, *layer, length, false);
+    const GpuResult<Row> whole = run<Row>(*layer, {input}, false)[0];
+    EXPECT_TRUE(same(run<Row>(*layer, {input}, false)[0], whole)) << "once more";
+    GpuResult<Row> pieces{.out = {}, .slot = input.slot, .behind = {}};  // a tile at a time
     for (std::size_t begin = 0; begin < length; begin += 64) {
       const std::size_t end = std::min(length, begin + 64);
-      const GpuResult piece = run(*layer, {input.part(*layer, begin, end, pieces.slot)}, false)[0];
-      pieces.out.insert(pieces.out.end(), piece.out.begin(), piece.out.end());
-      pieces.slot = piece.slot;
+      append(pieces, run<Row>(*layer, {input.part(*layer, begin, end, pieces.slot)}, false)[0]);
     }
     EXPECT_TRUE(same(pieces, whole)) << "tile by tile";
+    ASSERT_EQ(whole.behind.size(), length / 64);
     for (std::size_t cut = 64; cut < length; cut += 64) {
-      GpuResult first = run(*layer, {input.part(*layer, 0, cut, input.slot)}, false)[0];
-      const GpuResult rest = run(*layer, {input.part(*layer, cut, length, first.slot)}, false)[0];
-      first.out.insert(first.out.end(), rest.out.begin(), rest.out.end());
-      first.slot = rest.slot;
+      GpuResult<Row> first = run<Row>(*layer, {input.part(*layer, 0, cut, input.slot)}, false)[0];
+      for (const bool history : {false, true}) {
+        const auto part_of = [&](const std::vector<std::byte>& slot) {
+          return history ? layer->history_of(slot) : layer->state_of(slot);
+        };
+        EXPECT_TRUE(same_bits(part_of(whole.behind[cut / 64 - 1]), part_of(first.slot)))
+            << "left behind row " << cut;
+      }
+      append(first, run<Row>(*layer, {input.part(*layer, cut, length, first.slot)}, false)[0]);
       EXPECT_TRUE(same(first, whole)) << "cut at " << cut;
     }
   }
 }
+TEST_F(CudaDeltaNet, PrefillHasTheSameBitsHoweverItIsCut) {
+  prefill_has_the_same_bits_however_it_is_cut<Bf16>();
+}
+TEST_F(CudaDeltaNet, PrefillOfF32HasTheSameBitsHoweverItIsCut) {
+  prefill_has_the_same_bits_however_it_is_cut<float>();
+}
 
-TEST_F(CudaDeltaNet, PrefillHasTheSameBitsBesideStrangers) {
+template <class Row>
+void CudaDeltaNet::prefill_has_the_same_bits_beside_strangers() {
   for (const DeltaNetLayer* layer : {&tiny_, &built_in_, &small_, &medium_}) {
-    std::vector<DeltaNetRows> inputs;
+    std::vector<DeltaNetRows<Row>> inputs;
     for (const std::size_t length : {65, 1, 200, 64, 2, 130}) {
-      inputs.push_back(random_rows(random_, *layer, length, inputs.size() % 2 == 0));
+      inputs.push_back(random_rows<Row>(random_, *layer, length, inputs.size() % 2 == 0));
     }
-    const std::vector<GpuResult> together = run(*layer, inputs, false);
+    const std::vector<GpuResult<Row>> together = run<Row>(*layer, inputs, false);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      EXPECT_TRUE(same(run(*layer, {inputs[i]}, false)[0], together[i])) << "alone, slice " << i;
+      EXPECT_TRUE(same(run<Row>(*layer, {inputs[i]}, false)[0], together[i])) << "alone, slice " << i;
     }
     std::reverse(inputs.begin(), inputs.end());
-    std::vector<GpuResult> reversed = run(*layer, inputs, false);
+    std::vector<GpuResult<Row>> reversed = run<Row>(*layer, inputs, false);
     std::reverse(reversed.begin(), reversed.end());
     for (std::size_t i = 0; i < inputs.size(); ++i)
       EXPECT_TRUE(same(reversed[i], together[i])) << "slice " << i;
   }
 }
+TEST_F(CudaDeltaNet, PrefillHasTheSameBitsBesideStrangers) {
+  prefill_has_the_same_bits_beside_strangers<Bf16>();
+}
+TEST_F(CudaDeltaNet, PrefillOfF32HasTheSameBitsBesideStrangers) {
+  prefill_has_the_same_bits_beside_strangers<float>();
+}
 
 TEST_F(CudaDeltaNet, DecodeAgreesWithTheCpu) {
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &small_, &medium_}) {
-    const std::size_t tokens = 8;
-    const DeltaNetRows input = random_rows(random_, *layer, tokens, false);
-    GpuResult all{.out = {}, .slot = input.slot};
-    for (std::size_t t = 0; t < tokens; ++t) {
-      const GpuResult one = run(*layer, {input.part(*layer, t, t + 1, all.slot)}, true)[0];
-      all.out.insert(all.out.end(), one.out.begin(), one.out.end());
-      all.slot = one.slot;
-    }
-    expect_near(*layer, all, delta_net_on_cpu(*layer, input, false), 2.5e-3, 1e-5,
+    const DeltaNetRows<Bf16> input = random_rows<Bf16>(random_, *layer, 8, false);
+    expect_near(*layer, decode(*layer, input), delta_net_on_cpu(*layer, input, false), 2.5e-3, 1e-5,
                 std::to_string(layer->shape.value_heads) + " heads");
   }
 }
 
-TEST_F(CudaDeltaNet, DecodeHasTheSameBitsBesideStrangers) {
+template <class Row>
+void CudaDeltaNet::decode_has_the_same_bits_beside_strangers() {
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &small_, &medium_}) {
-    std::vector<DeltaNetRows> inputs;
-    for (int i = 0; i < 17; ++i) inputs.push_back(random_rows(random_, *layer, 1, i == 2));
-    const std::vector<GpuResult> together = run(*layer, inputs, true);
+    std::vector<DeltaNetRows<Row>> inputs;
+    for (int i = 0; i < 17; ++i) inputs.push_back(random_rows<Row>(random_, *layer, 1, i == 2));
+    const std::vector<GpuResult<Row>> together = run<Row>(*layer, inputs, true);
     std::reverse(inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      EXPECT_TRUE(same(run(*layer, {inputs[i]}, true)[0], together[inputs.size() - 1 - i])) << "slice " << i;
+      EXPECT_TRUE(same(run<Row>(*layer, {inputs[i]}, true)[0], together[inputs.size() - 1 - i]))
+          << "slice " << i;
     }
+  }
+}
+TEST_F(CudaDeltaNet, DecodeHasTheSameBitsBesideStrangers) {
+  decode_has_the_same_bits_beside_strangers<Bf16>();
+}
+TEST_F(CudaDeltaNet, DecodeOfF32HasTheSameBitsBesideStrangers) {
+  decode_has_the_same_bits_beside_strangers<float>();
+}
+
+TEST_F(CudaDeltaNet, RowsOfF32AgreeWithTheCpu) {
+  DeltaNetLayer largest_group(random_, 1, 8, 64, 32, 2);
+  for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &largest_group, &small_, &medium_}) {
+    std::vector<DeltaNetRows<float>> inputs;
+    for (const std::size_t length : {1, 2, 63, 64, 65, 200}) {
+      inputs.push_back(random_rows<float>(random_, *layer, length, length % 2 == 0));
+    }
+    const std::vector<GpuResult<float>> results = run<float>(*layer, inputs, false);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      expect_near(*layer, results[i], delta_net_on_cpu(*layer, inputs[i], false), 1e-4, 2e-5,
+                  std::to_string(layer->shape.value_heads) + " heads, " +
+                      std::to_string(inputs[i].count(*layer)) + " rows");
+    }
+  }
+}
+
+TEST_F(CudaDeltaNet, RowsOfF32HaveTheSameBitsTokenByToken) {
+  for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &small_}) {
+    const DeltaNetRows<float> input = random_rows<float>(random_, *layer, 70, false);
+    EXPECT_TRUE(same(decode(*layer, input), run<float>(*layer, {input}, false)[0]));
   }
 }
 
 /// Prints; decides nothing.
 TEST_F(CudaDeltaNet, Times) {
   for (const DeltaNetLayer* layer : {&small_, &medium_}) {
-    const DeltaNetRows token = random_rows(random_, *layer, 1, false);
-    const std::vector<std::uint16_t> rows = random_rows(random_, *layer, 512, true).projected;
-    DeltaNetRows prompt{.projected = {}, .slot = token.slot};
+    const DeltaNetRows<Bf16> token = random_rows<Bf16>(random_, *layer, 1, false);
+    const std::vector<Bf16> rows = random_rows<Bf16>(random_, *layer, 512, true).projected;
+    DeltaNetRows<Bf16> prompt{.projected = {}, .slot = token.slot};
     for (int i = 0; i < 16; ++i) prompt.projected.insert(prompt.projected.end(), rows.begin(), rows.end());
-    const double prefill = GpuBatch(*layer, {prompt}).microseconds(false, 5);
-    const double one = GpuBatch(*layer, {token}).microseconds(true, 200);
-    const double some = GpuBatch(*layer, std::vector<DeltaNetRows>(16, token)).microseconds(true, 100);
-    const double many = GpuBatch(*layer, std::vector<DeltaNetRows>(64, token)).microseconds(true, 50);
+    const double prefill = GpuBatch<Bf16>(*layer, {prompt}).microseconds(false, 5);
+    const double one = GpuBatch<Bf16>(*layer, {token}).microseconds(true, 200);
+    const double some =
+        GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(16, token)).microseconds(true, 100);
+    const double many =
+        GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(64, token)).microseconds(true, 50);
     std::printf(
         "%d value heads: prefill of 8192 %.0f us, decode of 1 %.1f us, of 16 %.1f us, of 64 %.1f us\n",
         layer->shape.value_heads, prefill, one, some, many);

@@ -73,9 +73,9 @@ struct KdaInputs {
 class CudaKda : public CudaChunks {
  protected:
   /// The rule over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
-  auto launcher(const KdaInputs& in, int times = 1) {
-    return [this, &in, times, v = upload(in.v), rate = upload(in.rate), dt_bias = upload(in.dt_bias)](
-               const Batch& batch, const cuda::SlotExports& exports, float* y) {
+  auto launcher(const KdaInputs& in, int times = 1, bool token_after_token = false) {
+    return [this, &in, times, token_after_token, v = upload(in.v), rate = upload(in.rate),
+            dt_bias = upload(in.dt_bias)](const Batch& batch, const cuda::SlotExports& exports, float* y) {
       const DeviceBytes used_up[] = {upload(in.q), upload(in.k), upload(in.f), upload(in.b)};
       const std::size_t bytes = cuda::channel_delta_workspace(in.shape, batch.rows, batch.tile_count);
       const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
@@ -94,6 +94,7 @@ class CudaKda : public CudaChunks {
                              .rate = rate.as<float>(),
                              .dt_bias = dt_bias.as<float>(),
                              .unit_eps = kUnitEps,
+                             .token_after_token = token_after_token,
                              .out = y,
                              .workspace = workspace.data(),
                              .exports = times > 1 ? cuda::SlotExports{} : exports},
@@ -109,9 +110,16 @@ class CudaKda : public CudaChunks {
   }
 
   /// The inputs on the GPU and on the CPU: prefills in every way, then a token each.
-  void compare(const KdaInputs& in, const ChunkSequences& sequences) {
-    const auto launch = launcher(in);
+  void compare(const KdaInputs& in, const ChunkSequences& sequences, bool token_after_token) {
+    const auto launch = launcher(in, 1, token_after_token);
     const ChunkResult prefilled = prefill(sequences, launch);
+    if (token_after_token) {  // the same without tiles
+      std::vector<Part> whole;
+      for (std::size_t i = 0; i < sequences.count(); ++i) whole.push_back({i, 0, sequences.prefills[i]});
+      const ChunkResult untiled = run_batches(sequences, {whole}, false, launch);
+      EXPECT_TRUE(same_bits(untiled.y, prefilled.y));
+      EXPECT_TRUE(untiled.slots == prefilled.slots);
+    }
     const ChunkResult decoded = decode(sequences, prefilled, launch);
     std::vector<float> y(prefilled.y.size(), 0.0F);
     std::vector<float> y_of_tokens = y;
@@ -134,9 +142,11 @@ class CudaKda : public CudaChunks {
     expect_near(prefilled.y, y, 1e-4F, "y");
     expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
   }
+
+  void prefill_and_decode(bool token_after_token);
 };
 
-TEST_F(CudaKda, InChunks) {
+void CudaKda::prefill_and_decode(bool token_after_token) {
   Random random(42);
   struct Sizes {
     int heads, head_dim;
@@ -157,8 +167,14 @@ TEST_F(CudaKda, InChunks) {
     for (std::size_t i = 0; i < sequences.count(); ++i) {
       sequences.slots.push_back(i == 1 ? std::vector<float>(slot) : random.floats(slot));
     }
-    compare(in, sequences);
+    compare(in, sequences, token_after_token);
   }
+}
+TEST_F(CudaKda, InChunks) {
+  prefill_and_decode(false);
+}
+TEST_F(CudaKda, TokenAfterToken) {
+  prefill_and_decode(true);
 }
 
 TEST_F(CudaKda, InChunksWhereKeysRepeat) {
@@ -170,7 +186,7 @@ TEST_F(CudaKda, InChunksWhereKeysRepeat) {
   KdaInputs in(random, shape, static_cast<std::size_t>(sequences.rows()), -12.0F, -8.0F);
   for (std::size_t i = in.size; i < in.k.size(); ++i) in.k[i] = in.k[i - in.size];
   for (float& value : in.b) value = 6.0F;  // beta near one
-  compare(in, sequences);
+  compare(in, sequences, false);
 }
 
 /// Prints; decides nothing.

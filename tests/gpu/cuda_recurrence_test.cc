@@ -10,7 +10,14 @@
 namespace reprise::gpu::test {
 namespace {
 
-class CudaRecurrence : public CudaScan {};
+class CudaRecurrence : public CudaScan {
+ protected:
+  /// Of rows of bf16 and of f32.
+  template <class Row>
+  void rg_lru();
+  template <class Row>
+  void kimi_delta_attention();
+};
 
 TEST_F(CudaRecurrence, ProductsOfBlocks) {
   Random random(31);
@@ -66,7 +73,8 @@ TEST_F(CudaRecurrence, ProductsOfBlocks) {
   }
 }
 
-TEST_F(CudaRecurrence, RgLru) {
+template <class Row>
+void CudaRecurrence::rg_lru() {
   Random random(32);
   for (const std::size_t channels : {8U, 37U, 130U}) {
     SCOPED_TRACE(std::to_string(channels) + " channels");
@@ -76,21 +84,22 @@ TEST_F(CudaRecurrence, RgLru) {
     const std::vector<float> input_gate = random.floats(kRows * channels);
     const std::vector<float> recurrence_gate = random.between(kRows * channels, -6.0F, 4.0F);
     const std::vector<float> rate = random.between(channels, -9.0F, -0.001F);
-    const std::vector<Bf16> branch = halves_of(random.floats(kRows * stride));
+    const std::vector<Row> branch = as_rows<Row>(random.floats(kRows * stride));
+    const std::vector<float> wide_branch = widened(branch);
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_rate = upload(rate);
     const DeviceBytes on_branch = upload(branch);
     const auto got =
-        same_however_cut<Bf16>(slot, channels, [&](const Batch& batch, std::size_t first, Bf16* y) {
+        same_however_cut<Row>(slot, channels, [&](const Batch& batch, std::size_t first, Row* y) {
           const DeviceBytes gates[] = {upload(input_gate), upload(recurrence_gate)};  // they are used up
           cuda::rg_lru({.channels = static_cast<int>(channels), .state_offset = 0}, batch,
-                       {.x = on_x.as<float>() + first * channels,
-                        .input_gate = gates[0].as<float>() + first * channels,
-                        .recurrence_gate = gates[1].as<float>() + first * channels,
-                        .rate = on_rate.as<float>(),
-                        .branch = on_branch.as<Bf16>() + first * stride,
-                        .branch_stride = static_cast<int>(stride),
-                        .out = y},
+                       cuda::RgLruPass<Row>{.x = on_x.as<float>() + first * channels,
+                                            .input_gate = gates[0].as<float>() + first * channels,
+                                            .recurrence_gate = gates[1].as<float>() + first * channels,
+                                            .rate = on_rate.as<float>(),
+                                            .branch = on_branch.as<Row>() + first * stride,
+                                            .branch_stride = static_cast<int>(stride),
+                                            .out = y},
                        stream_->handle());
           stream_->wait();  // before the gates go
         });
@@ -108,12 +117,18 @@ TEST_F(CudaRecurrence, RgLru) {
                    0, channels);
     for (std::size_t row = 0; row < kTokens; ++row) {
       std::vector<float> gate;
-      for (std::size_t i = 0; i < channels; ++i) gate.push_back(from_bf16(branch[row * stride + i]));
+      for (std::size_t i = 0; i < channels; ++i) gate.push_back(wide_branch[row * stride + i]);
       plain().gate_gelu(gate.data(), y.data() + row * channels, channels);
     }
-    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
     expect_near(got.slot, state, 1e-4F, "the state");
   }
+}
+TEST_F(CudaRecurrence, RgLru) {
+  rg_lru<Bf16>();
+}
+TEST_F(CudaRecurrence, RgLruOfF32) {
+  rg_lru<float>();
 }
 
 TEST_F(CudaRecurrence, LayerNorm) {
@@ -152,7 +167,8 @@ TEST_F(CudaRecurrence, LayerNorm) {
   }
 }
 
-TEST_F(CudaRecurrence, KimiDeltaAttention) {
+template <class Row>
+void CudaRecurrence::kimi_delta_attention() {
   Random random(34);
   struct Sizes {
     int heads, head_dim;
@@ -231,30 +247,37 @@ TEST_F(CudaRecurrence, KimiDeltaAttention) {
     expect_near(got.slot, state, 1e-4F, "the state");
 
     const std::size_t gate_stride = size + 8;
-    const std::vector<Bf16> gate = halves_of(random.floats(kTokens * gate_stride));
+    const std::vector<Row> gate = as_rows<Row>(random.floats(kTokens * gate_stride));
+    const std::vector<float> wide_gate = widened(gate);
     const std::vector<float> norm = random.floats(dim);
     const DeviceBytes on_y = upload(y);
     const DeviceBytes on_gate = upload(gate);
     const DeviceBytes on_norm = upload(norm);
-    const DeviceBytes out(y.size() * sizeof(Bf16));
+    const DeviceBytes out(y.size() * sizeof(Row));
     cuda::gate_channel_delta(shape, kTokens,
-                             {.y = on_y.as<float>(),
-                              .gate = on_gate.as<Bf16>(),
-                              .gate_stride = static_cast<int>(gate_stride),
-                              .norm = on_norm.as<float>(),
-                              .norm_offset = 1,
-                              .norm_eps = 1e-5F,
-                              .out = out.as<Bf16>()},
+                             cuda::ChannelDeltaGate<Row>{.y = on_y.as<float>(),
+                                                         .gate = on_gate.as<Row>(),
+                                                         .gate_stride = static_cast<int>(gate_stride),
+                                                         .norm = on_norm.as<float>(),
+                                                         .norm_offset = 1,
+                                                         .norm_eps = 1e-5F,
+                                                         .out = out.as<Row>()},
                              stream_->handle());
     for (std::size_t row = 0; row < kTokens; ++row) {
       float* own = y.data() + row * size;
       std::vector<float> wide;
-      for (std::size_t i = 0; i < size; ++i) wide.push_back(from_bf16(gate[row * gate_stride + i]));
+      for (std::size_t i = 0; i < size; ++i) wide.push_back(wide_gate[row * gate_stride + i]);
       plain().rms_norm(own, norm.data(), 1.0F, 1e-5F, own, heads, dim, dim);
       plain().gate_sigmoid(wide.data(), own, size);
     }
-    expect_near(widened(download<Bf16>(out, y.size())), y, 5e-3F, "gated");
+    expect_near(widened(download<Row>(out, y.size())), y, tolerance_of<Row>(5e-3F, 2e-5F), "gated");
   }
+}
+TEST_F(CudaRecurrence, KimiDeltaAttention) {
+  kimi_delta_attention<Bf16>();
+}
+TEST_F(CudaRecurrence, KimiDeltaAttentionWithAGateOfF32) {
+  kimi_delta_attention<float>();
 }
 
 }  // namespace

@@ -7,41 +7,51 @@
 namespace reprise::gpu::test {
 namespace {
 
-class CudaRwkv : public CudaScan {};
+/// Of rows of bf16 and of f32.
+class CudaRwkv : public CudaScan {
+ protected:
+  template <class Row>
+  void token_shifts();
+  template <class Row>
+  void functions_between_products();
+  template <class Row>
+  void the_recurrence();
+};
 
-TEST_F(CudaRwkv, TokenShifts) {
+template <class Row>
+void CudaRwkv::token_shifts() {
   Random random(51);
   constexpr std::size_t kSize = 130;
   for (const std::size_t mixes : {1U, 6U}) {
     SCOPED_TRACE(std::to_string(mixes) + " mixes");
-    const std::vector<Bf16> x = halves_of(random.floats(kRows * kSize));
+    const std::vector<Row> x = as_rows<Row>(random.floats(kRows * kSize));
     const std::vector<float> mix = random.floats(mixes * kSize);
-    const std::vector<float> slot = widened(halves_of(random.floats(kSize)));
+    const std::vector<float> slot = widened(as_rows<Row>(random.floats(kSize)));
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_mix = upload(mix);
     // A row of the tables of all mixes, one behind the other.
     const auto got =
-        same_however_cut<Bf16>(slot, mixes * kSize, [&](const Batch& batch, std::size_t first, Bf16* y) {
+        same_however_cut<Row>(slot, mixes * kSize, [&](const Batch& batch, std::size_t first, Row* y) {
           const std::size_t table = kRows * kSize;
-          const DeviceBytes tables = upload(std::vector<Bf16>(mixes * table));
+          const DeviceBytes tables = upload(std::vector<Row>(mixes * table));
           cuda::token_shift(batch,
-                            {.x = on_x.as<Bf16>() + first * kSize,
-                             .size = static_cast<int>(kSize),
-                             .mix = on_mix.as<float>(),
-                             .mixes = static_cast<int>(mixes),
-                             .y = tables.as<Bf16>(),
-                             .table = table,
-                             .state_offset = 0},
+                            cuda::TokenShiftPass<Row>{.x = on_x.as<Row>() + first * kSize,
+                                                      .size = static_cast<int>(kSize),
+                                                      .mix = on_mix.as<float>(),
+                                                      .mixes = static_cast<int>(mixes),
+                                                      .y = tables.as<Row>(),
+                                                      .table = table,
+                                                      .state_offset = 0},
                             stream_->handle());
-          const std::vector<Bf16> made = download<Bf16>(tables, mixes * table);
-          std::vector<Bf16> rows;
+          const std::vector<Row> made = download<Row>(tables, mixes * table);
+          std::vector<Row> rows;
           for (std::size_t row = 0; row < static_cast<std::size_t>(batch.rows); ++row) {
             for (std::size_t m = 0; m < mixes; ++m) {
               const auto from = made.begin() + static_cast<std::ptrdiff_t>(m * table + row * kSize);
               rows.insert(rows.end(), from, from + kSize);
             }
           }
-          cuda::copy_to_device(reinterpret_cast<std::byte*>(y), rows.data(), rows.size() * sizeof(Bf16),
+          cuda::copy_to_device(reinterpret_cast<std::byte*>(y), rows.data(), rows.size() * sizeof(Row),
                                stream_->handle());
           stream_->wait();
         });
@@ -64,29 +74,42 @@ TEST_F(CudaRwkv, TokenShifts) {
         wanted.insert(wanted.end(), from, from + kSize);
       }
     }
-    expect_near(widened(got.y), wanted, 5e-3F, "y");
+    expect_near(widened(got.y), wanted, tolerance_of<Row>(5e-3F, 2e-5F), "y");
     EXPECT_TRUE(same_bits(got.slot, previous));
   }
 }
+TEST_F(CudaRwkv, TokenShifts) {
+  token_shifts<Bf16>();
+}
+TEST_F(CudaRwkv, TokenShiftsOfF32) {
+  token_shifts<float>();
+}
 
-TEST_F(CudaRwkv, FunctionsBetweenProducts) {
+template <class Row>
+void CudaRwkv::functions_between_products() {
   Random random(52);
   const std::vector<float> x = random.between(7 * 40, -5.0F, 5.0F);
   const DeviceBytes on_x = upload(x);
   for (const auto act :
        {cuda::PairFunction::kNone, cuda::PairFunction::kTanh, cuda::PairFunction::kSigmoid}) {
-    const DeviceBytes y = upload(std::vector<Bf16>(7 * 48, 0xffff));
-    cuda::activate_rows(on_x.as<float>(), 7, 40, act, y.as<Bf16>(), 48, stream_->handle());
+    const DeviceBytes y(7 * 48 * sizeof(Row));
+    cuda::fill(y.data(), 0xff, y.size(), stream_->handle());
+    cuda::activate_rows(on_x.as<float>(), 7, 40, act, y.as<Row>(), 48, stream_->handle());
     std::vector<float> made = x;
     if (act == cuda::PairFunction::kTanh) plain().to_tanh(made.data(), made.size());
     if (act == cuda::PairFunction::kSigmoid) plain().to_sigmoid(made.data(), made.size());
     std::vector<float> wanted(7 * 48);
     for (std::size_t i = 0; i < made.size(); ++i) wanted[i / 40 * 48 + i % 40] = made[i];
-    expect_near(widened(download<Bf16>(y, wanted.size())), wanted, 5e-3F, "y");
+    expect_near(widened(download<Row>(y, wanted.size())), wanted, tolerance_of<Row>(5e-3F, 2e-5F), "y");
   }
 }
+TEST_F(CudaRwkv, FunctionsBetweenProducts) {
+  functions_between_products<Bf16>();
+  functions_between_products<float>();
+}
 
-TEST_F(CudaRwkv, TheRecurrence) {
+template <class Row>
+void CudaRwkv::the_recurrence() {
   Random random(53);
   struct Sizes {
     int heads, head_dim;
@@ -110,29 +133,29 @@ TEST_F(CudaRwkv, TheRecurrence) {
     const DeviceBytes on_key_scale = upload(key_scale), on_rate_scale = upload(rate_scale);
     const DeviceBytes on_bonus = upload(bonus), on_norm = upload(norm), on_norm_bias = upload(norm_bias);
     std::vector<float> handed_on;
-    const auto got = same_however_cut<Bf16>(slot, size, [&](const Batch& batch, std::size_t first, Bf16* y) {
+    const auto got = same_however_cut<Row>(slot, size, [&](const Batch& batch, std::size_t first, Row* y) {
       const DeviceBytes used_up[] = {upload(decay), upload(rate), upload(k), upload(v)};
       const DeviceBytes on_first = upload(first_values);
       const DeviceBytes key = upload(r), made = upload(r);
       const std::size_t at = first * size;
       cuda::wkv(shape, batch,
-                {.r = on_r.as<float>() + at,
-                 .decay = used_up[0].as<float>() + at,
-                 .rate = used_up[1].as<float>() + at,
-                 .k = used_up[2].as<float>() + at,
-                 .v = used_up[3].as<float>() + at,
-                 .key = key.as<float>() + at,
-                 .mix = sizes.is_first ? nullptr : on_mix.as<float>() + at,
-                 .first = on_first.as<float>() + at,
-                 .key_scale = on_key_scale.as<float>(),
-                 .rate_scale = on_rate_scale.as<float>(),
-                 .norm = on_norm.as<float>(),
-                 .norm_bias = on_norm_bias.as<float>(),
-                 .norm_eps = 64e-5F,
-                 .bonus = on_bonus.as<float>(),
-                 .gate = on_gate.as<float>() + at,
-                 .made = made.as<float>() + at,
-                 .out = y},
+                cuda::WkvPass<Row>{.r = on_r.as<float>() + at,
+                                   .decay = used_up[0].as<float>() + at,
+                                   .rate = used_up[1].as<float>() + at,
+                                   .k = used_up[2].as<float>() + at,
+                                   .v = used_up[3].as<float>() + at,
+                                   .key = key.as<float>() + at,
+                                   .mix = sizes.is_first ? nullptr : on_mix.as<float>() + at,
+                                   .first = on_first.as<float>() + at,
+                                   .key_scale = on_key_scale.as<float>(),
+                                   .rate_scale = on_rate_scale.as<float>(),
+                                   .norm = on_norm.as<float>(),
+                                   .norm_bias = on_norm_bias.as<float>(),
+                                   .norm_eps = 64e-5F,
+                                   .bonus = on_bonus.as<float>(),
+                                   .gate = on_gate.as<float>() + at,
+                                   .made = made.as<float>() + at,
+                                   .out = y},
                 stream_->handle());
       handed_on = download<float>(on_first, kRows * size);
     });
@@ -185,9 +208,15 @@ TEST_F(CudaRwkv, TheRecurrence) {
                         .rows = kTokens,
                         .heads = heads,
                         .head_dim = dim});
-    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
     expect_near(got.slot, state, 1e-4F, "the state");
   }
+}
+TEST_F(CudaRwkv, TheRecurrence) {
+  the_recurrence<Bf16>();
+}
+TEST_F(CudaRwkv, TheRecurrenceOfF32) {
+  the_recurrence<float>();
 }
 
 }  // namespace

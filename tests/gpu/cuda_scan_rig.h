@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/cuda/batch.h"
@@ -105,6 +106,23 @@ inline std::vector<float> widened(const std::vector<Bf16>& values) {
   std::vector<float> out;
   for (const Bf16 value : values) out.push_back(from_bf16(value));
   return out;
+}
+inline std::vector<float> widened(std::vector<float> values) {
+  return values;
+}
+/// As elements of rows, Bf16 or float.
+template <class Row>
+std::vector<Row> as_rows(const std::vector<float>& values) {
+  if constexpr (std::is_same_v<Row, float>) {
+    return values;
+  } else {
+    return halves_of(values);
+  }
+}
+/// How near outputs must come: those of bf16 are rounded.
+template <class Row>
+constexpr float tolerance_of(float of_bf16, float of_f32) {
+  return std::is_same_v<Row, float> ? of_f32 : of_bf16;
 }
 
 /// Of the largest magnitude.

@@ -10,9 +10,17 @@
 namespace reprise::gpu::test {
 namespace {
 
-class CudaScanTiles : public CudaTiles {};
+/// Of rows of bf16 and of f32.
+class CudaScanTiles : public CudaTiles {
+ protected:
+  template <class Row>
+  void selective_scans();
+  template <class Row>
+  void rg_lru();
+};
 
-TEST_F(CudaScanTiles, SelectiveScans) {
+template <class Row>
+void CudaScanTiles::selective_scans() {
   Random random(41);
   for (const auto& [channels, size] : {std::pair<std::size_t, std::size_t>{8, 16},
                                        {37, 16},
@@ -39,32 +47,32 @@ TEST_F(CudaScanTiles, SelectiveScans) {
     const std::size_t bc_stride = 2 * size + 5;
     const std::size_t gate_stride = channels + 7;
     const std::vector<float> skip = random.floats(channels);
-    const std::vector<Bf16> x = halves_of(random.floats(kInputs * channels));
+    const std::vector<Row> x = as_rows<Row>(random.floats(kInputs * channels));
     const std::vector<float> step = random.between(kInputs * step_stride, -12.0F, 4.0F);
     const std::vector<float> bc = random.floats(kInputs * bc_stride);
-    const std::vector<Bf16> gate = halves_of(random.floats(kInputs * gate_stride));
+    const std::vector<Row> gate = as_rows<Row>(random.floats(kInputs * gate_stride));
     const DeviceBytes on_a = upload(a_of_two);
     const DeviceBytes on_skip = upload(skip);
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_bc = upload(bc);
     const DeviceBytes on_gate = upload(gate);
-    const auto got = same_on_the_grid<Bf16>(
-        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Bf16* y) {
+    const auto got = same_on_the_grid<Row>(
+        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Row* y) {
           const DeviceBytes on_step = upload(step);  // used up
           const DeviceBytes workspace = spoiled(cuda::selective_scan_workspace(shape, batch.tile_count));
           cuda::selective_scan(shape, batch,
-                               {.a = on_a.as<float>(),
-                                .skip = on_skip.as<float>(),
-                                .x = on_x.as<Bf16>() + first * channels,
-                                .step = on_step.as<float>() + first * step_stride,
-                                .step_stride = static_cast<int>(step_stride),
-                                .b = on_bc.as<float>() + first * bc_stride,
-                                .bc_stride = static_cast<int>(bc_stride),
-                                .gate = on_gate.as<Bf16>() + first * gate_stride,
-                                .gate_stride = static_cast<int>(gate_stride),
-                                .out = y,
-                                .workspace = workspace.data(),
-                                .exports = exports},
+                               cuda::SelectiveScanPass<Row>{.a = on_a.as<float>(),
+                                                            .skip = on_skip.as<float>(),
+                                                            .x = on_x.as<Row>() + first * channels,
+                                                            .step = on_step.as<float>() + first * step_stride,
+                                                            .step_stride = static_cast<int>(step_stride),
+                                                            .b = on_bc.as<float>() + first * bc_stride,
+                                                            .bc_stride = static_cast<int>(bc_stride),
+                                                            .gate = on_gate.as<Row>() + first * gate_stride,
+                                                            .gate_stride = static_cast<int>(gate_stride),
+                                                            .out = y,
+                                                            .workspace = workspace.data(),
+                                                            .exports = exports},
                                stream_->handle());
           stream_->wait();  // before these go
         });
@@ -91,12 +99,19 @@ TEST_F(CudaScanTiles, SelectiveScans) {
                             .gate_stride = gate_stride,
                             .y = y.data()},
                            0, channels);
-    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
     expect_near(got.slot, slot, 1e-4F, "the state");
   }
 }
+TEST_F(CudaScanTiles, SelectiveScans) {
+  selective_scans<Bf16>();
+}
+TEST_F(CudaScanTiles, SelectiveScansOfF32) {
+  selective_scans<float>();
+}
 
-TEST_F(CudaScanTiles, RgLru) {
+template <class Row>
+void CudaScanTiles::rg_lru() {
   Random random(42);
   for (const std::size_t channels : {8U, 37U, 300U}) {
     SCOPED_TRACE(std::to_string(channels) + " channels");
@@ -107,24 +122,25 @@ TEST_F(CudaScanTiles, RgLru) {
     const std::vector<float> input_gate = random.floats(kInputs * channels);
     const std::vector<float> recurrence_gate = random.between(kInputs * channels, -6.0F, 4.0F);
     const std::vector<float> rate = random.between(channels, -9.0F, -0.001F);
-    const std::vector<Bf16> branch = halves_of(random.floats(kInputs * stride));
+    const std::vector<Row> branch = as_rows<Row>(random.floats(kInputs * stride));
     const DeviceBytes on_x = upload(x);
     const DeviceBytes on_rate = upload(rate);
+    const std::vector<float> wide_branch = widened(branch);
     const DeviceBytes on_branch = upload(branch);
-    const auto got = same_on_the_grid<Bf16>(
-        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Bf16* y) {
+    const auto got = same_on_the_grid<Row>(
+        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Row* y) {
           const DeviceBytes gates[] = {upload(input_gate), upload(recurrence_gate)};  // they are used up
           const DeviceBytes workspace = spoiled(cuda::rg_lru_workspace(shape, batch.tile_count));
           cuda::rg_lru(shape, batch,
-                       {.x = on_x.as<float>() + first * channels,
-                        .input_gate = gates[0].as<float>() + first * channels,
-                        .recurrence_gate = gates[1].as<float>() + first * channels,
-                        .rate = on_rate.as<float>(),
-                        .branch = on_branch.as<Bf16>() + first * stride,
-                        .branch_stride = static_cast<int>(stride),
-                        .out = y,
-                        .workspace = workspace.data(),
-                        .exports = exports},
+                       cuda::RgLruPass<Row>{.x = on_x.as<float>() + first * channels,
+                                            .input_gate = gates[0].as<float>() + first * channels,
+                                            .recurrence_gate = gates[1].as<float>() + first * channels,
+                                            .rate = on_rate.as<float>(),
+                                            .branch = on_branch.as<Row>() + first * stride,
+                                            .branch_stride = static_cast<int>(stride),
+                                            .out = y,
+                                            .workspace = workspace.data(),
+                                            .exports = exports},
                        stream_->handle());
           stream_->wait();  // before these go
         });
@@ -142,12 +158,18 @@ TEST_F(CudaScanTiles, RgLru) {
                    0, channels);
     for (std::size_t row = 0; row < kOurs; ++row) {
       std::vector<float> gate;
-      for (std::size_t i = 0; i < channels; ++i) gate.push_back(from_bf16(branch[row * stride + i]));
+      for (std::size_t i = 0; i < channels; ++i) gate.push_back(wide_branch[row * stride + i]);
       plain().gate_gelu(gate.data(), y.data() + row * channels, channels);
     }
-    expect_near(widened(got.y), y, 1e-2F, "y");
+    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
     expect_near(got.slot, state, 1e-4F, "the state");
   }
+}
+TEST_F(CudaScanTiles, RgLru) {
+  rg_lru<Bf16>();
+}
+TEST_F(CudaScanTiles, RgLruOfF32) {
+  rg_lru<float>();
 }
 
 }  // namespace

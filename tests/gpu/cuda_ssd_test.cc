@@ -10,13 +10,14 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// A layer and the rows of sequences through it. B and C are bf16, as the chunks round them.
+/// A layer and the rows of sequences through it. Where rows are of bf16, B and C are bf16 too, as the chunks round them.
+template <class Row>
 struct SsdInputs {
   cuda::SsdShape shape;
   std::size_t channels;
   std::size_t step_stride;
   std::vector<float> mixed;
-  std::vector<Bf16> step;
+  std::vector<Row> step;
   std::vector<float> dt_bias, decay, skip;
   float dt_max;
 
@@ -25,12 +26,12 @@ struct SsdInputs {
         channels(static_cast<std::size_t>(of.channels())),
         step_stride(static_cast<std::size_t>(of.heads) + 3),
         mixed(random.floats(rows * channels)),
-        step(halves_of(random.between(rows * step_stride, least_step, 3.0F))),
+        step(as_rows<Row>(random.between(rows * step_stride, least_step, 3.0F))),
         dt_bias(random.floats(heads())),
         decay(random.between(heads(), 0.01F, 4.0F)),
         skip(random.floats(heads())),
         dt_max(of.groups == 1 ? std::numeric_limits<float>::infinity() : 1.5F) {
-    const std::vector<float> rounded = widened(halves_of(mixed));
+    const std::vector<float> rounded = widened(as_rows<Row>(mixed));
     for (std::size_t i = 0; i < mixed.size(); ++i) {
       if (i % channels >= static_cast<std::size_t>(shape.inner())) mixed[i] = rounded[i];
     }
@@ -75,7 +76,8 @@ struct SsdInputs {
 class CudaSsd : public CudaChunks {
  protected:
   /// The recurrence over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
-  auto launcher(const SsdInputs& in, int times = 1) {
+  template <class Row>
+  auto launcher(const SsdInputs<Row>& in, int times = 1) {
     return [this, &in, times, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
             decay = upload(in.decay),
             skip = upload(in.skip)](const Batch& batch, const cuda::SlotExports& exports, float* y) {
@@ -87,18 +89,18 @@ class CudaSsd : public CudaChunks {
       for (int i = 0; i < times; ++i) {
         if (i == 1) watch.start(stream_->handle());
         cuda::ssd(in.shape, batch,
-                  {.mixed = mixed.as<float>(),
-                   .step = step.as<Bf16>(),
-                   .step_stride = static_cast<int>(in.step_stride),
-                   .dt_bias = dt_bias.as<float>(),
-                   .decay = decay.as<float>(),
-                   .skip = skip.as<float>(),
-                   .dt_scale = 1.25F,
-                   .dt_min = 0.001F,
-                   .dt_max = in.dt_max,
-                   .out = y,
-                   .workspace = workspace.data(),
-                   .exports = times > 1 ? cuda::SlotExports{} : exports},
+                  cuda::SsdPass<Row>{.mixed = mixed.template as<float>(),
+                                     .step = step.template as<Row>(),
+                                     .step_stride = static_cast<int>(in.step_stride),
+                                     .dt_bias = dt_bias.template as<float>(),
+                                     .decay = decay.template as<float>(),
+                                     .skip = skip.template as<float>(),
+                                     .dt_scale = 1.25F,
+                                     .dt_min = 0.001F,
+                                     .dt_max = in.dt_max,
+                                     .out = y,
+                                     .workspace = workspace.data(),
+                                     .exports = times > 1 ? cuda::SlotExports{} : exports},
                   stream_->handle());
       }
       if (times > 1) {
@@ -110,9 +112,13 @@ class CudaSsd : public CudaChunks {
       stream_->wait();  // before the workspace goes
     };
   }
+
+  template <class Row>
+  void prefill_and_decode();
 };
 
-TEST_F(CudaSsd, InChunks) {
+template <class Row>
+void CudaSsd::prefill_and_decode() {
   Random random(41);
   struct Sizes {
     int heads, head_dim, groups, state_size;
@@ -133,7 +139,7 @@ TEST_F(CudaSsd, InChunks) {
                                .state_offset = 0};
     ChunkSequences sequences{
         .prefills = sizes.prefills, .slots = {}, .width = static_cast<std::size_t>(shape.inner())};
-    const SsdInputs in(random, shape, static_cast<std::size_t>(sequences.rows()), sizes.least_step);
+    const SsdInputs<Row> in(random, shape, static_cast<std::size_t>(sequences.rows()), sizes.least_step);
     for (std::size_t i = 0; i < sequences.count(); ++i) {
       sequences.slots.push_back(i == 1 ? std::vector<float>(in.slot_size()) : random.floats(in.slot_size()));
     }
@@ -163,6 +169,12 @@ TEST_F(CudaSsd, InChunks) {
     expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
   }
 }
+TEST_F(CudaSsd, InChunks) {
+  prefill_and_decode<Bf16>();
+}
+TEST_F(CudaSsd, TokenAfterTokenOverF32) {
+  prefill_and_decode<float>();
+}
 
 /// Prints; decides nothing.
 TEST_F(CudaSsd, Times) {
@@ -171,7 +183,7 @@ TEST_F(CudaSsd, Times) {
        {cuda::SsdShape{.heads = 24, .head_dim = 64, .groups = 1, .state_size = 128, .state_offset = 0},
         cuda::SsdShape{.heads = 128, .head_dim = 64, .groups = 8, .state_size = 128, .state_offset = 0},
         cuda::SsdShape{.heads = 24, .head_dim = 128, .groups = 1, .state_size = 256, .state_offset = 0}}) {
-    const SsdInputs in(random, shape, 8193, -8.0F);
+    const SsdInputs<Bf16> in(random, shape, 8193, -8.0F);
     const ChunkSequences sequences{.prefills = {8192},
                                    .slots = {std::vector<float>(in.slot_size())},
                                    .width = static_cast<std::size_t>(shape.inner())};

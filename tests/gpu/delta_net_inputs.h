@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/cuda/delta_net.h"
@@ -18,6 +19,22 @@ inline std::uint16_t round_to_bf16(float value) {
   std::uint16_t bits = 0;
   plain().to_bf16(&value, &bits, 1);
   return bits;
+}
+
+/// Of rows of bf16 or of f32.
+template <class Row>
+Row as_element(float value) {
+  if constexpr (std::is_same_v<Row, float>) {
+    return value;
+  } else {
+    return round_to_bf16(value);
+  }
+}
+inline float value_of(cuda::Bf16 element) {
+  return from_bf16(element);
+}
+inline float value_of(float element) {
+  return element;
 }
 
 struct DeltaNetLayer {
@@ -65,9 +82,10 @@ struct DeltaNetLayer {
   }
 };
 
-/// Rows of one sequence, and its slot before them.
+/// Rows of one sequence, of bf16 or of f32, and its slot before them.
+template <class Row>
 struct DeltaNetRows {
-  std::vector<std::uint16_t> projected;
+  std::vector<Row> projected;
   std::vector<std::byte> slot;
 
   std::size_t count(const DeltaNetLayer& layer) const {
@@ -83,16 +101,17 @@ struct DeltaNetRows {
   }
 };
 
-inline DeltaNetRows random_rows(Random& random, const DeltaNetLayer& layer, std::size_t rows, bool fresh) {
-  DeltaNetRows made;
+template <class Row>
+DeltaNetRows<Row> random_rows(Random& random, const DeltaNetLayer& layer, std::size_t rows, bool fresh) {
+  DeltaNetRows<Row> made;
   for (const float value : random.floats(rows * static_cast<std::size_t>(layer.stride))) {
-    made.projected.push_back(round_to_bf16(value));
+    made.projected.push_back(as_element<Row>(value));
   }
   made.slot.resize(layer.slot_bytes);
   if (fresh) return made;
   const std::vector<float> state = random.floats(layer.state_size(), 0.3F);
   std::vector<float> history = random.floats(layer.history_size());
-  for (float& value : history) value = from_bf16(round_to_bf16(value));
+  for (float& value : history) value = value_of(as_element<Row>(value));
   std::memcpy(made.slot.data() + layer.shape.state_offset, state.data(), state.size() * sizeof(float));
   std::memcpy(made.slot.data() + layer.shape.conv_offset, history.data(), history.size() * sizeof(float));
   return made;
@@ -106,7 +125,8 @@ struct DeltaNetResult {
 
 /// As models/cpu/gated_delta_net.cc composes it. `rounded`: q, k and v to bf16 before the delta rule, where the
 /// GPU's prefill rounds them.
-inline DeltaNetResult delta_net_on_cpu(const DeltaNetLayer& layer, const DeltaNetRows& input, bool rounded) {
+template <class Row>
+DeltaNetResult delta_net_on_cpu(const DeltaNetLayer& layer, const DeltaNetRows<Row>& input, bool rounded) {
   const auto to_size = [](int n) { return static_cast<std::size_t>(n); };
   const cuda::DeltaNetShape& shape = layer.shape;
   const std::size_t rows = input.count(layer);
@@ -118,9 +138,9 @@ inline DeltaNetResult delta_net_on_cpu(const DeltaNetLayer& layer, const DeltaNe
   const std::size_t key_size = to_size(shape.key_heads) * key_dim;
   std::vector<float> x, z, a, b;
   for (std::size_t row = 0; row < rows; ++row) {
-    const std::uint16_t* from = input.projected.data() + row * to_size(layer.stride);
+    const Row* from = input.projected.data() + row * to_size(layer.stride);
     const auto take = [&](std::vector<float>& to, std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i) to.push_back(from_bf16(*from++));
+      for (std::size_t i = 0; i < count; ++i) to.push_back(value_of(*from++));
     };
     take(x, channels);
     take(z, values);
