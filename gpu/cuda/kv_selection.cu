@@ -200,7 +200,7 @@ CompactionSpace CompactionSpace::of(const AttentionShape& shape, std::size_t tok
   return cut(cutter, shape, tokens, budget);
 }
 
-void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       const QueryRing* rings, std::size_t offset, StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(offset % 16 == 0, "queries are remembered at a place that is not aligned");
