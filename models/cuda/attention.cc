@@ -46,17 +46,20 @@ std::size_t Attention::mixing_workspace(const StepSize& size) const {
 void Attention::mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const {
   std::byte* inside = step.workspace.bytes(
       gc::attention_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
-  const gc::AttentionPass pass{.projected = projected,
-                               .stride = in().weight.rows,
-                               .q_norm = q_norm_,
-                               .k_norm = k_norm_,
-                               .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
-                               .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
-                               .out = mixed,
-                               .workspace = inside,
-                               .exports = step.exports};
-  const auto attend = step.phase == Phase::kPrefill ? gc::attention_prefill : gc::attention_decode;
-  attend(shape_, step.batch, pass, step.stream);
+  const gc::AttentionPass<gc::Bf16> pass{.projected = projected,
+                                         .stride = in().weight.rows,
+                                         .q_norm = q_norm_,
+                                         .k_norm = k_norm_,
+                                         .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
+                                         .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
+                                         .out = mixed,
+                                         .workspace = inside,
+                                         .exports = step.exports};
+  if (step.phase == Phase::kPrefill) {
+    gc::attention_prefill(shape_, step.batch, pass, step.stream);
+  } else {
+    gc::attention_decode(shape_, step.batch, pass, step.stream);
+  }
   if (step.rings != nullptr && shape_.window == 0) {
     REPRISE_CHECK(step.phase == Phase::kPrefill, "queries of a prompt that is decoded");
     gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);

@@ -43,6 +43,7 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
             .score_scale = spec.score_scale,
             .norm_offset = spec.norm.offset,
             .norm_eps = spec.norm.eps,
+            .kv = kv_of(spec, kv),
             .offset = declare_state(spec, kv, state)};
   if (!gc::latent_supports(shape_)) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of such a size have no kernel on a GPU");
@@ -117,16 +118,16 @@ void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) 
                                     static_cast<std::size_t>(shape_.plain_dim + shape_.turned_dim)},
       gc::BlockRows<gc::Bf16>{compared, heads * compared_dim, compared_dim}, step.stream);
   gc::latent_attention(shape_, step.batch,
-                       {.queries = queries,
-                        .query_stride = q_.weight.rows,
-                        .made = made,
-                        .made_stride = kv_a_.weight.rows,
-                        .norm = norm_,
-                        .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
-                        .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
-                        .compared = compared,
-                        .out = sums,
-                        .workspace = inside},
+                       gc::LatentPass<gc::Bf16>{.queries = queries,
+                                                .query_stride = q_.weight.rows,
+                                                .made = made,
+                                                .made_stride = kv_a_.weight.rows,
+                                                .norm = norm_,
+                                                .rope_cos = rope_ ? step.ropes[*rope_].cosine : nullptr,
+                                                .rope_sin = rope_ ? step.ropes[*rope_].sine : nullptr,
+                                                .compared = compared,
+                                                .out = sums,
+                                                .workspace = inside},
                        step.stream);
   gc::block_product(values_, step.size.rows, gc::BlockRows<const gc::Bf16>{sums, heads * rank, rank},
                     gc::BlockRows<gc::Bf16>{mixed, heads * value_dim, value_dim}, step.stream);
