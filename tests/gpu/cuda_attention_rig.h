@@ -512,8 +512,12 @@ std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
   return all;
 }
 
+template <class Row>
+inline constexpr double kUsualBound = std::is_same_v<Row, float> ? 2e-5 : 1e-2;
+
 /// Every row, of `width` elements, is as wanted but for roundings to bf16.
-inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width) {
+inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width,
+                                      double bound = kUsualBound<Bf16>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
     double error = 0;
     double size = 0;
@@ -524,7 +528,7 @@ inline testing::AssertionResult close(const Bf16* out, const std::vector<float>&
       size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
     }
     const double relative = std::sqrt(error / size);
-    if (!(relative < 1e-2)) {  // also for what is not a number
+    if (!(relative < bound)) {  // also for what is not a number
       return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
     }
   }
@@ -533,20 +537,38 @@ inline testing::AssertionResult close(const Bf16* out, const std::vector<float>&
 
 /// The same of rows of f32: no element is farther from what is wanted than `bound` times the row's largest.
 inline testing::AssertionResult close(const float* out, const std::vector<float>& wanted, std::size_t width,
-                                      float bound = 2e-5F) {
+                                      double bound = kUsualBound<float>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
     float largest = 0;
     for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
       largest = std::max(largest, std::abs(wanted[i]));
     }
     for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
-      if (!(std::abs(out[i] - wanted[i]) <= bound * largest)) {  // also for what is not a number
+      const float error = std::abs(out[i] - wanted[i]);
+      if (!(static_cast<double>(error) <=
+            bound * static_cast<double>(largest))) {  // also for what is not a number
         return testing::AssertionFailure() << "row " << row << ", " << i % width << ": " << out[i] << ", not "
                                            << wanted[i] << "; the largest is " << largest;
       }
     }
   }
   return testing::AssertionSuccess();
+}
+
+/// Sequences of such lengths, prefilled together, against the CPU's.
+template <class Row>
+void compare_prefill(Rig<Row>& rig, const std::vector<int>& lengths, double bound = kUsualBound<Row>) {
+  std::vector<Sequence> sequences;
+  std::vector<Piece> pieces;
+  for (const int length : lengths) sequences.push_back(rig.sequence(length));
+  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
+  const std::vector<Row> out = rig.prefill(pieces);
+  std::size_t row = 0;
+  for (const Sequence& sequence : sequences) {
+    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width(), bound))
+        << "length " << sequence.length;
+    row += static_cast<std::size_t>(sequence.length);
+  }
 }
 
 template <class Row>

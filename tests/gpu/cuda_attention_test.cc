@@ -24,21 +24,9 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shap
   return "head_dim_" + std::to_string(info.param.head_dim) + "_" + std::string(name_of(info.param.kv));
 });
 
-const std::vector<int> kLengths = {1, 63, 64, 65, 200, 1000};
-
 TEST_P(CudaAttentionShapes, PrefillOfSeveralSequencesIsThatOfTheCpu) {
   Rig rig(GetParam(), 40, 1);
-  std::vector<Sequence> sequences;
-  std::vector<Piece> pieces;
-  for (const int length : kLengths) sequences.push_back(rig.sequence(length));
-  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
-  const std::vector<Bf16> out = rig.prefill(pieces);
-  std::size_t row = 0;
-  for (const Sequence& sequence : sequences) {
-    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width()))
-        << "length " << sequence.length;
-    row += static_cast<std::size_t>(sequence.length);
-  }
+  compare_prefill(rig, {1, 63, 64, 65, 200, 1000});
 }
 
 TEST_P(CudaAttentionShapes, DecodeOfSeveralSequencesIsThatOfTheCpu) {

@@ -109,20 +109,10 @@ INSTANTIATE_TEST_SUITE_P(InF32, CudaPreciseWindow, testing::ValuesIn(shapes_with
 INSTANTIATE_TEST_SUITE_P(InBf16, CudaPreciseWindow, testing::ValuesIn(shapes_with_windows()), name_of_window);
 
 TEST_P(CudaPreciseWindow, IsThatOfTheCpu) {
-  constexpr float kRoundedKeys = 5e-3F;  // some to another neighbour than the CPU's
+  constexpr double kRoundedKeys = 5e-3;  // some to another neighbour than the CPU's
   Rig<float> rig(GetParam(), 40, 34);
-  std::vector<Sequence> sequences;
-  std::vector<Piece> pieces;
-  for (const int length : {1, 64, 65, 200, 777}) sequences.push_back(rig.sequence(length));
-  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
-  const std::vector<float> out = rig.prefill(pieces);
-  std::size_t row = 0;
-  for (const Sequence& sequence : sequences) {
-    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width(),
-                      GetParam().kv == KvType::kF32 ? 2e-5F : kRoundedKeys))
-        << "length " << sequence.length;
-    row += static_cast<std::size_t>(sequence.length);
-  }
+  compare_prefill(rig, {1, 64, 65, 200, 777},
+                  GetParam().kv == KvType::kF32 ? kUsualBound<float> : kRoundedKeys);
 }
 
 TEST_P(CudaPreciseWindow, BitsAndTheRingDependNeitherOnCutsNorOnThePhase) {

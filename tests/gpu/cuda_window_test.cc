@@ -23,17 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Windows, CudaWindow, testing::ValuesIn(shapes_with_wind
 
 TEST_P(CudaWindow, PrefillIsThatOfTheCpu) {
   Rig rig(GetParam(), 40, 21);
-  std::vector<Sequence> sequences;
-  std::vector<Piece> pieces;
-  for (const int length : {1, 64, 65, 200, 777}) sequences.push_back(rig.sequence(length));
-  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
-  const std::vector<Bf16> out = rig.prefill(pieces);
-  std::size_t row = 0;
-  for (const Sequence& sequence : sequences) {
-    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width()))
-        << "length " << sequence.length;
-    row += static_cast<std::size_t>(sequence.length);
-  }
+  compare_prefill(rig, {1, 64, 65, 200, 777});
 }
 
 TEST_P(CudaWindow, DecodeIsThatOfTheCpu) {
