@@ -39,7 +39,8 @@ __device__ __forceinline__ int splits_of(const AttentionShape& shape, const Batc
 template <bool kPrepared, KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& shared,
                                            const AttentionShape& shape, const SplitOfRow& own,
-                                           const AttentionPass& pass, float scale, SplitSums<kDim>& sums) {
+                                           const AttentionPass<Bf16>& pass, float scale,
+                                           SplitSums<kDim>& sums) {
   if (own.count <= 0) {
     wait_for_earlier();
     let_next_begin();
@@ -71,7 +72,8 @@ __device__ __forceinline__ bool attend_own(DecodeShared<kKv, kDim, kRing>& share
 template <KvType kKv, int kDim, int kRing>
 __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, kRing>& shared,
                                                   const AttentionShape& shape, const SplitOfRow& own,
-                                                  const AttentionPass& pass, const SplitSums<kDim>& sums) {
+                                                  const AttentionPass<Bf16>& pass,
+                                                  const SplitSums<kDim>& sums) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int group = shape.heads / shape.kv_heads;
   sums.each_pair([&](int half, int element, float2 two) {
@@ -94,8 +96,8 @@ __device__ __forceinline__ void finish_only_split(const DecodeShared<kKv, kDim, 
 /// Results go to `partial`, or where no row has more than one split, to the output.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
 __global__ void __launch_bounds__(kThreads, 2)
-    attend_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
-                  float scale) {
+    attend_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
+                  Partial partial, float scale) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<DecodeShared<kKv, kDim, kRing>*>(shared_bytes);
   const SplitOfRow own(shape, batch.slices[first_slice + static_cast<int>(blockIdx.z)],
@@ -125,8 +127,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 /// Blocks are (64 elements of the head, head, slice from first_slice on); a thread has one element.
 template <int kDim>
 __global__ void __launch_bounds__(kCombineThreads)
-    combine_splits(AttentionShape shape, Batch batch, AttentionPass pass, int first_slice, Partial partial,
-                   float scale) {
+    combine_splits(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, int first_slice,
+                   Partial partial, float scale) {
   __shared__ float2 shares[kCombineThreads];  // of a split's output, and its weight times that
   __shared__ float highest_of_warp[2];
   const BatchSlice& slice = batch.slices[first_slice + static_cast<int>(blockIdx.z)];
@@ -192,7 +194,7 @@ std::size_t row_bytes(const AttentionShape& shape, int longest) {
 
 /// kPrepared: q is in the workspace.
 template <KvType kKv, int kDim, bool kPrepared, int kRing>
-void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void launch_splits(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    StreamHandle stream) {
   constexpr int kBytes = sizeof(DecodeShared<kKv, kDim, kRing>);
   constexpr auto kAttend = attend_splits<kKv, kDim, kPrepared, kRing>;
@@ -224,7 +226,7 @@ void launch_splits(const AttentionShape& shape, const Batch& batch, const Attent
 }
 
 template <KvType kKv, int kDim>
-void launch_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void launch_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    StreamHandle stream) {
   const std::int64_t blocks =
       std::int64_t{most_splits(shape, batch.longest)} * shape.kv_heads * batch.slice_count;
@@ -248,7 +250,7 @@ std::size_t partial_bytes(const AttentionShape& shape, int rows, int longest) {
   return std::min(static_cast<std::size_t>(rows) * of_row, std::max(kPartialBytes, of_row));
 }
 
-void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void attention_decode(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(batch.rows == batch.slice_count && batch.longest > 0, "a decoded slice has one row");

@@ -23,7 +23,7 @@ __device__ __forceinline__ void clear_rows(Bf16* q, int group) {
 
 /// Asks for the weights of the heads' norms and the row's turns, which are older than the kernel in front.
 template <int kDim>
-__device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass& pass,
+__device__ __forceinline__ void ask_for_norms(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
                                               int row) {
   constexpr int kLine = 32;  // floats
   const int at = static_cast<int>(threadIdx.x) * kLine;
@@ -45,8 +45,8 @@ struct NewestRow {
 
 /// The group's heads of q of a row into shared memory, its key and value into their places. A head is a warp's.
 template <KvType kKv, int kDim>
-__device__ __forceinline__ void prepare_row(const AttentionShape& shape, const AttentionPass& pass, int row,
-                                            int kv_head, Bf16* q, const NewestRow& newest) {
+__device__ __forceinline__ void prepare_row(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
+                                            int row, int kv_head, Bf16* q, const NewestRow& newest) {
   const int group = shape.heads / shape.kv_heads;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
@@ -59,17 +59,17 @@ __device__ __forceinline__ void prepare_row(const AttentionShape& shape, const A
   for (int item = static_cast<int>(threadIdx.x) / 32; item < items;
        item += static_cast<int>(blockDim.x) / 32) {
     if (item < group) {
-      const uint4 bits = read_head<kDim>(projected + (kv_head * group + item) * pitch, lane);
-      const EightOfHead ready = prepare_head<kDim>(bits, shape, pass.q_norm, cosine, sine, lane);
+      const EightOfHead read = read_head<kDim>(projected + (kv_head * group + item) * pitch, lane);
+      const EightOfHead ready = prepare_head<kDim>(read, shape, pass.q_norm, cosine, sine, lane);
       KvRow<KvType::kBF16, kDim>::store(reinterpret_cast<std::byte*>(q + item * tiles::kRowStride<kDim>),
                                         lane, ready.x);
     } else if (item == group) {
-      const uint4 bits = read_head<kDim>(keys, lane);
-      const EightOfHead ready = prepare_head<kDim>(bits, shape, pass.k_norm, cosine, sine, lane);
+      const EightOfHead read = read_head<kDim>(keys, lane);
+      const EightOfHead ready = prepare_head<kDim>(read, shape, pass.k_norm, cosine, sine, lane);
       KvRow<kKv, kDim>::store(newest.key, lane, ready.x);
     } else {
-      const uint4 bits = read_head<kDim>(keys + shape.kv_heads * kDim, lane);
-      KvRow<kKv, kDim>::store(newest.value, lane, widen_head(bits).x);
+      const EightOfHead read = read_head<kDim>(keys + shape.kv_heads * kDim, lane);
+      KvRow<kKv, kDim>::store(newest.value, lane, read.x);
     }
   }
 }
@@ -99,8 +99,8 @@ __device__ __forceinline__ void put_rows(Bf16* to, const Bf16* from, int present
 
 /// What an element of a head's result is multiplied by; 1 where there is no gate.
 template <int kDim>
-__device__ __forceinline__ float gate_of(const AttentionShape& shape, const AttentionPass& pass, int row,
-                                         int head, int element) {
+__device__ __forceinline__ float gate_of(const AttentionShape& shape, const AttentionPass<Bf16>& pass,
+                                         int row, int head, int element) {
   if (!shape.output_gate) return 1;
   const Bf16* gates = pass.projected + static_cast<std::size_t>(row) * pass.stride + (2 * head + 1) * kDim;
   return tiles::sigmoid(widen(gates[element]));

@@ -129,7 +129,7 @@ __device__ __forceinline__ void for_each_float(RowsInProgress<kColumns>& rows, c
 /// Blocks are (strip, head, tile).
 template <KvType kKv, int kDim, int kColumns>
 __global__ void __launch_bounds__(kThreads)
-    attend_strips(AttentionShape shape, Batch batch, AttentionPass pass, Window window, float scale) {
+    attend_strips(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, Window window, float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kColumns>;
   __shared__ __align__(16) Bf16 ring[kRing][kGrid * kStride];
@@ -239,7 +239,8 @@ int window_pages(const AttentionShape& shape, int tile_count, int longest) {
 }
 
 template <KvType kKv, int kDim>
-void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass, StreamHandle stream) {
+void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
+            StreamHandle stream) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kBytes = 2 * Load::kTileBytes + (Load::kIsWidened ? Load::kLandingBytes : 0);
   constexpr auto kScore = score_pages<kKv, kDim>;
@@ -286,7 +287,7 @@ std::size_t few_tiles_bytes(const AttentionShape& shape, int tile_count, int lon
   return of_heads * window_pages(shape, tile_count, longest) * kScoresOfPage + progress;
 }
 
-void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void attend_few_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                       StreamHandle stream) {
   with_rows(shape, [&](auto kv, auto dim) {
     launch<decltype(kv)::value, decltype(dim)::value>(shape, batch, pass, stream);

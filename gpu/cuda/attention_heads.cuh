@@ -6,6 +6,7 @@
 
 #include "gpu/cuda/attention.h"
 #include "gpu/cuda/attention_tiles.cuh"
+#include "gpu/cuda/kv_rows.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -16,14 +17,21 @@ struct EightOfHead {
 
 /// `head`: of projected rows.
 template <int kDim>
-__device__ __forceinline__ uint4 read_head(const Bf16* head, int lane) {
-  return lane < kDim / 8 ? reinterpret_cast<const uint4*>(head)[lane] : make_uint4(0, 0, 0, 0);
-}
-
-__device__ __forceinline__ EightOfHead widen_head(uint4 bits) {
+__device__ __forceinline__ EightOfHead read_head(const Bf16* head, int lane) {
+  uint4 bits = make_uint4(0, 0, 0, 0);
+  if (lane < kDim / 8) bits = reinterpret_cast<const uint4*>(head)[lane];
   return {{tiles::first_of(bits.x), tiles::second_of(bits.x), tiles::first_of(bits.y),
            tiles::second_of(bits.y), tiles::first_of(bits.z), tiles::second_of(bits.z),
            tiles::first_of(bits.w), tiles::second_of(bits.w)}};
+}
+template <int kDim>
+__device__ __forceinline__ EightOfHead read_head(const float* head, int lane) {
+  EightOfHead out{};
+  if (lane < kDim / 8) {
+    const auto* fours = reinterpret_cast<const float4*>(head) + 2 * lane;
+    put_fours(fours[0], fours[1], out.x);
+  }
+  return out;
 }
 
 /// x / root of the mean square * (offset + weight).
@@ -84,12 +92,11 @@ __device__ __forceinline__ void turn_head(EightOfHead& head, const AttentionShap
   }
 }
 
-/// A head of q or k, ready for attention.
+/// A head of q or k, as it was read, ready for attention.
 template <int kDim>
-__device__ __forceinline__ EightOfHead prepare_head(uint4 bits, const AttentionShape& shape,
+__device__ __forceinline__ EightOfHead prepare_head(EightOfHead head, const AttentionShape& shape,
                                                     const float* norm, const float* cosine, const float* sine,
                                                     int lane) {
-  EightOfHead head = widen_head(bits);
   if (shape.qk_norm) norm_head<kDim>(head, shape, norm, lane);
   turn_head<kDim>(head, shape, cosine, sine, lane);
   return head;

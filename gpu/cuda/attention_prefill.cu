@@ -34,7 +34,7 @@ constexpr int kBlocksAtOnce = kDim == 256   ? 2
 /// Blocks are (head, tile), the last tiles first: a slice's last has the most pages.
 template <KvType kKv, int kDim, bool kWindow>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
-    attend_tiles(AttentionShape shape, Batch batch, AttentionPass pass, const Bf16* q, std::byte* made,
+    attend_tiles(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, std::byte* made,
                  float scale) {
   using Load = PageTile<kKv, kDim, kThreads>;
   constexpr int kStride = tiles::kRowStride<kDim>;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kDim>)
 }
 
 template <KvType kKv, int kDim, bool kWindow>
-void launch_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void launch_tiles(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                   StreamHandle stream) {
   constexpr int kBytes = sizeof(PrefillShared<kKv, kDim>);
   static_assert(kBytes <= kLeastShared);
@@ -158,7 +158,7 @@ void launch_tiles(const AttentionShape& shape, const Batch& batch, const Attenti
 
 }  // namespace
 
-void attention_prefill(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void attention_prefill(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                        StreamHandle stream) {
   if (batch.rows == 0) return;
   attention_prepare(shape, batch, pass, stream);

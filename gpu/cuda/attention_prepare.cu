@@ -2,6 +2,7 @@
 // pages; and what a shape asks for.
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "gpu/cuda/attention_heads.cuh"
 #include "gpu/cuda/attention_keys.cuh"
@@ -19,18 +20,23 @@ constexpr int kWarps = 8;  // of a block of prepare_heads
 constexpr int kMostHeadsOfGroup = 16;
 
 /// Where a key or value of a row goes. `offset` is that of K or V in a page.
+template <int kElement>
 __device__ std::byte* place_in_page(const AttentionShape& shape, const Batch& batch, int row, int kv_head,
                                     std::size_t offset, std::byte* made, int row_bytes) {
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  return key_page(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
+  return key_page<kElement>(shape, slice, batch.row_slice[row], made, position / kGrid) + offset +
          static_cast<std::size_t>(kv_head * kGrid + position % kGrid) * row_bytes;
 }
 
+/// How q of rows of that kind is kept until attention.
+template <class Row>
+inline constexpr KvType kKeptQ = std::is_same_v<Row, float> ? KvType::kF32 : KvType::kBF16;
+
 /// One warp for each head of q, k and v of each row.
-template <KvType kKv, int kDim>
+template <class Row, KvType kKv, int kDim>
 __global__ void __launch_bounds__(32 * kWarps)
-    prepare_heads(AttentionShape shape, Batch batch, AttentionPass pass, Bf16* q, std::byte* made) {
+    prepare_heads(AttentionShape shape, Batch batch, AttentionPass<Row> pass, Row* q, std::byte* made) {
   wait_for_earlier();
   let_next_begin();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -47,25 +53,27 @@ __global__ void __launch_bounds__(32 * kWarps)
 
   const int pitch = shape.output_gate ? 2 * kDim : kDim;  // of heads of q
   const int source = is_q ? head * pitch : shape.heads * pitch + kv_head * kDim;
-  const uint4 bits =
+  const EightOfHead read =
       read_head<kDim>(pass.projected + static_cast<std::size_t>(row) * pass.stride + source, lane);
-  using Row = KvRow<kKv, kDim>;
+  using Kept = KvRow<kKv, kDim>;
+  constexpr int kElement = kElementInRing<kKv>;
   std::byte* to = nullptr;
   if (is_q) {
     to = reinterpret_cast<std::byte*>(q + (static_cast<std::size_t>(row) * shape.heads + head) * kDim);
   } else if (is_value) {
-    to = place_in_page(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made, Row::kBytes);
+    to = place_in_page<kElement>(shape, batch, row, kv_head - shape.kv_heads, shape.v_offset, made,
+                                 Kept::kBytes);
   } else {
-    to = place_in_page(shape, batch, row, kv_head, shape.k_offset, made, Row::kBytes);
+    to = place_in_page<kElement>(shape, batch, row, kv_head, shape.k_offset, made, Kept::kBytes);
   }
-  if (is_value) return Row::store(to, lane, widen_head(bits).x);
+  if (is_value) return Kept::store(to, lane, read.x);
   const std::size_t turn = static_cast<std::size_t>(row) * shape.rope_pairs;
-  const EightOfHead ready = prepare_head<kDim>(bits, shape, is_q ? pass.q_norm : pass.k_norm,
+  const EightOfHead ready = prepare_head<kDim>(read, shape, is_q ? pass.q_norm : pass.k_norm,
                                                pass.rope_cos + turn, pass.rope_sin + turn, lane);
   if (is_q) {
-    KvRow<KvType::kBF16, kDim>::store(to, lane, ready.x);
+    KvRow<kKeptQ<Row>, kDim>::store(to, lane, ready.x);
   } else {
-    Row::store(to, lane, ready.x);
+    Kept::store(to, lane, ready.x);
   }
 }
 
@@ -78,6 +86,7 @@ __global__ void make_rope_table(RopeRows rope, int rows) {
 
 }  // namespace
 
+template <class Row>
 bool attention_supports(const AttentionShape& shape) {
   switch (shape.head_dim) {
     case 16:
@@ -89,45 +98,62 @@ bool attention_supports(const AttentionShape& shape) {
     default:
       return false;
   }
+  constexpr bool kIsPrecise = std::is_same_v<Row, float>;
   return shape.kv_heads > 0 && shape.heads > 0 && shape.heads % shape.kv_heads == 0 &&
          shape.group() <= kMostHeadsOfGroup && shape.score_multiplier > 0 && shape.rope_pairs >= 0 &&
-         2 * shape.rope_pairs <= shape.head_dim && shape.kv != KvType::kF32 && shape.k_offset % 16 == 0 &&
-         shape.v_offset % 16 == 0 &&
+         2 * shape.rope_pairs <= shape.head_dim && (shape.kv != KvType::kF32 || kIsPrecise) &&
+         shape.k_offset % 16 == 0 && shape.v_offset % 16 == 0 &&
          (shape.window == 0 ||
-          (shape.window > 0 && shape.kv == KvType::kBF16 &&
+          (shape.window > 0 && !is_quantised(shape.kv) &&
            shape.ring_pages * kGrid >= shape.window + kGrid - 1 && shape.ring_offset % 16 == 0 &&
            shape.k_offset == 0 && 2 * shape.v_offset == kGrid * shape.token_bytes()));
 }
+template bool attention_supports<Bf16>(const AttentionShape&);
+template bool attention_supports<float>(const AttentionShape&);
 
+template <class Row>
 std::size_t attention_workspace(const AttentionShape& shape, int rows, int tiles, int longest) {
-  if (tiles > 0 && shape.window != 0) return q_bytes(shape, rows) + made_pages_bytes(shape, rows, tiles);
+  if (tiles > 0 && shape.window != 0) {
+    return q_bytes<Row>(shape, rows) + made_pages_bytes(shape, rows, tiles);
+  }
+  if constexpr (std::is_same_v<Row, float>) return q_bytes<Row>(shape, rows);
   return q_bytes(shape, rows) +
          (tiles > 0 ? few_tiles_bytes(shape, tiles, longest) : partial_bytes(shape, rows, longest));
 }
+template std::size_t attention_workspace<Bf16>(const AttentionShape&, int, int, int);
+template std::size_t attention_workspace<float>(const AttentionShape&, int, int, int);
 
 float score_scale(const AttentionShape& shape) {
   return shape.score_multiplier * (tiles::kLog2OfE / std::sqrt(static_cast<float>(shape.head_dim)));
 }
 
-void check_pass(const AttentionShape& shape, const AttentionPass& pass) {
-  REPRISE_CHECK(attention_supports(shape), "attention of a shape without a kernel");
+template <class Row>
+void check_pass(const AttentionShape& shape, const AttentionPass<Row>& pass) {
+  REPRISE_CHECK(attention_supports<Row>(shape), "attention of a shape without a kernel");
   const auto is_aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-  REPRISE_CHECK(pass.stride % 8 == 0 && is_aligned(pass.projected) && is_aligned(pass.out),
+  REPRISE_CHECK(pass.stride * sizeof(Row) % 16 == 0 && is_aligned(pass.projected) && is_aligned(pass.out),
                 "rows that attention reads and writes must be aligned to 16 bytes");
   REPRISE_CHECK(reinterpret_cast<std::uintptr_t>(pass.workspace) % 256 == 0,
                 "the workspace of attention must be aligned to 256 bytes");
 }
+template void check_pass(const AttentionShape&, const AttentionPass<Bf16>&);
+template void check_pass(const AttentionShape&, const AttentionPass<float>&);
 
-void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+template <class Row>
+void attention_prepare(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                        StreamHandle stream) {
   check_pass(shape, pass);
   const int items = batch.rows * (shape.heads + 2 * shape.kv_heads);
-  with_rows(shape, [&](auto kv, auto dim) {
-    launch_after(prepare_heads<decltype(kv)::value, decltype(dim)::value>,
+  with_rows<Row>(shape, [&](auto kv, auto dim) {
+    launch_after(prepare_heads<Row, decltype(kv)::value, decltype(dim)::value>,
                  {.blocks = dim3((items + kWarps - 1) / kWarps), .threads = 32 * kWarps}, stream, shape,
-                 batch, pass, reinterpret_cast<Bf16*>(pass.workspace), made_pages(shape, batch, pass));
+                 batch, pass, reinterpret_cast<Row*>(pass.workspace), made_pages(shape, batch, pass));
   });
 }
+template void attention_prepare(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&,
+                                StreamHandle);
+template void attention_prepare(const AttentionShape&, const Batch&, const AttentionPass<float>&,
+                                StreamHandle);
 
 void rope_table(const RopeRows& rope, int rows, StreamHandle stream) {
   const int count = rows * rope.pairs;

@@ -151,8 +151,8 @@ __device__ __forceinline__ void sync_warpgroup(int which) {
 
 template <int kDim>
 __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const AttentionShape& shape,
-                                            const TileOfPair& tile, const AttentionPass& pass, const Bf16* q,
-                                            int which, float scale) {
+                                            const TileOfPair& tile, const AttentionPass<Bf16>& pass,
+                                            const Bf16* q, int which, float scale) {
   const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int ahead = warp * 16 + lane / 4 - 2 * (lane % 4);
@@ -212,7 +212,7 @@ __device__ __forceinline__ void attend_head(WarpgroupShared<kDim>& shared, const
 /// Blocks are (pair of heads, tile), the last tiles first: a slice's last has the most pages.
 template <int kDim>
 __global__ void __launch_bounds__(kWarpgroupThreads, 1)
-    attend_pairs(AttentionShape shape, Batch batch, AttentionPass pass, const Bf16* q, float scale) {
+    attend_pairs(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, const Bf16* q, float scale) {
   extern __shared__ __align__(16) unsigned char warpgroup_memory[];
   auto& shared = *reinterpret_cast<WarpgroupShared<kDim>*>(
       warpgroup_memory + (1024 - shared_address(warpgroup_memory) % 1024) % 1024);
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, 1)
 }
 
 template <int kDim>
-void launch_pairs(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void launch_pairs(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                   StreamHandle stream) {
   constexpr auto kAttend = attend_pairs<kDim>;
   allow_shared(kAttend, kWarpgroupBytes<kDim>);
@@ -254,7 +254,7 @@ bool suits_warpgroups(const AttentionShape& shape) {
   return has_warpgroups() && most_shared() >= kWarpgroupBytes<256>;
 }
 
-void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+void attend_by_warpgroups(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                           StreamHandle stream) {
   if (shape.head_dim == 128) {
     launch_pairs<128>(shape, batch, pass, stream);
@@ -270,7 +270,7 @@ bool suits_warpgroups(const AttentionShape&) {
   return false;
 }
 
-void attend_by_warpgroups(const AttentionShape&, const Batch&, const AttentionPass&, StreamHandle) {
+void attend_by_warpgroups(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&, StreamHandle) {
   REPRISE_CHECK(false, "attention by warpgroups was not compiled");
 }
 

@@ -148,6 +148,44 @@ struct KvRow {
   }
 };
 
+__device__ __forceinline__ void put_fours(const float4& first, const float4& second, float (&x)[8]) {
+  x[0] = first.x;
+  x[1] = first.y;
+  x[2] = first.z;
+  x[3] = first.w;
+  x[4] = second.x;
+  x[5] = second.y;
+  x[6] = second.z;
+  x[7] = second.w;
+}
+
+/// As the others, but never rounded to bf16.
+template <int kDim>
+struct KvRow<KvType::kF32, kDim> {
+  static constexpr int kBytes = kDim * static_cast<int>(sizeof(float));
+
+  struct Eight {
+    float4 first;
+    float4 second;
+  };
+  static __device__ __forceinline__ Eight fetch(const std::byte* row, int chunk) {
+    const auto* fours = reinterpret_cast<const float4*>(row) + 2 * chunk;
+    return {fours[0], fours[1]};
+  }
+  static __device__ __forceinline__ void widened(const Eight& eight, int, float (&x)[8]) {
+    put_fours(eight.first, eight.second, x);
+  }
+  static __device__ __forceinline__ void store(std::byte* row, int lane, const float (&x)[8]) {
+    if (lane < kDim / 8) put(row, lane, x);
+  }
+  /// By whoever has elements 8 * chunk and on.
+  static __device__ __forceinline__ void put(std::byte* row, int chunk, const float (&x)[8]) {
+    auto* fours = reinterpret_cast<float4*>(row) + 2 * chunk;
+    fours[0] = make_float4(x[0], x[1], x[2], x[3]);
+    fours[1] = make_float4(x[4], x[5], x[6], x[7]);
+  }
+};
+
 template <int kDim>
 struct KvRow<KvType::kBF16, kDim> {
   static constexpr int kBytes = kDim * static_cast<int>(sizeof(Bf16));

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "gpu/cuda/attention_parts.h"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/row_element.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -15,8 +16,9 @@ constexpr int kDigits = 256;  // eight bits of a score at a time
 constexpr int kGatherWarps = 8;
 
 /// Grid: rows.
+template <class Row>
 __global__ void __launch_bounds__(kRememberThreads)
-    copy_queries(AttentionShape shape, Batch batch, const Bf16* q, const QueryRing* rings,
+    copy_queries(AttentionShape shape, Batch batch, const Row* q, const QueryRing* rings,
                  std::size_t offset) {
   const int row = static_cast<int>(blockIdx.x);
   const int index = batch.row_slice[row];
@@ -24,11 +26,13 @@ __global__ void __launch_bounds__(kRememberThreads)
   const QueryRing ring = rings[index];
   const BatchSlice& slice = batch.slices[index];
   if (ring.rows == nullptr || row - slice.first_row < slice.rows - ring.window) return;
-  const int chunks = shape.heads * shape.head_dim / 8;
-  const auto* from = reinterpret_cast<const uint4*>(q) + static_cast<std::size_t>(row) * chunks;
-  auto* to = reinterpret_cast<uint4*>(
+  const int size = shape.heads * shape.head_dim;
+  const Row* from = q + static_cast<std::size_t>(row) * size;
+  auto* to = reinterpret_cast<Bf16*>(
       ring.rows + static_cast<std::size_t>(batch.positions[row] % ring.window) * ring.row_bytes + offset);
-  for (int i = static_cast<int>(threadIdx.x); i < chunks; i += kRememberThreads) to[i] = from[i];
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += kRememberThreads) {
+    store_row(to[i], load_row(from[i]));
+  }
 }
 
 /// A number whose order is that of scores; what is not a number is as low as can be.
@@ -200,14 +204,19 @@ CompactionSpace CompactionSpace::of(const AttentionShape& shape, std::size_t tok
   return cut(cutter, shape, tokens, budget);
 }
 
-void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+template <class Row>
+void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                       const QueryRing* rings, std::size_t offset, StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(offset % 16 == 0, "queries are remembered at a place that is not aligned");
   copy_queries<<<static_cast<unsigned>(batch.rows), kRememberThreads, 0, stream>>>(
-      shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), rings, offset);
+      shape, batch, reinterpret_cast<const Row*>(pass.workspace), rings, offset);
   check_launch("the queries of a prompt's last tokens");
 }
+template void remember_queries(const AttentionShape&, const Batch&, const AttentionPass<Bf16>&,
+                               const QueryRing*, std::size_t, StreamHandle);
+template void remember_queries(const AttentionShape&, const Batch&, const AttentionPass<float>&,
+                               const QueryRing*, std::size_t, StreamHandle);
 
 void choose_places(const PromptOfLayer& prompt, const CompactionSpace& space, StreamHandle stream) {
   const KvBudget& budget = prompt.budget;

@@ -37,7 +37,8 @@ struct QueryRing {
 
 /// Of each slice whose ring, rings[slice], is one: q of its last `window` rows, bf16 [heads, head_dim], to `offset` of the
 /// rows of their positions. `pass` is what attention_prefill() was given, just before.
-void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass& pass,
+template <class Row>
+void remember_queries(const AttentionShape& shape, const Batch& batch, const AttentionPass<Row>& pass,
                       const QueryRing* rings, std::size_t offset, StreamHandle stream);
 
 /// A layer of attention without a window, and the whole prompt in its pages.

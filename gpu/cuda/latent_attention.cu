@@ -4,13 +4,18 @@
 //
 // Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then the
 // columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
+//
+// Of rows of f32 a block has one token and four heads (gpu/cuda/attention_precise.cuh).
 #include <algorithm>
+#include <type_traits>
 
 #include "base/check.h"
 #include "gpu/cuda/attention.h"
+#include "gpu/cuda/attention_precise.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/latent_attention.h"
+#include "gpu/cuda/row_element.cuh"
 #include "gpu/cuda/shared_memory.cuh"
 #include "gpu/latent_sizes.h"
 
@@ -55,9 +60,10 @@ __device__ __forceinline__ float turned_element(const LatentShape& shape, const 
   return apart(i);
 }
 
-/// A warp for each head of each row, and one for the row's latent.
+/// A warp for each head of each row, and one for the row's latent. Kept: what latents are stored as.
+template <class Row, class Kept>
 __global__ void __launch_bounds__(32 * kPrepareWarps)
-    prepare_latents(LatentShape shape, Batch batch, LatentPass pass, int compared) {
+    prepare_latents(LatentShape shape, Batch batch, LatentPass<Row> pass, int compared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int item = static_cast<int>(blockIdx.x) * kPrepareWarps + static_cast<int>(threadIdx.x) / 32;
   const int row = item / (shape.heads + 1);
@@ -67,18 +73,18 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
   const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * shape.rope_pairs;
   const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * shape.rope_pairs;
   if (head < shape.heads) {
-    const Bf16* x = pass.queries + static_cast<std::size_t>(row) * pass.query_stride +
-                    head * (shape.plain_dim + shape.turned_dim) + shape.plain_dim;
-    Bf16* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
-    const auto read = [&](int i) { return widen(x[i]); };
+    const Row* x = pass.queries + static_cast<std::size_t>(row) * pass.query_stride +
+                   head * (shape.plain_dim + shape.turned_dim) + shape.plain_dim;
+    Row* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
+    const auto read = [&](int i) { return load_row(x[i]); };
     for (int i = lane; i < compared - shape.rank; i += 32) {
-      to[i] = narrow(i < shape.turned_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
+      store_row(to[i], i < shape.turned_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
     }
     return;
   }
   const BatchSlice& slice = batch.slices[batch.row_slice[row]];
   const int position = slice.stored + row - slice.first_row;
-  Bf16* to = reinterpret_cast<Bf16*>(slice.pages[position / kGrid] + shape.offset) +
+  Kept* to = reinterpret_cast<Kept*>(slice.pages[position / kGrid] + shape.offset) +
              static_cast<std::size_t>(position % kGrid) * stored;
   const float* latent = pass.made + static_cast<std::size_t>(row) * pass.made_stride;
   float squares = 0.0F;
@@ -86,11 +92,11 @@ __global__ void __launch_bounds__(32 * kPrepareWarps)
   for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
   const float scale = 1.0F / sqrtf(squares / static_cast<float>(shape.rank) + shape.norm_eps);
   for (int i = lane; i < shape.rank; i += 32) {
-    to[i] = narrow(latent[i] * scale * (shape.norm_offset + pass.norm[i]));
+    store_row(to[i], latent[i] * scale * (shape.norm_offset + pass.norm[i]));
   }
   const auto read = [&](int i) { return latent[shape.rank + i]; };
   for (int i = lane; i < shape.turned_dim; i += 32) {
-    to[shape.rank + i] = narrow(turned_element(shape, read, cosine, sine, i));
+    store_row(to[shape.rank + i], turned_element(shape, read, cosine, sine, i));
   }
 }
 
@@ -122,7 +128,7 @@ __device__ __forceinline__ void copy_latents(std::uint32_t tile, int tile_stride
 /// Blocks are (head, half of a tile) of a prefill, or (split, 32 heads, slice) of decoded rows.
 template <bool kDecode>
 __global__ void __launch_bounds__(kLatentThreads, 2)
-    attend_latents(LatentShape shape, Batch batch, LatentPass pass, int compared, LatentPartial partial,
+    attend_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, int compared, LatentPartial partial,
                    float scale) {
   extern __shared__ __align__(16) Bf16 shared[];  // queries, latents, scores
   LatentBlock own;
@@ -288,7 +294,8 @@ __global__ void __launch_bounds__(kLatentThreads, 2)
 
 /// Blocks are (elements of the latent, head, slice from first_slice on); a thread has one element.
 __global__ void __launch_bounds__(kLatentCombineThreads)
-    combine_latents(LatentShape shape, Batch batch, LatentPass pass, LatentPartial partial, float scale) {
+    combine_latents(LatentShape shape, Batch batch, LatentPass<Bf16> pass, LatentPartial partial,
+                    float scale) {
   const BatchSlice& slice = batch.slices[partial.first_slice + static_cast<int>(blockIdx.z)];
   const int head = static_cast<int>(blockIdx.y);
   const int element = static_cast<int>(blockIdx.x * kLatentCombineThreads + threadIdx.x);
@@ -311,6 +318,58 @@ __global__ void __launch_bounds__(kLatentCombineThreads)
       narrow(total * tiles::inverse(weight));
 }
 
+constexpr int kPreciseHeads = 4;   // of a block
+constexpr int kLatentsOfLane = 2;  // eights of a latent
+static_assert(kMostLatent == 32 * 8 * kLatentsOfLane, "a lane's columns of the sum are in its registers");
+
+/// Blocks are (row, the last first: it has the most keys; some heads).
+template <KvType kKv>
+__global__ void __launch_bounds__(kPreciseThreads)
+    attend_latent_rows(LatentShape shape, Batch batch, LatentPass<float> pass, int compared) {
+  using Kept = KvRow<kKv, 8>;  // of which eights are read
+  __shared__ PreciseShared<static_cast<int>(kMostLatent)> shared;
+  __shared__ __align__(16) float queries[kPreciseHeads * static_cast<int>(kMostStored)];
+  const int row = batch.rows - 1 - static_cast<int>(blockIdx.x);
+  const int slice_index = batch.row_slice[row];
+  if (slice_index == kNoSlice) return;
+  const BatchSlice slice = batch.slices[slice_index];
+  const int stored = shape.rank + shape.turned_dim;
+  const int head = static_cast<int>(blockIdx.y) * kPreciseHeads;
+  const int present = min(kPreciseHeads, shape.heads - head);
+  const std::size_t place = static_cast<std::size_t>(row) * shape.heads + head;
+  for (int i = static_cast<int>(threadIdx.x); i < kPreciseHeads * stored; i += kPreciseThreads) {
+    const int query = i / stored;
+    queries[i] = query < present ? pass.compared[(place + query) * compared + i % stored] : 0.0F;
+  }
+  __syncthreads();
+
+  const PreciseKeys keys{.first = 0,
+                         .last = slice.stored + row - slice.first_row,
+                         .key_chunks = stored / 8,
+                         .value_chunks = (shape.rank + 7) / 8,
+                         .row_bytes = stored / 8 * Kept::kBytes,
+                         .scale = shape.score_scale};
+  const auto step_at = [&](int step) -> PreciseStep {
+    const std::byte* latents = slice.pages[step * kKeysOfStep / kGrid] + shape.offset +
+                               static_cast<std::size_t>(step * kKeysOfStep % kGrid) * keys.row_bytes;
+    return {.keys = latents, .values = latents};
+  };
+  attend_precisely<Kept, kPreciseHeads, 32, kLatentsOfLane>(
+      shared, queries, keys, step_at, [&](int query, int column, float result) {
+        if (query >= present || column >= shape.rank) return;
+        pass.out[(place + query) * shape.rank + column] = result;
+      });
+}
+
+template <class Row, class Kept>
+void launch_prepare(const LatentShape& shape, const Batch& batch, const LatentPass<Row>& pass,
+                    StreamHandle stream) {
+  const int items = batch.rows * (shape.heads + 1);
+  const auto blocks = static_cast<unsigned>((items + kPrepareWarps - 1) / kPrepareWarps);
+  prepare_latents<Row, Kept><<<blocks, 32 * kPrepareWarps, 0, stream>>>(shape, batch, pass, shape.compared());
+  check_launch("latent attention: its rows");
+}
+
 int latent_splits(int longest) {
   return (longest + kDecodeSplit - 1) / kDecodeSplit;
 }
@@ -322,8 +381,8 @@ std::size_t latent_row_bytes(const LatentShape& shape, int longest) {
 }
 
 template <bool kDecode>
-void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPass& pass, const dim3& grid,
-                    const LatentPartial& partial, StreamHandle stream) {
+void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
+                    const dim3& grid, const LatentPartial& partial, StreamHandle stream) {
   const auto shared_of = [](int compared) {
     return (kQueries + kLatents) * (compared + 8) * static_cast<int>(sizeof(Bf16)) +
            kQueries * kScoreStride * static_cast<int>(sizeof(float));
@@ -338,27 +397,48 @@ void launch_latents(const LatentShape& shape, const Batch& batch, const LatentPa
 
 }  // namespace
 
+template <class Row>
 bool latent_supports(const LatentShape& shape) {
+  constexpr bool kIsPrecise = std::is_same_v<Row, float>;
   return shape.heads > 0 && shape.plain_dim > 0 && shape.rank > 0 && shape.rank % 2 == 0 &&
          shape.turned_dim >= 0 && shape.rank <= static_cast<int>(kMostLatent) &&
          shape.stored() <= static_cast<int>(kMostStored) && shape.stored() % 8 == 0 &&
-         2 * shape.rope_pairs <= shape.turned_dim && shape.score_scale > 0 && shape.offset % 16 == 0;
+         2 * shape.rope_pairs <= shape.turned_dim && shape.score_scale > 0 && shape.offset % 16 == 0 &&
+         (shape.kv == KvType::kBF16 || (kIsPrecise && shape.kv == KvType::kF32));
 }
+template bool latent_supports<Bf16>(const LatentShape&);
+template bool latent_supports<float>(const LatentShape&);
 
+template <class Row>
 std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int longest) {
-  if (tiles > 0) return 0;
+  if (tiles > 0 || std::is_same_v<Row, float>) return 0;
   const std::size_t of_row = latent_row_bytes(shape, longest);
   return std::min(static_cast<std::size_t>(rows) * of_row, std::max(kLatentPartials, of_row));
 }
+template std::size_t latent_workspace<Bf16>(const LatentShape&, int, int, int);
+template std::size_t latent_workspace<float>(const LatentShape&, int, int, int);
 
-void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass& pass,
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,
+                      StreamHandle stream) {
+  if (batch.rows == 0) return;
+  REPRISE_CHECK(latent_supports<float>(shape), "latent attention of a shape without a kernel");
+  const auto launch = [&](auto kv, auto kept) {
+    launch_prepare<float, decltype(kept)>(shape, batch, pass, stream);
+    const dim3 blocks(static_cast<unsigned>(batch.rows),
+                      static_cast<unsigned>((shape.heads + kPreciseHeads - 1) / kPreciseHeads));
+    attend_latent_rows<decltype(kv)::value>
+        <<<blocks, kPreciseThreads, 0, stream>>>(shape, batch, pass, shape.compared());
+    check_launch("latent attention of rows of f32");
+  };
+  if (shape.kv == KvType::kF32) return launch(std::integral_constant<KvType, KvType::kF32>(), float{});
+  launch(std::integral_constant<KvType, KvType::kBF16>(), Bf16{});
+}
+
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(latent_supports(shape), "latent attention of a shape without a kernel");
-  const int items = batch.rows * (shape.heads + 1);
-  prepare_latents<<<static_cast<unsigned>((items + kPrepareWarps - 1) / kPrepareWarps), 32 * kPrepareWarps, 0,
-                    stream>>>(shape, batch, pass, shape.compared());
-  check_launch("latent attention: its rows");
+  launch_prepare<Bf16, Bf16>(shape, batch, pass, stream);
   const auto heads = static_cast<unsigned>(shape.heads);
   if (batch.tile_count > 0) {
     launch_latents<false>(shape, batch, pass, dim3(heads, static_cast<unsigned>(2 * batch.tile_count)), {},

@@ -1,11 +1,11 @@
 #pragma once
 // Multi-head latent attention over paged latents: queries, as latents are compared with them, against the rows of a page,
 // of which the weighted sum is taken. models/layers/mla_spec.h is what it is of, gpu/kernels.h (rms_norm, rope, attention
-// with one key/value head for all heads) the specification; inside, products are of bf16 with f32 sums. The heads'
-// matrices before and behind it are gpu/cuda/block_product.h.
+// with one key/value head for all heads) the specification; inside, products are of bf16 with f32 sums; of rows of
+// f32 all of it is in f32. The heads' matrices before and behind it are gpu/cuda/block_product.h.
 //
 // Exactness: as gpu/cuda/batch.h. Keys are taken in steps of 32 anchored at position 0, ascending; a decoded row's in
-// splits of kDecodeSplit positions, combined in ascending order.
+// splits of kDecodeSplit positions, combined in ascending order. Of rows of f32 one order serves prefilled and decoded ones.
 //
 // Threading: launches into `stream`; no other state.
 
@@ -13,6 +13,7 @@
 
 #include "gpu/cuda/batch.h"
 #include "gpu/cuda/stream.h"
+#include "gpu/kv_rows.h"
 
 namespace reprise::gpu::cuda {
 
@@ -26,32 +27,40 @@ struct LatentShape {
   float score_scale = 1;    // positive
   float norm_offset = 0;    // of the latents' norm
   float norm_eps = 1e-6F;
-  std::size_t offset = 0;  // in a page: bf16 [kGrid, stored()]
+  KvType kv = KvType::kBF16;  // of what is stored; or f32, for rows of f32 alone
+  std::size_t offset = 0;     // in a page: [kGrid, stored()]
 
   int stored() const { return rank + turned_dim; }  // a multiple of 8
   /// Of a query that latents are compared with, zeros behind stored().
   int compared() const { return (stored() + 15) / 16 * 16; }
 };
 
+/// Row: Bf16 or float, what rows of activations are of.
+template <class Row>
 struct LatentPass {
-  const Bf16* queries;  // [rows] rows of `query_stride`: [heads, plain_dim + turned_dim]
+  const Row* queries;  // [rows] rows of `query_stride`: [heads, plain_dim + turned_dim]
   int query_stride;
   const float* made;  // [rows] rows of `made_stride`: latent [rank] before its norm, turned part
   int made_stride;
   const float* norm;      // [rank]
   const float* rope_cos;  // [rows, rope_pairs]
   const float* rope_sin;
-  Bf16* compared;  // [rows, heads, compared()]: the first `rank` of each are there, the rest is made here
-  Bf16* out;       // [rows, heads, rank]: sums of latents
+  Row* compared;  // [rows, heads, compared()]: the first `rank` of each are there, the rest is made here
+  Row* out;       // [rows, heads, rank]: sums of latents
   std::byte* workspace;  // latent_workspace() bytes, aligned to 256
 };
 
+/// For rows of that kind.
+template <class Row = Bf16>
 bool latent_supports(const LatentShape& shape);
 /// Enough for prefill and decode of so many rows in so many tiles, none longer than `longest` tokens.
+template <class Row = Bf16>
 std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int longest);
 
 /// Of a batch with tiles, or of one whose slices have one row each.
-void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass& pass,
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
+                      StreamHandle stream);
+void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,
                       StreamHandle stream);
 
 }  // namespace reprise::gpu::cuda

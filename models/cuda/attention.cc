@@ -28,7 +28,9 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
             .window = static_cast<int>(spec.window),
             .ring_pages = spec.window == 0 ? 0 : static_cast<int>(spec.ring_pages()),
             .ring_offset = places.ring};
-  if (!gc::attention_supports(shape_)) {
+  // Keys and values of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  const bool wide = shape_.kv == gpu::KvType::kF32;
+  if (!(wide ? gc::attention_supports<float>(shape_) : gc::attention_supports<gc::Bf16>(shape_))) {
     throw LoadError(
         checkpoint.path(), "head_dim",
         std::to_string(spec.head_dim) + " is not one that the GPU kernels know: 16 to 256, by twos");
@@ -40,13 +42,14 @@ Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gp
 }
 
 std::size_t Attention::mixing_workspace(const StepSize& size) const {
-  return gc::attention_workspace(shape_, size.rows, size.tiles, size.longest) + Workspace::kAlignment;
+  const auto bytes = size.precise ? gc::attention_workspace<float> : gc::attention_workspace<gc::Bf16>;
+  return bytes(shape_, size.rows, size.tiles, size.longest) + Workspace::kAlignment;
 }
 
 template <class Row>
 void Attention::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
   std::byte* inside = step.workspace.bytes(
-      gc::attention_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
+      gc::attention_workspace<Row>(shape_, step.size.rows, step.size.tiles, step.size.longest));
   const gc::AttentionPass<Row> pass{.projected = projected,
                                     .stride = in().weight.rows,
                                     .q_norm = q_norm_,
@@ -63,11 +66,7 @@ void Attention::mix_rows(const CudaStep& step, const Row* projected, Row* mixed)
   }
   if (step.rings == nullptr || shape_.window != 0) return;
   REPRISE_CHECK(step.phase == Phase::kPrefill, "queries of a prompt that is decoded");
-  if constexpr (std::is_same_v<Row, gc::Bf16>) {
-    gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
-  } else {
-    REPRISE_CHECK(false, "queries of a precise step, whose prompt is not compacted");
-  }
+  gc::remember_queries(shape_, step.batch, pass, step.rings, queries_, step.stream);
 }
 
 std::size_t Attention::compaction_workspace(std::size_t tokens, const KvBudget& budget) const {

@@ -32,12 +32,14 @@ GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpo
 }
 
 std::size_t GatedDeltaNet::mixing_workspace(const StepSize& size) const {
-  return gc::delta_net_workspace(shape_, size.rows, size.tiles) + Workspace::kAlignment;
+  const auto bytes = size.precise ? gc::delta_net_workspace<float> : gc::delta_net_workspace<gc::Bf16>;
+  return bytes(shape_, size.rows, size.tiles) + Workspace::kAlignment;
 }
 
 template <class Row>
 void GatedDeltaNet::mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const {
-  std::byte* inside = step.workspace.bytes(gc::delta_net_workspace(shape_, step.size.rows, step.size.tiles));
+  std::byte* inside =
+      step.workspace.bytes(gc::delta_net_workspace<Row>(shape_, step.size.rows, step.size.tiles));
   const gc::DeltaNetPass<Row> pass{.projected = projected,
                                    .stride = in().weight.rows,
                                    .out = mixed,

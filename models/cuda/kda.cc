@@ -91,6 +91,7 @@ void Kda::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
                      .rate = rate_,
                      .dt_bias = dt_bias_,
                      .unit_eps = kKdaUnitEps,
+                     .token_after_token = step.size.precise,
                      .out = y,
                      .workspace = inside,
                      .exports = step.exports},

@@ -43,8 +43,11 @@ Mla::Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, Weig
             .score_scale = spec.score_scale,
             .norm_offset = spec.norm.offset,
             .norm_eps = spec.norm.eps,
+            .kv = kv_of(spec, kv),
             .offset = declare_state(spec, kv, state)};
-  if (!gc::latent_supports(shape_)) {
+  // Latents of f32 come with rows of f32 alone (models/gpu_refusal.h).
+  const bool wide = shape_.kv == gpu::KvType::kF32;
+  if (!(wide ? gc::latent_supports<float>(shape_) : gc::latent_supports<gc::Bf16>(shape_))) {
     throw LoadError(checkpoint.path(), "kv_lora_rank", "latents of such a size have no kernel on a GPU");
   }
   if (spec.rope) rope_ = ropes.add(spec.rope, weights);
@@ -81,7 +84,8 @@ std::size_t Mla::workspace(const StepSize& size) const {
     floats += rows_of(*q_a_);
   }
   return size.padded() * (halves * size.element() + floats * sizeof(float)) + 8 * Workspace::kAlignment +
-         gc::latent_workspace(shape_, size.rows, size.tiles, size.longest);
+         (size.precise ? gc::latent_workspace<float>
+                       : gc::latent_workspace<gc::Bf16>)(shape_, size.rows, size.tiles, size.longest);
 }
 
 template <class Row>
@@ -110,7 +114,7 @@ void Mla::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   auto* sums = workspace.take<Row>(rows * heads * rank);
   auto* mixed = workspace.take<Row>(rows * static_cast<std::size_t>(out_.weight.columns));
   std::byte* inside =
-      workspace.bytes(gc::latent_workspace(shape_, step.size.rows, step.size.tiles, step.size.longest));
+      workspace.bytes(gc::latent_workspace<Row>(shape_, step.size.rows, step.size.tiles, step.size.longest));
   project_queries(step, x, queries);
   step.multiply(x, kv_a_, made, gc::GemmOutput::kF32);
   gc::block_product(keys_, step.size.rows,

@@ -14,7 +14,10 @@
 #include <numeric>
 #include <ostream>
 #include <random>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gpu/cuda/attention.h"
@@ -69,17 +72,55 @@ inline AttentionShape with_window(AttentionShape shape, int window) {
 
 inline constexpr KvType kKvTypes[] = {KvType::kBF16, KvType::kInt8, KvType::kInt4};
 
-/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B. With each kind of keys and values.
-inline std::vector<AttentionShape> all_shapes() {
-  const std::vector<AttentionShape> shapes = {
-      shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
-      shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),
-      shape_of(8, 2, 256, 32, true, true)};
+inline std::vector<AttentionShape> kept_as_each(std::span<const KvType> kinds,
+                                                const std::vector<AttentionShape>& shapes) {
   std::vector<AttentionShape> all;
-  for (const KvType kv : kKvTypes) {
+  for (const KvType kv : kinds) {
     for (const AttentionShape& shape : shapes) all.push_back(kept_as(kv, shape));
   }
   return all;
+}
+
+/// The shapes of the models: a tiny Llama, small Qwen3.5, a Qwen3, Qwen3.5-0.8B. With each kind of keys and values.
+inline std::vector<AttentionShape> all_shapes(std::span<const KvType> kinds = kKvTypes) {
+  return kept_as_each(kinds, {shape_of(4, 2, 16, 8, false, false), shape_of(4, 2, 32, 4, true, true),
+                              shape_of(4, 2, 64, 8, false, true), shape_of(32, 8, 128, 64, true, false),
+                              shape_of(8, 2, 256, 32, true, true)});
+}
+
+inline std::vector<AttentionShape> shapes_with_windows(KvType kv = KvType::kBF16) {
+  std::vector<AttentionShape> shapes;
+  for (const int window : {1, 2, 48, 63, 64, 65, 129, 300}) {
+    shapes.push_back(with_window(kept_as(kv, shape_of(4, 1, 16, 8, false, false)), window));
+  }
+  shapes.push_back(with_window(kept_as(kv, shape_of(10, 1, 256, 64, false, false)), 200));
+  shapes.push_back(with_window(kept_as(kv, shape_of(4, 2, 128, 64, true, true)), 100));
+  return shapes;
+}
+
+/// Rows of activations as a kernel takes them, and back.
+template <class Row>
+std::vector<Row> as_rows(const std::vector<float>& values) {
+  std::vector<Row> out(values.size());
+  if constexpr (std::is_same_v<Row, Bf16>) {
+    gpu::test::plain().to_bf16(values.data(), out.data(), values.size());
+  } else {
+    out = values;
+  }
+  return out;
+}
+inline float from_row(Bf16 x) {
+  return gpu::test::from_bf16(x);
+}
+inline float from_row(float x) {
+  return x;
+}
+/// Random numbers that a Row can be.
+template <class Row>
+std::vector<float> random_rows(Random& random, std::size_t count) {
+  std::vector<float> out;
+  for (const Row x : as_rows<Row>(random.floats(count))) out.push_back(from_row(x));
+  return out;
 }
 
 inline std::size_t row_bytes(const AttentionShape& shape) {
@@ -93,10 +134,10 @@ inline std::size_t page_bytes(const AttentionShape& shape) {
 /// Inputs of one sequence.
 struct Sequence {
   int length = 0;
-  int shift = 0;                                       // of positions for rope against those in pages
-  std::shared_ptr<const std::vector<Bf16>> projected;  // [length, stride]
-  std::vector<int> pages;                              // in the rig's pool
-  int slot = 0;                                        // with a window: among the rig's
+  int shift = 0;                                        // of positions for rope against those in pages
+  std::shared_ptr<const std::vector<float>> projected;  // [length, stride]: numbers that a Row can be
+  std::vector<int> pages;                               // in the rig's pool
+  int slot = 0;                                         // with a window: among the rig's
 };
 
 /// Rows [begin, end) of a sequence, as a slice.
@@ -106,6 +147,8 @@ struct Piece {
   int end;
 };
 
+/// Row: what rows of activations are of.
+template <class Row = Bf16>
 class Rig {
  public:
   Rig(const AttentionShape& shape, int page_count, std::uint64_t seed)
@@ -140,12 +183,10 @@ class Rig {
 
   /// With random inputs.
   Sequence sequence(int length) {
-    const std::vector<float> values = random_.floats(static_cast<std::size_t>(length * stride_));
-    auto projected = std::make_shared<std::vector<Bf16>>(values.size());
-    gpu::test::plain().to_bf16(values.data(), projected->data(), values.size());
+    std::vector<float> values = random_rows<Row>(random_, static_cast<std::size_t>(length * stride_));
     return {.length = length,
             .shift = static_cast<int>(random_.size(0, 50)),
-            .projected = std::move(projected),
+            .projected = std::make_shared<const std::vector<float>>(std::move(values)),
             .pages = take_pages(length),
             .slot = take_slot()};
   }
@@ -153,10 +194,10 @@ class Rig {
   Sequence sequence_of(const std::vector<Bf16>& keys_and_values) {
     const auto width = static_cast<std::size_t>(2 * shape_.kv_heads * shape_.head_dim);
     Sequence made = sequence(static_cast<int>(keys_and_values.size() / width));
-    auto projected = std::make_shared<std::vector<Bf16>>(*made.projected);
-    for (std::size_t row = 0; row < keys_and_values.size() / width; ++row) {
-      std::copy_n(keys_and_values.data() + row * width, width,
-                  projected->data() + row * static_cast<std::size_t>(stride_) + shape_.q_width());
+    auto projected = std::make_shared<std::vector<float>>(*made.projected);
+    for (std::size_t i = 0; i < keys_and_values.size(); ++i) {
+      float* row = projected->data() + i / width * static_cast<std::size_t>(stride_) + shape_.q_width();
+      row[i % width] = from_row(keys_and_values[i]);
     }
     made.projected = std::move(projected);
     return made;
@@ -170,15 +211,42 @@ class Rig {
   }
 
   /// The output of all pieces, one after another: [rows, heads * head_dim].
-  std::vector<Bf16> prefill(const std::vector<Piece>& pieces) { return run(pieces, true, 0); }
-  /// Pieces of one row. `longest` of the batch is at least that given.
-  std::vector<Bf16> decode(const std::vector<Piece>& pieces, int longest = 0) {
-    return run(pieces, false, longest);
+  /// `filling` rows behind them are nobody's.
+  std::vector<Row> prefill(const std::vector<Piece>& pieces, int filling = 0) {
+    return run(pieces, true, 0, filling);
   }
+  /// Pieces of one row. `longest` of the batch is at least that given.
+  std::vector<Row> decode(const std::vector<Piece>& pieces, int longest = 0) {
+    return run(pieces, false, longest, 0);
+  }
+  /// The output of all rows, in slices that end at the cuts.
+  std::vector<Row> prefill_cut(const Sequence& sequence, const std::vector<int>& cuts) {
+    std::vector<Row> out;
+    int begin = 0;
+    for (std::size_t i = 0; i <= cuts.size(); ++i) {
+      const int end = i < cuts.size() ? cuts[i] : sequence.length;
+      const std::vector<Row> part = prefill({{&sequence, begin, end}});
+      out.insert(out.end(), part.begin(), part.end());
+      begin = end;
+    }
+    return out;
+  }
+  /// The same, rows from `prefilled` on being decoded one by one.
+  std::vector<Row> decode_from(const Sequence& sequence, int prefilled) {
+    std::vector<Row> out;
+    if (prefilled > 0) out = prefill({{&sequence, 0, prefilled}});
+    for (int row = prefilled; row < sequence.length; ++row) {
+      const std::vector<Row> one = decode({{&sequence, row, row + 1}});
+      out.insert(out.end(), one.begin(), one.end());
+    }
+    return out;
+  }
+  /// The next prefill leaves its ring, as it is behind a tile of it, in the slot of a sequence.
+  void want_ring(int tile, const Sequence& place) { wanted_.emplace_back(tile, slot_of(place)); }
   /// Mean milliseconds of some calls, the first not counted.
   double time(const std::vector<Piece>& pieces, bool is_prefill, int calls) {
     timed_calls_ = calls;
-    run(pieces, is_prefill, 0);
+    run(pieces, is_prefill, 0, 0);
     timed_calls_ = 0;
     return milliseconds_;
   }
@@ -214,8 +282,10 @@ class Rig {
     }
   }
 
-  /// The attention of rows [begin, length) of a sequence by the CPU's kernels, as a model composes them.
-  std::vector<float> reference(const Sequence& sequence, int begin) const;
+  /// The attention of rows [begin, length) of a sequence by the CPU's kernels, as a model composes them. With a pool: over the
+  /// keys and values that stand there.
+  std::vector<float> reference(const Sequence& sequence, int begin,
+                               const std::vector<std::byte>& pool = {}) const;
 
  private:
   static constexpr int kSlots = 8;
@@ -251,7 +321,7 @@ class Rig {
     fill(uploads_.back().data(), 0xff, count * sizeof(T), stream_.handle());
     return uploads_.back().as<T>();
   }
-  std::vector<Bf16> run(const std::vector<Piece>& pieces, bool is_prefill, int longest);
+  std::vector<Row> run(const std::vector<Piece>& pieces, bool is_prefill, int longest, int filling);
 
   AttentionShape shape_;
   int stride_;
@@ -262,16 +332,18 @@ class Rig {
   int next_slot_ = 0;
   std::vector<int> free_pages_;
   std::vector<float> q_norm_, k_norm_, inv_freq_;
-  std::vector<DeviceBytes> uploads_;  // of one run
+  std::vector<DeviceBytes> uploads_;                // of one run
+  std::vector<std::pair<int, std::byte*>> wanted_;  // of the next: tiles and slots
   int timed_calls_ = 0;
   double milliseconds_ = 0;
 };
 
-inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_prefill, int longest) {
+template <class Row>
+std::vector<Row> Rig<Row>::run(const std::vector<Piece>& pieces, bool is_prefill, int longest, int filling) {
   std::vector<BatchSlice> slices;
   std::vector<BatchTile> tiles;
-  std::vector<std::int32_t> row_slice, positions;
-  std::vector<Bf16> projected;
+  std::vector<std::int32_t> row_slice, positions, first_tiles;
+  std::vector<float> projected;
   for (const Piece& piece : pieces) {
     const Sequence& sequence = *piece.sequence;
     const int rows = piece.end - piece.begin;
@@ -287,6 +359,7 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
                       .stored = piece.begin,
                       .slot = slot_of(sequence),
                       .pages = upload(pages)});
+    first_tiles.push_back(static_cast<std::int32_t>(tiles.size()));
     for (int first = 0; is_prefill && first < rows; first += kGrid) tiles.push_back({index, first});
     for (int i = 0; i < rows; ++i) {
       row_slice.push_back(index);
@@ -296,6 +369,12 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
                      sequence.projected->begin() + piece.end * stride_);
     longest = std::max(longest, piece.end);
   }
+  const std::size_t results = row_slice.size() * width();
+  row_slice.insert(row_slice.end(), static_cast<std::size_t>(filling), kNoSlice);
+  positions.insert(positions.end(), static_cast<std::size_t>(filling), 0);
+  projected.resize(row_slice.size() * static_cast<std::size_t>(stride_), std::nanf(""));
+  std::vector<std::byte*> exports(tiles.size(), nullptr);
+  for (const auto& [tile, slot] : wanted_) exports[static_cast<std::size_t>(tile)] = slot;
   const auto rows = static_cast<int>(row_slice.size());
   const Batch batch{.slices = upload(slices),
                     .tiles = upload(tiles),
@@ -315,16 +394,17 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
               .cosine = cosine,
               .sine = sine},
              rows, stream_.handle());
-  std::vector<Bf16> out(static_cast<std::size_t>(rows) * width());
-  const AttentionPass pass{
-      .projected = upload(projected),
+  std::vector<Row> out(static_cast<std::size_t>(rows) * width());
+  AttentionPass<Row> pass{
+      .projected = upload(as_rows<Row>(projected)),
       .stride = stride_,
       .q_norm = shape_.qk_norm ? upload(q_norm_) : nullptr,
       .k_norm = shape_.qk_norm ? upload(k_norm_) : nullptr,
       .rope_cos = cosine,
       .rope_sin = sine,
-      .out = space<Bf16>(out.size()),
-      .workspace = space<std::byte>(attention_workspace(shape_, rows, batch.tile_count, longest))};
+      .out = space<Row>(out.size()),
+      .workspace = space<std::byte>(attention_workspace<Row>(shape_, rows, batch.tile_count, longest))};
+  if (!wanted_.empty()) pass.exports = {.tiles = upload(exports), .first_tiles = upload(first_tiles)};
   const auto call = [&] {
     if (is_prefill) {
       attention_prefill(shape_, batch, pass, stream_.handle());
@@ -340,14 +420,18 @@ inline std::vector<Bf16> Rig::run(const std::vector<Piece>& pieces, bool is_pref
     watch.stop(stream_.handle());
     milliseconds_ = watch.milliseconds() / timed_calls_;
   }
-  copy_to_host(out.data(), reinterpret_cast<const std::byte*>(pass.out), out.size() * sizeof(Bf16),
+  copy_to_host(out.data(), reinterpret_cast<const std::byte*>(pass.out), out.size() * sizeof(Row),
                stream_.handle());
   stream_.wait();
   uploads_.clear();
+  wanted_.clear();
+  out.resize(results);
   return out;
 }
 
-inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) const {
+template <class Row>
+std::vector<float> Rig<Row>::reference(const Sequence& sequence, int begin,
+                                       const std::vector<std::byte>& pool) const {
   // Of f32 functions every table gives the bits of the plain one.
   const Kernels& kernels = cpu_kernels(best_isa());
   const auto size = static_cast<std::size_t>(shape_.head_dim);
@@ -357,13 +441,17 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
   std::vector<std::vector<std::byte>> pages(sequence.pages.size(),
                                             std::vector<std::byte>(page_bytes(shape_)));
   std::vector<const std::byte*> pointers;
-  for (const auto& page : pages) pointers.push_back(page.data());
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (!pool.empty()) {
+      std::memcpy(pages[i].data(), &pool[static_cast<std::size_t>(sequence.pages[i]) * pages[i].size()],
+                  pages[i].size());
+    }
+    pointers.push_back(pages[i].data());
+  }
   std::vector<float> all;
   for (int row = 0; row < sequence.length; ++row) {
-    std::vector<float> x;
-    for (int i = 0; i < stride_; ++i) {
-      x.push_back(gpu::test::from_bf16((*sequence.projected)[static_cast<std::size_t>(row * stride_ + i)]));
-    }
+    const auto given = sequence.projected->begin() + row * stride_;
+    std::vector<float> x(given, given + stride_);
     std::vector<float> cosine, sine;
     for (const float frequency : inv_freq_) {
       const float angle = static_cast<float>(row + sequence.shift) * frequency;
@@ -383,8 +471,11 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
       std::byte* page = pages[static_cast<std::size_t>(row / kGrid)].data();
       const std::size_t place = (head * kGrid + static_cast<std::size_t>(row % kGrid)) * row_bytes(shape_);
       const auto store = [&](const float* from, std::byte* to) {
+        if (!pool.empty()) return;
         if (is_quantised(shape_.kv)) {
           store_quantised_row(shape_.kv, from, size, to);
+        } else if (shape_.kv == KvType::kF32) {
+          std::memcpy(to, from, size * sizeof(float));
         } else {
           kernels.to_bf16(from, reinterpret_cast<Bf16*>(to), size);
         }
@@ -409,7 +500,7 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
                          .head_dim = size,
                          .length = static_cast<std::size_t>(row) + 1 - first_page * kGrid,
                          .skipped = static_cast<std::size_t>(first % kGrid),
-                         .scale = 1.0F / std::sqrt(static_cast<float>(size)),
+                         .scale = shape_.score_multiplier / std::sqrt(static_cast<float>(size)),
                          .pages = pointers.data() + first_page,
                          .k_offset = shape_.k_offset + head * kGrid * row_bytes(shape_),
                          .v_offset = shape_.v_offset + head * kGrid * row_bytes(shape_),
@@ -421,8 +512,12 @@ inline std::vector<float> Rig::reference(const Sequence& sequence, int begin) co
   return all;
 }
 
+template <class Row>
+inline constexpr double kUsualBound = std::is_same_v<Row, float> ? 2e-5 : 1e-2;
+
 /// Every row, of `width` elements, is as wanted but for roundings to bf16.
-inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width) {
+inline testing::AssertionResult close(const Bf16* out, const std::vector<float>& wanted, std::size_t width,
+                                      double bound = kUsualBound<Bf16>) {
   for (std::size_t row = 0; row < wanted.size() / width; ++row) {
     double error = 0;
     double size = 0;
@@ -433,15 +528,51 @@ inline testing::AssertionResult close(const Bf16* out, const std::vector<float>&
       size += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
     }
     const double relative = std::sqrt(error / size);
-    if (!(relative < 1e-2)) {  // also for what is not a number
+    if (!(relative < bound)) {  // also for what is not a number
       return testing::AssertionFailure() << "row " << row << ": relative error " << relative;
     }
   }
   return testing::AssertionSuccess();
 }
 
-inline std::vector<Bf16> rows_of(const std::vector<Bf16>& out, std::size_t begin, std::size_t end,
-                                 std::size_t width) {
+/// The same of rows of f32: no element is farther from what is wanted than `bound` times the row's largest.
+inline testing::AssertionResult close(const float* out, const std::vector<float>& wanted, std::size_t width,
+                                      double bound = kUsualBound<float>) {
+  for (std::size_t row = 0; row < wanted.size() / width; ++row) {
+    float largest = 0;
+    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+      largest = std::max(largest, std::abs(wanted[i]));
+    }
+    for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+      const float error = std::abs(out[i] - wanted[i]);
+      if (!(static_cast<double>(error) <=
+            bound * static_cast<double>(largest))) {  // also for what is not a number
+        return testing::AssertionFailure() << "row " << row << ", " << i % width << ": " << out[i] << ", not "
+                                           << wanted[i] << "; the largest is " << largest;
+      }
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+/// Sequences of such lengths, prefilled together, against the CPU's.
+template <class Row>
+void compare_prefill(Rig<Row>& rig, const std::vector<int>& lengths, double bound = kUsualBound<Row>) {
+  std::vector<Sequence> sequences;
+  std::vector<Piece> pieces;
+  for (const int length : lengths) sequences.push_back(rig.sequence(length));
+  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
+  const std::vector<Row> out = rig.prefill(pieces);
+  std::size_t row = 0;
+  for (const Sequence& sequence : sequences) {
+    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width(), bound))
+        << "length " << sequence.length;
+    row += static_cast<std::size_t>(sequence.length);
+  }
+}
+
+template <class Row>
+std::vector<Row> rows_of(const std::vector<Row>& out, std::size_t begin, std::size_t end, std::size_t width) {
   return {out.begin() + static_cast<std::ptrdiff_t>(begin * width),
           out.begin() + static_cast<std::ptrdiff_t>(end * width)};
 }

@@ -24,21 +24,9 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaAttentionShapes, testing::ValuesIn(all_shap
   return "head_dim_" + std::to_string(info.param.head_dim) + "_" + std::string(name_of(info.param.kv));
 });
 
-const std::vector<int> kLengths = {1, 63, 64, 65, 200, 1000};
-
 TEST_P(CudaAttentionShapes, PrefillOfSeveralSequencesIsThatOfTheCpu) {
   Rig rig(GetParam(), 40, 1);
-  std::vector<Sequence> sequences;
-  std::vector<Piece> pieces;
-  for (const int length : kLengths) sequences.push_back(rig.sequence(length));
-  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
-  const std::vector<Bf16> out = rig.prefill(pieces);
-  std::size_t row = 0;
-  for (const Sequence& sequence : sequences) {
-    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width()))
-        << "length " << sequence.length;
-    row += static_cast<std::size_t>(sequence.length);
-  }
+  compare_prefill(rig, {1, 63, 64, 65, 200, 1000});
 }
 
 TEST_P(CudaAttentionShapes, DecodeOfSeveralSequencesIsThatOfTheCpu) {
@@ -88,15 +76,8 @@ TEST_P(CudaAttentionShapes, BitsDoNotDependOnHowAPromptIsSliced) {
   const std::vector<std::vector<int>> cuts = {{64}, {128}, {192}, {64, 128}, {64, 128, 192}};
   for (const std::vector<int>& cut : cuts) {
     rig.forget();
-    std::vector<Bf16> out;
-    int begin = 0;
-    for (std::size_t i = 0; i <= cut.size(); ++i) {
-      const int end = i < cut.size() ? cut[i] : 200;
-      const std::vector<Bf16> part = rig.prefill({{&sequence, begin, end}});
-      out.insert(out.end(), part.begin(), part.end());
-      begin = end;
-    }
-    EXPECT_TRUE(same_bits(out, whole)) << "first cut at " << cut[0] << " of " << cut.size();
+    EXPECT_TRUE(same_bits(rig.prefill_cut(sequence, cut), whole))
+        << "first cut at " << cut[0] << " of " << cut.size();
     EXPECT_EQ(std::memcmp(rig.pool().data(), pool.data(), pool.size()), 0);
   }
 }
@@ -181,7 +162,7 @@ TEST_F(CudaAttention, RowsInBlocksHaveTheBitsOfTheCpu) {
           const std::size_t column = 4 * size + (place % 2 * 2 + head) * size;  // behind four heads of q
           std::vector<float> x;
           for (std::size_t i = 0; i < size; ++i) {
-            x.push_back(gpu::test::from_bf16((*sequence.projected)[row * stride + column + i]));
+            x.push_back((*sequence.projected)[row * stride + column + i]);
           }
           std::vector<std::byte> wanted(bytes);
           store_quantised_row(kv, x.data(), size, wanted.data());
@@ -245,6 +226,13 @@ TEST_F(CudaAttention, ShapesWithoutAKernelAreRefused) {
   EXPECT_FALSE(attention_supports(kept_as(KvType::kF32, shape_of(8, 2, 64, 32, true, true))));
   EXPECT_FALSE(
       attention_supports(with_window(kept_as(KvType::kInt8, shape_of(8, 2, 64, 32, true, true)), 100)));
+  EXPECT_FALSE(
+      attention_supports(with_window(kept_as(KvType::kF32, shape_of(8, 2, 64, 32, true, true)), 100)));
+  EXPECT_TRUE(attention_supports<float>(kept_as(KvType::kF32, shape_of(8, 2, 64, 32, true, true))));
+  EXPECT_TRUE(
+      attention_supports<float>(with_window(kept_as(KvType::kF32, shape_of(8, 2, 64, 32, true, true)), 100)));
+  EXPECT_FALSE(attention_supports<float>(
+      with_window(kept_as(KvType::kInt8, shape_of(8, 2, 64, 32, true, true)), 100)));
 }
 
 TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {

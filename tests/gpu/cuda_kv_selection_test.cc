@@ -352,14 +352,14 @@ TEST_F(CudaKvSelection, AttentionAfterItIsOverWhatWasKept) {
   const auto width = static_cast<std::size_t>(shape.heads * shape.head_dim);
   const DeviceBytes out(width * sizeof(Bf16));
   const DeviceBytes workspace(attention_workspace(shape, 1, 0, batch.longest));
-  const AttentionPass pass{.projected = reinterpret_cast<const Bf16*>(upload(projected)),
-                           .stride = stride,
-                           .q_norm = nullptr,
-                           .k_norm = nullptr,
-                           .rope_cos = nullptr,
-                           .rope_sin = nullptr,
-                           .out = out.as<Bf16>(),
-                           .workspace = workspace.data()};
+  const AttentionPass<Bf16> pass{.projected = reinterpret_cast<const Bf16*>(upload(projected)),
+                                 .stride = stride,
+                                 .q_norm = nullptr,
+                                 .k_norm = nullptr,
+                                 .rope_cos = nullptr,
+                                 .rope_sin = nullptr,
+                                 .out = out.as<Bf16>(),
+                                 .workspace = workspace.data()};
   attention_decode(shape, batch, pass, made.stream());
   std::vector<Bf16> mixed(width);
   copy_to_host(mixed.data(), out.data(), out.size(), made.stream());
@@ -452,7 +452,7 @@ TEST_F(CudaKvSelection, QueriesOfTheLastTokensAreRemembered) {
                     .tile_count = 0,
                     .rows = static_cast<int>(row_slice.size()),
                     .longest = 1024};
-  AttentionPass pass{};
+  AttentionPass<Bf16> pass{};
   pass.workspace = upload(q);
   constexpr std::size_t kOffset = 112;
   remember_queries(shape, batch, pass, reinterpret_cast<const QueryRing*>(upload(rings)), kOffset,

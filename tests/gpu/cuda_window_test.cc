@@ -17,33 +17,13 @@ class CudaWindow : public testing::TestWithParam<AttentionShape> {
   }
 };
 
-std::vector<AttentionShape> shapes_with_windows() {
-  std::vector<AttentionShape> shapes;
-  for (const int window : {1, 2, 48, 63, 64, 65, 129, 300}) {
-    shapes.push_back(with_window(shape_of(4, 1, 16, 8, false, false), window));
-  }
-  shapes.push_back(with_window(shape_of(10, 1, 256, 64, false, false), 200));
-  shapes.push_back(with_window(shape_of(4, 2, 128, 64, true, true), 100));
-  return shapes;
-}
-
 INSTANTIATE_TEST_SUITE_P(Windows, CudaWindow, testing::ValuesIn(shapes_with_windows()), [](const auto& info) {
   return "head_dim_" + std::to_string(info.param.head_dim) + "_window_" + std::to_string(info.param.window);
 });
 
 TEST_P(CudaWindow, PrefillIsThatOfTheCpu) {
   Rig rig(GetParam(), 40, 21);
-  std::vector<Sequence> sequences;
-  std::vector<Piece> pieces;
-  for (const int length : {1, 64, 65, 200, 777}) sequences.push_back(rig.sequence(length));
-  for (const Sequence& sequence : sequences) pieces.push_back({&sequence, 0, sequence.length});
-  const std::vector<Bf16> out = rig.prefill(pieces);
-  std::size_t row = 0;
-  for (const Sequence& sequence : sequences) {
-    EXPECT_TRUE(close(out.data() + row * rig.width(), rig.reference(sequence, 0), rig.width()))
-        << "length " << sequence.length;
-    row += static_cast<std::size_t>(sequence.length);
-  }
+  compare_prefill(rig, {1, 64, 65, 200, 777});
 }
 
 TEST_P(CudaWindow, DecodeIsThatOfTheCpu) {
@@ -79,15 +59,8 @@ TEST_P(CudaWindow, BitsAndTheRingDoNotDependOnHowAPromptIsSliced) {
   const std::vector<std::vector<int>> cuts = {{64}, {448}, {128, 192}, {64, 128, 192, 256, 320, 384, 448}};
   for (const std::vector<int>& cut : cuts) {
     rig.forget();
-    std::vector<Bf16> out;
-    int begin = 0;
-    for (std::size_t i = 0; i <= cut.size(); ++i) {
-      const int end = i < cut.size() ? cut[i] : kLength;
-      const std::vector<Bf16> part = rig.prefill({{&sequence, begin, end}});
-      out.insert(out.end(), part.begin(), part.end());
-      begin = end;
-    }
-    EXPECT_TRUE(same_bits(out, whole)) << "first cut at " << cut[0] << " of " << cut.size();
+    EXPECT_TRUE(same_bits(rig.prefill_cut(sequence, cut), whole))
+        << "first cut at " << cut[0] << " of " << cut.size();
     EXPECT_EQ(rig.ring(sequence), ring) << "first cut at " << cut[0] << " of " << cut.size();
   }
 }

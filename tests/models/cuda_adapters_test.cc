@@ -115,8 +115,9 @@ TEST_P(CudaAdapters, GivesItsMemoryBack) {
 }
 
 // Models of parts whose matrices adapters can change there.
-INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters, testing::Values("llama", "qwen3", "qwen3_5_text", "builtin"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Models, CudaAdapters,
+                         testing::Values("llama", "qwen3", "qwen3_5_text", "builtin", "qwen3_5_text-precise"),
+                         test_name);
 
 }  // namespace
 }  // namespace reprise::models

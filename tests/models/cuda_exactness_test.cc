@@ -331,6 +331,7 @@ TEST_P(CudaExactness, DecodedWhereOthersWantNoLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaExactness, testing::ValuesIn(models_on_gpu()), test_name);
+INSTANTIATE_TEST_SUITE_P(Precise, CudaExactness, testing::ValuesIn(precise_models()), test_name);
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaExactness, testing::ValuesIn(models_with_blocks()), test_name);
 
 }  // namespace

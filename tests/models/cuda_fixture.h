@@ -208,8 +208,9 @@ class ModelRig {
   std::unique_ptr<gpu::StateStore> store_;
 };
 
-/// What a test's parameter says: a model's name, or with keys and values in blocks its name, a dash, and how ("llama-int8");
-/// or "-on_host" behind it, or "-first_on_host": the experts of all layers, or of the first, are computed there.
+/// What a test's parameter says: a model's name, which is computed in bf16; or with keys and values in blocks its name, a dash,
+/// and how ("llama-int8"); or "-on_host" behind it, or "-first_on_host": the experts of all layers, or of the first, are
+/// computed there; or "-precise": as that setting has it.
 struct NamedModel {
   std::string model;
   ComputeOptions options;
@@ -217,7 +218,10 @@ struct NamedModel {
 
   explicit NamedModel(const std::string& name) : model(name.substr(0, name.find('-'))) {
     const std::string how = name.substr(std::min(name.size(), model.size() + 1));
-    if (how.ends_with("on_host")) {
+    options.compute = gpu::Compute::kBf16;
+    if (how == "precise") {
+      options = compute_options("precise", "auto", "");
+    } else if (how.ends_with("on_host")) {
       cpu_experts = how == "on_host" ? kAllLayers : 1;
     } else if (!how.empty()) {
       options.kv = gpu::kv_named(how).value();
@@ -236,6 +240,14 @@ inline std::string test_name(const testing::TestParamInfo<std::string>& info) {
 inline std::vector<std::string> models_with_blocks() {
   return {"llama-int8",   "llama-int4",       "qwen3_5_text-int8",   "qwen3_5_text-int4",
           "builtin-int8", "kimi_linear-int8", "recurrent_gemma-int8"};
+}
+
+/// Those that can be computed precisely, so computed.
+inline std::vector<std::string> precise_models() {
+  std::vector<std::string> names = samples_on_gpu();
+  for (const char* more : {"builtin", "moe_BF16"}) names.emplace_back(more);
+  for (std::string& name : names) name += "-precise";
+  return names;
 }
 
 /// The parameter is that of a NamedModel.

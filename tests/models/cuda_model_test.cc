@@ -1,5 +1,5 @@
 // Models on a GPU against the same models on the CPU in f32, and against outside answers. The GPU multiplies
-// bf16, so logits differ by rounding. Keys and values in blocks are so on both, and both are beside each other. Also its choice of greedy tokens, and what it says of a state of NaN.
+// bf16, so logits differ by rounding, where models are computed precisely by that of two terms. Keys and values in blocks are so on both, and both are beside each other. Also its choice of greedy tokens, and what it says of a state of NaN.
 // Without a GPU all of it is skipped.
 
 #include <algorithm>
@@ -53,6 +53,9 @@ Tolerance tolerance_for(const std::string& model) {
 /// In blocks a number that was rounded otherwise before may be rounded to the next step, which is coarser than bf16. Of a
 /// Llama's 333 rows the median is 1.3e-2 with int8 and 5.3e-2 with int4, the worst 4.2e-2 and 1.8e-1.
 Tolerance tolerance_for(const NamedModel& named) {
+  if (named.options.compute == gpu::Compute::kPrecise) {
+    return {.median = 1e-3, .worst = 5e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
+  }
   Tolerance tolerance = tolerance_for(named.model);
   if (!is_quantised(named.options.kv)) return tolerance;
   constexpr double kMostMargin = 0.2;  // behind it too few choices would be left
@@ -229,6 +232,7 @@ std::vector<std::string> compared_with_blocks() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()), test_name);
+INSTANTIATE_TEST_SUITE_P(Precise, CudaModelTest, testing::ValuesIn(precise_models()), test_name);
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
 
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
@@ -276,17 +280,20 @@ void follow(ModelRig& rig, const OracleCase& one, Parity& parity) {
 
 class CudaOracle : public testing::TestWithParam<std::string> {};
 
-/// With the text model inside of a multimodal one.
+/// With the text model inside of a multimodal one; in both settings.
 std::vector<std::string> answered_outside() {
   std::vector<std::string> names = samples_on_gpu();
   names.emplace_back("qwen3_5");
+  const std::size_t count = names.size();
+  for (std::size_t i = 0; i < count; ++i) names.push_back(names[i] + "-precise");
   return names;
 }
 
 TEST_P(CudaOracle, Agrees) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
   const std::filesystem::path oracle = test::oracle_folder();
-  const std::string& name = GetParam();
+  const NamedModel named(GetParam());
+  const std::string& name = named.model;
   std::vector<std::filesystem::path> files{oracle / "models" / name};
   for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(oracle / "gguf" / (name + ending));
   if (!std::filesystem::exists(oracle)) {  // some are also kept here
@@ -300,16 +307,29 @@ TEST_P(CudaOracle, Agrees) {
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
     SCOPED_TRACE(file.string());
-    ModelRig rig(file, "cuda:0", {});
-    Parity parity{.tolerance = tolerance_for(name)};
+    ModelRig rig(file, "cuda:0", named.options);
+    Parity parity{.tolerance = tolerance_for(named)};
     for (const OracleCase& one : cases) ASSERT_NO_FATAL_FAILURE(follow(rig, one, parity));
     EXPECT_GT(parity.clear, parity.rows / 4);
-    parity.expect_good(file.parent_path().filename() / file.filename());
+    parity.expect_good((file.parent_path().filename() / file.filename()).string() + ", compute " +
+                       std::string(name_of(named.options.compute)));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::ValuesIn(answered_outside()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::ValuesIn(answered_outside()), test_name);
+
+TEST(CudaPrecision, IsChosenBySizeAndFormat) {
+  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  const auto arithmetic = [](const std::string& model, const char* compute) {
+    ModelRig rig(model_folder(model), "cuda:0", compute_options(compute, "auto", ""));
+    return rig.model().arithmetic();
+  };
+  EXPECT_TRUE(arithmetic("builtin", "auto").starts_with("cuda, precise"));
+  EXPECT_FALSE(arithmetic("builtin", "bf16").starts_with("cuda, precise"));
+  EXPECT_FALSE(arithmetic("Q8_0", "auto").starts_with("cuda, precise"));
+  EXPECT_THROW(arithmetic("Q8_0", "precise"), LoadError);
+  EXPECT_THROW(arithmetic("builtin", "f32"), LoadError);
+}
 
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
