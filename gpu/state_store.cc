@@ -85,6 +85,11 @@ void Sequence::advance(std::size_t count) {
 std::byte* Sequence::page_data(std::size_t index) const {
   return store_->pages_.data(pages_[index]);
 }
+void Sequence::page_addresses(std::span<std::byte*> to) const {
+  REPRISE_CHECK(to.size() <= pages_.size(), "more pages than a sequence has");
+  const BlockPool& pool = store_->pages_;
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = pool.data(pages_[i]);
+}
 std::byte* Sequence::slot_data() const {
   return store_->slots_.data(slot_);
 }

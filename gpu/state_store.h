@@ -119,6 +119,8 @@ class Sequence : public HeldState {
 
   /// Addresses in the store's memory.
   std::byte* page_data(std::size_t index) const;
+  /// Of its first pages, as many as `to` has places.
+  void page_addresses(std::span<std::byte*> to) const;
   std::byte* slot_data() const;
 
  private:

@@ -16,10 +16,14 @@ constexpr int kLeastDecodedLongest = 256;  // one split of attention
 class Packer {
  public:
   template <class T>
-  std::size_t place(const std::vector<T>& values) {
+  std::size_t place(std::size_t count) {
     const std::size_t at = bytes_;
-    bytes_ += Workspace::rounded(values.size() * sizeof(T));
+    bytes_ += Workspace::rounded(count * sizeof(T));
     return at;
+  }
+  template <class T>
+  std::size_t place(const std::vector<T>& values) {
+    return place<T>(values.size());
   }
   std::size_t bytes() const { return bytes_; }
 
@@ -35,11 +39,16 @@ gc::QueryRing ring_of(const PromptTail& tail) {
           .row_bytes = static_cast<std::int32_t>(tail.token_bytes())};
 }
 
-BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream) {
+BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream,
+                                    std::size_t ahead) {
   std::vector<gc::BatchSlice> placed;
   std::vector<gc::BatchTile> tiles;
-  std::vector<std::byte*> pages;
-  std::vector<std::size_t> first_page;
+  struct Pages {
+    std::size_t first;  // of all slices'
+    std::size_t count;
+  };
+  std::vector<Pages> pages;  // of each slice
+  std::size_t page_count = 0;
   std::vector<std::int32_t> row_slice;
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> positions;
@@ -53,7 +62,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   for (const Slice& slice : slices) {
     const gpu::Sequence& sequence = *slice.sequence;
     const auto rows = static_cast<int>(slice.tokens.size());
-    const auto stored = static_cast<int>(sequence.stored());
+    const auto stored = static_cast<int>(sequence.stored() + ahead);
     REPRISE_CHECK(rows > 0 && (phase == Phase::kPrefill || rows == 1),
                   "a slice that does not suit its phase");
     REPRISE_CHECK(phase == Phase::kDecode || stored % gc::kGrid == 0, "a prefill slice begins off the grid");
@@ -61,11 +70,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
                   "a slice without room reserved for it");
     const auto index = static_cast<std::int32_t>(placed.size());
     const auto first = static_cast<std::int32_t>(tokens.size());
-    first_page.push_back(pages.size());
-    const int used_pages = (stored + rows + gc::kGrid - 1) / gc::kGrid;
-    for (int page = 0; page < used_pages; ++page) {
-      pages.push_back(sequence.page_data(static_cast<std::size_t>(page)));
-    }
+    pages.push_back({page_count, static_cast<std::size_t>((stored + rows + gc::kGrid - 1) / gc::kGrid)});
+    page_count += pages.back().count;
     placed.push_back(
         {.first_row = first, .rows = rows, .stored = stored, .slot = sequence.slot_data(), .pages = nullptr});
     if (phase == Phase::kPrefill) {
@@ -82,7 +88,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
     for (int i = 0; i < rows; ++i) {
       row_slice.push_back(index);
       tokens.push_back(slice.tokens[static_cast<std::size_t>(i)]);
-      positions.push_back(static_cast<std::int32_t>(sequence.logical()) + i);
+      positions.push_back(static_cast<std::int32_t>(sequence.logical() + ahead) + i);
     }
     longest = std::max(longest, stored + rows);
     if (has_rings) rings.push_back(slice.tail == nullptr ? gc::QueryRing{} : ring_of(*slice.tail));
@@ -109,7 +115,8 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   const std::size_t rings_at = packer.place(rings);
   const std::size_t exports_at = packer.place(exports);
   const std::size_t first_tiles_at = packer.place(first_tiles);
-  const std::size_t pages_at = packer.place(pages);  // last: the others' places do not depend on them
+  // Last: the others' places do not depend on them. There may be thousands, so they are written where they go.
+  const std::size_t pages_at = packer.place<std::byte*>(page_count);
   if (packer.bytes() > staging_.size()) {
     const std::size_t size = std::bit_ceil(packer.bytes());
     staging_ = gc::PinnedBytes(size);
@@ -119,15 +126,16 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
                      static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
   std::byte* device = device_.data();
+  auto* addresses = reinterpret_cast<std::byte**>(staging_.data() + pages_at);
   for (std::size_t i = 0; i < placed.size(); ++i) {
-    placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + first_page[i];
+    slices[i].sequence->page_addresses({addresses + pages[i].first, pages[i].count});
+    placed[i].pages = reinterpret_cast<std::byte* const*>(device + pages_at) + pages[i].first;
   }
   const auto put = [&](const auto& values, std::size_t at) {
     if (!values.empty()) std::memcpy(staging_.data() + at, values.data(), values.size() * sizeof(values[0]));
   };
   put(placed, slices_at);
   put(tiles, tiles_at);
-  put(pages, pages_at);
   put(row_slice, row_slice_at);
   put(tokens, tokens_at);
   put(positions, positions_at);

@@ -5,8 +5,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "gpu/cuda/embedding.h"
-#include "gpu/cuda/rows.h"
 #include "gpu/cuda/sampling.h"
 #include "gpu/devices.h"
 #include "models/cuda/layer_factory.h"
@@ -20,9 +18,6 @@
 namespace reprise::models::cuda {
 namespace {
 
-// Larger steps take longer than their launches; and there would be too many sizes to record.
-constexpr int kMostRecordedDecodes = 64;
-constexpr int kMostRecordedSlices = 8;  // of a prefill
 constexpr const char* kHeadInAdapters = "lm_head";
 
 std::set<std::string> mixtures_on_host(const Checkpoint& checkpoint, std::uint32_t cpu_experts) {
@@ -78,6 +73,8 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     }
   }
   adaptable_.insert(kHeadInAdapters);
+  // What weights are expanded to before a product is there once; and the host computes for one pass at a time.
+  suits_waves_ = gemm_.bytes() == 0 && host_experts_ == nullptr;
 }
 
 void CudaModel::join_steps() {
@@ -129,148 +126,6 @@ CudaModel::Chosen CudaModel::choose(std::span<const Slice> slices) const {
     picked += wanted;
   }
   return out;
-}
-
-std::size_t CudaModel::workspace(const StepSize& size, int picked_rows, int rank) const {
-  const std::size_t hidden = config().hidden;
-  std::size_t most = 0;
-  for (const ResidualStep& step : steps_) most = std::max(most, step.workspace(size, hidden));
-  const auto picked = static_cast<std::size_t>(picked_rows);
-  const std::size_t kept = handed_on_ + (has_late_ ? hidden : 0);  // of a row beside the stream
-  const std::size_t left = leaves_rows_ ? hidden : 0;              // for the next step
-  return most + Workspace::rounded(size.padded() * left * sizeof(gc::Bf16)) +
-         Workspace::rounded(size.padded() * left / 8 * sizeof(float)) +
-         Workspace::rounded(size.padded() * hidden * sizeof(float)) + size.padded() * kept * sizeof(float) +
-         2 * Workspace::kAlignment + ropes_.workspace(size.rows) +
-         PickedRows::workspace(picked, hidden, size) +
-         (precise_
-              ? 2 * Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_columns()) *
-                                       sizeof(gc::Bf16))
-              : 0) +
-         Workspace::rounded(picked * static_cast<std::size_t>(head_.outputs()) * sizeof(float)) +
-         Workspace::rounded(size.padded() * static_cast<std::size_t>(rank) * sizeof(float)) +
-         Workspace::rounded(size.padded() * static_cast<std::size_t>(weights_.most_ordered()) *
-                            sizeof(gc::Bf16));
-}
-
-void CudaModel::embed(const CudaStep& step, float* x) const {
-  const int rows = step.size.rows;
-  const float multiplier = config().embedding_multiplier;
-  if (first_norm_ && step.unscaled.x != nullptr) {
-    gc::embed_bf16_to_stream(step.batch.tokens, rows, embedding_.weight, multiplier, x,
-                             first_norm_->into(step.unscaled), ropes_.rows_of(step.batch, step.ropes, 0),
-                             step.stream);
-    return ropes_.make(step.batch, step.ropes, 1, step.stream);
-  }
-  ropes_.make(step.batch, step.ropes, 0, step.stream);
-  const auto hidden = static_cast<int>(config().hidden);
-  gc::embed(step.batch.tokens, rows, embedding_.weight, x, step.stream);
-  if (multiplier != 1) gc::scale(x, rows, hidden, multiplier, 0, step.stream);
-  if (embedding_norm_) gc::norm_in_place(x, rows, hidden, embedding_norm_->rows(), step.stream);
-}
-
-void CudaModel::launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
-                       const Chosen& chosen) {
-  const gc::StreamHandle stream = lane.stream.handle();
-  const CudaStep step{.phase = phase,
-                      .batch = made.batch,
-                      .gemm = gemm_,
-                      .workspace = lane.workspace,
-                      .stream = stream,
-                      .size = made.size,
-                      .ropes = buffers.ropes,
-                      .adapters = chosen.rows,
-                      .inner = buffers.inner,
-                      .ordered = buffers.ordered,
-                      .terms = buffers.terms,
-                      .first_values = buffers.first_values,
-                      .late = buffers.late,
-                      .staging = &lane.staging,
-                      .rings = made.rings,
-                      .unscaled = buffers.unscaled,
-                      .exports = made.exports};
-  embed(step, buffers.x);
-  for (const ResidualStep& one : steps_) one.apply(step, buffers.x, config().hidden);
-  if (made.picked_rows == 0) return;
-  head_.apply(step, buffers.x, {.rows = made.picked, .count = made.picked_rows, .adapters = chosen.picked},
-              buffers.logits);
-}
-
-// Everything that a step's launches depend on, or nothing: it is not recorded.
-std::optional<std::uint64_t> CudaModel::recording_key(const BatchUpload::Made& made, const Chosen& chosen,
-                                                      Phase phase) const {
-  // What adapters add is launched for those that are there now; what the host computes is no launch.
-  if (!chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
-  const auto number = [](int value) { return static_cast<std::uint64_t>(value); };
-  if (phase == Phase::kDecode) {
-    if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
-    return number(made.size.longest) << 16 | number(made.size.rows);
-  }
-  const int slices = made.batch.slice_count;
-  if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
-  constexpr std::uint64_t kPrefill = std::uint64_t{1} << 63;
-  constexpr std::uint64_t kRemembers = std::uint64_t{1} << 62;
-  return kPrefill | (made.rings != nullptr ? kRemembers : 0) |
-         number(std::bit_width(static_cast<unsigned>(made.size.longest))) << 56 |
-         number(made.size.tiles) << 40 | number(made.size.rows / gc::kGrid) << 16 | number(slices) << 8 |
-         number(made.picked_rows);
-}
-
-CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
-  traces::follow_gpu();
-  for (const Slice& slice : slices) {
-    for (const TokenId token : slice.tokens) {
-      REPRISE_CHECK(token >= 0 && static_cast<std::size_t>(token) < config().vocab,
-                    "a token outside the vocabulary");
-    }
-  }
-  Lane& lane = lane_of(phase);
-  Workspace& memory = lane.workspace;
-  BatchUpload::Made made = lane.upload.make(slices, phase, lane.stream.handle());
-  made.size.precise = precise_;
-  memory.reset();
-  const Chosen chosen = choose(slices);
-  memory.reserve(workspace(made.size, made.picked_rows, chosen.largest_rank));
-  const std::size_t elements = made.size.padded() * config().hidden;
-  const auto picked = static_cast<std::size_t>(made.picked_rows);
-  Buffers buffers{.x = memory.take<float>(elements),
-                  .ropes = ropes_.take(memory, made.size.rows),
-                  .logits = memory.take<float>(picked * static_cast<std::size_t>(head_.outputs())),
-                  .inner = nullptr,
-                  .ordered = nullptr,
-                  .terms = {},
-                  .first_values = nullptr,
-                  .late = nullptr,
-                  .unscaled = {}};
-  if (leaves_rows_ && phase == Phase::kDecode && chosen.rows.empty()) {
-    buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
-  }
-  if (weights_.most_ordered() > 0) {
-    buffers.ordered =
-        memory.take<gc::Bf16>(made.size.padded() * static_cast<std::size_t>(weights_.most_ordered()));
-  }
-  if (precise_) {
-    const std::size_t most = made.size.padded() * static_cast<std::size_t>(weights_.most_columns());
-    buffers.terms = {.high = memory.take<gc::Bf16>(most), .low = memory.take<gc::Bf16>(most)};
-  }
-  if (handed_on_ > 0) buffers.first_values = memory.take<float>(made.size.padded() * handed_on_);
-  if (has_late_) buffers.late = memory.take<float>(elements);
-  if (chosen.largest_rank > 0) {
-    buffers.inner = memory.take<float>(made.size.padded() * static_cast<std::size_t>(chosen.largest_rank));
-  }
-  lane.stopwatch.start(lane.stream.handle());
-  if (const std::optional<std::uint64_t> key = recording_key(made, chosen, phase)) {
-    lane.forget_moved();
-    lane.recordings.run(*key, lane.stream.handle(), [&] { launch(lane, made, phase, buffers, chosen); });
-  } else {
-    launch(lane, made, phase, buffers, chosen);
-  }
-  for (const Slice& slice : slices) {
-    const std::size_t begin = slice.sequence->logical();
-    slice.sequence->advance(slice.tokens.size());
-    if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
-  }
-  return {.rows = buffers.logits, .count = made.picked_rows};
 }
 
 std::string CudaModel::why_not_compacted() const {

@@ -34,6 +34,8 @@
 
 namespace reprise::models::cuda {
 
+class Waves;
+
 class CudaModel : public Model {
  public:
   struct Place {
@@ -81,15 +83,15 @@ class CudaModel : public Model {
   };
 
   struct Buffers {
-    float* x;  // [padded rows, hidden]: the residual stream
-    std::vector<RopeTable> ropes;
-    float* logits;        // [picked rows] rows of head_.outputs()
-    float* inner;         // [rows, largest rank]; null where there are no adapters
-    gc::Bf16* ordered;    // [padded rows, most columns that are put in order]; null where none are
-    gc::TwoTerms terms;   // [padded rows, most columns] each; none where the model is not computed precisely
-    float* first_values;  // [padded rows, handed_on_]; null where nothing is handed on
-    float* late;          // [padded rows, hidden]; null where no part comes late
-    gc::UnscaledRows unscaled;  // [padded rows, hidden]; none where steps leave no rows to each other
+    float* x = nullptr;  // [padded rows, hidden]: the residual stream
+    std::vector<RopeTable> ropes{};
+    float* logits = nullptr;      // [picked rows] rows of head_.outputs()
+    float* inner = nullptr;       // [rows, largest rank]; null where there are no adapters
+    gc::Bf16* ordered = nullptr;  // [padded rows, most columns that are put in order]; null where none are
+    gc::TwoTerms terms{};  // [padded rows, most columns] each; none where the model is not computed precisely
+    float* first_values = nullptr;  // [padded rows, handed_on_]; null where nothing is handed on
+    float* late = nullptr;          // [padded rows, hidden]; null where no part comes late
+    gc::UnscaledRows unscaled{};    // [padded rows, hidden]; none where steps leave no rows to each other
   };
 
   /// What the slices of a step chose.
@@ -105,10 +107,29 @@ class CudaModel : public Model {
   std::size_t workspace(const StepSize& size, int picked_rows, int rank) const;
   /// Rows of the embedding, where the residual stream begins, and rope's tables.
   void embed(const CudaStep& step, float* x) const;
-  void launch(Lane& lane, const BatchUpload::Made& made, Phase phase, const Buffers& buffers,
-              const Chosen& chosen);
-  std::optional<std::uint64_t> recording_key(const BatchUpload::Made& made, const Chosen& chosen,
-                                             Phase phase) const;
+
+  // Passes on their way to the GPU (pass.cc).
+  struct Pass {
+    Lane& lane;
+    BatchUpload::Made made;
+    Chosen chosen;
+    Buffers buffers;
+  };
+  /// Where a pass stands.
+  struct PassPlace {
+    gc::StreamHandle stream;  // that brings the description of its batch to the GPU
+    std::size_t ahead =
+        0;  // tokens of its sequence that a pass in front computes, and that are not counted yet
+    int more_logits = 0;  // rows that it has room for behind its own
+  };
+  Pass prepare(Lane& lane, std::span<const Slice> slices, Phase phase, const PassPlace& place);
+  CudaStep step_of(const Pass& pass, Phase phase);
+  void launch(const Pass& pass, Phase phase);
+  void launch_in_waves(const Pass& first, const Pass& second);
+  void launch_head(const CudaStep& step, const Pass& pass) const;
+  std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase) const;
+  Logits enqueue_whole(std::span<const Slice> slices, Phase phase);
+  Logits enqueue_in_waves(const Waves& waves);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
@@ -133,7 +154,9 @@ class CudaModel : public Model {
   DeviceDraw draw_;
   DeviceDraw first_draw_;  // behind prefills
   Lane prefill_{gc::Stream::Priority::kNormal};
-  Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
+  Lane behind_{gc::Stream::Priority::kNormal};  // the second wave of a prefill
+  gc::StreamOrder order_;                       // of the two
+  Lane decode_{gc::Stream::Priority::kHigh};    // somebody waits for each of its tokens
   DeviceLinear embedding_;
   Head head_;
   std::optional<DeviceNorm> embedding_norm_;
@@ -145,6 +168,7 @@ class CudaModel : public Model {
   bool has_late_ = false;                      // parts
   bool exports_states_ = true;                 // all parts do
   bool leaves_rows_ = false;                   // of decodes: somebody to who reads the stream next
+  bool suits_waves_ = false;                   // prefills of few rows
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

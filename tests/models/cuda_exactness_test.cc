@@ -204,6 +204,26 @@ TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
   }
 }
 
+TEST_P(CudaExactness, PrefillsThatComeAgainAndAgain) {
+  constexpr int kTimes = 6;  // the last of them are recordings
+  for (const std::size_t length : {kLength, std::size_t{256}, std::size_t{450}}) {
+    SCOPED_TRACE(length);
+    const std::vector<TokenId> tokens = random_tokens(rig_->model(), length, 21);
+    Sequence cold = rig_->open(length);
+    std::vector<float> last;
+    for (std::size_t begin = 0; begin < length; begin += kGrid) {  // tile by tile
+      const std::size_t count = std::min(kGrid, length - begin);
+      last = rig_->prefill(cold, std::span(tokens).subspan(begin, count), Slice::Logits::kLast);
+    }
+    const std::vector<std::byte> state = rig_->state_of(cold);
+    for (int time = 0; time < kTimes; ++time) {
+      Sequence sequence = rig_->open(length);
+      EXPECT_TRUE(same(rig_->prefill(sequence, tokens, Slice::Logits::kLast), last, 0)) << time;
+      EXPECT_TRUE(same_state(sequence, state)) << time;
+    }
+  }
+}
+
 TEST_P(CudaExactness, BatchedWithStrangers) {
   std::mt19937 random(5);
   constexpr std::size_t kStrangers = 5;
