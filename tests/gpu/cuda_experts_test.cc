@@ -213,11 +213,11 @@ TEST_F(CudaExperts, PlacesProductsAndSumsAreThoseOfEachRow) {
     const auto before = random_.floats(static_cast<std::size_t>(rows) * kColumns);
     const DeviceBytes sums = upload(before);
     sum_experts(shape, places,
-                {.outputs = on_outputs.as<const float>(),
-                 .zero = x.as<const Bf16>(),
-                 .shared = {},
-                 .y = sums.as<float>(),
-                 .adds = true},
+                ExpertSum<Bf16>{.outputs = on_outputs.as<const float>(),
+                                .zero = x.as<const Bf16>(),
+                                .shared = {},
+                                .y = sums.as<float>(),
+                                .adds = true},
                 rows, kColumns, stream_->handle());
     const auto got_sums = download<float>(sums.data(), before.size());
     const auto on_host = download<Bf16>(x.data(), before.size());
