@@ -83,7 +83,7 @@ TEST_P(CudaAdapters, RowsDependOnTheirOwnAdapterAlone) {
 
 // The two differ by what bf16 rounds away; the adapters change far more than that.
 TEST_P(CudaAdapters, IsNearTheCpu) {
-  ModelRig cpu(model_folder(GetParam()), "cpu", {.compute = gpu::Compute::kF32});
+  ModelRig cpu(model_folder(NamedModel(GetParam()).model), "cpu", {.compute = gpu::Compute::kF32});
   add_both(cpu.model());
   add_both(rig_->model());
   const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {

@@ -54,7 +54,7 @@ Tolerance tolerance_for(const std::string& model) {
 /// Llama's 333 rows the median is 1.3e-2 with int8 and 5.3e-2 with int4, the worst 4.2e-2 and 1.8e-1.
 Tolerance tolerance_for(const NamedModel& named) {
   if (named.options.compute == gpu::Compute::kPrecise) {
-    return {.median = 1e-3, .worst = 5e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
+    return {.median = 2e-4, .worst = 2e-2, .choice_margin = 1e-2, .oracle_margin = 2e-2, .wrong_choices = 0};
   }
   Tolerance tolerance = tolerance_for(named.model);
   if (!is_quantised(named.options.kv)) return tolerance;
@@ -231,8 +231,15 @@ std::vector<std::string> compared_with_blocks() {
   return names;
 }
 
+/// Without the file whose routers have random f32 weights, which a GPU keeps as bf16.
+std::vector<std::string> compared_precisely() {
+  std::vector<std::string> names = precise_models();
+  std::erase(names, "moe_BF16-precise");
+  return names;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest, testing::ValuesIn(models_on_gpu()), test_name);
-INSTANTIATE_TEST_SUITE_P(Precise, CudaModelTest, testing::ValuesIn(precise_models()), test_name);
+INSTANTIATE_TEST_SUITE_P(Precise, CudaModelTest, testing::ValuesIn(compared_precisely()), test_name);
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
 
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
