@@ -67,19 +67,6 @@ double Stopwatch::milliseconds() {
   return elapsed;
 }
 
-StreamOrder::StreamOrder() {
-  check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "making an event");
-}
-
-StreamOrder::~StreamOrder() {
-  if (done_ != nullptr) cudaEventDestroy(done_);
-}
-
-void StreamOrder::follow(StreamHandle behind, StreamHandle ahead) {
-  check(cudaEventRecord(done_, ahead), "recording an event");
-  check(cudaStreamWaitEvent(behind, done_, 0), "letting a stream wait for another");
-}
-
 DeviceBytes::DeviceBytes(std::size_t size) : size_(size) {
   if (size > 0) check(cudaMalloc(reinterpret_cast<void**>(&data_), size), "cudaMalloc");
 }

@@ -50,20 +50,6 @@ class Stopwatch {
   CUevent_st* end_ = nullptr;
 };
 
-/// Makes what is put into one stream wait for what has been put into another.
-class StreamOrder {
- public:
-  StreamOrder();
-  ~StreamOrder();
-  StreamOrder(const StreamOrder&) = delete;
-  StreamOrder& operator=(const StreamOrder&) = delete;
-
-  void follow(StreamHandle behind, StreamHandle ahead);
-
- private:
-  CUevent_st* done_ = nullptr;  // recorded anew each time: a wait is for the recording before it
-};
-
 /// Memory of the current GPU, uninitialised. Throws std::bad_alloc.
 class DeviceBytes {
  public:

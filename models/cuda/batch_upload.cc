@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "gpu/cuda/small_copy.h"
 
 namespace reprise::models::cuda {
 namespace {
@@ -39,8 +40,7 @@ gc::QueryRing ring_of(const PromptTail& tail) {
           .row_bytes = static_cast<std::int32_t>(tail.token_bytes())};
 }
 
-BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream,
-                                    std::size_t ahead) {
+BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream) {
   std::vector<gc::BatchSlice> placed;
   std::vector<gc::BatchTile> tiles;
   struct Pages {
@@ -58,11 +58,17 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   std::vector<std::int32_t> first_tiles;
   const bool has_rings =
       std::any_of(slices.begin(), slices.end(), [](const Slice& slice) { return slice.tail != nullptr; });
+  std::size_t all_rows = 0;
+  for (const Slice& slice : slices) all_rows += slice.tokens.size();
+  placed.reserve(slices.size());
+  pages.reserve(slices.size());
+  picked.reserve(slices.size());
+  for (auto* of_rows : {&row_slice, &tokens, &positions}) of_rows->reserve(all_rows);
   int longest = 0;
   for (const Slice& slice : slices) {
     const gpu::Sequence& sequence = *slice.sequence;
     const auto rows = static_cast<int>(slice.tokens.size());
-    const auto stored = static_cast<int>(sequence.stored() + ahead);
+    const auto stored = static_cast<int>(sequence.stored());
     REPRISE_CHECK(rows > 0 && (phase == Phase::kPrefill || rows == 1),
                   "a slice that does not suit its phase");
     REPRISE_CHECK(phase == Phase::kDecode || stored % gc::kGrid == 0, "a prefill slice begins off the grid");
@@ -88,7 +94,7 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
     for (int i = 0; i < rows; ++i) {
       row_slice.push_back(index);
       tokens.push_back(slice.tokens[static_cast<std::size_t>(i)]);
-      positions.push_back(static_cast<std::int32_t>(sequence.logical() + ahead) + i);
+      positions.push_back(static_cast<std::int32_t>(sequence.logical()) + i);
     }
     longest = std::max(longest, stored + rows);
     if (has_rings) rings.push_back(slice.tail == nullptr ? gc::QueryRing{} : ring_of(*slice.tail));
@@ -143,7 +149,11 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   put(rings, rings_at);
   put(exports, exports_at);
   put(first_tiles, first_tiles_at);
-  gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
+  if (packer.bytes() <= gc::kMostSmallBytes) {
+    gc::copy_small_to_device(device, staging_.data(), packer.bytes(), stream);
+  } else {
+    gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
+  }
 
   const auto rows = static_cast<int>(tokens.size());
   return {

@@ -33,8 +33,7 @@ class BatchUpload {
   /// Rows of a prefill are filled up to a multiple of the grid with ones of no slice, and `longest` is rounded up to one
   /// of few values. Where everything but the pages lies depends on the numbers of slices, tiles, rows and picked rows
   /// alone, and on whether there are rings: so one recording of a step serves many.
-  /// `ahead`: tokens of each sequence that a pass in front of this one computes, and that are not counted yet.
-  Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream, std::size_t ahead = 0);
+  Made make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream);
   /// Grows when the memory on the GPU has been replaced.
   std::uint64_t moves() const { return moves_; }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a pass needs of its own while it is under way: a stream, the description of its batch, memory for activations and
 // logits, and the recordings of such passes. There is one lane for each phase, so that a prefill and a decode of different
-// sequences are computed at the same time, and one for the second wave of a prefill (models/cuda/waves.h).
+// sequences are computed at the same time.
 //
 // Threading: used by the thread that runs the model. A lane has one pass at a time.
 
@@ -18,19 +18,28 @@ namespace reprise::models::cuda {
 struct Lane {
   explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
 
-  /// Grows when memory that recordings name has moved.
-  std::uint64_t moves() const { return upload.moves() + workspace.moves(); }
-  /// Recordings name memory: after it has moved they are of no use. `others`: how often that of another lane has, which
-  /// they name too.
-  void forget_moved(std::uint64_t others = 0) {
-    const std::uint64_t moved = moves() + others;
-    if (moved == recorded_at) return;
+  /// Recordings name memory: after it has moved they are of no use.
+  void forget_moved() {
+    const std::uint64_t moves = upload.moves() + workspace.moves();
+    if (moves == recorded_at) return;
     recordings.clear();
-    recorded_at = moved;
+    recorded_at = moves;
   }
+
+  /// What decides how much memory a pass needs, and how much that is: of passes that follow each other it is the same.
+  struct Space {
+    StepSize size;
+    int picked_rows = 0;
+    int rank = 0;
+
+    bool operator==(const Space&) const = default;
+  };
 
   gc::Stream stream;
   gc::Stopwatch stopwatch;
+  bool is_timed = false;  // the pass under way
+  Space space;
+  std::size_t space_bytes = 0;  // of it; 0: not known yet
   BatchUpload upload;
   Workspace workspace;
   HostStaging staging{stream};

@@ -73,8 +73,6 @@ CudaModel::CudaModel(Checkpoint checkpoint, const ComputeOptions& options, gc::A
     }
   }
   adaptable_.insert(kHeadInAdapters);
-  // What weights are expanded to before a product is there once; and the host computes for one pass at a time.
-  suits_waves_ = gemm_.bytes() == 0 && host_experts_ == nullptr;
 }
 
 void CudaModel::join_steps() {
@@ -209,7 +207,7 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
     gc::copy_to_host(to.data() + i * row_bytes, reinterpret_cast<const std::byte*>(from), row_bytes,
                      lane.stream.handle());
   }
-  lane.stopwatch.stop(lane.stream.handle());
+  if (lane.is_timed) lane.stopwatch.stop(lane.stream.handle());
   lane.stream.wait();
   show_on_gpu(phase);
   return {reinterpret_cast<const float*>(to.data()), rows.size() * vocab};
@@ -217,7 +215,7 @@ std::span<const float> CudaModel::fetch(const Logits& logits, std::span<const in
 
 // What the GPU did while the host waited for it; its clock is not the host's, so the pass ends where the wait does.
 void CudaModel::show_on_gpu(Phase phase) {
-  if (!traces::on()) return;
+  if (!lane_of(phase).is_timed) return;
   static constexpr traces::ZoneSite kPrefill{"prefill pass"};
   static constexpr traces::ZoneSite kDecode{"decode pass"};
   const std::int64_t end = traces::now_ns();

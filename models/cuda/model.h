@@ -34,8 +34,6 @@
 
 namespace reprise::models::cuda {
 
-class Waves;
-
 class CudaModel : public Model {
  public:
   struct Place {
@@ -115,21 +113,11 @@ class CudaModel : public Model {
     Chosen chosen;
     Buffers buffers;
   };
-  /// Where a pass stands.
-  struct PassPlace {
-    gc::StreamHandle stream;  // that brings the description of its batch to the GPU
-    std::size_t ahead =
-        0;  // tokens of its sequence that a pass in front computes, and that are not counted yet
-    int more_logits = 0;  // rows that it has room for behind its own
-  };
-  Pass prepare(Lane& lane, std::span<const Slice> slices, Phase phase, const PassPlace& place);
+  Pass prepare(Lane& lane, std::span<const Slice> slices, Phase phase);
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
-  void launch_in_waves(const Pass& first, const Pass& second);
   void launch_head(const CudaStep& step, const Pass& pass) const;
   std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase) const;
-  Logits enqueue_whole(std::span<const Slice> slices, Phase phase);
-  Logits enqueue_in_waves(const Waves& waves);
   Logits enqueue(std::span<const Slice> slices, Phase phase);
 
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
@@ -154,9 +142,7 @@ class CudaModel : public Model {
   DeviceDraw draw_;
   DeviceDraw first_draw_;  // behind prefills
   Lane prefill_{gc::Stream::Priority::kNormal};
-  Lane behind_{gc::Stream::Priority::kNormal};  // the second wave of a prefill
-  gc::StreamOrder order_;                       // of the two
-  Lane decode_{gc::Stream::Priority::kHigh};    // somebody waits for each of its tokens
+  Lane decode_{gc::Stream::Priority::kHigh};  // somebody waits for each of its tokens
   DeviceLinear embedding_;
   Head head_;
   std::optional<DeviceNorm> embedding_norm_;
@@ -168,7 +154,6 @@ class CudaModel : public Model {
   bool has_late_ = false;                      // parts
   bool exports_states_ = true;                 // all parts do
   bool leaves_rows_ = false;                   // of decodes: somebody to who reads the stream next
-  bool suits_waves_ = false;                   // prefills of few rows
   gpu::BlockMemory* memory_;
   std::set<std::string> adaptable_;  // matrices that adapters can change
   std::unordered_map<AdapterKey, DeviceAdapter> adapters_;

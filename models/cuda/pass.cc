@@ -7,7 +7,6 @@
 #include "gpu/cuda/embedding.h"
 #include "gpu/cuda/rows.h"
 #include "models/cuda/model.h"
-#include "models/cuda/waves.h"
 #include "traces/gpu_timeline.h"
 
 namespace reprise::models::cuda {
@@ -17,10 +16,9 @@ namespace {
 constexpr int kMostRecordedDecodes = 64;
 constexpr int kMostRecordedSlices = 8;  // of a prefill
 
-// Of a recording's key; the numbers below them have 61 bits.
+// Of a recording's key; the numbers below them have 62 bits.
 constexpr std::uint64_t kKeyOfPrefill = std::uint64_t{1} << 63;
 constexpr std::uint64_t kKeyRemembers = std::uint64_t{1} << 62;
-constexpr std::uint64_t kKeyInWaves = std::uint64_t{1} << 61;
 
 std::uint64_t key_number(int value) {
   return static_cast<std::uint64_t>(value);
@@ -104,22 +102,6 @@ void CudaModel::launch(const Pass& pass, Phase phase) {
   launch_head(step, pass);
 }
 
-void CudaModel::launch_in_waves(const Pass& first, const Pass& second) {
-  const CudaStep ahead = step_of(first, Phase::kPrefill);
-  const CudaStep behind = step_of(second, Phase::kPrefill);
-  order_.follow(behind.stream, ahead.stream);  // which has brought the batches of both
-  embed(ahead, first.buffers.x);
-  embed(behind, second.buffers.x);
-  for (const ResidualStep& one : steps_) {
-    one.apply(ahead, first.buffers.x, config().hidden);
-    order_.follow(behind.stream, ahead.stream);
-    one.apply(behind, second.buffers.x, config().hidden);
-  }
-  launch_head(ahead, first);
-  launch_head(behind, second);
-  order_.follow(ahead.stream, behind.stream);
-}
-
 // Everything that a step's launches depend on, or nothing: it is not recorded.
 std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase phase) const {
   // What adapters add is launched for those that are there now; what the host computes is no launch.
@@ -136,25 +118,29 @@ std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase ph
          key_number(slices) << 8 | key_number(made.picked_rows);
 }
 
-CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Phase phase,
-                                   const PassPlace& place) {
+CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Phase phase) {
   Workspace& memory = lane.workspace;
   Pass pass{.lane = lane,
-            .made = lane.upload.make(slices, phase, place.stream, place.ahead),
+            .made = lane.upload.make(slices, phase, lane.stream.handle()),
             .chosen = choose(slices),
             .buffers = {}};
   BatchUpload::Made& made = pass.made;
   made.size.precise = precise_;
   memory.reset();
-  const int logits_rows = made.picked_rows + place.more_logits;
-  memory.reserve(workspace(made.size, logits_rows, pass.chosen.largest_rank));
+  const Lane::Space space{
+      .size = made.size, .picked_rows = made.picked_rows, .rank = pass.chosen.largest_rank};
+  if (lane.space_bytes == 0 || lane.space != space) {
+    lane.space = space;
+    lane.space_bytes = workspace(space.size, space.picked_rows, space.rank);
+  }
+  memory.reserve(lane.space_bytes);
   const std::size_t rows = made.size.padded();
   const std::size_t elements = rows * config().hidden;
   Buffers& buffers = pass.buffers;
   buffers.x = memory.take<float>(elements);
   buffers.ropes = ropes_.take(memory, made.size.rows);
-  buffers.logits =
-      memory.take<float>(static_cast<std::size_t>(logits_rows) * static_cast<std::size_t>(head_.outputs()));
+  buffers.logits = memory.take<float>(static_cast<std::size_t>(made.picked_rows) *
+                                      static_cast<std::size_t>(head_.outputs()));
   if (leaves_rows_ && phase == Phase::kDecode && pass.chosen.rows.empty()) {
     buffers.unscaled = {.x = memory.take<gc::Bf16>(elements), .squares = memory.take<float>(elements / 8)};
   }
@@ -173,45 +159,6 @@ CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Ph
   return pass;
 }
 
-CudaModel::Logits CudaModel::enqueue_whole(std::span<const Slice> slices, Phase phase) {
-  Lane& lane = lane_of(phase);
-  const gc::StreamHandle stream = lane.stream.handle();
-  const Pass pass = prepare(lane, slices, phase, {.stream = stream});
-  lane.stopwatch.start(stream);
-  if (const std::optional<std::uint64_t> key = recording_key(pass, phase)) {
-    lane.forget_moved();
-    lane.recordings.run(*key, stream, [&] { launch(pass, phase); });
-  } else {
-    launch(pass, phase);
-  }
-  return {.rows = pass.buffers.logits, .count = pass.made.picked_rows};
-}
-
-CudaModel::Logits CudaModel::enqueue_in_waves(const Waves& waves) {
-  const gc::StreamHandle stream = prefill_.stream.handle();
-  const Slice later = waves.second();
-  const Slice sooner = waves.first();
-  Pass second = prepare(behind_, {&later, 1}, Phase::kPrefill, {.stream = stream, .ahead = waves.ahead()});
-  const Pass first = prepare(prefill_, {&sooner, 1}, Phase::kPrefill,
-                             {.stream = stream, .more_logits = second.made.picked_rows});
-  // Logits of both stand one behind the other.
-  second.buffers.logits = first.buffers.logits + static_cast<std::size_t>(first.made.picked_rows) *
-                                                     static_cast<std::size_t>(head_.outputs());
-  prefill_.stopwatch.start(stream);
-  const auto both = [&] { launch_in_waves(first, second); };
-  if (first.made.picked_rows == 0 && second.made.picked_rows <= 1) {
-    const std::uint64_t key = kKeyOfPrefill | kKeyInWaves | key_width(first.made.size.longest) << 32 |
-                              key_width(second.made.size.longest) << 24 |
-                              key_number(first.made.size.tiles) << 16 |
-                              key_number(second.made.size.tiles) << 8 | key_number(second.made.picked_rows);
-    behind_.forget_moved(prefill_.moves());
-    behind_.recordings.run(key, stream, both);
-  } else {
-    both();
-  }
-  return {.rows = first.buffers.logits, .count = first.made.picked_rows + second.made.picked_rows};
-}
-
 CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
   traces::follow_gpu();
   for (const Slice& slice : slices) {
@@ -220,15 +167,23 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
                     "a token outside the vocabulary");
     }
   }
-  std::optional<Waves> waves;
-  if (phase == Phase::kPrefill && suits_waves_) waves = Waves::of(slices);
-  const Logits logits = waves ? enqueue_in_waves(*waves) : enqueue_whole(slices, phase);
+  Lane& lane = lane_of(phase);
+  const gc::StreamHandle stream = lane.stream.handle();
+  const Pass pass = prepare(lane, slices, phase);
+  lane.is_timed = traces::on();
+  if (lane.is_timed) lane.stopwatch.start(stream);
+  if (const std::optional<std::uint64_t> key = recording_key(pass, phase)) {
+    lane.forget_moved();
+    lane.recordings.run(*key, stream, [&] { launch(pass, phase); });
+  } else {
+    launch(pass, phase);
+  }
   for (const Slice& slice : slices) {
     const std::size_t begin = slice.sequence->logical();
     slice.sequence->advance(slice.tokens.size());
     if (slice.tail != nullptr) slice.tail->note(begin, slice.sequence->logical());
   }
-  return logits;
+  return {.rows = pass.buffers.logits, .count = pass.made.picked_rows};
 }
 
 }  // namespace reprise::models::cuda

@@ -60,6 +60,8 @@ struct StepSize {
   int slices_rows = 0;   // the first of `rows`: those of slices; the others only fill up a prefill
   bool precise = false;  // rows between products are f32
 
+  bool operator==(const StepSize&) const = default;
+
   /// Bytes of an element of a row.
   std::size_t element() const { return precise ? sizeof(float) : sizeof(gc::Bf16); }
   std::size_t padded() const { return static_cast<std::size_t>(gc::PrefillGemm::padded(rows)); }

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "gpu/cuda/device_memory.h"
+#include "gpu/cuda/small_copy.h"
 #include "gpu/devices.h"
 #include "gpu/state_store.h"
 
@@ -307,6 +308,21 @@ TEST_F(CudaMemoryTest, FiguresOfManyCopiesAreEachItsOwn) {
   for (std::size_t i = 0; i < kCopies; ++i) {
     EXPECT_EQ(figures[i].finite, i % 3 != 1) << i;
     EXPECT_EQ(figures[i].checksum, memory_->look_at(copies[i].to, copies[i].bytes).checksum) << i;
+  }
+}
+
+TEST_F(CudaMemoryTest, SmallCopiesBringEveryByte) {
+  Stream stream;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{16}, std::size_t{4097}, kMostSmallBytes}) {
+    const std::size_t room = (bytes + 15) / 16 * 16;
+    const PinnedBytes from(room);
+    for (std::size_t i = 0; i < room; ++i) from.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
+    const DeviceBytes to(room);
+    std::vector<std::byte> got(bytes);
+    copy_small_to_device(to.data(), from.data(), bytes, stream.handle());
+    copy_to_host(got.data(), to.data(), bytes, stream.handle());
+    stream.wait();
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), from.data())) << bytes;
   }
 }
 
