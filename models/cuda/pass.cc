@@ -8,6 +8,7 @@
 #include "gpu/cuda/rows.h"
 #include "models/cuda/model.h"
 #include "traces/gpu_timeline.h"
+#include "traces/trace.h"
 
 namespace reprise::models::cuda {
 namespace {
