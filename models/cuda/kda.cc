@@ -109,11 +109,6 @@ void Kda::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   workspace.reset(mark);
 }
 
-void Kda::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  if (step.size.precise) return apply_rows<float>(step, x, to);
-  apply_rows<gc::Bf16>(step, x, to);
-}
-
 void Kda::admit(const Admission& admission, gc::GemmOutput output) const {
   for (const DeviceLinear* linear : {&in_, &f_a_, &g_a_, &g_b_}) {
     admission.admit(*linear, gc::GemmOutput::kBf16);

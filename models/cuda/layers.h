@@ -30,7 +30,7 @@ namespace reprise::models::cuda {
 
 class RopeTables;
 
-class Attention : public Mixer {
+class Attention : public MixerOfRows<Attention> {
  public:
   Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
             StateLayout& state, RopeTables& ropes);
@@ -38,13 +38,8 @@ class Attention : public Mixer {
   void compact(const CudaCompaction& prompt) const override;
 
  private:
+  friend class MixerOfRows<Attention>;
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
-  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
@@ -55,19 +50,14 @@ class Attention : public Mixer {
   std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
 };
 
-class GatedDeltaNet : public Mixer {
+class GatedDeltaNet : public MixerOfRows<GatedDeltaNet> {
  public:
   GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
 
  private:
+  friend class MixerOfRows<GatedDeltaNet>;
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
-  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
@@ -75,19 +65,14 @@ class GatedDeltaNet : public Mixer {
   gc::DeltaNetWeights weights_;
 };
 
-class SelectiveScan : public Mixer {
+class SelectiveScan : public MixerOfRows<SelectiveScan> {
  public:
   SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                 StateLayout& state);
 
  private:
+  friend class MixerOfRows<SelectiveScan>;
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
-  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
   /// Adapters cannot change the one whose inputs are filled up.
@@ -106,18 +91,13 @@ class SelectiveScan : public Mixer {
   DeviceLinear dt_;              // its inputs filled up
 };
 
-class Mamba2 : public Mixer {
+class Mamba2 : public MixerOfRows<Mamba2> {
  public:
   Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
 
  private:
+  friend class MixerOfRows<Mamba2>;
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
-  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
@@ -132,18 +112,13 @@ class Mamba2 : public Mixer {
   Mamba2Spec spec_;
 };
 
-class RgLruBlock : public Mixer {
+class RgLruBlock : public MixerOfRows<RgLruBlock> {
  public:
   RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
 
  private:
+  friend class MixerOfRows<RgLruBlock>;
   std::size_t mixing_workspace(const StepSize& size) const override;
-  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
-  void mix(const CudaStep& step, const float* projected, float* mixed) const override {
-    mix_rows(step, projected, mixed);
-  }
   template <class Row>
   void mix_rows(const CudaStep& step, const Row* projected, Row* mixed) const;
 
@@ -156,17 +131,17 @@ class RgLruBlock : public Mixer {
   const float* rate_ = nullptr;  // [width]
 };
 
-class Kda : public Part {
+class Kda : public PartOfRows<Kda> {
  public:
   Kda(const KdaSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override {
     return {&in_, &b_, &f_a_, &f_b_, &g_a_, &g_b_, &out_};
   }
 
  private:
+  friend class PartOfRows<Kda>;
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
 
@@ -187,16 +162,16 @@ class Kda : public Part {
 };
 
 /// In the form that models/cpu/mla.h tells of: keys and values are never made.
-class Mla : public Part {
+class Mla : public PartOfRows<Mla> {
  public:
   Mla(const MlaSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv, WeightStore& weights,
       StateLayout& state, RopeTables& ropes);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override;
 
  private:
+  friend class PartOfRows<Mla>;
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
   template <class Row>
@@ -214,15 +189,15 @@ class Mla : public Part {
   std::optional<std::size_t> rope_;  // its table in CudaStep::ropes
 };
 
-class Mlp : public Part {
+class Mlp : public PartOfRows<Mlp> {
  public:
   Mlp(const MlpSpec& spec, WeightStore& weights);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&up_, &down_}; }
 
  private:
+  friend class PartOfRows<Mlp>;
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
 

@@ -58,4 +58,19 @@ class Mixer : public Part {
   Norms norms_;
 };
 
+/// A mixer whose template mix_rows() is for both kinds of rows.
+template <class Self>
+class MixerOfRows : public Mixer {
+ protected:
+  using Mixer::Mixer;
+
+ private:
+  void mix(const CudaStep& step, const gc::Bf16* projected, gc::Bf16* mixed) const final {
+    static_cast<const Self&>(*this).mix_rows(step, projected, mixed);
+  }
+  void mix(const CudaStep& step, const float* projected, float* mixed) const final {
+    static_cast<const Self&>(*this).mix_rows(step, projected, mixed);
+  }
+};
+
 }  // namespace reprise::models::cuda

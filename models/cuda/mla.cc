@@ -139,11 +139,6 @@ void Mla::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   workspace.reset(mark);
 }
 
-void Mla::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  if (step.size.precise) return apply_rows<float>(step, x, to);
-  apply_rows<gc::Bf16>(step, x, to);
-}
-
 void Mla::admit(const Admission& admission, gc::GemmOutput output) const {
   if (q_a_) admission.admit(*q_a_, gc::GemmOutput::kF32);
   admission.admit(q_, gc::GemmOutput::kBf16);

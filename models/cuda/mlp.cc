@@ -19,11 +19,6 @@ void Mlp::apply_rows(const CudaStep& step, const PartInput& x, const PartOutput&
   step.workspace.reset(mark);
 }
 
-void Mlp::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  if (step.size.precise) return apply_rows<float>(step, x, to);
-  apply_rows<gc::Bf16>(step, x, to);
-}
-
 void Mlp::admit(const Admission& admission, gc::GemmOutput output) const {
   admission.admit(up_, gc::GemmOutput::kBf16);
   admission.admit(down_, output);

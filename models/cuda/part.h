@@ -51,4 +51,15 @@ class Part {
   virtual std::vector<const DeviceLinear*> adaptable() const { return {}; }
 };
 
+/// A part whose template apply_rows() is for both kinds of rows.
+template <class Self>
+class PartOfRows : public Part {
+ public:
+  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const final {
+    const auto& self = static_cast<const Self&>(*this);
+    if (step.size.precise) return self.template apply_rows<float>(step, x, to);
+    self.template apply_rows<gc::Bf16>(step, x, to);
+  }
+};
+
 }  // namespace reprise::models::cuda

@@ -137,11 +137,6 @@ void TimeMix::apply_rows(const CudaStep& step, const PartInput& x, const PartOut
   workspace.reset(mark);
 }
 
-void TimeMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  if (step.size.precise) return apply_rows<float>(step, x, to);
-  apply_rows<gc::Bf16>(step, x, to);
-}
-
 void TimeMix::admit(const Admission& admission, gc::GemmOutput output) const {
   for (const DeviceLinear* linear : {&r_, &k_, &v_}) {
     admission.admit(*linear, gc::GemmOutput::kF32);
@@ -182,11 +177,6 @@ void ChannelMix::apply_rows(const CudaStep& step, const PartInput& x, const Part
   gc::relu_squared(inner, step.size.rows, key_.weight.rows, step.stream);
   step.multiply(inner, value_, to.y, to.how);
   step.workspace.reset(mark);
-}
-
-void ChannelMix::apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const {
-  if (step.size.precise) return apply_rows<float>(step, x, to);
-  apply_rows<gc::Bf16>(step, x, to);
 }
 
 void ChannelMix::admit(const Admission& admission, gc::GemmOutput output) const {

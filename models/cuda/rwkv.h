@@ -12,16 +12,16 @@
 
 namespace reprise::models::cuda {
 
-class TimeMix : public Part {
+class TimeMix : public PartOfRows<TimeMix> {
  public:
   TimeMix(const TimeMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   /// Not those whose inputs may be filled up.
   std::vector<const DeviceLinear*> adaptable() const override { return {&r_, &k_, &v_, &out_}; }
 
  private:
+  friend class PartOfRows<TimeMix>;
   static constexpr int kMixes = 6;
 
   /// W2 act(W1 x) + bias
@@ -58,16 +58,16 @@ class TimeMix : public Part {
   std::size_t row_place_ = 0;  // in the slot
 };
 
-class ChannelMix : public Part {
+class ChannelMix : public PartOfRows<ChannelMix> {
  public:
   ChannelMix(const ChannelMixSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
              StateLayout& state);
   std::size_t workspace(const StepSize& size) const override;
-  void apply(const CudaStep& step, const PartInput& x, const PartOutput& to) const override;
   void admit(const Admission& admission, gc::GemmOutput output) const override;
   std::vector<const DeviceLinear*> adaptable() const override { return {&key_, &value_}; }
 
  private:
+  friend class PartOfRows<ChannelMix>;
   template <class Row>
   void apply_rows(const CudaStep& step, const PartInput& x, const PartOutput& to) const;
 
