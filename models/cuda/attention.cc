@@ -8,8 +8,8 @@ namespace reprise::models::cuda {
 
 Attention::Attention(const AttentionSpec& spec, const Checkpoint& checkpoint, gpu::KvType kv,
                      WeightStore& weights, StateLayout& state, RopeTables& ropes)
-    : Mixer(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
-            weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {
+    : MixerOfRows(weights.linear({spec.name + ".q_proj", spec.name + ".k_proj", spec.name + ".v_proj"}),
+                  weights.linear({spec.name + ".o_proj"}), Norms::kInProducts) {
   const AttentionPlaces places = declare_state(spec, kv, state, sizeof(gc::Bf16));
   queries_ = places.queries;
   const NormKind norm = spec.head_norm.value_or(NormKind{});

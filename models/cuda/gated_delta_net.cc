@@ -6,9 +6,9 @@ namespace reprise::models::cuda {
 
 GatedDeltaNet::GatedDeltaNet(const DeltaNetSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                              StateLayout& state)
-    : Mixer(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z", spec.name + ".in_proj_b",
-                            spec.name + ".in_proj_a"}),
-            weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
+    : MixerOfRows(weights.linear({spec.name + ".in_proj_qkv", spec.name + ".in_proj_z",
+                                  spec.name + ".in_proj_b", spec.name + ".in_proj_a"}),
+                  weights.linear({spec.name + ".out_proj"}), Norms::kInProducts) {
   const DeltaNetPlaces places = declare_state(spec, state);
   shape_ = {.key_heads = static_cast<int>(spec.key_heads),
             .value_heads = static_cast<int>(spec.value_heads),

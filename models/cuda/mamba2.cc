@@ -19,8 +19,8 @@ gc::SsdGating gating_of(Mamba2Spec::Gating gating) {
 }  // namespace
 
 Mamba2::Mamba2(const Mamba2Spec& spec, const Checkpoint& checkpoint, WeightStore& weights, StateLayout& state)
-    : Mixer(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
-            Norms::kApart),
+    : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
+                  Norms::kApart),
       spec_(spec) {
   const Mamba2Places places = declare_state(spec, state);
   shape_ = {.heads = static_cast<int>(spec.heads),

@@ -7,8 +7,8 @@ namespace reprise::models::cuda {
 
 RgLruBlock::RgLruBlock(const RgLruSpec& spec, const Checkpoint& checkpoint, WeightStore& weights,
                        StateLayout& state)
-    : Mixer(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
-            weights.linear({spec.name + ".linear_out"}), Norms::kApart) {
+    : MixerOfRows(weights.linear({spec.name + ".linear_y", spec.name + ".linear_x"}),
+                  weights.linear({spec.name + ".linear_out"}), Norms::kApart) {
   const RgLruPlaces places = declare_state(spec, state);
   shape_ = {.channels = static_cast<int>(spec.width), .state_offset = places.h};
   conv_ = {.channels = static_cast<int>(spec.width),

@@ -11,8 +11,8 @@ constexpr float kLog2OfE = 1.44269504F;
 
 SelectiveScan::SelectiveScan(const SelectiveScanSpec& spec, const Checkpoint& checkpoint,
                              WeightStore& weights, StateLayout& state)
-    : Mixer(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
-            Norms::kApart),
+    : MixerOfRows(weights.linear({spec.name + ".in_proj"}), weights.linear({spec.name + ".out_proj"}),
+                  Norms::kApart),
       x_(weights.linear({spec.name + ".x_proj"})),
       dt_(weights.linear({spec.name + ".dt_proj"}, WeightStore::Inputs::kFilledUp)) {
   const SelectiveScanPlaces places = declare_state(spec, state);
