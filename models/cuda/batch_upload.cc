@@ -40,7 +40,7 @@ gc::QueryRing ring_of(const PromptTail& tail) {
           .row_bytes = static_cast<std::int32_t>(tail.token_bytes())};
 }
 
-BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, gc::StreamHandle stream) {
+BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase) {
   std::vector<gc::BatchSlice> placed;
   std::vector<gc::BatchTile> tiles;
   struct Pages {
@@ -123,14 +123,17 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   const std::size_t first_tiles_at = packer.place(first_tiles);
   // Last: the others' places do not depend on them. There may be thousands, so they are written where they go.
   const std::size_t pages_at = packer.place<std::byte*>(page_count);
-  if (packer.bytes() > staging_.size()) {
-    const std::size_t size = std::bit_ceil(packer.bytes());
+  longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
+                     static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
+  const std::size_t most_pages = placed.size() * static_cast<std::size_t>(longest / gc::kGrid);
+  const std::size_t most_bytes = pages_at + Workspace::rounded(most_pages * sizeof(std::byte*));
+  const std::size_t room = std::max(packer.bytes(), most_bytes <= kMostRecorded ? most_bytes : 0);
+  if (room > staging_.size()) {
+    const std::size_t size = std::bit_ceil(room);
     staging_ = gc::PinnedBytes(size);
     device_ = gc::DeviceBytes(size);
     ++moves_;
   }
-  longest = std::max(phase == Phase::kDecode ? kLeastDecodedLongest : kLeastLongest,
-                     static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest))));
   std::byte* device = device_.data();
   auto* addresses = reinterpret_cast<std::byte**>(staging_.data() + pages_at);
   for (std::size_t i = 0; i < placed.size(); ++i) {
@@ -149,12 +152,6 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
   put(rings, rings_at);
   put(exports, exports_at);
   put(first_tiles, first_tiles_at);
-  if (packer.bytes() <= gc::kMostSmallBytes) {
-    gc::copy_small_to_device(device, staging_.data(), packer.bytes(), stream);
-  } else {
-    gc::copy_to_device(device, staging_.data(), packer.bytes(), stream);
-  }
-
   const auto rows = static_cast<int>(tokens.size());
   return {
       .batch = {.slices = reinterpret_cast<const gc::BatchSlice*>(device + slices_at),
@@ -174,7 +171,18 @@ BatchUpload::Made BatchUpload::make(std::span<const Slice> slices, Phase phase, 
       .picked_rows = static_cast<int>(picked.size()),
       .rings = has_rings ? reinterpret_cast<const gc::QueryRing*>(device + rings_at) : nullptr,
       .exports = {.tiles = tiles.empty() ? nullptr : reinterpret_cast<std::byte* const*>(device + exports_at),
-                  .first_tiles = reinterpret_cast<const std::int32_t*>(device + first_tiles_at)}};
+                  .first_tiles = reinterpret_cast<const std::int32_t*>(device + first_tiles_at)},
+      .bytes = packer.bytes(),
+      .most_bytes = most_bytes};
+}
+
+void BatchUpload::bring(std::size_t bytes, gc::StreamHandle stream) const {
+  REPRISE_CHECK(bytes <= staging_.size(), "more of a step's description than there is");
+  if (bytes <= gc::kMostSmallBytes) {
+    gc::copy_small_to_device(device_.data(), staging_.data(), bytes, stream);
+  } else {
+    gc::copy_to_device(device_.data(), staging_.data(), bytes, stream);
+  }
 }
 
 }  // namespace reprise::models::cuda

@@ -10,15 +10,19 @@
 namespace reprise::models::cuda {
 namespace {
 
+/// Whether they had to be replaced.
 template <class Bytes>
-void make_room(Bytes& bytes, std::size_t size) {
-  if (size > bytes.size()) bytes = Bytes(std::bit_ceil(size));
+bool make_room(Bytes& bytes, std::size_t size) {
+  if (size <= bytes.size()) return false;
+  bytes = Bytes(std::bit_ceil(size));
+  return true;
 }
 
 }  // namespace
 
-void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const std::optional<DrawPlan>> plans,
-                        gc::StreamHandle stream) {
+void DeviceDraw::prepare(std::span<const std::optional<DrawPlan>> plans, int vocab) {
+  rows_ = static_cast<int>(plans.size());
+  vocab_ = vocab;
   std::size_t changes = 0;
   std::size_t masked = 0;
   for (const auto& plan : plans) {
@@ -26,11 +30,13 @@ void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const st
     masked += plan && plan->masks ? 1 : 0;
   }
   const auto mask_words = (static_cast<std::size_t>(vocab) + 31) / 32;
-  make_room(params_, plans.size() * sizeof(gc::SamplingRow));
-  make_room(adjustments_, changes * sizeof(gc::LogitAdjustment));
-  make_room(masks_, masked * mask_words * sizeof(std::uint32_t));
-  make_room(out_, plans.size() * sizeof(gc::SampledToken));
-  make_room(workspace_, gc::sampling_workspace(static_cast<int>(plans.size())));
+  for (const bool moved : {make_room(params_, plans.size() * sizeof(gc::SamplingRow)),
+                           make_room(adjustments_, changes * sizeof(gc::LogitAdjustment)),
+                           make_room(masks_, masked * mask_words * sizeof(std::uint32_t)),
+                           make_room(out_, plans.size() * sizeof(gc::SampledToken)),
+                           make_room(workspace_, gc::sampling_workspace(rows_))}) {
+    if (moved) ++moves_;
+  }
   auto* params = reinterpret_cast<gc::SamplingRow*>(params_.data());
   auto* adjustments = reinterpret_cast<gc::LogitAdjustment*>(adjustments_.data());
   auto* masks = reinterpret_cast<std::uint32_t*>(masks_.data());
@@ -63,8 +69,13 @@ void DeviceDraw::launch(float* logits, int stride, int vocab, std::span<const st
     }
     params[i] = row;
   }
-  gc::sample(logits, static_cast<int>(plans.size()), vocab, stride, params, adjustments, masks,
-             workspace_.data(), reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
+}
+
+void DeviceDraw::launch(float* logits, int stride, gc::StreamHandle stream) {
+  gc::sample(logits, rows_, vocab_, stride, reinterpret_cast<const gc::SamplingRow*>(params_.data()),
+             reinterpret_cast<const gc::LogitAdjustment*>(adjustments_.data()),
+             reinterpret_cast<const std::uint32_t*>(masks_.data()), workspace_.data(),
+             reinterpret_cast<gc::SampledToken*>(out_.data()), stream);
 }
 
 std::vector<std::optional<DecodePass::Drawn>> DeviceDraw::results(

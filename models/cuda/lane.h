@@ -18,9 +18,9 @@ namespace reprise::models::cuda {
 struct Lane {
   explicit Lane(gc::Stream::Priority priority) : stream(priority) {}
 
-  /// Recordings name memory: after it has moved they are of no use.
-  void forget_moved() {
-    const std::uint64_t moves = upload.moves() + workspace.moves();
+  /// Recordings name memory: after it has moved they are of no use. `others`: how often that has which is not the lane's.
+  void forget_moved(std::uint64_t others) {
+    const std::uint64_t moves = upload.moves() + workspace.moves() + others;
     if (moves == recorded_at) return;
     recordings.clear();
     recorded_at = moves;

@@ -266,18 +266,30 @@ std::span<const float> CudaModel::forward(std::span<const Slice> slices, Phase p
 
 void CudaModel::decode(DecodePass& pass) {
   if (mixes(pass.slices)) return decode_apart(pass);
-  draw(enqueue(pass.slices, Phase::kDecode), pass);
+  finish_decode(enqueue_decode(pass), pass);
 }
 
 std::span<const float> CudaModel::prefill_beside(std::span<const Slice> prefills, DecodePass& decodes) {
   if (mixes(decodes.slices)) return Model::prefill_beside(prefills, decodes);
-  const Logits decoded = enqueue(decodes.slices, Phase::kDecode);
+  const Logits decoded = enqueue_decode(decodes);
   const Logits prefilled = enqueue(prefills, Phase::kPrefill);
-  draw(decoded, decodes);
+  finish_decode(decoded, decodes);
   return fetch_prefilled(prefilled, prefills);
 }
 
-void CudaModel::draw(const Logits& logits, DecodePass& pass) {
+CudaModel::Logits CudaModel::enqueue_decode(const DecodePass& pass) {
+  const auto is_drawn = [](const std::optional<DrawPlan>& plan) { return plan.has_value(); };
+  const auto has_mask = [](const std::optional<DrawPlan>& plan) { return plan && plan->masks; };
+  // Where nobody waits for a mask, the choice follows the logits without the host.
+  const bool draws_itself = draws() && std::any_of(pass.plans.begin(), pass.plans.end(), is_drawn) &&
+                            std::none_of(pass.plans.begin(), pass.plans.end(), has_mask);
+  if (draws_itself) draw_.prepare(pass.plans, static_cast<int>(config().vocab));
+  Logits logits = enqueue(pass.slices, Phase::kDecode, draws_itself ? &draw_ : nullptr);
+  logits.are_drawn = draws_itself;
+  return logits;
+}
+
+void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   REPRISE_CHECK(static_cast<std::size_t>(logits.count) == pass.plans.size(),
                 "a decoded token without its plan");
   // Masks are made while the GPU computes. A row whose mask is late, or says that the reply is whole, is not drawn:
@@ -291,7 +303,7 @@ void CudaModel::draw(const Logits& logits, DecodePass& pass) {
   for (int i = 0; i < logits.count; ++i) {
     if (!draws() || !pass.plans[static_cast<std::size_t>(i)]) kept.push_back(i);
   }
-  if (kept.size() < pass.plans.size()) {
+  if (!logits.are_drawn && kept.size() < pass.plans.size()) {
     draw_.launch(logits.rows, head_.outputs(), static_cast<int>(config().vocab), pass.plans,
                  decode_.stream.handle());
   }

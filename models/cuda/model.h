@@ -78,6 +78,7 @@ class CudaModel : public Model {
   struct Logits {
     float* rows = nullptr;  // [count] rows of head_.outputs(), on the GPU
     int count = 0;
+    bool are_drawn = false;  // the choice among them is under way already
   };
 
   struct Buffers {
@@ -117,8 +118,9 @@ class CudaModel : public Model {
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
   void launch_head(const CudaStep& step, const Pass& pass) const;
-  std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase) const;
-  Logits enqueue(std::span<const Slice> slices, Phase phase);
+  std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase, bool draws) const;
+  /// `draw`: what is prepared for the rows of logits, and is to follow them; null: nothing.
+  Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw = nullptr);
 
   Lane& lane_of(Phase phase) { return phase == Phase::kPrefill ? prefill_ : decode_; }
   std::span<const float> fetch(const Logits& logits, std::span<const int> rows, Phase phase);
@@ -132,7 +134,8 @@ class CudaModel : public Model {
 
   /// Rows of slices without a plan; the others are drawn from.
   std::span<const float> fetch_prefilled(const Logits& logits, std::span<const Slice> slices);
-  void draw(const Logits& logits, DecodePass& pass);
+  Logits enqueue_decode(const DecodePass& pass);
+  void finish_decode(const Logits& logits, DecodePass& pass);
   void show_on_gpu(Phase phase);
 
   const int device_;

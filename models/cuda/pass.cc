@@ -20,6 +20,7 @@ constexpr int kMostRecordedSlices = 8;  // of a prefill
 // Of a recording's key; the numbers below them have 62 bits.
 constexpr std::uint64_t kKeyOfPrefill = std::uint64_t{1} << 63;
 constexpr std::uint64_t kKeyRemembers = std::uint64_t{1} << 62;
+constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 62;  // of a decode
 
 std::uint64_t key_number(int value) {
   return static_cast<std::uint64_t>(value);
@@ -104,13 +105,13 @@ void CudaModel::launch(const Pass& pass, Phase phase) {
 }
 
 // Everything that a step's launches depend on, or nothing: it is not recorded.
-std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase phase) const {
+std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase phase, bool draws) const {
   // What adapters add is launched for those that are there now; what the host computes is no launch.
   if (!pass.chosen.rows.empty() || host_experts_ != nullptr) return std::nullopt;
   const BatchUpload::Made& made = pass.made;
   if (phase == Phase::kDecode) {
     if (made.picked_rows != made.size.rows || made.size.rows > kMostRecordedDecodes) return std::nullopt;
-    return key_number(made.size.longest) << 16 | key_number(made.size.rows);
+    return (draws ? kKeyDraws : 0) | key_number(made.size.longest) << 16 | key_number(made.size.rows);
   }
   const int slices = made.batch.slice_count;
   if (slices > kMostRecordedSlices || made.picked_rows > slices) return std::nullopt;
@@ -121,10 +122,7 @@ std::optional<std::uint64_t> CudaModel::recording_key(const Pass& pass, Phase ph
 
 CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Phase phase) {
   Workspace& memory = lane.workspace;
-  Pass pass{.lane = lane,
-            .made = lane.upload.make(slices, phase, lane.stream.handle()),
-            .chosen = choose(slices),
-            .buffers = {}};
+  Pass pass{.lane = lane, .made = lane.upload.make(slices, phase), .chosen = choose(slices), .buffers = {}};
   BatchUpload::Made& made = pass.made;
   made.size.precise = precise_;
   memory.reset();
@@ -160,7 +158,7 @@ CudaModel::Pass CudaModel::prepare(Lane& lane, std::span<const Slice> slices, Ph
   return pass;
 }
 
-CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase) {
+CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw) {
   traces::follow_gpu();
   for (const Slice& slice : slices) {
     for (const TokenId token : slice.tokens) {
@@ -173,11 +171,21 @@ CudaModel::Logits CudaModel::enqueue(std::span<const Slice> slices, Phase phase)
   const Pass pass = prepare(lane, slices, phase);
   lane.is_timed = traces::on();
   if (lane.is_timed) lane.stopwatch.start(stream);
-  if (const std::optional<std::uint64_t> key = recording_key(pass, phase)) {
-    lane.forget_moved();
-    lane.recordings.run(*key, stream, [&] { launch(pass, phase); });
-  } else {
+  REPRISE_CHECK(draw == nullptr || draw->rows() == pass.made.picked_rows, "a choice without its logits");
+  const std::optional<std::uint64_t> key = recording_key(pass, phase, draw != nullptr);
+  // A recording brings what describes its batch itself, where that is little: one launch instead of two.
+  const bool brings = key && BatchUpload::fits_recording(pass.made);
+  if (!brings) lane.upload.bring(pass.made.bytes, stream);
+  const auto all = [&] {
+    if (brings) lane.upload.bring(pass.made.most_bytes, stream);
     launch(pass, phase);
+    if (draw != nullptr) draw->launch(pass.buffers.logits, head_.outputs(), stream);
+  };
+  if (key) {
+    lane.forget_moved(phase == Phase::kDecode ? draw_.moves() : 0);
+    lane.recordings.run(*key, stream, all);
+  } else {
+    all();
   }
   for (const Slice& slice : slices) {
     const std::size_t begin = slice.sequence->logical();
