@@ -313,6 +313,9 @@ TEST_P(CudaOracle, Agrees) {
     files[0] = model_folder(name);  // known from GGUF alone
   for (const std::filesystem::path& file : files) {
     if (!std::filesystem::exists(file)) continue;
+    // Such a file has the multipliers in its weights, which are no bf16 then, and become some here.
+    const bool is_rounded = name == "falcon_h1" && file.extension() == ".gguf";
+    if (is_rounded && named.options.compute == gpu::Compute::kPrecise) continue;
     SCOPED_TRACE(file.string());
     ModelRig rig(file, "cuda:0", named.options);
     Parity parity{.tolerance = tolerance_for(named)};
