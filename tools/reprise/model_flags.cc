@@ -8,7 +8,9 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags, const std::string& 
   command.add_option("--model", flags.model, kModelHelp);
   command.parse_complete_callback([&flags] { flags.model = model_or_builtin(flags.model); });
   command.add_option("--device", flags.device, "Where to compute: " + devices)->capture_default_str();
-  command.add_option("--compute", flags.compute, "auto: the fastest; precise; bf16; f32: the reference, on a CPU")
+  command
+      .add_option("--compute", flags.compute,
+                  "auto: the fastest; precise; bf16; f32: the reference, on a CPU")
       ->capture_default_str();
   command.add_option("--kv-dtype", flags.kv_dtype, "Keys and values as f32, bf16, int8, int4 or auto")
       ->capture_default_str();

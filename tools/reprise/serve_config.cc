@@ -235,7 +235,8 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
 
   table.text("engine.device", "--device", config.engine.device,
              "Where to compute: cpu, cuda:N, auto (a GPU if there is one), or cpu-grid for tests");
-  table.text("engine.compute", "--compute", config.engine.compute, "auto: the fastest; precise; bf16; f32: the reference, on a CPU");
+  table.text("engine.compute", "--compute", config.engine.compute,
+             "auto: the fastest; precise; bf16; f32: the reference, on a CPU");
   table.text("engine.kv_dtype", "--kv-dtype", config.engine.kv_dtype,
              "Keys and values as f32, bf16, int8, int4 or auto");
   table.number("engine.kv_budget", "--kv-budget", config.kv.tokens, 0, 100'000'000,
