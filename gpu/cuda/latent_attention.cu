@@ -4,18 +4,14 @@
 //
 // Of the eight warps, two share out the rows by sixteens, and four the keys of a step while they score, and then the
 // columns of the sum. Scores go through shared memory; each of the four makes the same weights of them.
-//
-// Of rows of f32 a block has one token and four heads (gpu/cuda/attention_precise.cuh).
 #include <algorithm>
 #include <type_traits>
 
 #include "base/check.h"
 #include "gpu/cuda/attention.h"
-#include "gpu/cuda/attention_precise.cuh"
 #include "gpu/cuda/attention_tiles.cuh"
 #include "gpu/cuda/error.h"
-#include "gpu/cuda/latent_attention.h"
-#include "gpu/cuda/row_element.cuh"
+#include "gpu/cuda/latent_prepare.cuh"
 #include "gpu/cuda/shared_memory.cuh"
 #include "gpu/latent_sizes.h"
 
@@ -28,7 +24,6 @@ constexpr int kLatents = 32;     // keys of a step
 constexpr int kSharers = 4;      // warps that share 16 rows
 constexpr int kColumnPairs = 8;  // pairs of 8 columns of a warp: kMostLatent / kSharers / 16
 constexpr int kScoreStride = kLatents + 4;
-constexpr int kPrepareWarps = 8;
 constexpr int kLatentCombineThreads = 128;
 constexpr std::size_t kLatentPartials = std::size_t{64} << 20;  // rows are decoded in turns above that
 constexpr int kMostLatentSlices = 32768;                        // of one launch
@@ -44,61 +39,6 @@ struct LatentPartial {
   int splits;       // of the longest sequence
   int first_slice;
 };
-
-/// Element i of a turned part x that was turned by a row's angles.
-template <class Read>
-__device__ __forceinline__ float turned_element(const LatentShape& shape, const Read& x, const float* cosine,
-                                                const float* sine, int i) {
-  const int half = shape.turned_dim / 2;
-  const auto apart = [&](int at) {
-    return x(!shape.neighbours ? at : at < half ? 2 * at : 2 * (at - half) + 1);
-  };
-  const int pairs = shape.rope_pairs;
-  if (pairs == 0) return x(i);
-  if (i < pairs) return apart(i) * cosine[i] - apart(i + pairs) * sine[i];
-  if (i < 2 * pairs) return apart(i) * cosine[i - pairs] + apart(i - pairs) * sine[i - pairs];
-  return apart(i);
-}
-
-/// A warp for each head of each row, and one for the row's latent. Kept: what latents are stored as.
-template <class Row, class Kept>
-__global__ void __launch_bounds__(32 * kPrepareWarps)
-    prepare_latents(LatentShape shape, Batch batch, LatentPass<Row> pass, int compared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int item = static_cast<int>(blockIdx.x) * kPrepareWarps + static_cast<int>(threadIdx.x) / 32;
-  const int row = item / (shape.heads + 1);
-  if (row >= batch.rows || batch.row_slice[row] == kNoSlice) return;
-  const int head = item % (shape.heads + 1);
-  const int stored = shape.rank + shape.turned_dim;
-  const float* cosine = pass.rope_cos + static_cast<std::size_t>(row) * shape.rope_pairs;
-  const float* sine = pass.rope_sin + static_cast<std::size_t>(row) * shape.rope_pairs;
-  if (head < shape.heads) {
-    const Row* x = pass.queries + static_cast<std::size_t>(row) * pass.query_stride +
-                   head * (shape.plain_dim + shape.turned_dim) + shape.plain_dim;
-    Row* to = pass.compared + (static_cast<std::size_t>(row) * shape.heads + head) * compared + shape.rank;
-    const auto read = [&](int i) { return load_row(x[i]); };
-    for (int i = lane; i < compared - shape.rank; i += 32) {
-      store_row(to[i], i < shape.turned_dim ? turned_element(shape, read, cosine, sine, i) : 0.0F);
-    }
-    return;
-  }
-  const BatchSlice& slice = batch.slices[batch.row_slice[row]];
-  const int position = slice.stored + row - slice.first_row;
-  Kept* to = reinterpret_cast<Kept*>(slice.pages[position / kGrid] + shape.offset) +
-             static_cast<std::size_t>(position % kGrid) * stored;
-  const float* latent = pass.made + static_cast<std::size_t>(row) * pass.made_stride;
-  float squares = 0.0F;
-  for (int i = lane; i < shape.rank; i += 32) squares = fmaf(latent[i], latent[i], squares);
-  for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffU, squares, step);
-  const float scale = 1.0F / sqrtf(squares / static_cast<float>(shape.rank) + shape.norm_eps);
-  for (int i = lane; i < shape.rank; i += 32) {
-    store_row(to[i], latent[i] * scale * (shape.norm_offset + pass.norm[i]));
-  }
-  const auto read = [&](int i) { return latent[shape.rank + i]; };
-  for (int i = lane; i < shape.turned_dim; i += 32) {
-    store_row(to[shape.rank + i], turned_element(shape, read, cosine, sine, i));
-  }
-}
 
 /// What a block computes.
 struct LatentBlock {
@@ -318,58 +258,6 @@ __global__ void __launch_bounds__(kLatentCombineThreads)
       narrow(total * tiles::inverse(weight));
 }
 
-constexpr int kPreciseHeads = 4;   // of a block
-constexpr int kLatentsOfLane = 2;  // eights of a latent
-static_assert(kMostLatent == 32 * 8 * kLatentsOfLane, "a lane's columns of the sum are in its registers");
-
-/// Blocks are (row, the last first: it has the most keys; some heads).
-template <KvType kKv>
-__global__ void __launch_bounds__(kPreciseThreads)
-    attend_latent_rows(LatentShape shape, Batch batch, LatentPass<float> pass, int compared) {
-  using Kept = KvRow<kKv, 8>;  // of which eights are read
-  __shared__ PreciseShared<static_cast<int>(kMostLatent)> shared;
-  __shared__ __align__(16) float queries[kPreciseHeads * static_cast<int>(kMostStored)];
-  const int row = batch.rows - 1 - static_cast<int>(blockIdx.x);
-  const int slice_index = batch.row_slice[row];
-  if (slice_index == kNoSlice) return;
-  const BatchSlice slice = batch.slices[slice_index];
-  const int stored = shape.rank + shape.turned_dim;
-  const int head = static_cast<int>(blockIdx.y) * kPreciseHeads;
-  const int present = min(kPreciseHeads, shape.heads - head);
-  const std::size_t place = static_cast<std::size_t>(row) * shape.heads + head;
-  for (int i = static_cast<int>(threadIdx.x); i < kPreciseHeads * stored; i += kPreciseThreads) {
-    const int query = i / stored;
-    queries[i] = query < present ? pass.compared[(place + query) * compared + i % stored] : 0.0F;
-  }
-  __syncthreads();
-
-  const PreciseKeys keys{.first = 0,
-                         .last = slice.stored + row - slice.first_row,
-                         .key_chunks = stored / 8,
-                         .value_chunks = (shape.rank + 7) / 8,
-                         .row_bytes = stored / 8 * Kept::kBytes,
-                         .scale = shape.score_scale};
-  const auto step_at = [&](int step) -> PreciseStep {
-    const std::byte* latents = slice.pages[step * kKeysOfStep / kGrid] + shape.offset +
-                               static_cast<std::size_t>(step * kKeysOfStep % kGrid) * keys.row_bytes;
-    return {.keys = latents, .values = latents};
-  };
-  attend_precisely<Kept, kPreciseHeads, 32, kLatentsOfLane>(
-      shared, queries, keys, step_at, [&](int query, int column, float result) {
-        if (query >= present || column >= shape.rank) return;
-        pass.out[(place + query) * shape.rank + column] = result;
-      });
-}
-
-template <class Row, class Kept>
-void launch_prepare(const LatentShape& shape, const Batch& batch, const LatentPass<Row>& pass,
-                    StreamHandle stream) {
-  const int items = batch.rows * (shape.heads + 1);
-  const auto blocks = static_cast<unsigned>((items + kPrepareWarps - 1) / kPrepareWarps);
-  prepare_latents<Row, Kept><<<blocks, 32 * kPrepareWarps, 0, stream>>>(shape, batch, pass, shape.compared());
-  check_launch("latent attention: its rows");
-}
-
 int latent_splits(int longest) {
   return (longest + kDecodeSplit - 1) / kDecodeSplit;
 }
@@ -418,27 +306,11 @@ std::size_t latent_workspace(const LatentShape& shape, int rows, int tiles, int 
 template std::size_t latent_workspace<Bf16>(const LatentShape&, int, int, int);
 template std::size_t latent_workspace<float>(const LatentShape&, int, int, int);
 
-void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<float>& pass,
-                      StreamHandle stream) {
-  if (batch.rows == 0) return;
-  REPRISE_CHECK(latent_supports<float>(shape), "latent attention of a shape without a kernel");
-  const auto launch = [&](auto kv, auto kept) {
-    launch_prepare<float, decltype(kept)>(shape, batch, pass, stream);
-    const dim3 blocks(static_cast<unsigned>(batch.rows),
-                      static_cast<unsigned>((shape.heads + kPreciseHeads - 1) / kPreciseHeads));
-    attend_latent_rows<decltype(kv)::value>
-        <<<blocks, kPreciseThreads, 0, stream>>>(shape, batch, pass, shape.compared());
-    check_launch("latent attention of rows of f32");
-  };
-  if (shape.kv == KvType::kF32) return launch(std::integral_constant<KvType, KvType::kF32>(), float{});
-  launch(std::integral_constant<KvType, KvType::kBF16>(), Bf16{});
-}
-
 void latent_attention(const LatentShape& shape, const Batch& batch, const LatentPass<Bf16>& pass,
                       StreamHandle stream) {
   if (batch.rows == 0) return;
   REPRISE_CHECK(latent_supports(shape), "latent attention of a shape without a kernel");
-  launch_prepare<Bf16, Bf16>(shape, batch, pass, stream);
+  prepare_latent_rows<Bf16, Bf16>(shape, batch, pass, stream);
   const auto heads = static_cast<unsigned>(shape.heads);
   if (batch.tile_count > 0) {
     launch_latents<false>(shape, batch, pass, dim3(heads, static_cast<unsigned>(2 * batch.tile_count)), {},
