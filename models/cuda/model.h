@@ -117,7 +117,6 @@ class CudaModel : public Model {
   Pass prepare(Lane& lane, std::span<const Slice> slices, Phase phase);
   CudaStep step_of(const Pass& pass, Phase phase);
   void launch(const Pass& pass, Phase phase);
-  void launch_head(const CudaStep& step, const Pass& pass) const;
   std::optional<std::uint64_t> recording_key(const Pass& pass, Phase phase, bool draws) const;
   /// `draw`: what is prepared for the rows of logits, and is to follow them; null: nothing.
   Logits enqueue(std::span<const Slice> slices, Phase phase, DeviceDraw* draw = nullptr);

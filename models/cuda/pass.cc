@@ -90,18 +90,14 @@ CudaStep CudaModel::step_of(const Pass& pass, Phase phase) {
           .exports = pass.made.exports};
 }
 
-void CudaModel::launch_head(const CudaStep& step, const Pass& pass) const {
-  if (pass.made.picked_rows == 0) return;
-  const PickedRows picked{
-      .rows = pass.made.picked, .count = pass.made.picked_rows, .adapters = pass.chosen.picked};
-  head_.apply(step, pass.buffers.x, picked, pass.buffers.logits);
-}
-
 void CudaModel::launch(const Pass& pass, Phase phase) {
   const CudaStep step = step_of(pass, phase);
   embed(step, pass.buffers.x);
   for (const ResidualStep& one : steps_) one.apply(step, pass.buffers.x, config().hidden);
-  launch_head(step, pass);
+  if (pass.made.picked_rows == 0) return;
+  const PickedRows picked{
+      .rows = pass.made.picked, .count = pass.made.picked_rows, .adapters = pass.chosen.picked};
+  head_.apply(step, pass.buffers.x, picked, pass.buffers.logits);
 }
 
 // Everything that a step's launches depend on, or nothing: it is not recorded.
