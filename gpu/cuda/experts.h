@@ -86,12 +86,6 @@ struct ExpertWeights {
   DeviceWeight one;
   std::size_t bytes = 0;         // of each
   const void* shared = nullptr;  // weights in the same format and shape that all rows meet; null: no such
-
-  ExpertWeights with_shared(const void* data) const {
-    ExpertWeights out = *this;
-    out.shared = data;
-    return out;
-  }
 };
 
 // A shared expert is taken along where rows are few: y has `rows` places more, the last ones.

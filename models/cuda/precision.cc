@@ -21,9 +21,10 @@ std::string matrix_that_is_rounded(const Checkpoint& checkpoint) {
 }  // namespace
 
 bool computes_precisely(const Checkpoint& checkpoint, const ComputeOptions& options, bool has_host_experts) {
-  if (options.compute == gpu::Compute::kBf16) return false;
+  const bool is_auto = options.compute == gpu::Compute::kAuto;
+  if (!is_auto && options.compute != gpu::Compute::kPrecise) return false;
   const std::string rounded = matrix_that_is_rounded(checkpoint);
-  if (options.compute == gpu::Compute::kAuto) {
+  if (is_auto) {
     return rounded.empty() && !has_host_experts && checkpoint.total_bytes() <= kPreciseByItself;
   }
   if (!rounded.empty()) {

@@ -13,8 +13,7 @@
 
 namespace reprise::models::cuda {
 
-/// Weights up to which a model that may be computed either way is computed precisely: a step of it waits for launches, not for
-/// arithmetic.
+/// Weights up to which a model that may be computed either way is computed precisely: its steps are short either way.
 inline constexpr std::uint64_t kPreciseByItself = std::uint64_t{64} << 20;
 
 /// As the options say; Compute::kAuto leaves it to the model's size and formats. Throws LoadError for a model that is to be

@@ -261,8 +261,10 @@ TEST_F(CudaExperts, ASharedExpertIsMultipliedWithTheChosenOnes) {
     experts_product(x.as<const Bf16>(), false, weights, places, apart.data(), GemmOutput::kF32,
                     stream_->handle());
     decode_gemm(x.as<const Bf16>(), rows, alone, wanted.data(), GemmOutput::kF32, stream_->handle());
-    experts_product(x.as<const Bf16>(), false, weights.with_shared(shared.data()), places, together.data(),
-                    GemmOutput::kF32, stream_->handle());
+    ExpertWeights with_shared = weights;
+    with_shared.shared = shared.data();
+    experts_product(x.as<const Bf16>(), false, with_shared, places, together.data(), GemmOutput::kF32,
+                    stream_->handle());
     EXPECT_TRUE(
         test::same_bits(download<float>(together.data(), chosen), download<float>(apart.data(), chosen)));
     EXPECT_TRUE(test::same_bits(download<float>(together.as<const float>() + chosen, of_all),
