@@ -13,9 +13,11 @@ import sys
 import time
 import unittest
 
+from sanitized import SANITIZED
+
 PROGRAM = sys.argv[1]
 MODEL = sys.argv[2:3]
-STEPS = 12
+STEPS = 2 if SANITIZED else 12
 REPLY_TOKENS = 12
 
 SYSTEM = ("You are an agent that keeps a small workshop in order. Think before each step, call one tool at a time, and "
@@ -184,7 +186,7 @@ class AgentSession(unittest.TestCase):
                     replies.append((api.said(warm)[:2], api.prompt_tokens(warm)))
                 spoken[api.path] = replies
                 print(f"{api.path:24} {prompts:14} {restored:9} {restored / prompts:7.1%}   all equal to cold", flush=True)
-                self.assertGreater(restored / prompts, 0.75, api.path)
+                self.assertGreater(restored / prompts, 0.5 if SANITIZED else 0.75, api.path)
         first = next(iter(spoken.values()))
         for path, replies in spoken.items():
             self.assertEqual(replies, first, f"{path}: the same session has other prompts or replies")

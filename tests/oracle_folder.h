@@ -7,12 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/source_folder.h"
+
 namespace reprise::test {
 
 inline std::filesystem::path oracle_folder() {
   const char* given = std::getenv("REPRISE_SHARED");
-  const std::filesystem::path shared =
-      given != nullptr ? given : std::filesystem::path(REPRISE_SOURCE_DIR) / ".." / "shared";
+  const std::filesystem::path shared = given != nullptr ? given : source_folder() / ".." / "shared";
   return shared / "oracle";
 }
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import unittest
 
+from sanitized import SANITIZED
+
 PROGRAM = sys.argv[1]
 
 
@@ -27,8 +29,9 @@ COUNTS = ("requests", "exact", "partial", "miss", "prompt_tokens", "possible_tok
 
 class Workloads(unittest.TestCase):
     def test_goals_where_memory_suffices(self):
-        told = rows("--workload", "chat,rag,batch,agent", "--scale", "0.12")
-        self.assertEqual([row["name"] for row in told], ["chat", "rag", "batch", "agent"])
+        names = ["chat"] if SANITIZED else ["chat", "rag", "batch", "agent"]
+        told = rows("--workload", ",".join(names), "--scale", "0.12")
+        self.assertEqual([row["name"] for row in told], names)
         for row in told:
             with self.subTest(row["name"]):
                 self.assertEqual(row["exact"] + row["partial"] + row["miss"], row["requests"])
@@ -42,9 +45,10 @@ class Workloads(unittest.TestCase):
                         self.assertEqual(goal["verdict"], "PASS", goal)
 
     def test_the_same_seed_gives_the_same_counts(self):
-        first, second = (rows("--workload", "agent", "--scale", "0.2")[0] for _ in range(2))
+        name = "chat" if SANITIZED else "agent"
+        first, second = (rows("--workload", name, "--scale", "0.2")[0] for _ in range(2))
         self.assertEqual({name: first[name] for name in COUNTS}, {name: second[name] for name in COUNTS})
-        other = rows("--workload", "agent", "--scale", "0.2", "--seed", "2")[0]
+        other = rows("--workload", name, "--scale", "0.2", "--seed", "2")[0]
         self.assertNotEqual(first["prompt_tokens"], other["prompt_tokens"])
 
     def test_little_memory_evicts_and_says_so(self):
@@ -54,6 +58,7 @@ class Workloads(unittest.TestCase):
         self.assertEqual(row["differences"], 0)
         self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
 
+    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer; tests of the engine hold as many at once")
     def test_conversations_at_once(self):
         done = bench("--concurrency", "12", "--prompt", "64")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -27,6 +27,14 @@ run_tests() {
   (cd "$root" && "${unrandomised[@]}" ctest --preset "$preset" "$@")
 }
 
+# from_nothing_on_few_cores BUILD_FOLDER: whether larger units bring a build to its end sooner, and there is the memory for
+# them. A folder that was configured before stays as it is.
+from_nothing_on_few_cores() {
+  local gib_free
+  gib_free=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+  [[ ! -e $1/CMakeCache.txt ]] && (($(nproc) <= 4 && gib_free >= 2 * $(nproc)))
+}
+
 nvcc_present() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
 
 gpu_present() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/source_folder.h"
 #include "tools/random_model/write.h"
 
 namespace reprise::actors {
@@ -74,8 +75,7 @@ class ChatModelFolder {
                              .conv_kernel = 4,
                              .context = 16384};
     tools::write_random_model(shape, 5, path_);
-    std::filesystem::copy(std::string(REPRISE_SOURCE_DIR) + "/tests/data/tokenizer/tokenizer.json",
-                          path_ / "tokenizer.json");
+    std::filesystem::copy(source_folder() / "tests/data/tokenizer/tokenizer.json", path_ / "tokenizer.json");
     std::ofstream(path_ / "chat_template.jinja") << kChatTemplate;
     std::ofstream(path_ / "tokenizer_config.json") << R"({"eos_token": "<|im_end|>"})";
     std::ofstream(path_ / "generation_config.json") << R"({"eos_token_id": [4086]})";

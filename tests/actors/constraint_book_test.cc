@@ -7,6 +7,7 @@
 #include <random>
 
 #include "models/text/tokenizer_load.h"
+#include "tests/source_folder.h"
 
 namespace reprise::actors {
 namespace {
@@ -17,7 +18,7 @@ class ConstraintBookTest : public testing::Test {
  protected:
   static ConstraintBook book(std::size_t most_bytes) {
     const auto tokenizer = std::make_shared<const models::Tokenizer>(
-        models::load_tokenizer(std::string(REPRISE_SOURCE_DIR) + "/models/builtin"));
+        models::load_tokenizer(source_folder() / "models" / "builtin"));
     const std::size_t vocab = tokenizer->vocab_size();
     return {tokenizer, {}, vocab, most_bytes};
   }

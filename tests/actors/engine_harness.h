@@ -16,6 +16,7 @@
 #include "actors/model_supervisor.h"
 #include "gpu/devices.h"
 #include "runtime/system.h"
+#include "tests/source_folder.h"
 
 namespace reprise::actors {
 
@@ -25,7 +26,7 @@ using protocol::MissReason;
 using protocol::Origin;
 
 inline std::string model_path(const std::string& name) {
-  return std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/" + name;
+  return source_folder() / "tests" / "data" / "models" / name;
 }
 
 /// Every device that this machine can run the engine on.

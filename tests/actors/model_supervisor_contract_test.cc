@@ -8,6 +8,7 @@
 #include "actors/model_supervisor.h"
 #include "tests/actors/eventually.h"
 #include "tests/actors/fake_model.h"
+#include "tests/source_folder.h"
 
 namespace reprise::actors {
 namespace {
@@ -40,7 +41,7 @@ class SupervisorContract : public testing::Test {
   static ModelSpec spec(const std::string& name = "m") {
     ModelSpec spec;
     spec.name = name;
-    spec.path = std::string(REPRISE_SOURCE_DIR) + "/tests/data/models/qwen3_5_text";  // its tokens' names
+    spec.path = source_folder() / "tests/data/models/qwen3_5_text";  // its tokens' names
     return spec;
   }
   LoadModel::Reply load(const std::string& name = "m") {

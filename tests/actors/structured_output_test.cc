@@ -6,6 +6,7 @@
 #include "protocol/chat/call_constraint.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/protocol/grammar/json_validator.h"
+#include "tests/source_folder.h"
 
 namespace reprise::actors {
 namespace {
@@ -22,7 +23,7 @@ class StructuredOutputTest : public testing::TestWithParam<std::string> {
  protected:
   StructuredOutputTest() {
     EngineOptions options = EngineHarness::defaults(GetParam(), "");
-    options.models = {{.name = "m", .path = std::string(REPRISE_SOURCE_DIR) + "/models/builtin"}};
+    options.models = {{.name = "m", .path = source_folder() / "models" / "builtin"}};
     harness_ = std::make_unique<EngineHarness>(options);
   }
 

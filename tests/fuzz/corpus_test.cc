@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/fuzz/targets.h"
+#include "tests/source_folder.h"
 
 namespace reprise::fuzz {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path corpus_folder() {
-  return fs::path(REPRISE_SOURCE_DIR) / "tests" / "fuzz" / "corpus";
+  return source_folder() / "tests" / "fuzz" / "corpus";
 }
 
 std::string bytes_of(const fs::path& file) {

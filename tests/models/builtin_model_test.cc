@@ -9,11 +9,12 @@
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
 #include "tests/models/oracle.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models {
 namespace {
 
-const std::filesystem::path kFolder = REPRISE_SOURCE_DIR "/models/builtin";
+const std::filesystem::path kFolder = source_folder() / "models" / "builtin";
 
 // The reference adds in another order than we do: closer than this, the two best tokens may change places.
 constexpr double kNearTie = 2e-3;
@@ -22,7 +23,7 @@ TEST(BuiltinModel, SaysWhatTheReferenceSays) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       Model::load(kFolder, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads);
-  const JsonPlace cases = JsonPlace::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
+  const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   ASSERT_EQ(cases.size(), 50U);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 1});
   std::size_t steps = 0;

@@ -23,6 +23,7 @@
 #include "models/gpu_refusal.h"
 #include "models/model.h"
 #include "tests/models/family_table.h"
+#include "tests/source_folder.h"
 #include "tools/random_model/write_gguf.h"
 
 namespace reprise::models {
@@ -86,7 +87,7 @@ inline std::filesystem::path quantised_file(const std::string& type) {
 }
 
 inline std::filesystem::path model_folder(const std::string& name) {
-  if (name == "builtin") return std::filesystem::path(REPRISE_SOURCE_DIR) / "models" / name;
+  if (name == "builtin") return source_folder() / "models" / name;
   const std::vector<std::string>& types = quantised_on_gpu();
   if (std::find(types.begin(), types.end(), name) != types.end()) return quantised_file(name);
   return test::sample_checkpoint({.family = {}, .sample = name});

@@ -10,6 +10,7 @@
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/oracle.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models {
 namespace {
@@ -344,7 +345,7 @@ TEST(CudaPrecision, IsChosenBySizeAndFormat) {
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
   if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
   ModelRig rig(model_folder("builtin"), "cuda:0", {});
-  const JsonPlace cases = JsonPlace::read(REPRISE_SOURCE_DIR "/tests/data/builtin/greedy.json").at("cases");
+  const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   Parity parity{.tolerance = tolerance_for("builtin")};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));

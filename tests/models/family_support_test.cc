@@ -11,6 +11,7 @@
 #include "tests/models/files/checkpoint_files.h"
 #include "tests/models/oracle.h"
 #include "tests/models/quantised_copy.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models {
 namespace {
@@ -135,7 +136,7 @@ TEST(FamilySupport, TheReadmeSaysWhatWasFound) {
       "| family | safetensors | GGUF | quantised | CPU | CUDA | cached = cold |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const FamilySample& row : test::family_samples()) table += line_of(row);
-  const std::filesystem::path path = REPRISE_SOURCE_DIR "/README.md";
+  const std::filesystem::path path = source_folder() / "README.md";
   std::string readme = read_file(path);
   const std::size_t begin = readme.find(kBegin);
   const std::size_t end = readme.find(kEnd);

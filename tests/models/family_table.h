@@ -16,6 +16,8 @@
 
 #include "gpu/compute.h"
 #include "tests/models/oracle_folder.h"
+#include "tests/sanitized.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models::test {
 
@@ -50,7 +52,7 @@ inline const std::vector<FamilySample>& family_samples() {
 
 /// The folder of a sample.
 inline std::filesystem::path sample_folder(const FamilySample& row) {
-  return std::filesystem::path(REPRISE_SOURCE_DIR "/tests/data/models") / row.sample;
+  return source_folder() / "tests" / "data" / "models" / row.sample;
 }
 
 /// What is loaded: the folder, or the one GGUF file in it.
@@ -65,12 +67,27 @@ inline std::filesystem::path sample_gguf(const FamilySample& row) {
   return std::filesystem::exists(alone) ? alone : oracle_folder() / "gguf" / (row.sample + ".gguf");
 }
 
-/// Those that this machine can run, the best one first. Of those that differ in products of quantised weights alone the
-/// samples here see nothing; quant_exactness_test runs them all.
+/// The set that one is apart from its products of quantised weights.
+inline gpu::Isa without_quantised_products(gpu::Isa isa) {
+  switch (isa) {
+    case gpu::Isa::kNeonDotprod:
+      return gpu::Isa::kNeon;
+    case gpu::Isa::kAvx2Vnni:
+      return gpu::Isa::kAvx2;
+    case gpu::Isa::kAvx512Vnni:
+      return gpu::Isa::kAvx512;
+    default:
+      return isa;
+  }
+}
+
+/// Those that this machine can run, the best one first; under a sanitizer it alone. Of those that differ in products of
+/// quantised weights alone the samples here see nothing; quant_exactness_test runs them all.
 inline std::vector<gpu::Isa> different_isas() {
   std::vector<gpu::Isa> out{gpu::best_isa()};
+  if (kSanitized) return out;
   for (const gpu::Isa isa : {gpu::Isa::kPlain, gpu::Isa::kNeon, gpu::Isa::kAvx2, gpu::Isa::kAvx512}) {
-    if (isa != gpu::best_isa() && gpu::is_available(isa)) out.push_back(isa);
+    if (isa != without_quantised_products(gpu::best_isa()) && gpu::is_available(isa)) out.push_back(isa);
   }
   return out;
 }

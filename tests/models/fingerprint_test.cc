@@ -8,6 +8,7 @@
 #include "gpu/threads.h"
 #include "models/model.h"
 #include "tests/models/files/checkpoint_files.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 class FingerprintTest : public testing::Test {
  protected:
   FingerprintTest() {
-    std::filesystem::copy(std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/qwen3_5_text",
-                          folder(), std::filesystem::copy_options::recursive);
+    std::filesystem::copy(source_folder() / "tests/data/models/qwen3_5_text", folder(),
+                          std::filesystem::copy_options::recursive);
   }
   std::filesystem::path folder() const { return dir_.path() / "model"; }
 

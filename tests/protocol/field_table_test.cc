@@ -6,6 +6,7 @@
 
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
+#include "tests/source_folder.h"
 
 namespace reprise::protocol {
 namespace {
@@ -16,7 +17,7 @@ struct Row {
 };
 
 std::vector<Row> table_rows() {
-  std::ifstream readme(REPRISE_SOURCE_DIR "/protocol/README.md");
+  std::ifstream readme(source_folder() / "protocol" / "README.md");
   std::vector<Row> rows;
   bool within = false;
   for (std::string line; std::getline(readme, line);) {

@@ -10,11 +10,12 @@
 
 #include "protocol/http/page_files.h"
 #include "tests/protocol/served.h"
+#include "tests/source_folder.h"
 
 namespace reprise::protocol {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(REPRISE_SOURCE_DIR) / "protocol" / "page";
+const std::filesystem::path kFolder = source_folder() / "protocol" / "page";
 
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -18,11 +18,12 @@
 #include "models/text/tokenizer.h"
 #include "models/text/tokenizer_json.h"
 #include "tests/models/oracle_folder.h"
+#include "tests/source_folder.h"
 
 namespace reprise::models::test {
 
 inline std::filesystem::path data_folder() {
-  return std::filesystem::path(REPRISE_SOURCE_DIR) / "tests" / "data" / "tokenizer";
+  return source_folder() / "tests" / "data" / "tokenizer";
 }
 
 /// A byte-level BPE of 4,096 tokens with Qwen's pattern, NFC and special tokens.
