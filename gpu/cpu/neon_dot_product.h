@@ -29,6 +29,10 @@ template <class Quant>
   }
 }
 
+[[gnu::always_inline]] inline int32x4_t fold_four(const int32x4_t (&a)[4]) {
+  return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
+}
+
 /// Four partial sums of a block's I. q, sums: the block's elements in each row of x, and their sums.
 template <class Quant, std::size_t kRows>
 [[gnu::always_inline]] inline void scaled_dots(const typename Quant::Block& block,
@@ -39,25 +43,23 @@ template <class Quant, std::size_t kRows>
   const int16x8x2_t scales = NeonQuant<Quant>::scales(block);
   const int32x4_t wide[4] = {vmovl_s16(vget_low_s16(scales.val[0])), vmovl_high_s16(scales.val[0]),
                              vmovl_s16(vget_low_s16(scales.val[1])), vmovl_high_s16(scales.val[1])};
-  int32x4_t parts[2][kRows];  // of even and odd groups: two chains of additions
-  for (auto& part : parts) {
-    for (int32x4_t& sum : part) sum = vdupq_n_s32(0);
-  }
-  for_each_index<16 / kEach>([&](auto group) __attribute__((always_inline)) {
-    constexpr std::size_t kGroup = decltype(group)::value;
-    int32x4_t dots[kRows];
-    for (int32x4_t& dot : dots) dot = vdupq_n_s32(0);
-    for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
-      constexpr std::size_t kIndex = kGroup * kEach + decltype(part)::value;
-      const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
-      for (std::size_t i = 0; i < kRows; ++i) dots[i] = vdotq_s32(dots[i], w, vld1q_s8(q[i] + 16 * kIndex));
+  for (int32x4_t& sum : to) sum = vdupq_n_s32(0);
+  // Sums of four groups become one vector before their scales come: products of int32 are slow.
+  for_each_index<16 / kEach / 4>([&](auto four) __attribute__((always_inline)) {
+    int32x4_t dots[kRows][4];
+    for_each_index<4>([&](auto group) __attribute__((always_inline)) {
+      for (std::size_t i = 0; i < kRows; ++i) dots[i][group] = vdupq_n_s32(0);
+      for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
+        constexpr std::size_t kIndex =
+            (4 * decltype(four)::value + decltype(group)::value) * kEach + decltype(part)::value;
+        const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
+        for (std::size_t i = 0; i < kRows; ++i) {
+          dots[i][group] = vdotq_s32(dots[i][group], w, vld1q_s8(q[i] + 16 * kIndex));
+        }
+      });
     });
-    int32x4_t(&chain)[kRows] = parts[kGroup % 2];
-    for (std::size_t i = 0; i < kRows; ++i) {
-      chain[i] = vmlaq_laneq_s32(chain[i], dots[i], wide[kGroup / 4], kGroup % 4);
-    }
+    for (std::size_t i = 0; i < kRows; ++i) to[i] = vmlaq_s32(to[i], fold_four(dots[i]), wide[four]);
   });
-  for (std::size_t i = 0; i < kRows; ++i) to[i] = vaddq_s32(parts[0][i], parts[1][i]);
   if constexpr (kZeroOf<Quant> != 0) {
     for (std::size_t i = 0; i < kRows; ++i) {
       to[i] = vmlsq_s32(to[i], weighted_sums<Quant>(scales, sums[i]), vdupq_n_s32(kZeroOf<Quant>));
@@ -75,10 +77,6 @@ template <class Quant, std::size_t kRows>
     const int8x16_t w = NeonQuant<Quant>::template sixteen<kIndex>(block);
     for (std::size_t i = 0; i < kRows; ++i) to[i] = vdotq_s32(to[i], w, vld1q_s8(q[i] + 16 * kIndex));
   });
-}
-
-inline int32x4_t fold_four(const int32x4_t (&a)[4]) {
-  return vpaddq_s32(vpaddq_s32(a[0], a[1]), vpaddq_s32(a[2], a[3]));
 }
 
 /// kRows rows by four outputs, of which `outputs` exist.

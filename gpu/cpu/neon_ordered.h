@@ -9,6 +9,8 @@
 
 #include <arm_neon.h>
 
+#include <cstddef>
+
 namespace reprise::gpu {
 namespace {
 
@@ -29,6 +31,12 @@ template <class Register>
 
 [[gnu::always_inline]] inline void multiply_here(int32x4_t& sum, int8x16_t a, int8x16_t b) {
   asm volatile("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
+}
+
+/// sum += the four elements of each of w's outputs, times the four of x's lane.
+template <std::size_t kLane>
+[[gnu::always_inline]] inline void dot_here(int32x4_t& sum, int8x16_t w, int8x16_t x) {
+  asm volatile("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(sum) : "w"(w), "w"(x), "i"(kLane));
 }
 
 [[gnu::always_inline]] inline void to_float_here(int32x4_t from, float32x4_t& to) {

@@ -1,0 +1,254 @@
+// The fast product of quantised formats (int8_product.h) with SDOT, for several rows of x: weights are unpacked once, a
+// panel of outputs at a time, and multiplied by all rows. Included by the kernel sources for processors with FEAT_DotProd,
+// with internal linkage.
+//
+// The lanes of a sum are outputs: SDOT by one lane of x multiplies four elements of a row by the same elements of four
+// outputs. So nothing is folded when a block ends, and what a block has of its own is one vector for four outputs.
+//
+// The panels of a group of outputs, 256 elements of k deep, stay in the first cache while all rows pass; the rows' sums
+// wait in y for the next 256.
+
+#pragma once
+
+#include <algorithm>
+
+#include "gpu/cpu/int8_product.h"
+#include "gpu/cpu/neon_ordered.h"
+#include "gpu/cpu/neon_quants.h"
+
+namespace reprise::gpu {
+namespace {
+
+inline constexpr std::size_t kDotRows = 4;                   // of a tile
+inline constexpr std::size_t kDotVectors = 2;                // of four outputs each
+inline constexpr std::size_t kDotOutputs = 4 * kDotVectors;  // of a tile and of a panel
+inline constexpr std::size_t kDotDepth = 256;                // elements of k that a panel has
+inline constexpr std::size_t kDotPanels = 64 / kDotOutputs;  // of a group
+
+/// 256 elements of k of eight outputs.
+template <class Quant>
+struct DotPanel {
+  static constexpr std::size_t kElements = Quant::kFormat.block_size;
+  static constexpr std::size_t kGroups = kElements / Quant::kGroup;  // of a block
+
+  alignas(64) std::int8_t q[kDotDepth / 4][kDotOutputs][4];
+  float scale[kDotDepth / kElements][kDotOutputs];
+  float offset[kDotDepth / kElements][kDotOutputs];  // where the format has them
+  // Of blocks with several groups, which are one to a panel.
+  std::int32_t group_scale[kGroups][kDotOutputs];
+  std::int16_t group_offset[kGroups][kDotOutputs];
+};
+
+/// Words of four outputs become outputs of four words.
+[[gnu::always_inline]] inline void store_words(const int8x16_t (&outputs)[4],
+                                               std::int8_t (*words)[kDotOutputs][4], std::size_t first) {
+  const auto pairs = [&](std::size_t i, bool odd) __attribute__((always_inline)) {
+    const int32x4_t a = vreinterpretq_s32_s8(outputs[i]);
+    const int32x4_t b = vreinterpretq_s32_s8(outputs[i + 1]);
+    return vreinterpretq_s64_s32(odd ? vtrn2q_s32(a, b) : vtrn1q_s32(a, b));
+  };
+  const auto store = [&](int64x2_t word, std::size_t index) __attribute__((always_inline)) {
+    vst1q_s8(words[index][first], vreinterpretq_s8_s64(word));
+  };
+  store(vtrn1q_s64(pairs(0, false), pairs(2, false)), 0);
+  store(vtrn1q_s64(pairs(0, true), pairs(2, true)), 1);
+  store(vtrn2q_s64(pairs(0, false), pairs(2, false)), 2);
+  store(vtrn2q_s64(pairs(0, true), pairs(2, true)), 3);
+}
+
+/// The groups' numbers of an output, among those of others.
+template <std::size_t kGroups, class Number>
+inline void store_groups(const int16x8x2_t& numbers, Number (&to)[kGroups][kDotOutputs], std::size_t output) {
+  std::int16_t all[16];
+  vst1q_s16(all, numbers.val[0]);
+  vst1q_s16(all + 8, numbers.val[1]);
+  for (std::size_t g = 0; g < kGroups; ++g) to[g][output] = all[g];
+}
+
+/// `blocks` blocks of each output.
+template <class Quant>
+void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::size_t blocks,
+                    DotPanel<Quant>& to) {
+  constexpr std::size_t kElements = DotPanel<Quant>::kElements;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    for (std::size_t first = 0; first < kDotOutputs; first += 4) {
+      const typename Quant::Block* const four[4] = {&w[first][b], &w[first + 1][b], &w[first + 2][b],
+                                                    &w[first + 3][b]};
+      for_each_index<kElements / 16>([&](auto index) __attribute__((always_inline)) {
+        int8x16_t outputs[4];
+        for (std::size_t j = 0; j < 4; ++j) outputs[j] = sixteen_numbers<Quant, index>(*four[j]);
+        store_words(outputs, to.q + b * kElements / 4 + 4 * index, first);
+      });
+      vst1q_f32(&to.scale[b][first], scales_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]));
+      if constexpr (Quant::kHasOffsets) {
+        vst1q_f32(&to.offset[b][first], offsets_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]));
+      }
+      if constexpr (kHasGroupScales<Quant>) {
+        for (std::size_t j = 0; j < 4; ++j) {
+          store_groups(NeonQuant<Quant>::scales(*four[j]), to.group_scale, first + j);
+          if constexpr (Quant::kHasOffsets) {
+            store_groups(NeonQuant<Quant>::offsets(*four[j]), to.group_offset, first + j);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// kRows rows of x by a panel.
+template <class Quant, std::size_t kRows>
+struct DotPanelTile {
+  using X = ActivationsOf<Quant>;
+  using Panel = DotPanel<Quant>;
+  using Products = int32x4_t[kRows][kDotVectors];
+  using Sums = float32x4_t[kRows][kDotVectors];
+  static constexpr std::size_t kElements = Panel::kElements;
+
+  template <class Work>
+  [[gnu::always_inline]] static void for_each(Work work) {
+    for_each_index<kRows>([&](auto i) __attribute__((always_inline)) {
+      for_each_index<kDotVectors>([&](auto v) __attribute__((always_inline)) { work(i, v); });
+    });
+  }
+
+  /// dots of kSixteens times sixteen elements from `at` on. q: of the rows, where the panel begins.
+  template <std::size_t kSixteens>
+  [[gnu::always_inline]] static void multiply(const std::int8_t* const (&q)[kRows], const Panel& w,
+                                              std::size_t at, Products& dots) {
+    for_each([&](auto i, auto v) __attribute__((always_inline)) { zero_here(dots[i][v]); });
+    for_each_index<kSixteens>([&](auto part) __attribute__((always_inline)) {
+      int8x16_t left[kRows];
+      for (std::size_t i = 0; i < kRows; ++i) load_here(left[i], q[i] + at + 16 * part);
+      for_each_index<4>([&](auto word) __attribute__((always_inline)) {
+        int8x16_t right[kDotVectors];
+        for (std::size_t v = 0; v < kDotVectors; ++v) {
+          load_here(right[v], w.q[at / 4 + 4 * part + word][4 * v]);
+        }
+        for_each([&](auto i, auto v)
+                     __attribute__((always_inline)) { dot_here<word>(dots[i][v], right[v], left[i]); });
+      });
+    });
+  }
+
+  /// The block's S. sums: of sixteen elements of x each.
+  [[gnu::always_inline]] static void weigh_sums(const std::int16_t* const (&sums)[kRows], const Panel& w,
+                                                Products& to) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const int16x8_t low = vld1q_s16(sums[i]);
+      const int16x8_t high = vld1q_s16(sums[i] + 8);
+      const int16x8_t of_groups[2] = {Quant::kGroup == 32 ? vpaddq_s16(low, high) : low, high};
+      for (std::size_t v = 0; v < kDotVectors; ++v) {
+        to[i][v] = vdupq_n_s32(0);
+        for_each_index<Panel::kGroups>([&](auto g) __attribute__((always_inline)) {
+          to[i][v] = vmlal_laneq_s16(to[i][v], vld1_s16(&w.group_offset[g][4 * v]), of_groups[g / 8], g % 8);
+        });
+      }
+    }
+  }
+
+  /// `blocks` blocks, from element k of the rows on. add: y has sums already.
+  [[gnu::noinline]] static void run(const X& x, std::size_t k, const Panel& w, std::size_t blocks, bool add,
+                                    float* y, std::size_t y_stride) {
+    Sums totals;
+    const std::int8_t* q[kRows];
+    const float* scales[kRows];
+    const std::int16_t* q_sums[kRows];
+    for (std::size_t i = 0; i < kRows; ++i) {
+      q[i] = x.q(i) + k;
+      scales[i] = x.scales(i) + k / kElements;
+      q_sums[i] = x.sums(i) + k / X::kSumOf;
+    }
+    for_each([&](auto i, auto v) __attribute__((always_inline)) {
+      totals[i][v] = add ? vld1q_f32(y + i * y_stride + 4 * v) : vdupq_n_f32(0.0F);
+    });
+    for (std::size_t b = 0; b < blocks; ++b) {
+      Products whole;
+      [[maybe_unused]] Products offsets;
+      if constexpr (kHasGroupScales<Quant>) {
+        for_each([&](auto i, auto v) __attribute__((always_inline)) { whole[i][v] = vdupq_n_s32(0); });
+        for (std::size_t g = 0; g < Panel::kGroups; ++g) {
+          Products dots;
+          multiply<Quant::kGroup / 16>(q, w, g * Quant::kGroup, dots);
+          for_each([&](auto i, auto v) __attribute__((always_inline)) {
+            whole[i][v] = vmlaq_s32(whole[i][v], dots[i][v], vld1q_s32(&w.group_scale[g][4 * v]));
+          });
+        }
+        if constexpr (Quant::kHasOffsets) weigh_sums(q_sums, w, offsets);
+      } else {
+        multiply<kElements / 16>(q, w, b * kElements, whole);
+      }
+      for_each([&](auto i, auto v) __attribute__((always_inline)) {
+        float32x4_t t = vmulq_f32(vld1q_f32(&w.scale[b][4 * v]), vcvtq_f32_s32(whole[i][v]));
+        if constexpr (Quant::kHasOffsets) {
+          float32x4_t sum;
+          if constexpr (kHasGroupScales<Quant>) {
+            sum = vcvtq_f32_s32(offsets[i][v]);
+          } else {
+            sum = vdupq_n_f32(static_cast<float>(q_sums[i][b]));
+          }
+          t = vfmaq_f32(t, vld1q_f32(&w.offset[b][4 * v]), sum);
+        }
+        totals[i][v] = vfmaq_n_f32(totals[i][v], t, scales[i][b]);
+      });
+    }
+    for_each([&](auto i, auto v)
+                 __attribute__((always_inline)) { vst1q_f32(y + i * y_stride + 4 * v, totals[i][v]); });
+  }
+
+  /// The same of `rows` <= kRows rows and `outputs` <= kDotOutputs outputs.
+  static void run_some(const X& x, std::size_t rows, std::size_t k, const Panel& w, std::size_t blocks,
+                       std::size_t outputs, bool add, float* y, std::size_t y_stride) {
+    if constexpr (kRows > 1) {
+      if (rows < kRows) {
+        return DotPanelTile<Quant, kRows - 1>::run_some(x, rows, k, w, blocks, outputs, add, y, y_stride);
+      }
+    }
+    if (outputs == kDotOutputs) return run(x, k, w, blocks, add, y, y_stride);
+    float apart[kRows][kDotOutputs] = {};
+    for (std::size_t i = 0; add && i < kRows; ++i) std::copy_n(y + i * y_stride, outputs, apart[i]);
+    run(x, k, w, blocks, add, apart[0], kDotOutputs);
+    for (std::size_t i = 0; i < kRows; ++i) std::copy_n(apart[i], outputs, y + i * y_stride);
+  }
+};
+
+/// Elements [k, k + blocks) of outputs n ... n + 7 of a weight; those from n_end on repeat the last one.
+template <class Quant>
+void fill_dot_panel(const WeightView& w, std::size_t n, std::size_t n_end, std::size_t k, std::size_t blocks,
+                    DotPanel<Quant>& to) {
+  using Block = typename Quant::Block;
+  const Block* rows[kDotOutputs];
+  for (std::size_t j = 0; j < kDotOutputs; ++j) {
+    const std::byte* row = w.row(std::min(n + j, n_end - 1));
+    rows[j] = reinterpret_cast<const Block*>(row) + k / DotPanel<Quant>::kElements;
+    ask_ahead<kDotDepth / DotPanel<Quant>::kElements * sizeof(Block), false>(
+        reinterpret_cast<const std::byte*>(rows[j]) + kDotOutputs * w.row_bytes());
+  }
+  fill_dot_panel<Quant>(rows, blocks, to);
+}
+
+template <class Quant>
+void dot_panels_multiply(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
+                         std::size_t n_begin, std::size_t n_end) {
+  constexpr std::size_t kElements = DotPanel<Quant>::kElements;
+  const ActivationsOf<Quant> x(listed, w.columns);
+  DotPanel<Quant> panels[kDotPanels];
+  for (std::size_t n = n_begin; n < n_end; n += kDotPanels * kDotOutputs) {
+    const std::size_t end = std::min(n_end, n + kDotPanels * kDotOutputs);
+    for (std::size_t k = 0; k < w.columns; k += kDotDepth) {
+      const std::size_t blocks = std::min(kDotDepth, w.columns - k) / kElements;
+      for (std::size_t first = n; first < end; first += kDotOutputs) {
+        fill_dot_panel<Quant>(w, first, end, k, blocks, panels[(first - n) / kDotOutputs]);
+      }
+      for (std::size_t row = 0; row < m; row += kDotRows) {
+        for (std::size_t first = n; first < end; first += kDotOutputs) {
+          DotPanelTile<Quant, kDotRows>::run_some(
+              x.from(row), std::min(kDotRows, m - row), k, panels[(first - n) / kDotOutputs], blocks,
+              std::min(kDotOutputs, end - first), k != 0, y + row * y_stride + first, y_stride);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::gpu
