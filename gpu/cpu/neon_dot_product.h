@@ -67,6 +67,43 @@ template <class Quant, std::size_t kRows>
   }
 }
 
+/// Formats whose numbers stand in one place each. What others are put together from fills the registers that
+/// scaled_dots_of_four() wants.
+template <class Quant>
+inline constexpr bool kSharesRow = std::is_same_v<Quant, Q4_K> || std::is_same_v<Quant, IQ4_XS>;
+
+/// The same of one row and the blocks of four outputs, which share what is loaded of x.
+template <class Quant>
+[[gnu::always_inline]] inline void scaled_dots_of_four(const typename Quant::Block* const (&blocks)[4],
+                                                       const std::int8_t* q, int32x4_t (&to)[4]) {
+  static_assert(kZeroOf<Quant> == 0);
+  constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
+  int16x8x2_t scales[4];
+  for (std::size_t j = 0; j < 4; ++j) {
+    scales[j] = NeonQuant<Quant>::scales(*blocks[j]);
+    to[j] = vdupq_n_s32(0);
+  }
+  for_each_index<16 / kEach / 4>([&](auto four) __attribute__((always_inline)) {
+    int8x16_t x[4 * kEach];
+    for (std::size_t k = 0; k < 4 * kEach; ++k) x[k] = vld1q_s8(q + 16 * (4 * kEach * four + k));
+    for_each_index<4>([&](auto j) __attribute__((always_inline)) {
+      int32x4_t dots[4];
+      for_each_index<4>([&](auto group) __attribute__((always_inline)) {
+        dots[group] = vdupq_n_s32(0);
+        for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
+          constexpr std::size_t kPart = decltype(group)::value * kEach + decltype(part)::value;
+          constexpr std::size_t kIndex = 4 * kEach * decltype(four)::value + kPart;
+          dots[group] =
+              vdotq_s32(dots[group], NeonQuant<Quant>::template sixteen<kIndex>(*blocks[j]), x[kPart]);
+        });
+      });
+      const int16x8_t eight = scales[j].val[four / 2];
+      const int32x4_t wide = four % 2 == 0 ? vmovl_s16(vget_low_s16(eight)) : vmovl_high_s16(eight);
+      to[j] = vmlaq_s32(to[j], fold_four(dots), wide);
+    });
+  });
+}
+
 /// The same of a block with one group, but for kZero.
 template <class Quant, std::size_t kRows>
 [[gnu::always_inline]] inline void plain_dots(const typename Quant::Block& block,
@@ -98,19 +135,24 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
     ask_ahead<4 * sizeof(typename Quant::Block), kIsLarge<Quant>>(w[0] + 8 * blocks + 4 * b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
-    for (std::size_t j = 0; j < 4; ++j) {
-      const typename Quant::Block& block = w[j][b];
-      int32x4_t to[kRows];
-      if constexpr (kHasGroupScales<Quant>) {
-        scaled_dots<Quant>(block, q, q_sums, to);
-        if constexpr (Quant::kHasOffsets) {
-          const int16x8x2_t groups = NeonQuant<Quant>::offsets(block);
-          for (std::size_t i = 0; i < kRows; ++i) offsets[i][j] = weighted_sums<Quant>(groups, q_sums[i]);
+    if constexpr (kSharesRow<Quant> && kRows == 1) {
+      scaled_dots_of_four<Quant>({&w[0][b], &w[1][b], &w[2][b], &w[3][b]}, q[0], products[0]);
+    } else {
+      for (std::size_t j = 0; j < 4; ++j) {
+        int32x4_t to[kRows];
+        if constexpr (kHasGroupScales<Quant>) {
+          scaled_dots<Quant>(w[j][b], q, q_sums, to);
+        } else {
+          plain_dots<Quant>(w[j][b], q, to);
         }
-      } else {
-        plain_dots<Quant>(block, q, to);
+        for (std::size_t i = 0; i < kRows; ++i) products[i][j] = to[i];
       }
-      for (std::size_t i = 0; i < kRows; ++i) products[i][j] = to[i];
+    }
+    if constexpr (kHasGroupScales<Quant> && Quant::kHasOffsets) {
+      for (std::size_t j = 0; j < 4; ++j) {
+        const int16x8x2_t groups = NeonQuant<Quant>::offsets(w[j][b]);
+        for (std::size_t i = 0; i < kRows; ++i) offsets[i][j] = weighted_sums<Quant>(groups, q_sums[i]);
+      }
     }
     const float32x4_t scales = scales_of_four<Quant>(w[0][b], w[1][b], w[2][b], w[3][b]);
     for (std::size_t i = 0; i < kRows; ++i) {
