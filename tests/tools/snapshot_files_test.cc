@@ -58,8 +58,10 @@ TEST_F(SnapshotFilesTest, ADamagedChunkIsFound) {
   std::fstream file(
       here().path() + "/" + snapshot.keys.folder.hex() + "/c" + snapshot.manifest.references[3].hex(),
       std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(70);
+  const int byte = file.get();
   file.seekp(70);
-  file.put('!');
+  file.put(static_cast<char>(byte ^ 1));
   file.close();
   const auto refused = verify_chunks(here(), kTestMaster, snapshot.manifest);
   ASSERT_TRUE(refused.has_value());
