@@ -44,17 +44,18 @@ class Workloads(unittest.TestCase):
                     for goal in row["goals"]:
                         self.assertEqual(goal["verdict"], "PASS", goal)
 
+    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer")
     def test_the_same_seed_gives_the_same_counts(self):
-        name = "chat" if SANITIZED else "agent"
-        first, second = (rows("--workload", name, "--scale", "0.2")[0] for _ in range(2))
+        first, second = (rows("--workload", "agent", "--scale", "0.2")[0] for _ in range(2))
         self.assertEqual({name: first[name] for name in COUNTS}, {name: second[name] for name in COUNTS})
-        other = rows("--workload", name, "--scale", "0.2", "--seed", "2")[0]
+        other = rows("--workload", "agent", "--scale", "0.2", "--seed", "2")[0]
         self.assertNotEqual(first["prompt_tokens"], other["prompt_tokens"])
 
     def test_little_memory_evicts_and_says_so(self):
-        row = rows("--workload", "chat", "--scale", "0.2", "--memory-mb", "3")[0]
+        scale, limit = ("0.06", 1) if SANITIZED else ("0.2", 3)
+        row = rows("--workload", "chat", "--scale", scale, "--memory-mb", str(limit))[0]
         self.assertGreater(row["evicted"], 0)
-        self.assertLessEqual(row["peak_bytes"], 3 << 20)
+        self.assertLessEqual(row["peak_bytes"], limit << 20)
         self.assertEqual(row["differences"], 0)
         self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
 
@@ -84,6 +85,7 @@ class Workloads(unittest.TestCase):
             self.assertGreater(float(row[6]), float(row[7]), "larger blocks find less")
             self.assertIn(row[11].strip(), ("PASS", "SHORT"))
 
+    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer")
     def test_what_marks_cost(self):
         done = bench("--workload", "chat", "--scale", "0.1", "--memory-mb", "4", "--whole-memory", "--marks-cost")
         self.assertEqual(done.returncode, 0, done.stderr)

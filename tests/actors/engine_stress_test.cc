@@ -5,6 +5,7 @@
 
 #include "gpu/scarce_memory.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/sanitized.h"
 
 namespace reprise::actors {
 namespace {
@@ -25,7 +26,7 @@ TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
 // Conversations of several turns, each reply echoed, some sharing their beginning.
 struct Script {
   static constexpr std::uint32_t kConversations = 32;
-  static constexpr std::uint32_t kTurns = 4;
+  static constexpr std::uint32_t kTurns = kSanitized ? 2 : 4;
   static TokenList opening(std::uint32_t conversation) { return random_tokens(300, conversation % 5); }
 };
 
