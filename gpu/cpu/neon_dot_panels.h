@@ -211,7 +211,7 @@ struct DotPanelTile {
   }
 };
 
-/// Elements [k, k + blocks) of outputs n ... n + 7 of a weight; those from n_end on repeat the last one.
+/// `blocks` blocks of outputs n ... n + 7 of a weight, from element k on; outputs from n_end on repeat the last one.
 template <class Quant>
 void fill_dot_panel(const WeightView& w, std::size_t n, std::size_t n_end, std::size_t k, std::size_t blocks,
                     DotPanel<Quant>& to) {
