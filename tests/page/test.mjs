@@ -121,8 +121,8 @@ const tests = {
     const { page, close } = await open(browser, REAL, { viewport: { width: 1280, height: 800 } });
     await ask(page, 'My secret word is xylophone.');
     await ask(page, 'Thank you.');
-    const answers = [];
-    page.on('response', async response => { if (response.url().endsWith('/v1/cache')) answers.push(await response.text()); });
+    const answers = [];  // promises of texts; the page asks again and again, and one may be on its way when it is closed
+    page.on('response', response => { if (response.url().endsWith('/v1/cache')) answers.push(response.text().catch(() => '')); });
     await page.getByRole('button', { name: 'Cache', exact: true }).click();
     await page.locator('.tree li').first().waitFor();
     assert.ok(await page.locator('.tree .mark').count() > 1);
@@ -133,8 +133,9 @@ const tests = {
     await page.evaluate(() => fetch('v1/chat/completions', { method: 'POST', headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ messages: [{ role: 'user', content: 'Something else.' }], max_tokens: 1 }) }));
     await page.locator('.reasons .curve[aria-label$="over the last minutes"] .line').first().waitFor({ timeout: 20_000 });
-    assert.ok(answers.length > 0);
-    assert.ok(!answers.join().includes('xylophone'), 'lengths and places, never text');
+    const seen = (await Promise.all(answers)).join('');
+    assert.notEqual(seen, '');
+    assert.ok(!seen.includes('xylophone'), 'lengths and places, never text');
     await page.setViewportSize({ width: 360, height: 740 });
     await assertNoOverflow(page, 'the cache on a phone');
     page.on('dialog', dialog => dialog.accept());
