@@ -73,8 +73,8 @@ struct Lanes {
   static Lanes load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
   static Lanes load_bf16(const std::uint16_t* p) {
     const uint16x8_t raw = vld1q_u16(p);
-    return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(raw), 16)),
-            vreinterpretq_f32_u32(vshll_high_n_u16(raw, 16))};
+    const uint16x8_t zero = vdupq_n_u16(0);  // interleaved: shifts have half as many pipes on a Neoverse N1
+    return {vreinterpretq_f32_u16(vzip1q_u16(zero, raw)), vreinterpretq_f32_u16(vzip2q_u16(zero, raw))};
   }
   static Lanes load_f16(const std::uint16_t* p) {
     const float16x8_t raw = vreinterpretq_f16_u16(vld1q_u16(p));

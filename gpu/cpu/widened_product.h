@@ -13,7 +13,10 @@
 
 #pragma once
 
+#include <algorithm>
+
 #include "gpu/cpu/lanes.h"
+#include "gpu/cpu/straight_code.h"
 #include "gpu/kernels.h"
 
 namespace reprise::gpu {
@@ -28,69 +31,81 @@ template <class Reader, int kRows, int kOutputs>
 inline void widened_tile(const float* x, const typename Reader::Row (&w)[kOutputs], std::size_t depth,
                          float* y, std::size_t y_stride) {
   Lanes sums[kRows][kOutputs];
-  for (auto& row : sums) {
-    for (Lanes& s : row) s = Lanes::set(0.0F);
-  }
-  const auto step = [&](const Lanes(&b)[kOutputs], auto load_row) {
-    for (int i = 0; i < kRows; ++i) {
-      const Lanes a = load_row(i);
-      for (int j = 0; j < kOutputs; ++j) sums[i][j] = fma(a, b[j], sums[i][j]);
-    }
+  const auto for_each_sum = [](auto work) __attribute__((always_inline)) {
+    for_each_index<kRows>([&](auto i) __attribute__((always_inline)) {
+      for_each_index<kOutputs>([&](auto j) __attribute__((always_inline)) { work(i, j); });
+    });
+  };
+  for_each_sum([&](auto i, auto j) __attribute__((always_inline)) { sums[i][j] = Lanes::set(0.0F); });
+  const auto step = [&](auto load_output, auto load_row) __attribute__((always_inline)) {
+    Lanes b[kOutputs];
+    for_each_index<kOutputs>([&](auto j) __attribute__((always_inline)) { b[j] = load_output(w[j]); });
+    for_each_index<kRows>([&](auto i) __attribute__((always_inline)) {
+      const Lanes a = load_row(x + i * depth);
+      for_each_index<kOutputs>([&](auto j)
+                                   __attribute__((always_inline)) { sums[i][j] = fma(a, b[j], sums[i][j]); });
+    });
   };
   std::size_t k = 0;
-  Lanes b[kOutputs];
   for (; k + kLanes <= depth; k += kLanes) {
-    for (int j = 0; j < kOutputs; ++j) b[j] = Reader::load(w[j], k);
-    step(b, [&](int i) { return Lanes::load(x + i * depth + k); });
+    step([&](auto row) { return Reader::load(row, k); },
+         [&](const float* row) { return Lanes::load(row + k); });
   }
   if constexpr (kHasRaggedRows<Reader>) {
     if (k < depth) {
-      for (int j = 0; j < kOutputs; ++j) b[j] = Reader::load_some(w[j], k, depth - k);
-      step(b, [&](int i) { return load_some(x + i * depth + k, depth - k); });
+      step([&](auto row) { return Reader::load_some(row, k, depth - k); },
+           [&](const float* row) { return load_some(row + k, depth - k); });
     }
   }
-  for (int i = 0; i < kRows; ++i) {
-    for (int j = 0; j < kOutputs; ++j) y[i * y_stride + j] = sum(sums[i][j]);
+  for_each_sum([&](auto i, auto j) __attribute__((always_inline)) { y[i * y_stride + j] = sum(sums[i][j]); });
+}
+
+/// Outputs n_begin ... n_end - 1 of kRows rows: kOutputs at once, then one by one.
+template <class Reader, int kRows, int kOutputs>
+inline void widened_outputs(const float* x, const WeightView& w, std::size_t n_begin, std::size_t n_end,
+                            float* y, std::size_t y_stride) {
+  std::size_t n = n_begin;
+  for (; n + kOutputs <= n_end; n += kOutputs) {
+    typename Reader::Row rows[kOutputs];
+    for (int j = 0; j < kOutputs; ++j) rows[j] = Reader::row(w, n + static_cast<std::size_t>(j));
+    widened_tile<Reader, kRows, kOutputs>(x, rows, w.columns, y + n, y_stride);
+  }
+  if constexpr (kOutputs > 1) {
+    if (n < n_end) widened_outputs<Reader, kRows, 1>(x, w, n, n_end, y, y_stride);
   }
 }
 
-/// Rows in tiles of kRows, those left over in smaller ones.
+/// All m rows in tiles of kRows, those left over in a smaller one.
 template <class Reader, int kRows, int kOutputs>
-inline void widened_rows(const float* x, std::size_t m, const typename Reader::Row (&w)[kOutputs],
-                         std::size_t depth, float* y, std::size_t y_stride) {
+inline void widened_rows(const float* x, std::size_t m, const WeightView& w, std::size_t n_begin,
+                         std::size_t n_end, float* y, std::size_t y_stride) {
   std::size_t i = 0;
   for (; i + kRows <= m; i += kRows) {
-    widened_tile<Reader, kRows, kOutputs>(x + i * depth, w, depth, y + i * y_stride, y_stride);
+    widened_outputs<Reader, kRows, kOutputs>(x + i * w.columns, w, n_begin, n_end, y + i * y_stride,
+                                             y_stride);
   }
   if constexpr (kRows > 1) {
     if (i < m) {
-      widened_rows<Reader, kRows - 1, kOutputs>(x + i * depth, m - i, w, depth, y + i * y_stride, y_stride);
+      widened_rows<Reader, kRows - 1, kOutputs>(x + i * w.columns, m - i, w, n_begin, n_end, y + i * y_stride,
+                                                y_stride);
     }
   }
 }
 
-/// Outputs n ... n + kOutputs - 1.
-template <class Reader, int kRows, int kOutputs>
-inline void widened_outputs(const float* x, std::size_t m, const WeightView& w, std::size_t n, float* y,
-                            std::size_t y_stride) {
-  typename Reader::Row rows[kOutputs];
-  for (int j = 0; j < kOutputs; ++j) rows[j] = Reader::row(w, n + static_cast<std::size_t>(j));
-  widened_rows<Reader, kRows, kOutputs>(x, m, rows, w.columns, y + n, y_stride);
-}
+/// Outputs whose weights stay in the second cache while the rows pass by, a tile of which stays in the first.
+inline constexpr std::size_t kWidenedGroup = 32;
 
 template <class Reader>
 void widened_multiply(const void* activations, std::size_t m, const WeightView& w, float* y,
                       std::size_t y_stride, std::size_t n_begin, std::size_t n_end) {
   const auto* x = static_cast<const float*>(activations);
-  std::size_t n = n_begin;
   if (m <= 2) {  // more outputs at once, for the weights' way from memory counts
-    for (; n + 4 <= n_end; n += 4) widened_outputs<Reader, 2, 4>(x, m, w, n, y, y_stride);
-  } else {
-    for (; n + kTileOutputs <= n_end; n += kTileOutputs) {
-      widened_outputs<Reader, kTileRows, kTileOutputs>(x, m, w, n, y, y_stride);
-    }
+    return widened_rows<Reader, 2, 4>(x, m, w, n_begin, n_end, y, y_stride);
   }
-  for (; n < n_end; ++n) widened_outputs<Reader, kTileRows, 1>(x, m, w, n, y, y_stride);
+  for (std::size_t n = n_begin; n < n_end; n += kWidenedGroup) {
+    const std::size_t end = std::min(n + kWidenedGroup, n_end);
+    widened_rows<Reader, kTileRows, kTileOutputs>(x, m, w, n, end, y, y_stride);
+  }
 }
 
 template <class Reader>
