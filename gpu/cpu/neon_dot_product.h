@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "gpu/cpu/int8_product.h"
+#include "gpu/cpu/neon_ordered.h"
 #include "gpu/cpu/neon_quants.h"
 
 namespace reprise::gpu {
@@ -48,7 +49,7 @@ template <class Quant, std::size_t kRows>
   for_each_index<16 / kEach / 4>([&](auto four) __attribute__((always_inline)) {
     int32x4_t dots[kRows][4];
     for_each_index<4>([&](auto group) __attribute__((always_inline)) {
-      for (std::size_t i = 0; i < kRows; ++i) dots[i][group] = vdupq_n_s32(0);
+      for (std::size_t i = 0; i < kRows; ++i) zero_here(dots[i][group]);
       for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
         constexpr std::size_t kIndex =
             (4 * decltype(four)::value + decltype(group)::value) * kEach + decltype(part)::value;
@@ -67,16 +68,11 @@ template <class Quant, std::size_t kRows>
   }
 }
 
-/// Formats whose numbers stand in one place each. What others are put together from fills the registers that
-/// scaled_dots_of_four() wants.
-template <class Quant>
-inline constexpr bool kSharesRow = std::is_same_v<Quant, Q4_K> || std::is_same_v<Quant, IQ4_XS>;
-
 /// The same of one row and the blocks of four outputs, which share what is loaded of x.
 template <class Quant>
 [[gnu::always_inline]] inline void scaled_dots_of_four(const typename Quant::Block* const (&blocks)[4],
-                                                       const std::int8_t* q, int32x4_t (&to)[4]) {
-  static_assert(kZeroOf<Quant> == 0);
+                                                       const std::int8_t* q, const std::int16_t* sums,
+                                                       int32x4_t (&to)[4]) {
   constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
   int16x8x2_t scales[4];
   for (std::size_t j = 0; j < 4; ++j) {
@@ -89,7 +85,7 @@ template <class Quant>
     for_each_index<4>([&](auto j) __attribute__((always_inline)) {
       int32x4_t dots[4];
       for_each_index<4>([&](auto group) __attribute__((always_inline)) {
-        dots[group] = vdupq_n_s32(0);
+        zero_here(dots[group]);
         for_each_index<kEach>([&](auto part) __attribute__((always_inline)) {
           constexpr std::size_t kPart = decltype(group)::value * kEach + decltype(part)::value;
           constexpr std::size_t kIndex = 4 * kEach * decltype(four)::value + kPart;
@@ -102,6 +98,11 @@ template <class Quant>
       to[j] = vmlaq_s32(to[j], fold_four(dots), wide);
     });
   });
+  if constexpr (kZeroOf<Quant> != 0) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      to[j] = vmlsq_s32(to[j], weighted_sums<Quant>(scales[j], sums), vdupq_n_s32(kZeroOf<Quant>));
+    }
+  }
 }
 
 /// The same of a block with one group, but for kZero.
@@ -135,8 +136,8 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
     ask_ahead<4 * sizeof(typename Quant::Block), kIsLarge<Quant>>(w[0] + 8 * blocks + 4 * b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
-    if constexpr (kSharesRow<Quant> && kRows == 1) {
-      scaled_dots_of_four<Quant>({&w[0][b], &w[1][b], &w[2][b], &w[3][b]}, q[0], products[0]);
+    if constexpr (kHasGroupScales<Quant> && kRows == 1) {
+      scaled_dots_of_four<Quant>({&w[0][b], &w[1][b], &w[2][b], &w[3][b]}, q[0], q_sums[0], products[0]);
     } else {
       for (std::size_t j = 0; j < 4; ++j) {
         int32x4_t to[kRows];

@@ -44,17 +44,22 @@ template <int kShift>
   }
 }
 
-/// Bit kBit of each byte, moved to bit kTo.
+/// Each byte shifted so that bit kBit comes to bit kTo.
+template <int kBit, int kTo>
+[[gnu::always_inline]] inline uint8x16_t moved(uint8x16_t bytes) {
+  if constexpr (kBit < kTo) {
+    return vshlq_n_u8(bytes, kTo - kBit);
+  } else if constexpr (kBit > kTo) {
+    return vshrq_n_u8(bytes, kBit - kTo);
+  } else {
+    return bytes;
+  }
+}
+
+/// Bit kBit of each byte alone, at bit kTo.
 template <int kBit, int kTo>
 [[gnu::always_inline]] inline uint8x16_t bit_moved(uint8x16_t bytes) {
-  const uint8x16_t alone = vandq_u8(bytes, vdupq_n_u8(1U << kBit));
-  if constexpr (kBit < kTo) {
-    return vshlq_n_u8(alone, kTo - kBit);
-  } else if constexpr (kBit > kTo) {
-    return vshrq_n_u8(alone, kBit - kTo);
-  } else {
-    return alone;
-  }
+  return moved<kBit, kTo>(vandq_u8(bytes, vdupq_n_u8(1U << kBit)));
 }
 
 /// Two bits of each element from 64 bytes, as Q2_K has them (k_quants.h).
@@ -221,9 +226,13 @@ template <>
 struct NeonQuant<Q5_K> {
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q5_K::Block& block) {
-    const uint8x16_t low = nibbles<kIndex % 4 / 2 == 1>(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16);
+    const uint8x16_t low = vld1q_u8(block.qs + kIndex / 4 * 32 + kIndex % 2 * 16);
+    const uint8x16_t high = vld1q_u8(block.qh + kIndex % 2 * 16);
+    // As Q6_K's below: even bits of high come to bit 0 and over the lower half, odd ones to bit 4 and over the upper.
     constexpr int kBit = static_cast<int>(kIndex / 2);
-    return vreinterpretq_s8_u8(vorrq_u8(low, bit_moved<kBit, 4>(vld1q_u8(block.qh + kIndex % 2 * 16))));
+    const uint8x16_t both =
+        kBit % 2 == 0 ? vsliq_n_u8(low, moved<kBit, 0>(high), 4) : vsriq_n_u8(moved<kBit, 4>(high), low, 4);
+    return vreinterpretq_s8_u8(kBit == 7 ? both : vandq_u8(both, vdupq_n_u8(31)));
   }
   static int16x8x2_t scales(const Q5_K::Block& block) { return NeonSixBitScales::scales(block.scales); }
   static int16x8x2_t offsets(const Q5_K::Block& block) { return NeonSixBitScales::offsets(block.scales); }
@@ -234,20 +243,14 @@ struct NeonQuant<Q6_K> {
   static constexpr int kZero = 32;
   template <std::size_t kIndex>
   static int8x16_t sixteen(const Q6_K::Block& block) {
-    const uint8x16_t low = nibbles<kIndex % 8 / 4 == 1>(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
-    const uint8x16_t bytes = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
-    constexpr int kPlace = static_cast<int>(kIndex % 8 / 2);  // of the two bits, which go to bits 4 and 5
-    uint8x16_t high;
-    if constexpr (kPlace == 0) {
-      high = vshlq_n_u8(vandq_u8(bytes, vdupq_n_u8(0x03)), 4);
-    } else if constexpr (kPlace == 1) {
-      high = vshlq_n_u8(vandq_u8(bytes, vdupq_n_u8(0x0c)), 2);
-    } else if constexpr (kPlace == 2) {
-      high = vandq_u8(bytes, vdupq_n_u8(0x30));
-    } else {
-      high = vshrq_n_u8(vandq_u8(bytes, vdupq_n_u8(0xc0)), 2);
-    }
-    return vreinterpretq_s8_u8(vorrq_u8(low, high));
+    const uint8x16_t low = vld1q_u8(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
+    const uint8x16_t high = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
+    // Halves of bytes are put together by inserting: bits 0 ... 3 of low's half, above them high's. Which two bits of
+    // high become bits 4 and 5 depends on the place; what comes above those is cut off.
+    constexpr std::size_t kPlace = kIndex % 8 / 2;
+    const uint8x16_t shifted = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
+    const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, shifted, 4) : vsriq_n_u8(shifted, low, 4);
+    return vreinterpretq_s8_u8(kPlace == 3 ? both : vandq_u8(both, vdupq_n_u8(63)));
   }
   static int16x8x2_t scales(const Q6_K::Block& block) {
     const int8x16_t all = vld1q_s8(block.scales);
