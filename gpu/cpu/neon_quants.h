@@ -230,8 +230,9 @@ struct NeonQuant<Q5_K> {
     const uint8x16_t high = vld1q_u8(block.qh + kIndex % 2 * 16);
     // As Q6_K's below: even bits of high come to bit 0 and over the lower half, odd ones to bit 4 and over the upper.
     constexpr int kBit = static_cast<int>(kIndex / 2);
-    const uint8x16_t both =
-        kBit % 2 == 0 ? vsliq_n_u8(low, moved<kBit, 0>(high), 4) : vsriq_n_u8(moved<kBit, 4>(high), low, 4);
+    constexpr int kTo = kBit % 2 == 0 ? 0 : 4;
+    const uint8x16_t there = moved<kBit, kTo>(high);
+    const uint8x16_t both = kBit % 2 == 0 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
     return vreinterpretq_s8_u8(kBit == 7 ? both : vandq_u8(both, vdupq_n_u8(31)));
   }
   static int16x8x2_t scales(const Q5_K::Block& block) { return NeonSixBitScales::scales(block.scales); }
