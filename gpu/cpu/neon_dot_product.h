@@ -125,8 +125,9 @@ template <class Quant, std::size_t kRows>
   });
 }
 
-// What is asked for ahead, in tiles of four outputs, and whether what is large waits in the second cache: as measured on a
-// Neoverse V1 and a Neoverse N1, of which the first has matrix products.
+// How many tiles of four outputs ahead weights are asked for, and whether what is large waits in the second cache. The
+// first values are those that a Neoverse V1, which has matrix products, was measured with; the others are faster on a
+// Neoverse N1.
 #ifdef __ARM_FEATURE_MATMUL_INT8
 inline constexpr std::size_t kTilesAhead = 2;
 inline constexpr bool kLargeWaits = true;

@@ -246,11 +246,11 @@ struct NeonQuant<Q6_K> {
   static int8x16_t sixteen(const Q6_K::Block& block) {
     const uint8x16_t low = vld1q_u8(block.ql + kIndex / 8 * 64 + kIndex % 4 * 16);
     const uint8x16_t high = vld1q_u8(block.qh + kIndex / 8 * 32 + kIndex % 2 * 16);
-    // Halves of bytes are put together by inserting: bits 0 ... 3 of low's half, above them high's. Which two bits of
-    // high become bits 4 and 5 depends on the place; what comes above those is cut off.
+    // Put together by inserting: bits 0 ... 3 are a half of low's byte, the others come from high. Which two of high's bits
+    // come to bits 4 and 5 depends on the place; what is above those is cut off.
     constexpr std::size_t kPlace = kIndex % 8 / 2;
-    const uint8x16_t shifted = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
-    const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, shifted, 4) : vsriq_n_u8(shifted, low, 4);
+    const uint8x16_t there = kPlace % 2 == 0 ? high : vshrq_n_u8(high, 2);
+    const uint8x16_t both = kPlace < 2 ? vsliq_n_u8(low, there, 4) : vsriq_n_u8(there, low, 4);
     return vreinterpretq_s8_u8(kPlace == 3 ? both : vandq_u8(both, vdupq_n_u8(63)));
   }
   static int16x8x2_t scales(const Q6_K::Block& block) {
