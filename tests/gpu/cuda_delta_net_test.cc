@@ -392,18 +392,21 @@ TEST_F(CudaDeltaNet, RowsOfF32HaveTheSameBitsTokenByToken) {
 TEST_F(CudaDeltaNet, Times) {
   for (const DeltaNetLayer* layer : {&small_, &medium_}) {
     const DeltaNetRows<Bf16> token = random_rows<Bf16>(random_, *layer, 1, false);
-    const std::vector<Bf16> rows = random_rows<Bf16>(random_, *layer, 512, true).projected;
+    const std::vector<Bf16> rows = random_rows<Bf16>(random_, *layer, 64, true).projected;
     DeltaNetRows<Bf16> prompt{.projected = {}, .slot = token.slot};
-    for (int i = 0; i < 16; ++i) prompt.projected.insert(prompt.projected.end(), rows.begin(), rows.end());
-    const double prefill = GpuBatch<Bf16>(*layer, {prompt}).microseconds(false, 5);
+    std::printf("%d value heads: prefill", layer->shape.value_heads);
+    for (const std::size_t length : {64, 256, 512, 2048, 8192}) {
+      while (prompt.count(*layer) < length) {
+        prompt.projected.insert(prompt.projected.end(), rows.begin(), rows.end());
+      }
+      std::printf(" of %zu %.1f us,", length, GpuBatch<Bf16>(*layer, {prompt}).microseconds(false, 20));
+    }
     const double one = GpuBatch<Bf16>(*layer, {token}).microseconds(true, 200);
     const double some =
         GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(16, token)).microseconds(true, 100);
     const double many =
         GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(64, token)).microseconds(true, 50);
-    std::printf(
-        "%d value heads: prefill of 8192 %.0f us, decode of 1 %.1f us, of 16 %.1f us, of 64 %.1f us\n",
-        layer->shape.value_heads, prefill, one, some, many);
+    std::printf(" decode of 1 %.1f us, of 16 %.1f us, of 64 %.1f us\n", one, some, many);
   }
 }
 
