@@ -1,7 +1,7 @@
 #pragma once
 // The part of Kimi Delta Attention in chunks that needs no state, for each chunk of 64 tokens and head at once. With G
 // [64, head_dim] the sums of the logarithms of decays from the chunk's start:
-//   L_ij = beta_i sum_d k_id k_jd e^{G_id - G_jd}, j < i;  T = (I + L)^-1 by forward substitution in f32
+//   L_ij = beta_i sum_d k_id k_jd e^{G_id - G_jd}, j < i;  T = (I + L)^-1 in f32 (chunk_inverse.cuh)
 //   P_ij = sum_d q_id k_jd e^{G_id - G_jd}, j <= i
 // and what KdaChunk has beside them.
 //
@@ -164,8 +164,7 @@ __global__ void __launch_bounds__(kKdaThreads)
   std::byte* const matrices = chunk + KdaChunk<kDim>::kMatrices;
   sums.place(betas, lower, diagonal, matrices);
   __syncthreads();
-  if (thread < 64) solve_column(lower, inverse, thread);
-  __syncthreads();
+  invert_chunk(lower, inverse, inverse + 64 * kTRow);
   store_matrices(matrices, diagonal, inverse);
 }
 

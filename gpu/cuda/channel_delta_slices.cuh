@@ -15,13 +15,13 @@ constexpr int kPairs = 120;                                               // of 
 constexpr int kMostPairs = (4 * kPairs + kKdaThreads - 1) / kKdaThreads;  // of a thread
 constexpr int kDiagonalRow = 17;                                          // floats
 
-/// Shared memory: a slice of channels of k, q and G [64, slice] f32, and after all slices L^T and T.
+/// Shared memory: a slice of channels of k, q and G [64, slice] f32, and after all slices L^T, T and what T is made by.
 template <int kDim>
 struct KdaMemory {
   static constexpr int kSlice = kDim < 32 ? kDim : 32;
   static constexpr int kRow = kSlice + 4;  // floats: eight rows of 16 bytes hit every bank once
   static constexpr int kSliceFloats = 64 * kRow;
-  static constexpr int kSolveFloats = 64 * kLRow + 64 * kTRow;
+  static constexpr int kSolveFloats = 64 * kLRow + 64 * kTRow + kProductFloats;
   static constexpr int kFloats = 3 * kSliceFloats > kSolveFloats ? 3 * kSliceFloats : kSolveFloats;
 };
 

@@ -51,11 +51,12 @@ constexpr int kChunkMatrixBytes = 4 * kBlocks * kBlockBytes;
 
 /// Of a prefill, tile by tile. Rows beyond the end of a slice are zeros in all but `out`.
 struct PrefillSpace {
-  __nv_bfloat16* q;  // [tiles, key_heads, 64, key_dim]: unit length, times key_dim^-1/2
-  __nv_bfloat16* k;  // as q: unit length
-  __nv_bfloat16* v;  // [tiles, value_heads, 64, value_dim]
-  float* g;          // [tiles, value_heads, 64]: logarithms of decays, then their sums from the chunk's start
-  float* beta;       // [tiles, value_heads, 64]
+  __nv_bfloat16* q;     // [tiles, key_heads, 64, key_dim]: unit length, times key_dim^-1/2
+  __nv_bfloat16* k;     // as q: unit length
+  __nv_bfloat16* v;     // [tiles, value_heads, 64, value_dim]
+  float* g;             // [tiles, value_heads, 64]: logarithms of decays
+  float* sums;          // [tiles, value_heads, 64]: their sums from the chunk's start
+  float* beta;          // [tiles, value_heads, 64]
   std::byte* matrices;  // [tiles, value_heads] of kChunkMatrixBytes
   float* out;           // [tiles, value_heads, 64, value_dim]: before the gated norm
 };

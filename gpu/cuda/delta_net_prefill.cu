@@ -220,7 +220,7 @@ std::size_t bytes_of_tile(const DeltaNetShape& shape) {
   const auto values = static_cast<std::size_t>(shape.value_size()) * kGrid;
   const auto heads = static_cast<std::size_t>(shape.value_heads);
   return 2 * keys * sizeof(Bf16) + values * (sizeof(Bf16) + sizeof(float)) +
-         2 * heads * kGrid * sizeof(float) + heads * kChunkMatrixBytes;
+         3 * heads * kGrid * sizeof(float) + heads * kChunkMatrixBytes;
 }
 
 PrefillSpace divide(const DeltaNetShape& shape, std::byte* workspace, int tiles) {
@@ -234,6 +234,7 @@ PrefillSpace divide(const DeltaNetShape& shape, std::byte* workspace, int tiles)
   space.k = reinterpret_cast<__nv_bfloat16*>(take(keys));
   space.v = reinterpret_cast<__nv_bfloat16*>(take(values * sizeof(Bf16)));
   space.g = reinterpret_cast<float*>(take(gates));
+  space.sums = reinterpret_cast<float*>(take(gates));
   space.beta = reinterpret_cast<float*>(take(gates));
   space.matrices = take(count * shape.value_heads * kChunkMatrixBytes);
   space.out = reinterpret_cast<float*>(take(values * sizeof(float)));
@@ -267,7 +268,7 @@ template <int kKeyDim>
 void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
                    const PrefillSpace& space, StreamHandle stream) {
   chunk_matrices<kKeyDim>
-      <<<dim3(sizes.value_heads, batch.tile_count), kMatrixThreads, 0, stream>>>(sizes, space);
+      <<<dim3(sizes.value_heads, batch.tile_count, 2), kMatrixThreads, 0, stream>>>(sizes, space);
   check_launch("chunk_matrices");
   // Columns do not know of each other: narrow strips have the same bits, and more blocks.
   const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;

@@ -67,7 +67,7 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
     copy_chunk(stage + Memory::kMatrices + i * 16, matrices + i * 16);
   }
   if (thread < 16) {
-    copy_chunk(stage + Memory::kG + thread * 16, space.g + chunk * 64 + thread * 4);
+    copy_chunk(stage + Memory::kG + thread * 16, space.sums + chunk * 64 + thread * 4);
   } else if (thread < 32) {
     copy_chunk(stage + Memory::kBeta + (thread - 16) * 16, space.beta + chunk * 64 + (thread - 16) * 4);
   }
