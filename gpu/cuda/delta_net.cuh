@@ -77,6 +77,38 @@ __device__ inline float warp_sum(float x) {
   for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(kWholeWarp, x, distance);
   return x;
 }
+/// warp_sum() of kCount numbers, a power of two, with the same bits: that of number i in the kCount-th part i of the lanes.
+/// Halves of the lanes share out the numbers as they go, so that there is less to exchange.
+template <int kCount>
+__device__ inline float warp_sums(float (&x)[kCount], int lane) {
+  int distance = 16;
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float kept = upper ? x[i + half] : x[i];
+      const float given = upper ? x[i] : x[i + half];
+      x[i] = kept + __shfl_xor_sync(kWholeWarp, given, distance);
+    }
+    distance /= 2;
+  }
+#pragma unroll
+  for (int left = 32 / kCount; left > 1; left /= 2) {
+    x[0] += __shfl_xor_sync(kWholeWarp, x[0], left / 2);
+  }
+  return x[0];
+}
+/// What the lanes with number i of warp_sums() have.
+template <int kCount>
+__device__ inline float of_number(float x, int i) {
+  return __shfl_sync(kWholeWarp, x, i * (32 / kCount));
+}
+
+/// The slice of a tile; a single one without a wait for the tile.
+__device__ inline BatchSlice slice_of_tile(const Batch& batch, const BatchTile& tile) {
+  return batch.slices[batch.slice_count == 1 ? 0 : tile.slice];
+}
 
 }  // namespace
 }  // namespace reprise::gpu::cuda

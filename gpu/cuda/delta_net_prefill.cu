@@ -13,206 +13,259 @@
 namespace reprise::gpu::cuda {
 namespace {
 
-constexpr int kConvThreads = 128;
-constexpr int kConvRows = 16;  // of a warp
+constexpr int kConvThreads = 256;
+constexpr int kConvRows = 8;  // of a warp
 constexpr int kFinishThreads = 256;
 constexpr int kFinishWarps = kFinishThreads / 32;
-constexpr int kFinishRows = 4;  // of a warp at once
+constexpr int kFinishRows = 4;                                   // of a warp
+constexpr int kFinishParts = 64 / (kFinishRows * kFinishWarps);  // of a tile, a block each
 constexpr int kFewBlocks = 66;  // of the scan: half of a large GPU's multiprocessors
+constexpr int kWindow = kMostTaps - 1;
+static_assert(kConvThreads / 32 * kConvRows == 64);
 
-/// Two inputs of the convolution at row t of a slice; t < 0 lies in the slot. Zeros where there is none.
-__device__ inline float2 conv_input(const DeltaNetSizes& sizes, const BatchSlice& slice,
-                                    const Bf16* projected, int stride, int t, int channel) {
-  if (t >= slice.rows || t <= -sizes.taps) return {0.0F, 0.0F};
-  if (t < 0) {
-    const auto* history = reinterpret_cast<const float*>(slice.slot + sizes.conv_offset);
-    return *reinterpret_cast<const float2*>(
-        history + static_cast<std::size_t>(sizes.taps - 1 + t) * sizes.channels + channel);
+/// Two channels' inputs of the convolution in the kWindow rows before row `first` of a slice; rows below 0 lie in the slot.
+/// Zeros where there is none. Loading waits for nothing.
+struct ConvWindow {
+  std::uint32_t pairs[kWindow] = {};  // of rows
+  float2 kept[kWindow] = {};          // of the slot
+  int first = 0;
+
+  __device__ void load(const DeltaNetSizes& sizes, const BatchSlice& slice, const Bf16* projected, int stride,
+                       int first_row, int channel) {
+    first = first_row;
+#pragma unroll
+    for (int j = 0; j < kWindow; ++j) {
+      const int t = first - kWindow + j;
+      if (t >= 0 && t < slice.rows) {
+        pairs[j] = *reinterpret_cast<const std::uint32_t*>(
+            projected + static_cast<std::size_t>(slice.first_row + t) * stride + channel);
+      }
+      if (t < 0 && t > -sizes.taps) {
+        const auto* history = reinterpret_cast<const float*>(slice.slot + sizes.conv_offset);
+        kept[j] = *reinterpret_cast<const float2*>(
+            history + static_cast<std::size_t>(sizes.taps - 1 + t) * sizes.channels + channel);
+      }
+    }
   }
-  return widen_pair(*reinterpret_cast<const std::uint32_t*>(
-      projected + static_cast<std::size_t>(slice.first_row + t) * stride + channel));
+  __device__ float2 at(int j) const {
+    return first - kWindow + j < 0 ? kept[j] : widen_pair(pairs[j]);
+  }
+};
+
+/// What becomes of a head of q, k or v.
+struct ConvHead {
+  int first_channel;
+  int dim;
+  bool unit;    // to unit length
+  float scale;  // after that
+};
+
+/// kConvRows rows from `first` of a slice, by a warp; a lane has two pairs of channels, 64 apart.
+/// store(row, element, pair): zeros where a row does not exist.
+template <class Store>
+__device__ inline void convolve_rows(const DeltaNetSizes& sizes, const DeltaNetWeights& weights,
+                                     const BatchSlice& slice, const Bf16* projected, int stride,
+                                     const ConvHead& head, int first, const Store& store) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // All loads first, so that they are under way together.
+  float2 taps[kMostTaps][2] = {};  // the last is that of the row itself
+  std::uint32_t inputs[kConvRows][2] = {};
+  ConvWindow before[2];
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    const int element = 2 * lane + 64 * s;
+    if (element >= head.dim) continue;
+    const int channel = head.first_channel + element;
+#pragma unroll
+    for (int j = 0; j < kMostTaps; ++j) {
+      const int tap = j - (kMostTaps - sizes.taps);
+      if (tap < 0) continue;
+      taps[j][s] = *reinterpret_cast<const float2*>(weights.conv +
+                                                    static_cast<std::size_t>(tap) * sizes.channels + channel);
+    }
+    before[s].load(sizes, slice, projected, stride, first, channel);
+    const Bf16* from = projected + static_cast<std::size_t>(slice.first_row + first) * stride + channel;
+#pragma unroll
+    for (int i = 0; i < kConvRows; ++i) {
+      if (first + i >= slice.rows) continue;
+      inputs[i][s] = *reinterpret_cast<const std::uint32_t*>(from + static_cast<std::size_t>(i) * stride);
+    }
+  }
+
+  float2 y[kConvRows][2];
+  float squares[kConvRows] = {};
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    float2 window[kMostTaps];  // the last is the row itself
+#pragma unroll
+    for (int j = 0; j < kWindow; ++j) window[j + 1] = before[s].at(j);
+#pragma unroll
+    for (int i = 0; i < kConvRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kWindow; ++j) window[j] = window[j + 1];
+      window[kWindow] = widen_pair(inputs[i][s]);
+      float2 sum = {0.0F, 0.0F};
+#pragma unroll
+      for (int j = 0; j < kMostTaps; ++j) {
+        sum.x = fmaf(taps[j][s].x, window[j].x, sum.x);
+        sum.y = fmaf(taps[j][s].y, window[j].y, sum.y);
+      }
+      y[i][s] = {silu(sum.x), silu(sum.y)};
+      squares[i] = fmaf(y[i][s].x, y[i][s].x, squares[i]);
+      squares[i] = fmaf(y[i][s].y, y[i][s].y, squares[i]);
+    }
+  }
+  float of_lane = 1.0F;
+  if (head.unit) of_lane = 1.0F / sqrtf(warp_sums(squares, lane) + kUnitEps) * head.scale;
+#pragma unroll
+  for (int i = 0; i < kConvRows; ++i) {
+    const float factor = of_number<kConvRows>(of_lane, i);
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const int element = 2 * lane + 64 * s;
+      if (element >= head.dim) continue;
+      store(i, element,
+            first + i < slice.rows ? narrow(y[i][s].x * factor, y[i][s].y * factor) : std::uint32_t{0});
+    }
+  }
 }
 
-/// Grid: heads of q, of k and of v; tiles. A warp has 16 rows; a lane two pairs of channels, 64 apart.
+/// Logarithm of the decay, and beta; the loads are apart from what waits for them.
+struct TokenGates {
+  Bf16 a = 0;
+  Bf16 b = 0;
+  float decay = 0.0F;
+  float dt_bias = 0.0F;
+
+  __device__ void load(const DeltaNetSizes& sizes, const DeltaNetWeights& weights, const Bf16* row,
+                       int head) {
+    const Bf16* gates = row + sizes.channels + sizes.value_size;
+    b = gates[head];
+    a = gates[sizes.value_heads + head];
+    decay = weights.decay[head];
+    dt_bias = weights.dt_bias[head];
+  }
+  __device__ float g() const { return log_decay(widen(a), decay, dt_bias); }
+  __device__ float beta() const { return sigmoid(widen(b)); }
+};
+
+/// Grid: heads of q, of k and of v; tiles. A warp has 8 rows; with a head of v come its gates.
 __global__ void __launch_bounds__(kConvThreads)
     convolve(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, const Bf16* projected, int stride,
              float q_scale, PrefillSpace space) {
   const int unit = static_cast<int>(blockIdx.x);
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
-  const BatchSlice slice = batch.slices[tile.slice];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % 32;
-  const int row = thread / 32 * kConvRows;  // in the tile
+  const BatchSlice slice = slice_of_tile(batch, tile);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(threadIdx.x) / 32 * kConvRows;  // in the tile
   const bool is_value = unit >= 2 * sizes.key_heads;
   const bool is_query = unit < sizes.key_heads;
-  const int head = is_value ? unit - 2 * sizes.key_heads : is_query ? unit : unit - sizes.key_heads;
+  const int index = is_value ? unit - 2 * sizes.key_heads : is_query ? unit : unit - sizes.key_heads;
   const int dim = is_value ? sizes.value_dim : sizes.key_dim;
-  const int first_channel = is_value ? 2 * sizes.key_heads * sizes.key_dim + head * dim : unit * dim;
-  __nv_bfloat16* to = is_value
-                          ? space.v + (tile_index * sizes.value_heads + head) * 64 * dim
-                          : (is_query ? space.q : space.k) + (tile_index * sizes.key_heads + head) * 64 * dim;
+  const ConvHead head{
+      .first_channel = is_value ? 2 * sizes.key_heads * sizes.key_dim + index * dim : unit * dim,
+      .dim = dim,
+      .unit = !is_value,
+      .scale = is_query ? q_scale : 1.0F};
+  __nv_bfloat16* to =
+      is_value ? space.v + (tile_index * sizes.value_heads + index) * 64 * dim
+               : (is_query ? space.q : space.k) + (tile_index * sizes.key_heads + index) * 64 * dim;
 
-  if (is_value && thread < 64) {
-    const int t = tile.first + thread;
-    float g = 0.0F;
-    float beta = 0.0F;
-    if (t < slice.rows) {
-      const Bf16* gates = projected + static_cast<std::size_t>(slice.first_row + t) * stride +
-                          sizes.channels + sizes.value_size;
-      const float b = widen_pair(gates[head]).x;
-      const float a = widen_pair(gates[sizes.value_heads + head]).x;
-      g = log_decay(a, weights.decay[head], weights.dt_bias[head]);
-      beta = sigmoid(b);
-    }
-    const std::size_t at = (tile_index * sizes.value_heads + head) * 64 + thread;
-    space.g[at] = g;
-    space.beta[at] = beta;
+  const int own = tile.first + row + lane;  // the row of which this lane has the gates
+  const bool has_gates = is_value && lane < kConvRows;
+  TokenGates gates;
+  if (has_gates && own < slice.rows) {
+    gates.load(sizes, weights, projected + static_cast<std::size_t>(slice.first_row + own) * stride, index);
   }
-
-  // All loads first, so that they are under way together.
-  std::uint32_t inputs[kConvRows][2];
-  float2 window[kMostTaps - 1][2];
-  float2 taps[kMostTaps][2];  // the last is that of the row itself
-#pragma unroll
-  for (int s = 0; s < 2; ++s) {
-    const int element = 2 * lane + 64 * s;
-    const bool active = element < dim;
-    const int channel = first_channel + element;
-#pragma unroll
-    for (int i = 0; i < kConvRows; ++i) {
-      const int t = tile.first + row + i;
-      inputs[i][s] = active && t < slice.rows
-                         ? *reinterpret_cast<const std::uint32_t*>(
-                               projected + static_cast<std::size_t>(slice.first_row + t) * stride + channel)
-                         : 0U;
-    }
-#pragma unroll
-    for (int j = 0; j < kMostTaps - 1; ++j) {
-      const int t = tile.first + row - (kMostTaps - 1) + j;
-      window[j][s] =
-          active ? conv_input(sizes, slice, projected, stride, t, channel) : make_float2(0.0F, 0.0F);
-    }
-#pragma unroll
-    for (int j = 0; j < kMostTaps; ++j) {
-      const int tap = j - (kMostTaps - sizes.taps);
-      taps[j][s] = active && tap >= 0
-                       ? *reinterpret_cast<const float2*>(
-                             weights.conv + static_cast<std::size_t>(tap) * sizes.channels + channel)
-                       : make_float2(0.0F, 0.0F);
-    }
-  }
-
-#pragma unroll
-  for (int i = 0; i < kConvRows; ++i) {
-    float2 y[2];
-    float squares = 0.0F;
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const float2 x = widen_pair(inputs[i][s]);
-      float2 sum = {0.0F, 0.0F};
-#pragma unroll
-      for (int j = 0; j < kMostTaps - 1; ++j) {
-        sum.x = fmaf(taps[j][s].x, window[j][s].x, sum.x);
-        sum.y = fmaf(taps[j][s].y, window[j][s].y, sum.y);
-      }
-      sum.x = fmaf(taps[kMostTaps - 1][s].x, x.x, sum.x);
-      sum.y = fmaf(taps[kMostTaps - 1][s].y, x.y, sum.y);
-#pragma unroll
-      for (int j = 0; j + 1 < kMostTaps - 1; ++j) window[j][s] = window[j + 1][s];
-      window[kMostTaps - 2][s] = x;
-      y[s] = {silu(sum.x), silu(sum.y)};
-      squares = fmaf(y[s].x, y[s].x, squares);
-      squares = fmaf(y[s].y, y[s].y, squares);
-    }
-    float factor = 1.0F;
-    if (!is_value) {
-      factor = 1.0F / sqrtf(warp_sum(squares) + kUnitEps);
-      if (is_query) factor *= q_scale;
-    }
-    const bool exists = tile.first + row + i < slice.rows;
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const int element = 2 * lane + 64 * s;
-      if (element >= dim) continue;
-      *reinterpret_cast<std::uint32_t*>(to + (row + i) * dim + element) =
-          exists ? narrow(y[s].x * factor, y[s].y * factor) : 0U;
-    }
+  convolve_rows(sizes, weights, slice, projected, stride, head, tile.first + row,
+                [&](int i, int element, std::uint32_t pair) {
+                  *reinterpret_cast<std::uint32_t*>(to + (row + i) * dim + element) = pair;
+                });
+  if (has_gates) {
+    const std::size_t at = (tile_index * sizes.value_heads + index) * 64 + row + lane;
+    space.g[at] = own < slice.rows ? gates.g() : 0.0F;
+    space.beta[at] = own < slice.rows ? gates.beta() : 0.0F;
   }
 }
 
-/// The inputs that the convolution begins with behind so many rows of the slice, into `slot`. By the blocks of the tile
-/// that ends there, launched after all that read the sequence's old ones.
-__device__ inline void keep_history(const DeltaNetSizes& sizes, const BatchSlice& slice, int rows,
-                                    std::byte* slot, const Bf16* projected, int stride) {
-  auto* history = reinterpret_cast<float*>(slot + sizes.conv_offset);
-  const int step = static_cast<int>(gridDim.x) * kFinishThreads * 2;
-  for (int c = static_cast<int>(blockIdx.x * kFinishThreads + threadIdx.x) * 2; c < sizes.channels;
-       c += step) {
-    for (int j = 0; j < sizes.taps - 1; ++j) {  // upwards: what is read stands above what is written
-      *reinterpret_cast<float2*>(history + static_cast<std::size_t>(j) * sizes.channels + c) =
-          conv_input(sizes, slice, projected, stride, rows - (sizes.taps - 1) + j, c);
-    }
-  }
-}
-
-/// out = norm(o) weight silu(z). Grid: value heads, tiles. A warp has four rows at once; a lane two pairs of
-/// a row.
+/// out = norm(o) weight silu(z). Grid: value heads, tiles, parts of a tile. A warp has four rows; a lane two pairs of a row.
+/// The blocks of a tile behind which a state is left write the inputs that the convolution begins with there; all that
+/// read the sequence's old ones has ended.
 __global__ void __launch_bounds__(kFinishThreads)
     finish(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, DeltaNetPass<Bf16> pass,
            PrefillSpace space) {
   const int head = static_cast<int>(blockIdx.x);
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
-  const BatchSlice slice = batch.slices[tile.slice];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const BatchSlice slice = slice_of_tile(batch, tile);
+  std::byte* const wanted = export_behind(pass.exports, tile_index);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % 32;
+  const int first = static_cast<int>(blockIdx.z) * kFinishRows * kFinishWarps + thread / 32;
   const int rows = min(64, slice.rows - tile.first);
   const int dim = sizes.value_dim;
   const float* from = space.out + (tile_index * sizes.value_heads + head) * 64 * dim;
   const std::size_t first_row = slice.first_row + tile.first;
-  for (int first = warp; first < rows; first += kFinishRows * kFinishWarps) {
-    float2 o[kFinishRows][2];
-    float2 z[kFinishRows][2];
+  float2 o[kFinishRows][2] = {};
+  std::uint32_t z[kFinishRows][2] = {};
+  float2 w[2] = {};
 #pragma unroll
-    for (int i = 0; i < kFinishRows; ++i) {  // all loads first, so that they are under way together
-      const int row = first + i * kFinishWarps;
-      const Bf16* gate = pass.projected + (first_row + row) * pass.stride + sizes.channels + head * dim;
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        const int element = 2 * lane + 64 * s;
-        const bool exists = row < rows && element < dim;
-        o[i][s] =
-            exists ? *reinterpret_cast<const float2*>(from + row * dim + element) : make_float2(0.0F, 0.0F);
-        z[i][s] = widen_pair(exists ? *reinterpret_cast<const std::uint32_t*>(gate + element) : 0U);
-      }
-    }
+  for (int s = 0; s < 2; ++s) {  // all loads first, so that they are under way together
+    const int element = 2 * lane + 64 * s;
+    if (element >= dim) continue;
+    w[s] = *reinterpret_cast<const float2*>(weights.norm + element);
 #pragma unroll
     for (int i = 0; i < kFinishRows; ++i) {
       const int row = first + i * kFinishWarps;
-      float squares = 0.0F;
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        squares = fmaf(o[i][s].x, o[i][s].x, squares);
-        squares = fmaf(o[i][s].y, o[i][s].y, squares);
-      }
-      const float scale = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(dim) + weights.norm_eps);
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        const int element = 2 * lane + 64 * s;
-        if (row >= rows || element >= dim) continue;
-        const float2 w = *reinterpret_cast<const float2*>(weights.norm + element);
-        *reinterpret_cast<std::uint32_t*>(pass.out + (first_row + row) * sizes.value_size + head * dim +
-                                          element) =
-            narrow(o[i][s].x * scale * w.x * silu(z[i][s].x), o[i][s].y * scale * w.y * silu(z[i][s].y));
-      }
+      if (row >= rows) continue;
+      o[i][s] = *reinterpret_cast<const float2*>(from + row * dim + element);
+      z[i][s] = *reinterpret_cast<const std::uint32_t*>(pass.projected + (first_row + row) * pass.stride +
+                                                        sizes.channels + head * dim + element);
     }
   }
-  const auto keep_behind = [&](int slice_rows, std::byte* slot) {
-    keep_history(sizes, slice, slice_rows, slot, pass.projected, pass.stride);
-  };
-  if (std::byte* const wanted = export_behind(pass.exports, tile_index)) keep_behind(tile.first + 64, wanted);
-  if (tile.first + 64 >= slice.rows) keep_behind(slice.rows, slice.slot);
+  // Heads have at most 3 * 128 channels together for each of v: there is a thread for each pair.
+  const int channel = 2 * ((static_cast<int>(blockIdx.z * gridDim.x) + head) * kFinishThreads + thread);
+  const bool ends = tile.first + 64 >= slice.rows;
+  const bool keeps = (wanted != nullptr || ends) && channel < sizes.channels;
+  ConvWindow last;
+  if (keeps) last.load(sizes, slice, pass.projected, pass.stride, tile.first + rows, channel);
+
+  float squares[kFinishRows] = {};
+#pragma unroll
+  for (int i = 0; i < kFinishRows; ++i) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      squares[i] = fmaf(o[i][s].x, o[i][s].x, squares[i]);
+      squares[i] = fmaf(o[i][s].y, o[i][s].y, squares[i]);
+    }
+  }
+  const float of_lane = 1.0F / sqrtf(warp_sums(squares, lane) / static_cast<float>(dim) + weights.norm_eps);
+#pragma unroll
+  for (int i = 0; i < kFinishRows; ++i) {
+    const int row = first + i * kFinishWarps;
+    const float scale = of_number<kFinishRows>(of_lane, i);
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const int element = 2 * lane + 64 * s;
+      if (row >= rows || element >= dim) continue;
+      const float2 gate = widen_pair(z[i][s]);
+      *reinterpret_cast<std::uint32_t*>(pass.out + (first_row + row) * sizes.value_size + head * dim +
+                                        element) =
+          narrow(o[i][s].x * scale * w[s].x * silu(gate.x), o[i][s].y * scale * w[s].y * silu(gate.y));
+    }
+  }
+  if (!keeps) return;
+#pragma unroll
+  for (int j = 0; j < kWindow; ++j) {
+    const int kept_row = j - (kMostTaps - sizes.taps);
+    if (kept_row < 0) continue;
+    const std::size_t at =
+        sizes.conv_offset / sizeof(float) + static_cast<std::size_t>(kept_row) * sizes.channels + channel;
+    const float2 input = last.at(j);
+    if (wanted != nullptr) *reinterpret_cast<float2*>(reinterpret_cast<float*>(wanted) + at) = input;
+    if (ends) *reinterpret_cast<float2*>(reinterpret_cast<float*>(slice.slot) + at) = input;
+  }
 }
 
 std::size_t bytes_of_tile(const DeltaNetShape& shape) {
@@ -320,8 +373,8 @@ void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weight
       launch_chunks<128>(sizes, batch, pass.exports, space, stream);
       break;
   }
-  finish<<<dim3(sizes.value_heads, batch.tile_count), kFinishThreads, 0, stream>>>(sizes, weights, batch,
-                                                                                   pass, space);
+  finish<<<dim3(sizes.value_heads, batch.tile_count, kFinishParts), kFinishThreads, 0, stream>>>(
+      sizes, weights, batch, pass, space);
   check_launch("finish");
 }
 
