@@ -30,12 +30,13 @@ struct ScanMemory {
   static constexpr int kG = kMatrices + kChunkMatrixBytes;
   static constexpr int kBeta = kG + 64 * 4;
   static constexpr int kStage = kBeta + 64 * 4;
-  // After the stages, split operands, the high rows before the low ones: S [key_dim, columns], whose place
-  // V' and e^{G_63 - G} V' [64, columns] take once X and Q S are done; then R.
+  // After the stages, split operands, the high rows before the low ones: S [key_dim, columns]; V', e^{G_63 - G} V' and R
+  // [64, columns]. In wide strips, V' and what follows take the place of S once X and Q S are done.
   static constexpr int kS = kStages * kStage;
-  static constexpr int kNew = kS;
-  static constexpr int kFaded = kS + 128 * kRow;
-  static constexpr int kR = kS + 256 * kRow;
+  static constexpr bool kNarrow = kColumns == 16;
+  static constexpr int kNew = kNarrow ? kS + 2 * kKeyDim * kRow : kS;
+  static constexpr int kFaded = kNew + 128 * kRow;
+  static constexpr int kR = kFaded + 128 * kRow;
   static constexpr int kBytes = kR + 128 * kRow;
   static_assert(2 * kKeyDim <= 256);
 };
@@ -74,6 +75,53 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
   end_copy_group();
 }
 
+/// A row of blocks of a triangular matrix, this lane's part of them. kEarly: in registers before the operand is there, with
+/// the same bits.
+template <bool kEarly>
+struct TriangleRow {
+  const std::byte* from;
+  int row_block;
+  SplitFragment blocks[kEarly ? 4 : 1];
+
+  /// matrix: the high blocks, before the low ones.
+  __device__ TriangleRow(const std::byte* matrix, int row, int lane)
+      : from(matrix + block_index(row, 0) * kBlockBytes + lane * 16), row_block(row) {
+    if constexpr (kEarly) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (c <= row_block) blocks[c] = load_fragment(from + c * kBlockBytes, kBlocks * kBlockBytes);
+      }
+    }
+  }
+
+  /// As multiply_triangle().
+  template <int kRow, int kTiles>
+  __device__ void multiply(float (&sum)[kTiles][4], std::uint32_t operand_at) const {
+    if constexpr (!kEarly) {
+      multiply_triangle<kRow, kTiles>(sum, from, row_block, operand_at);
+    } else {
+      std::uint32_t b[4][kTiles][4];  // high b0, high b1, low b0, low b1
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) load_transposed(b[c][t], operand_at + c * 16 * kRow + t * 16);
+      }
+      float small[kTiles][4] = {};
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (c > row_block) break;
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+          multiply_add(sum[t], blocks[c].high, b[c][t][0], b[c][t][1]);
+          multiply_add(small[t], blocks[c].high, b[c][t][2], b[c][t][3]);
+          multiply_add(small[t], blocks[c].low, b[c][t][0], b[c][t][1]);
+        }
+      }
+      add_fragments(sum, small);
+    }
+  }
+};
+
 /// Grid: value_dim / kColumns parts of a head times value heads, slices.
 template <int kKeyDim, int kColumns, int kStages>
 __global__ void __launch_bounds__(kScanThreads, 1)
@@ -81,10 +129,11 @@ __global__ void __launch_bounds__(kScanThreads, 1)
   using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   constexpr int kRow = Memory::kRow;
   constexpr int kTiles = kColumns / 16;  // C fragments of a warp in its 16 rows
+  constexpr bool kNarrow = Memory::kNarrow;
   extern __shared__ __align__(16) std::byte scan_memory[];
 
   const int slice_index = static_cast<int>(blockIdx.y);
-  const int first_tile = find_first_tile<kScanThreads>(batch, slice_index);
+  const int first_tile = batch.slice_count == 1 ? 0 : find_first_tile<kScanThreads>(batch, slice_index);
   if (first_tile < 0) return;
   const int parts = sizes.value_dim / kColumns;
   const int head = static_cast<int>(blockIdx.x) / parts;
@@ -164,6 +213,12 @@ __global__ void __launch_bounds__(kScanThreads, 1)
                                              memory + Memory::kStage - stage_offset);
     }
 
+    const auto* sums = reinterpret_cast<const float*>(stage + Memory::kG);
+    const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
+    const float last = sums[63];
+    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};               // since the chunk's start
+    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // until its end
+    const float beta[2] = {betas[row], betas[row + 8]};
     float x[kTiles][4] = {};
     float o[kTiles][4] = {};
 #pragma unroll
@@ -183,11 +238,6 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       }
     }
 
-    const auto* sums = reinterpret_cast<const float*>(stage + Memory::kG);
-    const auto* betas = reinterpret_cast<const float*>(stage + Memory::kBeta);
-    const float last = sums[63];
-    const float decay[2] = {expf(sums[row]), expf(sums[row + 8])};               // since the chunk's start
-    const float fade[2] = {expf(last - sums[row]), expf(last - sums[row + 8])};  // until its end
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -195,19 +245,20 @@ __global__ void __launch_bounds__(kScanThreads, 1)
         const int at = row + 8 * half;
         const float2 v = widen_pair(*reinterpret_cast<const std::uint32_t*>(stage + Memory::kV + at * kRow +
                                                                             (column + 8 * t + p) * 2));
-        const float beta = betas[at];
         store_split<kRow>(scan_memory + Memory::kR, 64 * kRow, at, column + 8 * t + p,
-                          beta * (v.x - decay[half] * x[t][2 * half]),
-                          beta * (v.y - decay[half] * x[t][2 * half + 1]));
+                          beta[half] * (v.x - decay[half] * x[t][2 * half]),
+                          beta[half] * (v.y - decay[half] * x[t][2 * half + 1]));
         o[t][2 * half] *= decay[half];
         o[t][2 * half + 1] *= decay[half];
       }
     }
+    const std::byte* matrices = stage + Memory::kMatrices;  // T, then P
+    const TriangleRow<kNarrow> t_row(matrices, row_block, lane);
     __syncthreads();  // R is there, and nobody reads S any more
 
-    const std::byte* blocks = stage + Memory::kMatrices + block_index(row_block, 0) * kBlockBytes + lane * 16;
     float change[kTiles][4] = {};  // V'
-    multiply_triangle<kRow, kTiles>(change, blocks, row_block, memory + Memory::kR + rows_lane + column * 2);
+    t_row.template multiply<kRow, kTiles>(change, memory + Memory::kR + rows_lane + column * 2);
+    const TriangleRow<kNarrow> p_row(matrices + 2 * kBlocks * kBlockBytes, row_block, lane);
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
@@ -222,16 +273,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
     __syncthreads();  // V' is there
 
-    multiply_triangle<kRow, kTiles>(o, blocks + 2 * kBlocks * kBlockBytes, row_block,
-                                    memory + Memory::kNew + rows_lane + column * 2);
-    float* out = space.out + ((tile * sizes.value_heads + head) * 64 + row) * sizes.value_dim + first_column +
-                 column + p;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      *reinterpret_cast<float2*>(out + 8 * t) = {o[t][0], o[t][1]};
-      *reinterpret_cast<float2*>(out + eight_rows + 8 * t) = {o[t][2], o[t][3]};
-    }
-    if (has_state) {
+    const auto update_state = [&] {
+      if (!has_state) return;
       const float whole = expf(last);
 #pragma unroll
       for (int t = 0; t < kColumns / 8; ++t) {
@@ -250,13 +293,34 @@ __global__ void __launch_bounds__(kScanThreads, 1)
           multiply_add(s[t], kt, b[2], b[3]);
         }
       }
+    };
+    const auto store_out = [&] {
+      float* out = space.out + ((tile * sizes.value_heads + head) * 64 + row) * sizes.value_dim +
+                   first_column + column + p;
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        *reinterpret_cast<float2*>(out + 8 * t) = {o[t][0], o[t][1]};
+        *reinterpret_cast<float2*>(out + eight_rows + 8 * t) = {o[t][2], o[t][3]};
+      }
+    };
+    const std::uint32_t new_at = memory + Memory::kNew + rows_lane + column * 2;
+    if constexpr (kNarrow) {
+      update_state();
+      p_row.template multiply<kRow, kTiles>(o, new_at);
+      publish_state();
+      store_out();
+    } else {
+      p_row.template multiply<kRow, kTiles>(o, new_at);
+      store_out();
+      update_state();
     }
     if (wanted != nullptr) store_state(wanted);
-    __syncthreads();  // nobody reads V' any more, nor the stage
-    if (kStages == 1 && chunk + 1 < chunks) {
+    const bool reloads = kStages == 1 && chunk + 1 < chunks;
+    if (reloads || !kNarrow) __syncthreads();  // nobody reads V' any more, nor the stage
+    if (reloads) {
       load_chunk<kKeyDim, kColumns, kStages>(sizes, space, tile + 1, head, first_column, memory);
     }
-    publish_state();
+    if (!kNarrow) publish_state();
   }
   store_state(slice.slot);
 }
