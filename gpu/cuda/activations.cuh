@@ -1,6 +1,8 @@
 #pragma once
 // Functions of one number that kernels share. Included by CUDA sources alone.
 
+#include "gpu/cuda/rows.h"
+
 namespace reprise::gpu::cuda {
 
 __device__ __forceinline__ float sigmoid_of(float x) {
@@ -8,6 +10,10 @@ __device__ __forceinline__ float sigmoid_of(float x) {
 }
 __device__ __forceinline__ float silu_of(float x) {
   return x / (1.0F + expf(-x));
+}
+/// The same to some 18 bits, which is plenty for what becomes bf16, in a quarter of the instructions.
+__device__ __forceinline__ float quick_silu_of(float x) {
+  return __fdividef(x, 1.0F + __expf(-x));
 }
 __device__ __forceinline__ float softplus_of(float x) {
   return x > 20.0F ? x : log1pf(expf(x));
@@ -21,6 +27,11 @@ __device__ __forceinline__ float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+/// What a gate makes of rows of bf16.
+__device__ __forceinline__ float gated_bf16(GateFunction act, float gate, float other) {
+  return (act == GateFunction::kSilu ? quick_silu_of(gate) : gelu_of(gate)) * other;
 }
 
 }  // namespace reprise::gpu::cuda

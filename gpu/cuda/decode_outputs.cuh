@@ -97,8 +97,8 @@ struct GatedOutput {
       if (output >= outputs) continue;
       const float gate = factor * widen(narrow(sum_at(i / kHalf, i % kHalf)));
       const float other = widen(narrow(sum_at(i / kHalf, i % kHalf + kHalf)));
-      const float activated = act == GateFunction::kSilu ? silu_of(gate) : gelu_of(gate);
-      y[static_cast<std::size_t>(first_row + i / kHalf) * outputs + output] = narrow(activated * other);
+      y[static_cast<std::size_t>(first_row + i / kHalf) * outputs + output] =
+          narrow(gated_bf16(act, gate, other));
     }
   }
 };

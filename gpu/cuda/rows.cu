@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kNormWarps = 2;
-constexpr int kWarpNormThreads = 128;
+constexpr int kWarpNormThreads = 64;
 
 /// Of a block's threads: halves within a warp, then the warps in order.
 __device__ float sum_of_block(float sum) {
@@ -57,37 +57,65 @@ __device__ NormOfRow norm_of_row(const float* x, int size, const RowNorm& norm) 
 }
 
 /// A warp has a row of a multiple of 128 elements; the norm is not centred. A lane adds up its fours from left to right, then
-/// the lanes' sums are halved.
+/// the lanes' sums are halved. kMostFours: that a lane keeps in registers; 1: it reads its row twice.
+template <int kMostFours>
 __global__ void __launch_bounds__(kWarpNormThreads)
     rms_norm_by_warps(const float* x, const std::int32_t* picked, int rows, int size, RowNorm norm,
                       float factor, Bf16* y) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int fours = size / 128;  // of a lane
+  const auto* weights = reinterpret_cast<const float4*>(norm.weight);
+  float4 weight[kMostFours];
+  if constexpr (kMostFours >
+                1) {  // nobody changes weights: they are on their way while the kernel in front ends
+#pragma unroll
+    for (int i = 0; i < kMostFours; ++i) {
+      if (i < fours) weight[i] = __ldg(weights + lane + 32 * i);
+    }
+  }
   wait_for_earlier();
   let_next_begin();
   const int index = static_cast<int>((blockIdx.x * kWarpNormThreads + threadIdx.x) / 32);
   if (index >= rows) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const size_t row = picked == nullptr ? index : picked[index];
   const auto* from = reinterpret_cast<const float4*>(x + row * size);
-  const auto* weights = reinterpret_cast<const float4*>(norm.weight);
   float squares = 0;
-#pragma unroll 8
-  for (int i = lane; i < size / 4; i += 32) {
-    const float4 four = from[i];
+  const auto add_squares = [&](const float4& four) {
     squares = fmaf(four.x, four.x, squares);
     squares = fmaf(four.y, four.y, squares);
     squares = fmaf(four.z, four.z, squares);
     squares = fmaf(four.w, four.w, squares);
+  };
+  float4 kept[kMostFours];
+  if constexpr (kMostFours > 1) {
+#pragma unroll
+    for (int i = 0; i < kMostFours; ++i) {
+      if (i < fours) kept[i] = from[lane + 32 * i];
+    }
+#pragma unroll
+    for (int i = 0; i < kMostFours; ++i) {
+      if (i < fours) add_squares(kept[i]);
+    }
+  } else {
+#pragma unroll 8
+    for (int i = lane; i < size / 4; i += 32) add_squares(from[i]);
   }
   for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(~0U, squares, step);
   const float scale = 1.0F / sqrtf(squares / static_cast<float>(size) + norm.eps);
   auto* to = reinterpret_cast<uint2*>(y + static_cast<size_t>(index) * size);
-#pragma unroll 8
-  for (int i = lane; i < size / 4; i += 32) {
-    const float4 four = from[i];
-    const float4 weight = __ldg(weights + i);
+  const auto put = [&](int i, const float4& four, const float4& by_four) {
     const auto one = [&](float value, float by) { return value * scale * (norm.offset + by) * factor; };
-    to[i] = make_uint2(narrow(one(four.x, weight.x), one(four.y, weight.y)),
-                       narrow(one(four.z, weight.z), one(four.w, weight.w)));
+    to[i] = make_uint2(narrow(one(four.x, by_four.x), one(four.y, by_four.y)),
+                       narrow(one(four.z, by_four.z), one(four.w, by_four.w)));
+  };
+  if constexpr (kMostFours > 1) {
+#pragma unroll
+    for (int i = 0; i < kMostFours; ++i) {
+      if (i < fours) put(lane + 32 * i, kept[i], weight[i]);
+    }
+  } else {
+#pragma unroll 8
+    for (int i = lane; i < size / 4; i += 32) put(i, from[i], __ldg(weights + i));
   }
 }
 
@@ -162,16 +190,14 @@ __global__ void __launch_bounds__(kThreads) norm_each_row(float* x, int size, Ro
   for (int i = threadIdx.x; i < size; i += kThreads) row[i] = made.of(row[i], norm, i);
 }
 
-__device__ float gated(GateFunction act, float gate, float other) {
-  return (act == GateFunction::kSilu ? silu_of(gate) : gelu_of(gate)) * other;
-}
-
 /// Blocks are (row, columns).
 __global__ void gate_wide_row(const float* x, int size, GateFunction act, float factor, float* y) {
   const size_t row = blockIdx.x;
   const int i = blockIdx.y * kThreads + threadIdx.x;
   if (i < size) {
-    y[row * size + i] = gated(act, factor * x[row * 2 * size + i], x[row * 2 * size + size + i]);
+    const float gate = factor * x[row * 2 * size + i];
+    y[row * size + i] =
+        (act == GateFunction::kSilu ? silu_of(gate) : gelu_of(gate)) * x[row * 2 * size + size + i];
   }
 }
 
@@ -188,7 +214,7 @@ __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
   auto* out = reinterpret_cast<Bf16*>(&result);
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    out[j] = narrow(gated(kAct, factor * widen(gate[j]), widen(up[j])));
+    out[j] = narrow(gated_bf16(kAct, factor * widen(gate[j]), widen(up[j])));
   }
   *reinterpret_cast<uint4*>(y + row * size + i) = result;
 }
@@ -267,8 +293,11 @@ void rms_norm(const float* x, const std::int32_t* picked, int rows, int size, co
               float factor, Bf16* y, StreamHandle stream) {
   if (norm.bias == nullptr && size % 128 == 0) {
     constexpr int kRows = kWarpNormThreads / 32;  // of a block
-    launch_after(rms_norm_by_warps, {.blocks = dim3((rows + kRows - 1) / kRows), .threads = kWarpNormThreads},
-                 stream, x, picked, rows, size, norm, factor, y);
+    constexpr int kFoursInRegisters = 8;          // of a lane
+    const auto kernel =
+        size <= kFoursInRegisters * 128 ? rms_norm_by_warps<kFoursInRegisters> : rms_norm_by_warps<1>;
+    launch_after(kernel, {.blocks = dim3((rows + kRows - 1) / kRows), .threads = kWarpNormThreads}, stream, x,
+                 picked, rows, size, norm, factor, y);
     return;
   }
   launch_after(rms_norm_rows<Bf16>, {.blocks = dim3(rows), .threads = kThreads}, stream, x, picked, size,
