@@ -10,6 +10,7 @@
 
 #include "gpu/cuda/chunk_inverse.cuh"
 #include "gpu/cuda/delta_net.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -86,6 +87,8 @@ __global__ void __launch_bounds__(kMatrixThreads) chunk_matrices(DeltaNetSizes s
   const std::size_t keys_at = (tile * sizes.key_heads + head / sizes.group) * 64 * kKeyDim;
   const std::size_t chunk = tile * sizes.value_heads + head;
 
+  wait_for_earlier();
+  let_next_begin();
   const std::uint32_t q_at = shared_address(memory);
   const std::uint32_t k_at = q_at + kLBytes;
   constexpr int kPieces = kKeyDim / 8;  // 16 bytes each, in a row

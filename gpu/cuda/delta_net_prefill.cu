@@ -7,6 +7,7 @@
 #include "gpu/cuda/delta_net.cuh"
 #include "gpu/cuda/delta_net_chunks.cuh"
 #include "gpu/cuda/delta_net_scan.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/shared_memory.cuh"
 
@@ -153,6 +154,8 @@ struct TokenGates {
 __global__ void __launch_bounds__(kConvThreads)
     convolve(DeltaNetSizes sizes, DeltaNetWeights weights, Batch batch, const Bf16* projected, int stride,
              float q_scale, PrefillSpace space) {
+  wait_for_earlier();
+  let_next_begin();
   const int unit = static_cast<int>(blockIdx.x);
   const std::size_t tile_index = blockIdx.y;
   const BatchTile tile = batch.tiles[tile_index];
@@ -219,7 +222,6 @@ __global__ void __launch_bounds__(kFinishThreads)
     for (int i = 0; i < kFinishRows; ++i) {
       const int row = first + i * kFinishWarps;
       if (row >= rows) continue;
-      o[i][s] = *reinterpret_cast<const float2*>(from + row * dim + element);
       z[i][s] = *reinterpret_cast<const std::uint32_t*>(pass.projected + (first_row + row) * pass.stride +
                                                         sizes.channels + head * dim + element);
     }
@@ -230,6 +232,17 @@ __global__ void __launch_bounds__(kFinishThreads)
   const bool keeps = (wanted != nullptr || ends) && channel < sizes.channels;
   ConvWindow last;
   if (keeps) last.load(sizes, slice, pass.projected, pass.stride, tile.first + rows, channel);
+  wait_for_earlier();  // for what the kernel in front makes: `from`
+  let_next_begin();
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    const int element = 2 * lane + 64 * s;
+#pragma unroll
+    for (int i = 0; i < kFinishRows; ++i) {
+      const int row = first + i * kFinishWarps;
+      if (element < dim && row < rows) o[i][s] = *reinterpret_cast<const float2*>(from + row * dim + element);
+    }
+  }
 
   float squares[kFinishRows] = {};
 #pragma unroll
@@ -302,8 +315,8 @@ void launch_scan_of(const DeltaNetSizes& sizes, const Batch& batch, const SlotEx
   const auto kernel = scan_chunks<kKeyDim, kColumns, kStages>;
   allow_shared(kernel, kBytes);
   const dim3 grid(sizes.value_dim / kColumns * sizes.value_heads, batch.slice_count);
-  kernel<<<grid, kScanThreads, kBytes, stream>>>(sizes, batch, exports, space);
-  check_launch("scan_chunks");
+  launch_after(kernel, {.blocks = grid, .threads = kScanThreads, .shared_bytes = kBytes}, stream, sizes,
+               batch, exports, space);
 }
 
 template <int kKeyDim, int kColumns>
@@ -320,9 +333,9 @@ void launch_scan(const DeltaNetSizes& sizes, const Batch& batch, const SlotExpor
 template <int kKeyDim>
 void launch_chunks(const DeltaNetSizes& sizes, const Batch& batch, const SlotExports& exports,
                    const PrefillSpace& space, StreamHandle stream) {
-  chunk_matrices<kKeyDim>
-      <<<dim3(sizes.value_heads, batch.tile_count, 2), kMatrixThreads, 0, stream>>>(sizes, space);
-  check_launch("chunk_matrices");
+  launch_after(chunk_matrices<kKeyDim>,
+               {.blocks = dim3(sizes.value_heads, batch.tile_count, 2), .threads = kMatrixThreads}, stream,
+               sizes, space);
   // Columns do not know of each other: narrow strips have the same bits, and more blocks.
   const int wide_blocks = sizes.value_dim / 32 * sizes.value_heads * batch.slice_count;
   if (sizes.value_dim % 32 == 0 && wide_blocks > kFewBlocks) {
@@ -356,9 +369,9 @@ void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weight
   const DeltaNetSizes sizes(shape);
   const PrefillSpace space = divide(shape, pass.workspace, batch.tile_count);
   const float q_scale = 1.0F / std::sqrt(static_cast<float>(shape.key_dim));
-  convolve<<<dim3(2 * sizes.key_heads + sizes.value_heads, batch.tile_count), kConvThreads, 0, stream>>>(
-      sizes, weights, batch, pass.projected, pass.stride, q_scale, space);
-  check_launch("convolve");
+  const dim3 conv_blocks(2 * sizes.key_heads + sizes.value_heads, batch.tile_count);
+  launch_after(convolve, {.blocks = conv_blocks, .threads = kConvThreads}, stream, sizes, weights, batch,
+               pass.projected, pass.stride, q_scale, space);
   switch (shape.key_dim) {
     case 16:
       launch_chunks<16>(sizes, batch, pass.exports, space, stream);
@@ -373,9 +386,9 @@ void delta_net_prefill(const DeltaNetShape& shape, const DeltaNetWeights& weight
       launch_chunks<128>(sizes, batch, pass.exports, space, stream);
       break;
   }
-  finish<<<dim3(sizes.value_heads, batch.tile_count, kFinishParts), kFinishThreads, 0, stream>>>(
-      sizes, weights, batch, pass, space);
-  check_launch("finish");
+  launch_after(finish,
+               {.blocks = dim3(sizes.value_heads, batch.tile_count, kFinishParts), .threads = kFinishThreads},
+               stream, sizes, weights, batch, pass, space);
 }
 
 }  // namespace reprise::gpu::cuda

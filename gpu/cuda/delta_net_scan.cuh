@@ -9,6 +9,7 @@
 // S, in registers as C fragments.
 
 #include "gpu/cuda/delta_net.cuh"
+#include "gpu/cuda/dependent_launch.cuh"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -41,10 +42,10 @@ struct ScanMemory {
   static_assert(2 * kKeyDim <= 256);
 };
 
-/// Begins the copies of what chunk `tile` needs.
+/// Begins the copies of what the convolution has made of chunk `tile`.
 template <int kKeyDim, int kColumns, int kStages>
-__device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
-                           int first_column, std::uint32_t stage) {
+__device__ void load_rows(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
+                          int first_column, std::uint32_t stage) {
   using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
   const int thread = static_cast<int>(threadIdx.x);
   const std::size_t keys_at = (tile * sizes.key_heads + head / sizes.group) * 64 * kKeyDim;
@@ -63,16 +64,30 @@ __device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space
     copy_chunk(stage + Memory::kV + row * Memory::kRow + piece * 16,
                values + row * sizes.value_dim + piece * 8);
   }
+  if (thread < 16) copy_chunk(stage + Memory::kBeta + thread * 16, space.beta + chunk * 64 + thread * 4);
+}
+
+/// Those of its matrices; all of them are a group.
+template <int kKeyDim, int kColumns, int kStages>
+__device__ void load_matrices_of(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile,
+                                 int head, std::uint32_t stage) {
+  using Memory = ScanMemory<kKeyDim, kColumns, kStages>;
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::size_t chunk = tile * sizes.value_heads + head;
   const std::byte* matrices = space.matrices + chunk * kChunkMatrixBytes;
   for (int i = thread; i < kChunkMatrixBytes / 16; i += kScanThreads) {
     copy_chunk(stage + Memory::kMatrices + i * 16, matrices + i * 16);
   }
-  if (thread < 16) {
-    copy_chunk(stage + Memory::kG + thread * 16, space.sums + chunk * 64 + thread * 4);
-  } else if (thread < 32) {
-    copy_chunk(stage + Memory::kBeta + (thread - 16) * 16, space.beta + chunk * 64 + (thread - 16) * 4);
-  }
+  if (thread < 16) copy_chunk(stage + Memory::kG + thread * 16, space.sums + chunk * 64 + thread * 4);
   end_copy_group();
+}
+
+/// Begins the copies of what chunk `tile` needs.
+template <int kKeyDim, int kColumns, int kStages>
+__device__ void load_chunk(const DeltaNetSizes& sizes, const PrefillSpace& space, std::size_t tile, int head,
+                           int first_column, std::uint32_t stage) {
+  load_rows<kKeyDim, kColumns, kStages>(sizes, space, tile, head, first_column, stage);
+  load_matrices_of<kKeyDim, kColumns, kStages>(sizes, space, tile, head, stage);
 }
 
 /// A row of blocks of a triangular matrix, this lane's part of them. kEarly: in registers before the operand is there, with
@@ -185,7 +200,8 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     }
   };
 
-  load_chunk<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
+  // The kernel in front makes matrices: the rest is there.
+  load_rows<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, first_column, memory);
   if (has_state) {
     const float* state = reinterpret_cast<const float*>(slice.slot + sizes.state_offset) + state_at;
 #pragma unroll
@@ -198,6 +214,9 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       s[t][3] = lower.y;
     }
   }
+  wait_for_earlier();
+  let_next_begin();
+  load_matrices_of<kKeyDim, kColumns, kStages>(sizes, space, first_tile, head, memory);
   publish_state();
 
   for (int chunk = 0; chunk < chunks; ++chunk) {
