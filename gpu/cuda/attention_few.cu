@@ -1,6 +1,6 @@
 // Attention of few prefilled tiles: attend_tiles() would leave most multiprocessors idle while each tile goes through all
 // pages of its sequence. Here the scores of all pages are computed at once; then a block takes one tile, one query head
-// and a strip of the values' columns through the pages, whose weights it makes of the scores.
+// and a strip of the values' columns through the pages, half of its warps making weights of the scores while the others multiply.
 //
 // The same additions in the same order as attend_tiles(), so the same bits. The scores of some pages at a time are kept:
 // between such windows the rows in progress wait in memory.
@@ -111,61 +111,39 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Every float of the rows in progress, in an order that both ways share.
+/// Every output of the rows in progress, in an order that both ways share.
 template <int kColumns, class Each>
-__device__ __forceinline__ void for_each_float(RowsInProgress<kColumns>& rows, const Each& each) {
+__device__ __forceinline__ void for_each_output(RowsInProgress<kColumns>& rows, const Each& each) {
 #pragma unroll
   for (int block = 0; block < kColumns / 8; ++block) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) each(4 * block + i, rows.out[block][i]);
   }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    each(kColumns / 2 + half, rows.highest[half]);
-    each(kColumns / 2 + 2 + half, rows.weight[half]);
-  }
 }
 
-/// Blocks are (strip, head, tile).
-template <KvType kKv, int kDim, int kColumns>
-__global__ void __launch_bounds__(kThreads)
-    attend_strips(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, Window window, float scale) {
-  using Load = PageTile<kKv, kDim, kThreads>;
-  constexpr int kStride = tiles::kRowStride<kColumns>;
-  __shared__ __align__(16) Bf16 ring[kRing][kGrid * kStride];
-  wait_for_earlier();
-  let_next_begin();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int strip = static_cast<int>(blockIdx.x);
-  const int head = static_cast<int>(blockIdx.y);
-  const std::size_t of_tile = static_cast<std::size_t>(blockIdx.z) * shape.heads + head;
-  const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
-  const int pages = min(window.pages, tile.last_page + 1 - window.first_page);
-  if (pages <= 0) return;
-  const int kv_head = head / (shape.heads / shape.kv_heads);
-  const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
+/// Weights of a page on their way from those that make them to those that multiply: lane to lane.
+struct PageWeights {
+  uint4 of_keys[kWarps][kGrid / 16][32];  // A fragments of 16 keys each
+  float2 fades[kWarps][32];               // of rows g and g + 8
+};
+template <int kColumns>
+struct StripShared {
+  Bf16 values[kRing][kGrid * tiles::kRowStride<kColumns>];
+  PageWeights weights[2];
+  float2 sums[kWarps][32];  // of all weights
+};
 
-  // Load i is of the values of page i; a group in any case. Rows in blocks are fetched a load ahead.
-  [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
-  const auto begin_load = [&](int i) {
-    const int page = window.first_page + i;
-    if constexpr (Load::kIsWidened) {
-      const auto fetch = [&](int which) {
-        on_its_way.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
-      };
-      if (i == 0) fetch(page);
-      if (i < pages) on_its_way.put(ring[i % kRing], tile.present(page));
-      if (i + 1 < pages) fetch(page + 1);
-    } else if (i < pages) {
-      const auto* values =
-          reinterpret_cast<const Bf16*>(tile.slice.pages[page] + v_offset) + strip * kColumns;
-      tiles::copy_rows<kColumns, kGrid, kThreads>(shared_address(ring[i % kRing]), values, kDim,
-                                                  tile.present(page));
-    }
-    end_copy_group();
-  };
-  const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
+/// Until both halves of a strip's block have come here.
+__device__ __forceinline__ void wait_for_halves() {
+  asm volatile("bar.sync 1, %0;" ::"n"(2 * kThreads) : "memory");
+}
+
+/// What one half of a strip's block does: makes weights of the pages' scores, one page ahead of the other half.
+template <int kColumns>
+__device__ __forceinline__ void weigh_pages(StripShared<kColumns>& shared, const float4* scores, int pages,
+                                            float (&highest_and_weight)[4], float scale) {
+  const int warp = static_cast<int>(threadIdx.x) / 32 - kWarps;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto load_scores = [&](int i, float(&s)[kKeyBlocks][4]) {
 #pragma unroll
     for (int block = 0; block < kKeyBlocks; ++block) {
@@ -176,46 +154,134 @@ __global__ void __launch_bounds__(kThreads)
       s[block][3] = four.w;
     }
   };
-
+  RowsInProgress<8> rows;
+  rows.highest[0] = highest_and_weight[0];
+  rows.highest[1] = highest_and_weight[1];
+  rows.weight[0] = highest_and_weight[2];
+  rows.weight[1] = highest_and_weight[3];
   float s[kKeyBlocks][4];
   load_scores(0, s);
-#pragma unroll
-  for (int i = 0; i < kRing - 1; ++i) begin_load(i);
-
-  float* progress = window.progress +
-                    (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads +
-                    threadIdx.x;
-  RowsInProgress<kColumns> rows;
-  for_each_float(rows, [](int i, float& value) {
-    value = i == kColumns / 2 || i == kColumns / 2 + 1 ? tiles::kMinusInfinity : 0;
-  });
-  if (window.first_page > 0) {
-    for_each_float(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
-  }
-
   for (int i = 0; i < pages; ++i) {
     float next[kKeyBlocks][4];
     if (i + 1 < pages) load_scores(i + 1, next);
-    weigh_page<kColumns>(rows, s, scale);
-    wait_for_copies<kRing - 2>();
-    __syncthreads();  // the values are there, and nobody reads those before any more
-    begin_load(i + kRing - 1);
-    const std::uint32_t v_lane =
-        shared_address(ring[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
-    add_values<kColumns>(rows, s, v_lane);
+    float fade[2];
+    weigh_scores(rows, s, scale, fade);
+    PageWeights& to = shared.weights[i % 2];
+#pragma unroll
+    for (int keys = 0; keys < kGrid / 16; ++keys) {
+      std::uint32_t a[4];
+      narrow_weights(a, s, keys);
+      to.of_keys[warp][keys][lane] = make_uint4(a[0], a[1], a[2], a[3]);
+    }
+    to.fades[warp][lane] = make_float2(fade[0], fade[1]);
+    if (i + 1 == pages) shared.sums[warp][lane] = make_float2(rows.weight[0], rows.weight[1]);
+    wait_for_halves();
 #pragma unroll
     for (int block = 0; block < kKeyBlocks; ++block) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) s[block][j] = next[block][j];
+      for (int k = 0; k < 4; ++k) s[block][k] = next[block][k];
     }
   }
+  highest_and_weight[0] = rows.highest[0];
+  highest_and_weight[1] = rows.highest[1];
+  highest_and_weight[2] = rows.weight[0];
+  highest_and_weight[3] = rows.weight[1];
+}
 
-  if (window.first_page + pages <= tile.last_page) {
-    for_each_float(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
+/// Blocks are (strip, head, tile): the first half of a block brings values and multiplies, the other makes weights.
+template <KvType kKv, int kDim, int kColumns>
+__global__ void __launch_bounds__(2 * kThreads)
+    attend_strips(AttentionShape shape, Batch batch, AttentionPass<Bf16> pass, Window window, float scale) {
+  using Load = PageTile<kKv, kDim, kThreads>;
+  constexpr int kStride = tiles::kRowStride<kColumns>;
+  extern __shared__ __align__(16) unsigned char strip_memory[];
+  auto& shared = *reinterpret_cast<StripShared<kColumns>*>(strip_memory);
+  wait_for_earlier();
+  let_next_begin();
+  const int thread = static_cast<int>(threadIdx.x) % kThreads;
+  const int warp = thread / 32;
+  const int lane = thread % 32;
+  const bool weighs = threadIdx.x >= kThreads;
+  const int strip = static_cast<int>(blockIdx.x);
+  const int head = static_cast<int>(blockIdx.y);
+  const std::size_t of_tile = static_cast<std::size_t>(blockIdx.z) * shape.heads + head;
+  const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
+  const int pages = min(window.pages, tile.last_page + 1 - window.first_page);
+  if (pages <= 0) return;
+  const bool is_last = window.first_page + pages > tile.last_page;
+  float* progress =
+      window.progress + (of_tile * (kDim / kColumns) + strip) * kProgressFloats<kColumns> * kThreads + thread;
+  float* own_progress = progress + kColumns / 2 * kThreads;  // of those that weigh
+
+  if (weighs) {
+    float kept[4] = {tiles::kMinusInfinity, tiles::kMinusInfinity, 0, 0};
+    if (window.first_page > 0) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) kept[i] = own_progress[i * kThreads];
+    }
+    const float4* scores = window.scores + (of_tile * window.pages * kWarps + warp) * kKeyBlocks * 32 + lane;
+    weigh_pages(shared, scores, pages, kept, scale);
+    wait_for_halves();  // with those that multiply by the last page
+    if (is_last) return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) own_progress[i * kThreads] = kept[i];
     return;
   }
-  wait_for_copies<0>();
-  __syncthreads();  // nobody reads the ring any more
+
+  // Load i is of the values of page i; a group in any case. Rows in blocks are fetched a load ahead.
+  const int kv_head = head / (shape.heads / shape.kv_heads);
+  const std::size_t v_offset = shape.v_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
+  [[maybe_unused]] StripOnItsWay<kKv, kDim, kColumns, kThreads> on_its_way;
+  const auto begin_load = [&](int i) {
+    const int page = window.first_page + i;
+    if constexpr (Load::kIsWidened) {
+      const auto fetch = [&](int which) {
+        on_its_way.fetch(tile.slice.pages[which] + v_offset, strip, tile.present(which));
+      };
+      if (i == 0) fetch(page);
+      if (i < pages) on_its_way.put(shared.values[i % kRing], tile.present(page));
+      if (i + 1 < pages) fetch(page + 1);
+    } else if (i < pages) {
+      const auto* values =
+          reinterpret_cast<const Bf16*>(tile.slice.pages[page] + v_offset) + strip * kColumns;
+      tiles::copy_rows<kColumns, kGrid, kThreads>(shared_address(shared.values[i % kRing]), values, kDim,
+                                                  tile.present(page));
+    }
+    end_copy_group();
+  };
+#pragma unroll
+  for (int i = 0; i < kRing - 1; ++i) begin_load(i);
+  RowsInProgress<kColumns> rows;
+  begin_rows(rows);
+  if (window.first_page > 0) {
+    for_each_output(rows, [&](int i, float& value) { value = progress[i * kThreads]; });
+  }
+  wait_for_copies<kRing - 2>();
+  wait_for_halves();  // the first page's values and weights are there
+  for (int i = 0; i < pages; ++i) {
+    begin_load(i + kRing - 1);  // where the page before was, which nobody reads any more
+    const PageWeights& weights = shared.weights[i % 2];
+    const float2 fades = weights.fades[warp][lane];
+    const float fade[2] = {fades.x, fades.y};
+    fade_rows(rows, fade);
+    const std::uint32_t v_lane =
+        shared_address(shared.values[i % kRing]) + (lane % 16 * kStride + lane / 16 * 8) * sizeof(Bf16);
+#pragma unroll
+    for (int keys = 0; keys < kGrid / 16; ++keys) {
+      const uint4 four = weights.of_keys[warp][keys][lane];
+      const std::uint32_t a[4] = {four.x, four.y, four.z, four.w};
+      add_values_of(rows, a, keys, v_lane);
+    }
+    wait_for_copies<kRing - 2>();
+    wait_for_halves();  // the next page is there, and this one is no longer read
+  }
+  if (!is_last) {
+    for_each_output(rows, [&](int i, float& value) { progress[i * kThreads] = value; });
+    return;
+  }
+  const float2 sums = shared.sums[warp][lane];
+  rows.weight[0] = sums.x;
+  rows.weight[1] = sums.y;
   const int warp_row = tile.slice.first_row + tile.first + warp * 16;
   const std::size_t out_stride = static_cast<std::size_t>(shape.heads) * kDim;
   const Bf16* gate = nullptr;
@@ -223,8 +289,10 @@ __global__ void __launch_bounds__(kThreads)
     gate = pass.projected + static_cast<std::size_t>(warp_row) * pass.stride + (2 * head + 1) * kDim +
            strip * kColumns;
   }
-  finish_rows<kColumns>(rows, ring[0] + warp * 16 * kStride, tile.count - warp * 16, gate, pass.stride,
-                        pass.out + warp_row * out_stride + head * kDim + strip * kColumns, out_stride);
+  wait_for_copies<0>();
+  finish_rows<kColumns>(rows, shared.values[0] + warp * 16 * kStride, tile.count - warp * 16, gate,
+                        pass.stride, pass.out + warp_row * out_stride + head * kDim + strip * kColumns,
+                        out_stride);
 }
 
 int pages_of(int longest) {
@@ -236,6 +304,20 @@ int window_pages(const AttentionShape& shape, int tile_count, int longest) {
   const std::size_t page = static_cast<std::size_t>(tile_count) * shape.heads * kScoresOfPage;
   return std::min(pages_of(longest),
                   static_cast<int>(std::max<std::size_t>(kMostScores / page, kPagesAtOnce)));
+}
+
+template <KvType kKv, int kDim, int kColumns>
+void launch_strips(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
+                   const Window& window, StreamHandle stream) {
+  constexpr auto kAttend = attend_strips<kKv, kDim, kColumns>;
+  constexpr int kBytes = sizeof(StripShared<kColumns>);
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kAttend, kBytes);
+  launch_after(kAttend,
+               {.blocks = dim3(kDim / kColumns, shape.heads, batch.tile_count),
+                .threads = 2 * kThreads,
+                .shared_bytes = kBytes},
+               stream, shape, batch, pass, window, score_scale(shape));
 }
 
 template <KvType kKv, int kDim>
@@ -260,15 +342,10 @@ void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass
                   .threads = kThreads,
                   .shared_bytes = kBytes},
                  stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
-    const auto attend = [&](auto kernel, int columns) {
-      launch_after(kernel,
-                   {.blocks = dim3(kDim / columns, shape.heads, batch.tile_count), .threads = kThreads},
-                   stream, shape, batch, pass, window, score_scale(shape));
-    };
     if (kDim / kWideStrip<kDim> * shape.heads * batch.tile_count >= kEnoughBlocks) {
-      attend(attend_strips<kKv, kDim, kWideStrip<kDim>>, kWideStrip<kDim>);
+      launch_strips<kKv, kDim, kWideStrip<kDim>>(shape, batch, pass, window, stream);
     } else {
-      attend(attend_strips<kKv, kDim, kStrip<kDim>>, kStrip<kDim>);
+      launch_strips<kKv, kDim, kStrip<kDim>>(shape, batch, pass, window, stream);
     }
   }
 }

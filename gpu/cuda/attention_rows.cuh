@@ -135,6 +135,19 @@ __device__ __forceinline__ void narrow_weights(std::uint32_t (&a)[4], const floa
   a[3] = narrow(p[2 * i + 1][2], p[2 * i + 1][3]);
 }
 
+/// out += a V of 16 keys from 16 i on. `v` is the lane's address for ldmatrix, of the page's first.
+template <int kDim>
+__device__ __forceinline__ void add_values_of(RowsInProgress<kDim>& rows, const std::uint32_t (&a)[4], int i,
+                                              std::uint32_t v) {
+#pragma unroll
+  for (int pair = 0; pair < kDim / 16; ++pair) {
+    std::uint32_t b[4];  // b0, b1 of 8 elements of the head, then of the next 8
+    load_transposed(b, v + (i * 16 * tiles::kRowStride<kDim> + pair * 16) * sizeof(Bf16));
+    multiply_add(rows.out[2 * pair], a, b[0], b[1]);
+    multiply_add(rows.out[2 * pair + 1], a, b[2], b[3]);
+  }
+}
+
 /// out += p V. `v` is the lane's address for ldmatrix.
 template <int kDim>
 __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const float (&p)[kKeyBlocks][4],
@@ -143,13 +156,7 @@ __device__ __forceinline__ void add_values(RowsInProgress<kDim>& rows, const flo
   for (int i = 0; i < kGrid / 16; ++i) {  // 16 keys at a time
     std::uint32_t a[4];
     narrow_weights(a, p, i);
-#pragma unroll
-    for (int pair = 0; pair < kDim / 16; ++pair) {
-      std::uint32_t b[4];  // b0, b1 of 8 elements of the head, then of the next 8
-      load_transposed(b, v + (i * 16 * tiles::kRowStride<kDim> + pair * 16) * sizeof(Bf16));
-      multiply_add(rows.out[2 * pair], a, b[0], b[1]);
-      multiply_add(rows.out[2 * pair + 1], a, b[2], b[3]);
-    }
+    add_values_of(rows, a, i, v);
   }
 }
 

@@ -203,6 +203,8 @@ __global__ void gate_wide_row(const float* x, int size, GateFunction act, float 
 
 template <GateFunction kAct>
 __global__ void gate_each_row(const Bf16* x, int size, float factor, Bf16* y) {
+  wait_for_earlier();
+  let_next_begin();
   const size_t row = blockIdx.y;
   const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= size) return;
@@ -354,8 +356,7 @@ void gate_rows(const Bf16* x, int rows, int size, GateFunction act, float gate_f
   const EightsGrid grid(rows, size);
   const auto kernel =
       act == GateFunction::kSilu ? gate_each_row<GateFunction::kSilu> : gate_each_row<GateFunction::kGelu>;
-  kernel<<<grid.blocks, grid.threads, 0, stream>>>(x, size, gate_factor, y);
-  check_launch("gate_rows");
+  launch_after(kernel, {.blocks = grid.blocks, .threads = grid.threads}, stream, x, size, gate_factor, y);
 }
 
 void gate_rows(const float* x, int rows, int size, GateFunction act, float gate_factor, float* y,
