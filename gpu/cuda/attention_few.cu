@@ -59,20 +59,22 @@ struct TileOfRows {
   __device__ int present(int page) const { return page == last_page ? count : kGrid; }
 };
 
-/// Blocks are (kPagesAtOnce pages of the window, head, tile).
-template <KvType kKv, int kDim>
-__global__ void __launch_bounds__(kThreads)
+/// Blocks are (kPagesAtOnce pages of the window, kTogether heads with the same keys, tile); four warps have a head.
+template <KvType kKv, int kDim, int kTogether>
+__global__ void __launch_bounds__(kThreads* kTogether)
     score_pages(AttentionShape shape, Batch batch, const Bf16* q, Window window) {
-  using Load = PageTile<kKv, kDim, kThreads>;
+  using Load = PageTile<kKv, kDim, kThreads * kTogether>;
   constexpr int kStride = tiles::kRowStride<kDim>;
-  extern __shared__ __align__(16) unsigned char shared[];  // q, K; K as it is stored
-  unsigned char* keys = shared + Load::kTileBytes;
+  extern __shared__ __align__(16) unsigned char shared[];  // q of each head, K; K as it is stored
+  unsigned char* keys = shared + kTogether * Load::kTileBytes;
   unsigned char* landing = Load::kIsWidened ? keys + Load::kTileBytes : keys;
   wait_for_earlier();
   let_next_begin();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps;  // of those of its head
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int head = static_cast<int>(blockIdx.y);
+  const int own = static_cast<int>(threadIdx.x) / kThreads;
+  const int first_head = static_cast<int>(blockIdx.y) * kTogether;
+  const int head = first_head + own;
   const TileOfRows tile(batch, static_cast<int>(blockIdx.z));
   const int first = static_cast<int>(blockIdx.x) * kPagesAtOnce;  // in the window
   if (window.first_page + first > tile.last_page) return;
@@ -80,13 +82,19 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t row_stride = static_cast<std::size_t>(shape.heads) * kDim;
   const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t k_tile = shared_address(keys);
-  const std::uint32_t q_lane = q_tile + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
+  const std::uint32_t q_lane =
+      q_tile + own * Load::kTileBytes + ((warp * 16 + lane % 16) * kStride + lane / 16 * 8) * sizeof(Bf16);
   const std::uint32_t k_lane =
       k_tile + ((lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8) * sizeof(Bf16);
   const int kv_head = head / (shape.heads / shape.kv_heads);
   const std::size_t k_offset = shape.k_offset + static_cast<std::size_t>(kv_head) * Load::kHeadBytes;
 
-  tiles::copy_rows<kDim, kGrid, kThreads>(q_tile, q + row * row_stride + head * kDim, row_stride, tile.count);
+#pragma unroll
+  for (int i = 0; i < kTogether; ++i) {
+    tiles::copy_rows<kDim, kGrid, kThreads * kTogether>(q_tile + i * Load::kTileBytes,
+                                                        q + row * row_stride + (first_head + i) * kDim,
+                                                        row_stride, tile.count);
+  }
   for (int i = first; i < min(first + kPagesAtOnce, window.pages); ++i) {
     const int page = window.first_page + i;
     if (page > tile.last_page) break;
@@ -306,6 +314,36 @@ int window_pages(const AttentionShape& shape, int tile_count, int longest) {
                   static_cast<int>(std::max<std::size_t>(kMostScores / page, kPagesAtOnce)));
 }
 
+template <KvType kKv, int kDim, int kTogether>
+constexpr int kScoreBytes = (1 + kTogether) * PageTile<kKv, kDim, kThreads * kTogether>::kTileBytes +
+                            (PageTile<kKv, kDim, kThreads * kTogether>::kIsWidened
+                                 ? PageTile<kKv, kDim, kThreads * kTogether>::kLandingBytes
+                                 : 0);
+template <KvType kKv, int kDim, int kTogether>
+void launch_scores_of(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
+                      const Window& window, StreamHandle stream) {
+  constexpr auto kScore = score_pages<kKv, kDim, kTogether>;
+  constexpr int kBytes = kScoreBytes<kKv, kDim, kTogether>;
+  static_assert(kTogether > 1 || kBytes <= kLeastShared);
+  allow_shared(kScore, kBytes);
+  launch_after(kScore,
+               {.blocks = dim3((window.pages + kPagesAtOnce - 1) / kPagesAtOnce, shape.heads / kTogether,
+                               batch.tile_count),
+                .threads = kThreads * kTogether,
+                .shared_bytes = kBytes},
+               stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
+}
+/// Two heads with the same keys share a block, where they are two and it fits.
+template <KvType kKv, int kDim>
+void launch_scores(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
+                   const Window& window, StreamHandle stream) {
+  if (shape.heads / shape.kv_heads % 2 == 0 && kScoreBytes<kKv, kDim, 2> <= most_shared()) {
+    launch_scores_of<kKv, kDim, 2>(shape, batch, pass, window, stream);
+  } else {
+    launch_scores_of<kKv, kDim, 1>(shape, batch, pass, window, stream);
+  }
+}
+
 template <KvType kKv, int kDim, int kColumns>
 void launch_strips(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
                    const Window& window, StreamHandle stream) {
@@ -323,11 +361,6 @@ void launch_strips(const AttentionShape& shape, const Batch& batch, const Attent
 template <KvType kKv, int kDim>
 void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass<Bf16>& pass,
             StreamHandle stream) {
-  using Load = PageTile<kKv, kDim, kThreads>;
-  constexpr int kBytes = 2 * Load::kTileBytes + (Load::kIsWidened ? Load::kLandingBytes : 0);
-  constexpr auto kScore = score_pages<kKv, kDim>;
-  static_assert(kBytes <= kLeastShared);
-  allow_shared(kScore, kBytes);
   const int at_once = window_pages(shape, batch.tile_count, batch.longest);
   std::byte* scores = pass.workspace + q_bytes(shape, batch.rows);
   std::byte* progress =
@@ -337,11 +370,7 @@ void launch(const AttentionShape& shape, const Batch& batch, const AttentionPass
                         .progress = reinterpret_cast<float*>(progress),
                         .first_page = first,
                         .pages = at_once};
-    launch_after(kScore,
-                 {.blocks = dim3((at_once + kPagesAtOnce - 1) / kPagesAtOnce, shape.heads, batch.tile_count),
-                  .threads = kThreads,
-                  .shared_bytes = kBytes},
-                 stream, shape, batch, reinterpret_cast<const Bf16*>(pass.workspace), window);
+    launch_scores<kKv, kDim>(shape, batch, pass, window, stream);
     if (kDim / kWideStrip<kDim> * shape.heads * batch.tile_count >= kEnoughBlocks) {
       launch_strips<kKv, kDim, kWideStrip<kDim>>(shape, batch, pass, window, stream);
     } else {
