@@ -1,5 +1,5 @@
 #pragma once
-// Functions of one number that kernels share. Included by CUDA sources alone.
+// Functions of one number, and gates, that kernels share. Included by CUDA sources alone.
 
 #include "gpu/cuda/rows.h"
 
@@ -11,7 +11,7 @@ __device__ __forceinline__ float sigmoid_of(float x) {
 __device__ __forceinline__ float silu_of(float x) {
   return x / (1.0F + expf(-x));
 }
-/// The same to some 18 bits, which is plenty for what becomes bf16, in a quarter of the instructions.
+/// The same by approximate instructions, which are right to more bits than bf16 has: for what becomes bf16.
 __device__ __forceinline__ float quick_silu_of(float x) {
   return __fdividef(x, 1.0F + __expf(-x));
 }

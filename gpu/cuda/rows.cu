@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kWarpNormThreads)
   const int fours = size / 128;  // of a lane
   const auto* weights = reinterpret_cast<const float4*>(norm.weight);
   float4 weight[kMostFours];
-  if constexpr (kMostFours >
-                1) {  // nobody changes weights: they are on their way while the kernel in front ends
+  // Nobody changes weights: they are on their way while the kernel in front ends.
+  if constexpr (kMostFours > 1) {
 #pragma unroll
     for (int i = 0; i < kMostFours; ++i) {
       if (i < fours) weight[i] = __ldg(weights + lane + 32 * i);
