@@ -113,7 +113,7 @@ __device__ __forceinline__ void begin_scores(WarpgroupShared<kDim>& shared, floa
 #pragma unroll
   for (int i = 0; i < kDim / 16; ++i) {
     const int at = i / 4 * kPanelBytes + i % 4 * 32;
-    multiply_scores(s, further(q, at), further(keys, at), i > 0);
+    PanelProduct<64>::multiply(s, further(q, at), further(keys, at), i > 0);
   }
   end_products();
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "gpu/cuda/checked_copy.h"
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/gpu_attribute.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -166,14 +167,10 @@ __global__ void __launch_bounds__(kThreads)
 CheckedCopier::CheckedCopier() : totals_(sizeof(Totals)), results_(sizeof(Results)) {
   check(cudaMemset(totals_.data(), 0, sizeof(Totals)), "clearing the totals of copies");
   check(cudaDeviceSynchronize(), "clearing the totals of copies");
-  int device = 0;
-  int processors = 0;
   int resident = 0;
-  check(cudaGetDevice(&device), "asking for the GPU");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking for the GPU");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, checked_copy_kernel, kThreads, 0),
         "the occupancy of copies");
-  most_blocks_ = static_cast<unsigned>(processors * std::max(resident, 1));
+  most_blocks_ = static_cast<unsigned>(multiprocessor_count() * std::max(resident, 1));
 }
 
 void CheckedCopier::launch(std::span<const BlockMemory::Copy> copies, StreamHandle stream) {

@@ -149,15 +149,6 @@ __global__ void __launch_bounds__(kSkinnyThreads, kBlocks)
   wait_for_copies<0>();
 }
 
-/// Of the current GPU.
-int attribute(cudaDeviceAttr which) {
-  int device = 0;
-  int value = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-  return value;
-}
-
 /// Of a block's shared memory, beside what it asks for: what the driver takes, and what rows are scaled by.
 constexpr int kReserved = 1024 + product::ScaledOutput<Logits>::kMostRows * static_cast<int>(sizeof(float));
 
@@ -166,7 +157,7 @@ template <int kRowTiles, int kDepth, int kBlocks>
 bool fits(int columns) {
   const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(columns);
   return bytes + kReserved <= most_shared() &&
-         kBlocks * (bytes + kReserved) <= attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+         kBlocks * (bytes + kReserved) <= gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
 }
 
 template <int kRowTiles, int kDepth, int kBlocks, class Output>
@@ -174,7 +165,7 @@ void launch(const Bf16* x, int m, const DeviceWeight& weight, const Output& outp
   const auto kernel = staying_product<kRowTiles, kDepth, kBlocks, Output>;
   const int bytes = StayingMemory<kRowTiles, kDepth>::bytes(weight.columns);
   allow_shared(kernel, bytes);
-  const int blocks = kBlocks * attribute(cudaDevAttrMultiProcessorCount);
+  const int blocks = kBlocks * multiprocessor_count();
   launch_after(kernel,
                {.blocks = dim3(static_cast<unsigned>(blocks)),
                 .threads = kSkinnyThreads,

@@ -246,20 +246,12 @@ __global__ void __launch_bounds__(kHeadThreads, 1) multiply_head(HeadProduct p, 
   multiply_chunks(shared, p, output, group);
 }
 
-int multiprocessors() {
-  int device = 0;
-  int count = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-  return count;
-}
-
 template <class Output>
 void launch_head(const Bf16* x, int m, const DeviceWeight& weight, const Output& output,
                  StreamHandle stream) {
   allow_shared(multiply_head<Output>, kHeadBytes);
   launch_after(multiply_head<Output>,
-               {.blocks = dim3(static_cast<unsigned>(multiprocessors())),
+               {.blocks = dim3(static_cast<unsigned>(multiprocessor_count())),
                 .threads = kHeadThreads,
                 .shared_bytes = kHeadBytes},
                stream,

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/gpu_attribute.h"
 #include "gpu/cuda/stream.h"
 
 namespace reprise::gpu::cuda {
@@ -33,13 +34,8 @@ __device__ __forceinline__ void let_next_begin() {
 
 /// Of this thread's GPU: 90 for 9.0.
 inline int compute_capability() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
-  return 10 * major + minor;
+  return 10 * gpu_attribute(cudaDevAttrComputeCapabilityMajor) +
+         gpu_attribute(cudaDevAttrComputeCapabilityMinor);
 }
 /// Whether it has what such launches need, and blocks in clusters.
 inline bool is_hopper_or_later() {

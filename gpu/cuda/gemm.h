@@ -3,10 +3,11 @@
 // one for decode. gpu/products.h is the specification; activations are bf16, sums f32.
 //
 // Exactness: in each form a row of y depends on its row of x and on W alone, not on how many rows there are.
-// Decode has one kernel a format for every number of rows, whose sum over k has a fixed order. Prefill uses
+// Decode has one kernel a format for every number of rows, whose sum over k has a fixed order. Prefill has kernels
+// of its own where they are faster (gpu/cuda/prefill_products.h), and else uses
 // cuBLASLt with split-K forbidden; that its rows do not depend on their number is a measured fact and no promise,
-// so admit() tries it for each weight, and one that fails goes through the decode form. Weights that cuBLASLt does not
-// know are made rows of bf16 first, in memory that the PrefillGemm keeps for the largest of them.
+// so admit() tries it for each weight, and one that fails goes through the decode form. Weights that are no rows of
+// bf16 are made such first, in memory that the PrefillGemm keeps for the largest of them.
 //
 // A weight may consist of parts in different formats, whose outputs stand one after another.
 //
@@ -102,6 +103,13 @@ class PrefillGemm {
                 StreamHandle stream) {
     multiply(x, m, std::span(&weight, 1), y, output, stream);
   }
+
+  /// Whether products of m rows with these weights take the gate behind them on their way: with the same bits. False for those
+  /// that were not admitted.
+  bool gates(std::span<const DeviceWeight> parts, int m) const;
+  /// Where it does: both in one launch. All padded rows are written.
+  void multiply_gated(const Bf16* x, int m, std::span<const DeviceWeight> parts, const GatedRows& to,
+                      StreamHandle stream);
 
   /// Whether the first rows of a product have the same bits for every number of rows up to `most`; remembers
   /// it for weights of this shape. To be called once for each shape before multiply(); waits for the GPU.

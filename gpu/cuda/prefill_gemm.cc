@@ -1,4 +1,4 @@
-// PrefillGemm on cuBLASLt. Row-major [m, n] = x [m, k] W[n, k]^T is the column-major product W^T (k x n,
+// PrefillGemm, on cuBLASLt but for products of which there are kernels of our own. There row-major [m, n] = x [m, k] W[n, k]^T is the column-major product W^T (k x n,
 // transposed) times x (k x m).
 #include <cublasLt.h>
 
@@ -14,6 +14,8 @@
 #include "base/digest.h"
 #include "gpu/cuda/error.h"
 #include "gpu/cuda/gemm.h"
+#include "gpu/cuda/prefill_products.h"
+#include "gpu/cuda/rows.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -69,6 +71,10 @@ Shape shape_of(std::span<const DeviceWeight> parts, GemmOutput output) {
 bool is_rows(std::span<const DeviceWeight> parts) {
   return parts.size() == 1 && parts.front().format->is_rows_of_bf16;
 }
+/// Whether it is added up in two halves by a kernel of our own.
+bool is_halved(int outputs, int columns, GemmOutput output) {
+  return output == GemmOutput::kAddF32 && halved_prefill_suits(outputs, columns);
+}
 std::size_t elements(const DeviceWeight& weight) {
   return static_cast<std::size_t>(weight.rows) * static_cast<std::size_t>(weight.columns);
 }
@@ -79,7 +85,8 @@ struct PrefillGemm::State {
   cublasLtHandle_t handle = nullptr;
   std::map<std::tuple<int, int, int, GemmOutput>, std::unique_ptr<Plan>> plans;  // outputs, columns, m
   std::map<Shape, bool> admitted;
-  DeviceBytes expanded;  // weights that are no rows of bf16, one after another as they are needed
+  std::map<Shape, bool> gated;  // of admitted ones: whether gates on the way have the bits of those behind
+  DeviceBytes expanded;         // weights that are no rows of bf16, one after another as they are needed
 
   ~State() {
     if (handle != nullptr) cublasLtDestroy(handle);
@@ -138,6 +145,14 @@ struct PrefillGemm::State {
     }
     return expanded.data();
   }
+  /// The same for kernels of our own.
+  PrefillWeight weight_of(std::span<const DeviceWeight> parts, StreamHandle stream) {
+    const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
+    return {.rows = static_cast<const Bf16*>(rows_of(parts, stream)),
+            .outputs = outputs,
+            .columns = columns,
+            .stays = is_rows(parts)};
+  }
   void make_room(std::span<const DeviceWeight> parts) {
     if (is_rows(parts)) return;
     std::size_t bytes = 0;
@@ -150,6 +165,9 @@ struct PrefillGemm::State {
   void run(const Bf16* x, int m, std::span<const DeviceWeight> parts, void* y, GemmOutput output,
            StreamHandle stream) {
     const auto& [outputs, columns, kind] = shape_of(parts, output);
+    if (is_halved(outputs, columns, kind)) {
+      return add_halved_prefill(x, m, weight_of(parts, stream), static_cast<float*>(y), stream);
+    }
     std::unique_ptr<Plan>& plan = plans[{outputs, columns, m, kind}];
     if (!plan) plan = make(outputs, columns, m, kind);
     const void* weight = rows_of(parts, stream);
@@ -159,6 +177,28 @@ struct PrefillGemm::State {
         cublasLtMatmul(handle, plan->operation.get(), &alpha, weight, plan->weight.get(), x, plan->x.get(),
                        &beta, y, plan->y.get(), y, plan->y.get(), &plan->algorithm, nullptr, 0, stream),
         "cublasLtMatmul");
+  }
+
+  /// Whether gates on the way of a product have the bits of those behind it, of m rows.
+  bool gates_agree(const Bf16* x, int m, std::span<const DeviceWeight> parts) {
+    const auto& [outputs, columns, kind] = shape_of(parts, GemmOutput::kBf16);
+    if (!gated_prefill_suits(outputs, columns)) return false;
+    const std::size_t made = static_cast<std::size_t>(m) * static_cast<std::size_t>(outputs / 2);
+    const DeviceBytes product(2 * made * sizeof(Bf16));
+    const DeviceBytes behind(made * sizeof(Bf16));
+    const DeviceBytes on_the_way(made * sizeof(Bf16));
+    const GatedRows to{.y = on_the_way.as<Bf16>(), .act = GateFunction::kSilu, .gate_factor = 1};
+    std::vector<Bf16> wanted(made);
+    std::vector<Bf16> got(made);
+    Stream stream;
+    run(x, m, parts, product.data(), GemmOutput::kBf16, stream.handle());
+    gate_rows(product.as<const Bf16>(), m, outputs / 2, to.act, to.gate_factor, behind.as<Bf16>(),
+              stream.handle());
+    multiply_gated_prefill(x, m, weight_of(parts, stream.handle()), to, stream.handle());
+    copy_to_host(wanted.data(), behind.data(), behind.size(), stream.handle());
+    copy_to_host(got.data(), on_the_way.data(), on_the_way.size(), stream.handle());
+    stream.wait();
+    return wanted == got;
   }
 };
 
@@ -176,6 +216,18 @@ void PrefillGemm::multiply(const Bf16* x, int m, std::span<const DeviceWeight> p
     state_->make_room(parts);
     state_->run(x, padded(m), parts, y, output, stream);
   }
+}
+
+bool PrefillGemm::gates(std::span<const DeviceWeight> parts, int m) const {
+  if (padded(m) > kMostGatedRows) return false;
+  const auto found = state_->gated.find(shape_of(parts, GemmOutput::kBf16));
+  return found != state_->gated.end() && found->second;
+}
+
+void PrefillGemm::multiply_gated(const Bf16* x, int m, std::span<const DeviceWeight> parts,
+                                 const GatedRows& to, StreamHandle stream) {
+  state_->make_room(parts);
+  multiply_gated_prefill(x, padded(m), state_->weight_of(parts, stream), to, stream);
 }
 
 std::size_t PrefillGemm::bytes() const {
@@ -214,6 +266,9 @@ bool PrefillGemm::admit(std::span<const DeviceWeight> parts, GemmOutput output, 
     same = m == kGrid || std::memcmp(first.data(), other.data(), kept) == 0;
   }
   state_->admitted[shape] = same;
+  if (same && output == GemmOutput::kBf16) {
+    state_->gated[shape] = state_->gates_agree(x.as<const Bf16>(), std::min(largest, kMostGatedRows), parts);
+  }
   return same;
 }
 
@@ -224,6 +279,7 @@ std::string PrefillGemm::arithmetic() const {
     for (const int number : {outputs, columns, static_cast<int>(output), static_cast<int>(same)}) {
       digest.add(static_cast<std::uint64_t>(number));
     }
+    digest.add(static_cast<std::uint64_t>(is_halved(outputs, columns, output)));
     // The smallest of the products that were tried: all have the same bits.
     const auto plan = state_->plans.find({outputs, columns, kGrid, output});
     if (plan == state_->plans.end()) continue;

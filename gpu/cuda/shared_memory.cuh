@@ -14,6 +14,7 @@
 #include <string>
 
 #include "gpu/cuda/error.h"
+#include "gpu/cuda/gpu_attribute.h"
 
 namespace reprise::gpu::cuda {
 
@@ -37,12 +38,7 @@ inline int wanted_shared() {
 /// Bytes.
 inline int most_shared() {
   static const int wanted = wanted_shared();
-  int device = 0;
-  int bytes = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "cudaDeviceGetAttribute");
-  return std::min(bytes, wanted);
+  return std::min(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), wanted);
 }
 
 /// Must come before a launch with so many bytes.

@@ -71,20 +71,6 @@ __device__ __forceinline__ void show_to_products() {
   REPRISE_BLOCK((x)[(i)]), REPRISE_BLOCK((x)[(i) + 1]), REPRISE_BLOCK((x)[(i) + 2]), \
       REPRISE_BLOCK((x)[(i) + 3])
 
-/// s (+)= q k^T over 16 elements of 64 rows and 64 keys, both in panels.
-__device__ __forceinline__ void multiply_scores(float (&s)[8][4], std::uint64_t q, std::uint64_t k,
-                                                bool adds) {
-  asm volatile(
-      "{.reg .pred adds;"
-      "setp.ne.b32 adds, %34, 0;"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, %32, %33, adds, 1, 1, 0, 0;}"
-      : REPRISE_FOUR_BLOCKS(s, 0), REPRISE_FOUR_BLOCKS(s, 4)
-      : "l"(q), "l"(k), "r"(static_cast<int>(adds)));
-}
-
 /// y (+)= a x^T over 16 elements, with `a` of 64 rows in fragments, and 64 rows of x in a panel.
 __device__ __forceinline__ void multiply_rows(float (&y)[8][4], const std::uint32_t (&a)[4], std::uint64_t x,
                                               bool adds) {
@@ -98,6 +84,80 @@ __device__ __forceinline__ void multiply_rows(float (&y)[8][4], const std::uint3
       : REPRISE_FOUR_BLOCKS(y, 0), REPRISE_FOUR_BLOCKS(y, 4)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
 }
+
+/// c (+)= a b^T over 16 elements of 64 rows of `a` and kColumns rows of b, both in panels; b's stand one behind the other.
+template <int kColumns>
+struct PanelProduct;
+template <>
+struct PanelProduct<32> {
+  static __device__ __forceinline__ void multiply(float (&c)[4][4], std::uint64_t a, std::uint64_t b,
+                                                  bool adds) {
+    asm volatile(
+        "{.reg .pred adds;"
+        "setp.ne.b32 adds, %18, 0;"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+        "}, %16, %17, adds, 1, 1, 0, 0;}"
+        : REPRISE_FOUR_BLOCKS(c, 0)
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+};
+template <>
+struct PanelProduct<64> {
+  static __device__ __forceinline__ void multiply(float (&c)[8][4], std::uint64_t a, std::uint64_t b,
+                                                  bool adds) {
+    asm volatile(
+        "{.reg .pred adds;"
+        "setp.ne.b32 adds, %34, 0;"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, %32, %33, adds, 1, 1, 0, 0;}"
+        : REPRISE_FOUR_BLOCKS(c, 0), REPRISE_FOUR_BLOCKS(c, 4)
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+};
+template <>
+struct PanelProduct<128> {
+  static __device__ __forceinline__ void multiply(float (&c)[16][4], std::uint64_t a, std::uint64_t b,
+                                                  bool adds) {
+    asm volatile(
+        "{.reg .pred adds;"
+        "setp.ne.b32 adds, %66, 0;"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, adds, 1, 1, 0, 0;}"
+        : REPRISE_FOUR_BLOCKS(c, 0), REPRISE_FOUR_BLOCKS(c, 4), REPRISE_FOUR_BLOCKS(c, 8),
+          REPRISE_FOUR_BLOCKS(c, 12)
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+};
+template <>
+struct PanelProduct<256> {
+  static __device__ __forceinline__ void multiply(float (&c)[32][4], std::uint64_t a, std::uint64_t b,
+                                                  bool adds) {
+    asm volatile(
+        "{.reg .pred adds;"
+        "setp.ne.b32 adds, %130, 0;"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63,"
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79,"
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95,"
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111,"
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+        "}, %128, %129, adds, 1, 1, 0, 0;}"
+        : REPRISE_FOUR_BLOCKS(c, 0), REPRISE_FOUR_BLOCKS(c, 4), REPRISE_FOUR_BLOCKS(c, 8),
+          REPRISE_FOUR_BLOCKS(c, 12), REPRISE_FOUR_BLOCKS(c, 16), REPRISE_FOUR_BLOCKS(c, 20),
+          REPRISE_FOUR_BLOCKS(c, 24), REPRISE_FOUR_BLOCKS(c, 28)
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+  }
+};
 
 /// out += a V, with `a` of 64 rows and 16 keys in fragments, and V of these keys and kColumns columns in panels of 64 keys.
 template <int kColumns>

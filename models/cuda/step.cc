@@ -42,6 +42,13 @@ bool CudaStep::takes_raw(const DeviceLinear& linear) const {
          batch.rows * linear.weight.columns <= linear.most_normed() && batch.rows <= gc::kMostNormedRows;
 }
 
+bool CudaStep::gates(const DeviceLinear& linear, int outputs) const {
+  if (!adapters.empty() || size.precise) return false;
+  if (phase == Phase::kDecode) return can_gate(linear, outputs);
+  return linear.bias == nullptr && linear.column_order == nullptr && linear.weight.rows == 2 * outputs &&
+         gemm.gates(linear.parts, batch.rows);
+}
+
 bool CudaStep::can_gate(const DeviceLinear& linear, int outputs) {
   return linear.is_fused() && linear.parts.size() == 1 && linear.weight.rows == 2 * outputs &&
          outputs % linear.weight.format->rows_together == 0;

@@ -135,10 +135,8 @@ struct CudaStep {
   /// Whether rows can be given to a product as they are in the stream.
   bool takes_raw(const DeviceLinear& linear) const;
   /// Whether a product and the gate behind it are one here.
-  bool gates(const DeviceLinear& linear, int outputs) const {
-    return phase == Phase::kDecode && adapters.empty() && !size.precise && can_gate(linear, outputs);
-  }
-  /// Whether they are where no adapter changes rows in between.
+  bool gates(const DeviceLinear& linear, int outputs) const;
+  /// Whether they are in decoding where no adapter changes rows in between.
   static bool can_gate(const DeviceLinear& linear, int outputs);
   /// What adapters change in such a product; multiply() does it.
   template <class Row>

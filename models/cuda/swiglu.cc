@@ -15,6 +15,9 @@ std::size_t SwiGlu::workspace(const StepSize& size) const {
 
 void SwiGlu::gate_on_the_way(const CudaStep& step, const PartInput& x, gc::Bf16* inner) const {
   const gc::GatedRows gated{.y = inner, .act = act_, .gate_factor = gate_factor_};
+  if (step.phase == Phase::kPrefill) {
+    return step.gemm.multiply_gated(x.x, step.batch.rows, in_.parts, gated, step.stream);
+  }
   const gc::FusedProducts& fused = *in_.weight.format->fused;
   if (x.x != nullptr) {
     fused.gated(x.x, step.batch.rows, in_.weight, gated, step.stream);

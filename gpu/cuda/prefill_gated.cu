@@ -1,0 +1,302 @@
+// Products of a prefill with the gate behind them. A tile of y is some rows by some outputs, half of them gates; a cluster is one
+// block, or two with tiles of neighbouring rows and the same outputs, of which one brings the gates' weights to both and the other
+// those of what they gate. Where there are more tiles than blocks find a place, they come one after another to blocks that stay.
+#include "gpu/cuda/prefill_products.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+#ifdef REPRISE_WARPGROUPS
+#include "gpu/cuda/activations.cuh"
+#include "gpu/cuda/prefill_ring.cuh"
+#include "gpu/cuda/shared_memory.cuh"
+#include "gpu/cuda/tensor_core.cuh"
+#endif
+
+namespace reprise::gpu::cuda {
+
+#ifdef REPRISE_WARPGROUPS
+namespace {
+
+/// kMostOfMultiprocessor: blocks for which one has room.
+template <int kWarpgroups, int kOutputsOfTile, int kStagesOfRing, int kMostOfMultiprocessor,
+          int kRegistersOfThread>
+struct GatedTile {
+  using Ring = StageRing<kWarpgroups, kOutputsOfTile, kStagesOfRing>;
+  static constexpr int kRows = Ring::kRows;
+  static constexpr int kMade = Ring::kOutputs / 2;  // outputs of y
+  static constexpr int kBlocksThatFit = kMostOfMultiprocessor;
+  static constexpr int kRegisters = kRegistersOfThread;
+};
+using WideGated = GatedTile<2, 128, 6, 1, 112>;
+using SmallGated = GatedTile<1, 64, 6, 2, 80>;
+
+/// The product for kernels.
+struct GatedWork {
+  int m;
+  int outputs;  // of a row of y
+  int columns;
+  bool weights_stay;  // and can be read before the kernel in front has ended
+  int cluster;        // blocks
+  int row_clusters;   // clusters' worth of rows
+  int tiles;          // for each block of a cluster, those of all clusters together
+
+  __device__ int stages() const { return (columns + kPanelColumns - 1) / kPanelColumns; }
+};
+
+/// The tiles of a block, one after another: rows first.
+template <class Tile>
+struct TileOrder {
+  int row_clusters;
+  int count;  // of tiles for each block of a cluster
+  int size;   // of the cluster
+  int rank;
+
+  __device__ explicit TileOrder(const GatedWork& work)
+      : row_clusters(work.row_clusters), count(work.tiles), size(work.cluster), rank(rank_in_cluster()) {}
+  __device__ int first() const { return cluster_index(); }
+  __device__ int step() const { return cluster_count(); }
+  __device__ int row_of(int tile) const { return (tile % row_clusters * size + rank) * Tile::kRows; }
+  __device__ int output_of(int tile) const { return tile / row_clusters * Tile::kMade; }
+};
+
+/// What a block brings of the weights of a tile: gates' and others' where it is alone, else one of them for both blocks.
+template <class Tile>
+struct WeightPieces {
+  static constexpr std::uint32_t kHalf = Tile::kMade * kStageRowBytes;  // of a stage's weights
+  int gates;                                                            // rows of the weights
+  int others;
+  int rank;
+  bool is_alone;
+
+  __device__ WeightPieces(const GatedWork& work, const TileOrder<Tile>& order, int tile)
+      : gates(order.output_of(tile)),
+        others(work.outputs + gates),
+        rank(order.rank),
+        is_alone(order.size == 1) {}
+
+  /// Those of 64 columns.
+  __device__ __forceinline__ void bring(const CUtensorMap& weights, int column, std::uint32_t to,
+                                        Barrier& there) const {
+    if (is_alone) {
+      copy_rectangle(weights, gates, column, to, there);
+      copy_rectangle(weights, others, column, to + kHalf, there);
+    } else {
+      constexpr unsigned kBoth = 3;
+      copy_rectangle_to(kBoth, weights, rank == 0 ? gates : others, column, to + rank * kHalf, there);
+    }
+  }
+  __device__ __forceinline__ void ask_for(const CUtensorMap& weights, int column) const {
+    if (is_alone || rank == 0) ask_for_rectangle(weights, gates, column);
+    if (is_alone || rank == 1) ask_for_rectangle(weights, others, column);
+  }
+};
+
+/// The weights of the block's first tile, but for those that bring_stages() begins with, as far as the cache that all blocks share.
+/// By one thread, before the kernel in front has ended.
+template <class Tile>
+__device__ __forceinline__ void ask_for_weights(const CUtensorMap& weights, const GatedWork& work,
+                                                const TileOrder<Tile>& order) {
+  if (!work.weights_stay || order.first() >= order.count || work.row_clusters > 1) return;
+  const WeightPieces<Tile> pieces(work, order, order.first());
+  for (int column = Tile::Ring::kStages * kPanelColumns; column < work.columns; column += kPanelColumns) {
+    pieces.ask_for(weights, column);
+  }
+}
+
+/// By one thread, which all wait for: nothing is computed in its loop that could be before.
+template <class Tile>
+__device__ __forceinline__ void bring_stages(typename Tile::Ring& ring, const CUtensorMap& x,
+                                             const CUtensorMap& weights, const GatedWork& work,
+                                             const TileOrder<Tile>& order) {
+  using Ring = typename Tile::Ring;
+  int ahead = 0;  // stages whose weights are on their way
+  if (work.weights_stay && order.first() < order.count) {
+    const WeightPieces<Tile> pieces(work, order, order.first());
+    for (; ahead < min(Ring::kStages, work.stages()); ++ahead) {
+      expect_bytes(ring.there[ahead], Ring::kStageBytes);
+      pieces.bring(weights, ahead * kPanelColumns, ring.weights_of(ahead), ring.there[ahead]);
+    }
+  }
+  wait_for_earlier();
+  let_next_begin();
+  show_to_copies();
+  RingPlace<Ring::kStages> at;
+  for (int tile = order.first(); tile < order.count; tile += order.step()) {
+    const WeightPieces<Tile> pieces(work, order, tile);
+    const int row = order.row_of(tile);
+    for (int column = 0; column < work.columns; column += kPanelColumns) {
+      Barrier& there = ring.there[at.stage];
+      if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+      if (ahead > 0) {
+        --ahead;
+      } else {
+        expect_bytes(there, Ring::kStageBytes);
+        pieces.bring(weights, column, ring.weights_of(at.stage), there);
+      }
+      copy_rectangle(x, row, column, ring.x_of(at.stage), there);
+      at.advance();
+    }
+  }
+  // The block stays until the other no longer arrives at its barriers.
+  for (int i = 0; i < Ring::kStages; ++i, at.advance()) {
+    if (at.round > 0) ring.read[at.stage].wait(at.round - 1);
+  }
+}
+
+/// Of four blocks of 8 outputs, of each of which a lane has a pair of bf16: lane t of a quad gets all of block t.
+__device__ __forceinline__ uint4 gather_block(const std::uint32_t (&pairs)[4]) {
+  const bool odd = threadIdx.x % 2 != 0;
+  const bool upper = threadIdx.x / 2 % 2 != 0;
+  const std::uint32_t first = __shfl_xor_sync(~0U, odd ? pairs[0] : pairs[1], 1);
+  const std::uint32_t second = __shfl_xor_sync(~0U, odd ? pairs[2] : pairs[3], 1);
+  // Blocks odd and 2 + odd, each with the pairs of this lane and its neighbour.
+  const uint2 low = odd ? make_uint2(first, pairs[1]) : make_uint2(pairs[0], first);
+  const uint2 high = odd ? make_uint2(second, pairs[3]) : make_uint2(pairs[2], second);
+  const std::uint32_t third = __shfl_xor_sync(~0U, upper ? low.x : high.x, 2);
+  const std::uint32_t fourth = __shfl_xor_sync(~0U, upper ? low.y : high.y, 2);
+  return upper ? make_uint4(third, fourth, high.x, high.y) : make_uint4(low.x, low.y, third, fourth);
+}
+
+/// As gate_rows() has it. A lane has pairs of `row` and of the one 8 below; the first half of the blocks are gates.
+template <int kBlocks>
+__device__ __forceinline__ void put_gated(const GatedRows& to, const GatedWork& work, int row,
+                                          int first_output, const float (&sums)[kBlocks][4]) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  const auto gated = [&](float gate, float other) {
+    return gated_bf16(to.act, to.gate_factor * gate, other);
+  };
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int own = row + 8 * half;
+    Bf16* y = to.y + static_cast<std::size_t>(own) * work.outputs;
+#pragma unroll
+    for (int first = 0; first < kBlocks / 2; first += 4) {
+      std::uint32_t pairs[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float(&gates)[4] = sums[first + i];
+        const float(&others)[4] = sums[first + i + kBlocks / 2];
+        const float2 gate = widen_pair(narrow(gates[2 * half], gates[2 * half + 1]));
+        const float2 other = widen_pair(narrow(others[2 * half], others[2 * half + 1]));
+        pairs[i] = narrow(gated(gate.x, other.x), gated(gate.y, other.y));
+      }
+      const uint4 eight = gather_block(pairs);
+      const int output = first_output + (first + t) * 8;
+      if (own < work.m && output < work.outputs) *reinterpret_cast<uint4*>(y + output) = eight;
+    }
+  }
+}
+
+template <class Tile>
+__device__ __forceinline__ void multiply_tiles(typename Tile::Ring& ring, const GatedWork& work,
+                                               const GatedRows& to, const TileOrder<Tile>& order, int group) {
+  using Ring = typename Tile::Ring;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
+  const auto give_back = [&](Barrier& read) {
+    if (lane < order.size) arrive_in(lane, read);
+  };
+  RingReader<Ring, decltype(give_back)> reader(ring, group, give_back);
+  for (int tile = order.first(); tile < order.count; tile += order.step()) {
+    float sums[Ring::kBlocks][4];
+    reader.multiply(work.stages(), sums);
+    reader.finish();
+    settle(sums);
+    put_gated(to, work, order.row_of(tile) + 64 * group + 16 * warp + lane / 4, order.output_of(tile), sums);
+  }
+}
+
+template <class Tile>
+__global__ void __maxnreg__(Tile::kRegisters)
+    multiply_gated(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weights,
+                   GatedWork work, GatedRows to) {
+  using Ring = typename Tile::Ring;
+  extern __shared__ __align__(16) unsigned char gated_memory[];
+  auto& ring = aligned_in<Ring>(gated_memory);
+  const TileOrder<Tile> order(work);
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread == 0) {
+    ask_for_map(x);
+    ask_for_map(weights);
+    ring.init(order.size);
+  }
+  __syncthreads();
+  if (order.size > 1) wait_for_cluster();
+  const int group = thread / kGroupThreads;
+  if (group < Ring::kGroups) {
+    wait_for_earlier();
+    let_next_begin();
+    multiply_tiles<Tile>(ring, work, to, order, group);
+  } else if (thread % kGroupThreads < 32) {
+    if (is_chosen_lane()) bring_stages<Tile>(ring, x, weights, work, order);
+  } else if (thread % kGroupThreads < 64) {
+    if (is_chosen_lane()) ask_for_weights<Tile>(weights, work, order);
+  }
+}
+
+int tiles_of(int count, int size) {
+  return (count + size - 1) / size;
+}
+
+template <class Tile>
+void launch_gated(const Bf16* rows, const PrefillWeight& weight, int m, const GatedRows& to,
+                  StreamHandle stream) {
+  constexpr int kBytes = kAlignedBytes<typename Tile::Ring>;
+  const int row_tiles = tiles_of(m, Tile::kRows);
+  constexpr int kFewIdle = 9;  // of so many tiles, one too many for pairs is no loss
+  const int cluster = row_tiles % 2 == 0 || row_tiles >= kFewIdle ? 2 : 1;
+  const int row_clusters = tiles_of(row_tiles, cluster);
+  const int tiles = row_clusters * tiles_of(weight.outputs / 2, Tile::kMade);
+  const GatedWork work{.m = m,
+                       .outputs = weight.outputs / 2,
+                       .columns = weight.columns,
+                       .weights_stay = weight.stays,
+                       .cluster = cluster,
+                       .row_clusters = row_clusters,
+                       .tiles = tiles};
+  const int blocks = std::min(tiles, Tile::kBlocksThatFit * multiprocessor_count() / cluster) * cluster;
+  allow_shared(multiply_gated<Tile>, kBytes);
+  launch_after(multiply_gated<Tile>,
+               {.blocks = dim3(static_cast<unsigned>(blocks)),
+                .threads = Tile::Ring::kThreads,
+                .shared_bytes = kBytes,
+                .cluster = cluster},
+               stream, map_of(rows, m, work.columns, Tile::kRows),
+               map_of(weight.rows, weight.outputs, work.columns, Tile::kMade), work, to);
+}
+
+}  // namespace
+
+bool gated_prefill_suits(int outputs, int columns) {
+  constexpr std::size_t kMostElements = std::size_t{16} << 20;  // cuBLASLt has larger ones as fast or faster
+  return outputs % 16 == 0 && columns % 8 == 0 &&
+         static_cast<std::size_t>(outputs) * static_cast<std::size_t>(columns) <= kMostElements &&
+         has_warpgroups() && most_shared() >= kAlignedBytes<WideGated::Ring>;
+}
+
+void multiply_gated_prefill(const Bf16* x, int m, const PrefillWeight& weight, const GatedRows& to,
+                            StreamHandle stream) {
+  REPRISE_CHECK(m % kGrid == 0, "rows of a prefill that are not filled up");
+  const int wide = tiles_of(m, WideGated::kRows) * tiles_of(weight.outputs / 2, WideGated::kMade);
+  if (2 * wide >= multiprocessor_count()) {
+    launch_gated<WideGated>(x, weight, m, to, stream);
+  } else {
+    launch_gated<SmallGated>(x, weight, m, to, stream);
+  }
+}
+
+#else
+
+bool gated_prefill_suits(int, int) {
+  return false;
+}
+
+void multiply_gated_prefill(const Bf16*, int, const PrefillWeight&, const GatedRows&, StreamHandle) {
+  REPRISE_CHECK(false, "products by warpgroups were not compiled");
+}
+
+#endif
+
+}  // namespace reprise::gpu::cuda
