@@ -7,7 +7,7 @@
 // and half w / 4 of the rows.
 //
 // Where there are too few outputs for that, a cluster of eight blocks has the chains, and each block adds up a share of
-// the rows over all eight.
+// the rows over all eight, whose sums the others write into its memory.
 //
 // The weights of the first chunks are asked for before the kernel in front has ended. Weights is how those of a format
 // come:
@@ -78,6 +78,22 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kOwn][4], const Par
   }
 }
 
+/// Where the sums of all chains stand in the block that adds up kShare rows of them: as lanes have them, sixteen bytes each, which
+/// are rows r and r + 1, r even, of outputs g and g + 8 of a tile.
+template <int kShare>
+struct SharedSums {
+  static constexpr int kBytes = kChains * kTiledOutputs * kShare * static_cast<int>(sizeof(float));
+
+  /// In sixteens of bytes.
+  __device__ static int place(int chain, int tile, int row, int g) {
+    return ((chain * kTiles + tile) * (kShare / 2) + row / 2) * 8 + g;
+  }
+  /// Of one output, in floats.
+  __device__ static int element(int chain, int row, int column) {
+    return 4 * place(chain, column / kOutputs, row, column % 8) + column % kOutputs / 8 * 2 + row % 2;
+  }
+};
+
 /// kRanks: blocks that share a sum, 1 or kChains.
 template <template <class> class WeightsOf, int kRowTiles, int kRanks, class Where, class Output>
 __global__ void __launch_bounds__(kTiledThreads, 2)
@@ -110,6 +126,9 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     end_copy_group();
   };
 
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kRanks > 1) cooperative_groups::this_cluster().barrier_arrive();
+#endif
   const ChunkWalk begin{.chunk = rank, .chain = rank};
   ChunkWalk ahead = begin;
 #pragma unroll
@@ -163,34 +182,39 @@ __global__ void __launch_bounds__(kTiledThreads, 2)
     at.advance<kRanks>(chunks);
   }
 
-  wait_for_copies<0>();
-  __syncthreads();                                   // nobody reads the ring any more
-  auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    put_sums<kTiledPitch>(totals[i], partial + 8 * (first_tile + i) * kTiledPitch + kOutputs * tile, lane);
-  }
   if constexpr (kRanks == 1) {
+    wait_for_copies<0>();
+    __syncthreads();                                   // nobody reads the ring any more
+    auto* partial = reinterpret_cast<float*>(memory);  // [rows][outputs]
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      put_sums<kTiledPitch>(totals[i], partial + 8 * (first_tile + i) * kTiledPitch + kOutputs * tile, lane);
+    }
     __syncthreads();
     output.template put_block<kTiledOutputs, kTiledThreads>(
         block, own_row, own_rows, [&](int row, int column) { return partial[row * kTiledPitch + column]; });
   } else {
 #if __CUDA_ARCH__ >= 900
+    using Sums = SharedSums<kShare>;
+    auto* sums_of_chains = reinterpret_cast<float4*>(memory + Memory::kBytes);
     const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
-    const float* of_chain[kChains];
+    cluster.barrier_wait();
 #pragma unroll
-    for (int other = 0; other < kChains; ++other) {
-      of_chain[other] = cluster.map_shared_rank(partial, other) + rank * kShare * kTiledPitch;
+    for (int i = 0; i < kOwn; ++i) {
+      const int row = 8 * (first_tile + i) + lane % 4 * 2;  // and the next
+      float4* place = sums_of_chains + Sums::place(rank, tile, row % kShare, lane / 4);
+      *cluster.map_shared_rank(place, row / kShare) =
+          make_float4(totals[i][0], totals[i][1], totals[i][2], totals[i][3]);
     }
+    cluster.sync();
+    const auto* received = reinterpret_cast<const float*>(sums_of_chains);
     output.template put_block<kTiledOutputs, kTiledThreads>(
         block, own_row, own_rows, [&](int row, int column) {
           float sum = 0;
 #pragma unroll
-          for (int other = 0; other < kChains; ++other) sum += of_chain[other][row * kTiledPitch + column];
+          for (int chain = 0; chain < kChains; ++chain) sum += received[Sums::element(chain, row, column)];
           return sum;
         });
-    cluster.sync();  // until the others have read this block's
 #endif
   }
 }
@@ -201,11 +225,12 @@ void launch_tiled_at(const Bf16* x, const Where& where, int tiles, const DeviceW
                      const Output& output, StreamHandle stream) {
   using Memory = TiledMemory<kRowTiles, WeightsOf<Output>>;
   const auto kernel = tiled_product<WeightsOf, kRowTiles, kRanks, Where, Output>;
-  static_assert(Memory::kBytes <= kLeastShared);
-  allow_shared(kernel, Memory::kBytes);
+  constexpr int kBytes = Memory::kBytes + (kRanks > 1 ? SharedSums<Memory::kRows / kRanks>::kBytes : 0);
+  static_assert(kBytes <= kLeastShared);
+  allow_shared(kernel, kBytes);
   const LaunchShape shape{.blocks = dim3((weight.rows + kTiledOutputs - 1) / kTiledOutputs * kRanks, tiles),
                           .threads = kTiledThreads,
-                          .shared_bytes = Memory::kBytes,
+                          .shared_bytes = kBytes,
                           .cluster = kRanks};
   launch_after(kernel, shape, stream, x, where, weight.columns, output);
 }
