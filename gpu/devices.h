@@ -19,7 +19,7 @@ struct DeviceInfo {
 };
 
 // The usable GPUs, by ascending index. Empty in a build without CUDA, and on a machine without a GPU or a
-// working driver: neither is an error. A GPU that cannot be queried is left out.
+// working driver: neither is an error. A GPU that cannot be queried is left out, but one that is full is there.
 //
 // Any thread may call it, several at once. Each call asks the driver, which can take a second at first use
 // and leaves a CUDA context on every GPU it reports.

@@ -14,12 +14,16 @@ bool succeeded(cudaError_t status) {
   return false;
 }
 
-// The free memory of the current device is all the runtime can ask for, so the caller's device is put back.
-bool query_memory(int index, std::size_t& free_bytes, std::size_t& total_bytes) {
+// The free memory of the current device is all the runtime can ask for, so the caller's device is put back. A GPU may be so full that
+// it cannot even be asked: then nothing is free.
+bool query_memory(int index, std::size_t& free_bytes) {
   int callers_device = 0;
   if (!succeeded(cudaGetDevice(&callers_device))) return false;
-  const bool answered =
-      succeeded(cudaSetDevice(index)) && succeeded(cudaMemGetInfo(&free_bytes, &total_bytes));
+  std::size_t total_bytes = 0;
+  cudaError_t status = cudaSetDevice(index);
+  if (status == cudaSuccess) status = cudaMemGetInfo(&free_bytes, &total_bytes);
+  if (status == cudaErrorMemoryAllocation) free_bytes = 0;
+  const bool answered = succeeded(status) || status == cudaErrorMemoryAllocation;
   succeeded(cudaSetDevice(callers_device));
   return answered;
 }
@@ -38,12 +42,11 @@ std::vector<DeviceInfo> list_devices() {
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties{};
     std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
     if (!succeeded(cudaGetDeviceProperties(&properties, index))) continue;
-    if (!query_memory(index, free_bytes, total_bytes)) continue;
+    if (!query_memory(index, free_bytes)) continue;
     devices.push_back({.index = index,
                        .name = properties.name,
-                       .total_bytes = total_bytes,
+                       .total_bytes = properties.totalGlobalMem,
                        .free_bytes = free_bytes,
                        .compute_major = properties.major,
                        .compute_minor = properties.minor,

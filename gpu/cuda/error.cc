@@ -2,8 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <new>
-
 #include "gpu/device_lost.h"
 
 namespace reprise::gpu::cuda {
@@ -40,10 +38,13 @@ std::string describe(const std::string& doing, cudaError_t status) {
 CudaError::CudaError(const std::string& doing, int code)
     : std::runtime_error(describe(doing, static_cast<cudaError_t>(code))), code_(code) {}
 
+NoMemoryLeft::NoMemoryLeft(const std::string& doing)
+    : what_(describe(doing, cudaErrorMemoryAllocation) + "; other programs may use the GPU, too") {}
+
 void check(int status, const char* doing) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // the runtime keeps the error for the next caller otherwise
-  if (status == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  if (status == cudaErrorMemoryAllocation) throw NoMemoryLeft(doing);
   if (poisons(static_cast<cudaError_t>(status))) {
     throw DeviceLost(describe(doing, static_cast<cudaError_t>(status)));
   }

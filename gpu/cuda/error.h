@@ -1,11 +1,12 @@
 #pragma once
 // What goes wrong on a GPU, as an exception.
 //
-// A CUDA error is either of one call (no memory, a bad argument): std::bad_alloc or CudaError; or it has
+// A CUDA error is either of one call (no memory, a bad argument): NoMemoryLeft or CudaError; or it has
 // poisoned the context, so that every later call of the process fails with it: gpu::DeviceLost.
 //
 // Threading: any thread.
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -19,6 +20,16 @@ class CudaError : public std::runtime_error {
 
  private:
   int code_;
+};
+
+/// On the GPU, or on the host of memory that it reaches.
+class NoMemoryLeft : public std::bad_alloc {
+ public:
+  explicit NoMemoryLeft(const std::string& doing);
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
 };
 
 /// Throws one of the three unless `status`, a cudaError_t, is success.

@@ -274,6 +274,9 @@ int main(int argc, char** argv) {
   } catch (const UsageError& error) {
     std::fprintf(stderr, "reprise: %s\n", error.what());
     return kWrongUsage;
+  } catch (const std::bad_alloc& error) {
+    std::fprintf(stderr, "reprise: no memory left: %s\n", error.what());
+    return kFailed;
   } catch (const std::exception& error) {  // LoadError names file, item and reason
     std::fprintf(stderr, "reprise: %s\n", error.what());
     return kFailed;
