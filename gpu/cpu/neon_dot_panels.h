@@ -13,8 +13,10 @@
 #include <algorithm>
 
 #include "gpu/cpu/int8_product.h"
+#include "gpu/cpu/neon_group_sums.h"
 #include "gpu/cpu/neon_ordered.h"
 #include "gpu/cpu/neon_quants.h"
+#include "gpu/cpu/neon_turned_blocks.h"
 
 namespace reprise::gpu {
 namespace {
@@ -36,7 +38,7 @@ struct DotPanel {
   float offset[kDotDepth / kElements][kDotOutputs];  // where the format has them
   // Of blocks with several groups, which are one to a panel.
   std::int32_t group_scale[kGroups][kDotOutputs];
-  std::int16_t group_offset[kGroups][kDotOutputs];
+  std::int8_t group_offset[kGroups / 4 + (kGroups < 4)][kDotOutputs][4];
 };
 
 /// Words of four outputs become outputs of four words.
@@ -56,13 +58,26 @@ struct DotPanel {
   store(vtrn2q_s64(pairs(0, true), pairs(2, true)), 3);
 }
 
-/// The groups' numbers of an output, among those of others.
-template <std::size_t kGroups, class Number>
-inline void store_groups(const int16x8x2_t& numbers, Number (&to)[kGroups][kDotOutputs], std::size_t output) {
-  std::int16_t all[16];
-  vst1q_s16(all, numbers.val[0]);
-  vst1q_s16(all + 8, numbers.val[1]);
-  for (std::size_t g = 0; g < kGroups; ++g) to[g][output] = all[g];
+/// What a block with several groups has of its own for each of them, and its numbers: of four outputs from `first` on.
+template <class Quant>
+inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel<Quant>& to,
+                         std::size_t first) {
+  TurnedBlocks<Quant> turned;
+  turned.turn(four);
+  for_each_index<kDotDepth / 16>([&](auto index) __attribute__((always_inline)) {
+    for (std::size_t word = 0; word < 4; ++word) {
+      const int8x16_t numbers = sixteen_numbers<Quant, index>(turned.words[word].block);
+      vst1q_s8(to.q[4 * index + word][first], numbers);
+    }
+  });
+  const GroupScales<Quant> scales(*four[0], *four[1], *four[2], *four[3]);
+  for_each_index<DotPanel<Quant>::kGroups>([&](auto group) __attribute__((always_inline)) {
+    vst1q_s32(&to.group_scale[group][first], scales.template wide<group>());
+  });
+  if constexpr (Quant::kHasOffsets) {
+    const auto offsets = offset_bytes<Quant>(*four[0], *four[1], *four[2], *four[3]);
+    for (std::size_t i = 0; i < offsets.kFours; ++i) vst1q_s8(to.group_offset[i][first], offsets.of[i]);
+  }
 }
 
 /// `blocks` blocks of each output.
@@ -74,22 +89,18 @@ void fill_dot_panel(const typename Quant::Block* const (&w)[kDotOutputs], std::s
     for (std::size_t first = 0; first < kDotOutputs; first += 4) {
       const typename Quant::Block* const four[4] = {&w[first][b], &w[first + 1][b], &w[first + 2][b],
                                                     &w[first + 3][b]};
-      for_each_index<kElements / 16>([&](auto index) __attribute__((always_inline)) {
-        int8x16_t outputs[4];
-        for (std::size_t j = 0; j < 4; ++j) outputs[j] = sixteen_numbers<Quant, index>(*four[j]);
-        store_words(outputs, to.q + b * kElements / 4 + 4 * index, first);
-      });
+      if constexpr (kHasGroupScales<Quant>) {
+        store_groups(four, to, first);
+      } else {
+        for_each_index<kElements / 16>([&](auto index) __attribute__((always_inline)) {
+          int8x16_t outputs[4];
+          for (std::size_t j = 0; j < 4; ++j) outputs[j] = sixteen_numbers<Quant, index>(*four[j]);
+          store_words(outputs, to.q + b * kElements / 4 + 4 * index, first);
+        });
+      }
       vst1q_f32(&to.scale[b][first], scales_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]));
       if constexpr (Quant::kHasOffsets) {
         vst1q_f32(&to.offset[b][first], offsets_of_four<Quant>(*four[0], *four[1], *four[2], *four[3]));
-      }
-      if constexpr (kHasGroupScales<Quant>) {
-        for (std::size_t j = 0; j < 4; ++j) {
-          store_groups(NeonQuant<Quant>::scales(*four[j]), to.group_scale, first + j);
-          if constexpr (Quant::kHasOffsets) {
-            store_groups(NeonQuant<Quant>::offsets(*four[j]), to.group_offset, first + j);
-          }
-        }
       }
     }
   }
@@ -130,25 +141,20 @@ struct DotPanelTile {
     });
   }
 
-  /// The block's S. sums: of sixteen elements of x each.
-  [[gnu::always_inline]] static void weigh_sums(const std::int16_t* const (&sums)[kRows], const Panel& w,
-                                                Products& to) {
-    for (std::size_t i = 0; i < kRows; ++i) {
-      const int16x8_t low = vld1q_s16(sums[i]);
-      const int16x8_t high = vld1q_s16(sums[i] + 8);
-      const int16x8_t of_groups[2] = {Quant::kGroup == 32 ? vpaddq_s16(low, high) : low, high};
-      for (std::size_t v = 0; v < kDotVectors; ++v) {
-        to[i][v] = vdupq_n_s32(0);
-        for_each_index<Panel::kGroups>([&](auto g) __attribute__((always_inline)) {
-          to[i][v] = vmlal_laneq_s16(to[i][v], vld1_s16(&w.group_offset[g][4 * v]), of_groups[g / 8], g % 8);
-        });
-      }
-    }
+  using RowSums = SplitSums < Panel::kGroups<8 ? 8 : Panel::kGroups>;  // of blocks with several groups
+
+  /// The block's S.
+  [[gnu::always_inline]] static void weigh_sums(const RowSums* sums, const Panel& w, Products& to) {
+    for_each_index<kDotVectors>([&](auto v) __attribute__((always_inline)) {
+      OffsetBytes<Panel::kGroups> offsets;
+      for (std::size_t i = 0; i < offsets.kFours; ++i) offsets.of[i] = vld1q_s8(w.group_offset[i][4 * v]);
+      for (std::size_t i = 0; i < kRows; ++i) to[i][v] = offsets.weigh(sums[i]);
+    });
   }
 
-  /// `blocks` blocks, from element k of the rows on. add: y has sums already.
-  [[gnu::noinline]] static void run(const X& x, std::size_t k, const Panel& w, std::size_t blocks, bool add,
-                                    float* y, std::size_t y_stride) {
+  /// `blocks` blocks, from element k of the rows on. sums: of the rows, where there are groups with offsets. add: y has sums already.
+  [[gnu::noinline]] static void run(const X& x, std::size_t k, const RowSums* sums, const Panel& w,
+                                    std::size_t blocks, bool add, float* y, std::size_t y_stride) {
     Sums totals;
     const std::int8_t* q[kRows];
     const float* scales[kRows];
@@ -173,7 +179,7 @@ struct DotPanelTile {
             whole[i][v] = vmlaq_s32(whole[i][v], dots[i][v], vld1q_s32(&w.group_scale[g][4 * v]));
           });
         }
-        if constexpr (Quant::kHasOffsets) weigh_sums(q_sums, w, offsets);
+        if constexpr (Quant::kHasOffsets) weigh_sums(sums, w, offsets);
       } else {
         multiply<kElements / 16>(q, w, b * kElements, whole);
       }
@@ -196,17 +202,18 @@ struct DotPanelTile {
   }
 
   /// The same of `rows` <= kRows rows and `outputs` <= kDotOutputs outputs.
-  static void run_some(const X& x, std::size_t rows, std::size_t k, const Panel& w, std::size_t blocks,
-                       std::size_t outputs, bool add, float* y, std::size_t y_stride) {
+  static void run_some(const X& x, std::size_t rows, std::size_t k, const RowSums* sums, const Panel& w,
+                       std::size_t blocks, std::size_t outputs, bool add, float* y, std::size_t y_stride) {
     if constexpr (kRows > 1) {
       if (rows < kRows) {
-        return DotPanelTile<Quant, kRows - 1>::run_some(x, rows, k, w, blocks, outputs, add, y, y_stride);
+        return DotPanelTile<Quant, kRows - 1>::run_some(x, rows, k, sums, w, blocks, outputs, add, y,
+                                                        y_stride);
       }
     }
-    if (outputs == kDotOutputs) return run(x, k, w, blocks, add, y, y_stride);
+    if (outputs == kDotOutputs) return run(x, k, sums, w, blocks, add, y, y_stride);
     float apart[kRows][kDotOutputs] = {};
     for (std::size_t i = 0; add && i < kRows; ++i) std::copy_n(y + i * y_stride, outputs, apart[i]);
-    run(x, k, w, blocks, add, apart[0], kDotOutputs);
+    run(x, k, sums, w, blocks, add, apart[0], kDotOutputs);
     for (std::size_t i = 0; i < kRows; ++i) std::copy_n(apart[i], outputs, y + i * y_stride);
   }
 };
@@ -240,9 +247,16 @@ void dot_panels_multiply(RowList listed, std::size_t m, const WeightView& w, flo
         fill_dot_panel<Quant>(w, first, end, k, blocks, panels[(first - n) / kDotOutputs]);
       }
       for (std::size_t row = 0; row < m; row += kDotRows) {
+        const std::size_t rows = std::min(kDotRows, m - row);
+        typename DotPanelTile<Quant, kDotRows>::RowSums sums[kDotRows];
+        if constexpr (kHasGroupScales<Quant> && Quant::kHasOffsets) {
+          for (std::size_t i = 0; i < rows; ++i) {
+            sums[i] = sums[i].of(x.sums(row + i) + k / ActivationsOf<Quant>::kSumOf);
+          }
+        }
         for (std::size_t first = n; first < end; first += kDotOutputs) {
           DotPanelTile<Quant, kDotRows>::run_some(
-              x.from(row), std::min(kDotRows, m - row), k, panels[(first - n) / kDotOutputs], blocks,
+              x.from(row), rows, k, sums, panels[(first - n) / kDotOutputs], blocks,
               std::min(kDotOutputs, end - first), k != 0, y + row * y_stride + first, y_stride);
         }
       }

@@ -1,6 +1,7 @@
 // The products of quantised weights with SDOT, for processors with FEAT_DotProd. Compiled with -march=armv8.2-a+dotprod.
 
 #include "gpu/cpu/formats.h"
+#include "gpu/cpu/neon_dot_few_rows.h"
 #include "gpu/cpu/neon_dot_panels.h"
 #include "gpu/cpu/neon_dot_product.h"
 #include "gpu/cpu/tables.h"
@@ -12,6 +13,14 @@ namespace {
 template <class Quant>
 void multiply_by_dots(RowList listed, std::size_t m, const WeightView& w, float* y, std::size_t y_stride,
                       std::size_t n_begin, std::size_t n_end) {
+  if constexpr (kHasGroupScales<Quant>) {
+    // Panels with twice the scales take longer to fill.
+    constexpr std::size_t kLeast = Quant::kGroup == 16 ? 3 : 2;
+    constexpr std::size_t kMost = Quant::kGroup == 16 ? 12 : 8;
+    if (m >= kLeast && m <= kMost) {
+      return dot_few_multiply<Quant>(listed, m, w, y, y_stride, n_begin, n_end);
+    }
+  }
   constexpr std::size_t kFew = kIsLarge<Quant> ? 8 : 4;  // what is not smaller in a file needs no unpacking
   const MultiplyRows multiply = m <= kFew ? dot_multiply<Quant> : dot_panels_multiply<Quant>;
   multiply(listed, m, w, y, y_stride, n_begin, n_end);

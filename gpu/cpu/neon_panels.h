@@ -23,8 +23,8 @@
 #include <arm_neon.h>
 
 #include <algorithm>
-#include <vector>
 
+#include "gpu/cpu/room.h"
 #include "gpu/cpu/straight_code.h"
 
 namespace reprise::gpu {
@@ -37,19 +37,6 @@ template <class Register, class MakeProduct>
   sum = product();
   asm volatile("" : "+w"(sum));
 }
-
-/// Room for a panel or for rows of x, kept from call to call by each thread.
-template <class Block>
-class Room {
- public:
-  Block* of(std::size_t count) {
-    if (blocks_.size() < count) blocks_ = std::vector<Block>(count);
-    return blocks_.data();
-  }
-
- private:
-  std::vector<Block> blocks_;
-};
 
 /// Where a tile's sums go. Pair i of rows and pair j of outputs make one register.
 struct TileOutputs {
