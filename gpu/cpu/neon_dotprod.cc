@@ -15,9 +15,8 @@ void multiply_by_dots(RowList listed, std::size_t m, const WeightView& w, float*
                       std::size_t n_begin, std::size_t n_end) {
   if constexpr (kHasGroupScales<Quant>) {
     // Panels with twice the scales take longer to fill.
-    constexpr std::size_t kLeast = Quant::kGroup == 16 ? 3 : 2;
     constexpr std::size_t kMost = Quant::kGroup == 16 ? 12 : 8;
-    if (m >= kLeast && m <= kMost) {
+    if (m > 1 && m <= kMost) {
       return dot_few_multiply<Quant>(listed, m, w, y, y_stride, n_begin, n_end);
     }
   }
