@@ -39,7 +39,8 @@ struct DotFewTile {
     for_each_index<kGroups>([&](auto group) __attribute__((always_inline)) {
       int32x4_t(&own)[kRows] = dots[group % 2];
       const int32x4_t(&before)[kRows] = dots[1 - group % 2];
-      const int32x4_t scale = scales.template wide < group == 0 ? 0 : group - 1 > ();
+      constexpr std::size_t kBefore = decltype(group)::value == 0 ? 0 : decltype(group)::value - 1;
+      const int32x4_t scale = scales.template wide<kBefore>();
       for (std::size_t i = 0; i < kRows; ++i) zero_here(own[i]);
       int8x16_t x[kRows];
       for_each_index<4 * kEach>([&](auto step) __attribute__((always_inline)) {
@@ -121,9 +122,10 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
   using Sums = SplitSums<Tile::kGroups>;
   const ActivationsOf<Quant> x(listed, w.columns);
   const std::size_t blocks = w.columns / Tile::kElements;
-  thread_local Room<Sums> room;
-  Sums* sums = room.of(Quant::kHasOffsets ? m * blocks : 0);
+  Sums* sums = nullptr;
   if constexpr (Quant::kHasOffsets) {
+    thread_local Room<Sums> room;
+    sums = room.of(m * blocks);
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t b = 0; b < blocks; ++b) {
         sums[i * blocks + b] = Sums::of(x.sums(i) + b * (Tile::kElements / x.kSumOf));
@@ -135,8 +137,9 @@ void dot_few_multiply(RowList listed, std::size_t m, const WeightView& w, float*
     const std::size_t tiles = (m + kDotFewRows - 1) / kDotFewRows;
     for (std::size_t tile = 0; tile < tiles; ++tile) {
       const std::size_t row = m * tile / tiles;
-      Tile::run_some(x.from(row), sums + row * blocks, m * (tile + 1) / tiles - row, outputs.rows,
-                     outputs.count, y + row * y_stride + n, y_stride);
+      Tile::run_some(x.from(row), Quant::kHasOffsets ? sums + row * blocks : nullptr,
+                     m * (tile + 1) / tiles - row, outputs.rows, outputs.count, y + row * y_stride + n,
+                     y_stride);
     }
   }
 }

@@ -248,10 +248,11 @@ void dot_panels_multiply(RowList listed, std::size_t m, const WeightView& w, flo
       }
       for (std::size_t row = 0; row < m; row += kDotRows) {
         const std::size_t rows = std::min(kDotRows, m - row);
-        typename DotPanelTile<Quant, kDotRows>::RowSums sums[kDotRows];
+        using RowSums = typename DotPanelTile<Quant, kDotRows>::RowSums;
+        RowSums sums[kDotRows];
         if constexpr (kHasGroupScales<Quant> && Quant::kHasOffsets) {
           for (std::size_t i = 0; i < rows; ++i) {
-            sums[i] = sums[i].of(x.sums(row + i) + k / ActivationsOf<Quant>::kSumOf);
+            sums[i] = RowSums::of(x.sums(row + i) + k / ActivationsOf<Quant>::kSumOf);
           }
         }
         for (std::size_t first = n; first < end; first += kDotOutputs) {
