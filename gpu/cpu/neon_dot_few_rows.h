@@ -29,9 +29,10 @@ struct DotFewTile {
   static constexpr std::size_t kGroups = kElements / Quant::kGroup;
   static constexpr std::size_t kEach = Quant::kGroup / 16;  // sixteens of a group
   using Groups = GroupScales<Quant>;
+  using Turned = TurnedBlocks<Quant, 4, turn_words>;
 
   /// I of a block.
-  [[gnu::always_inline]] static void multiply(const TurnedBlocks<Quant>& w, const Groups& scales,
+  [[gnu::always_inline]] static void multiply(const Turned& w, const Groups& scales,
                                               const std::int8_t* const (&q)[kRows],
                                               int32x4_t (&whole)[kRows]) {
     for (std::size_t i = 0; i < kRows; ++i) zero_here(whole[i]);
@@ -46,7 +47,7 @@ struct DotFewTile {
       for_each_index<4 * kEach>([&](auto step) __attribute__((always_inline)) {
         constexpr std::size_t kStep = decltype(step)::value;
         constexpr std::size_t kIndex = decltype(group)::value * kEach + kStep / 4;
-        const int8x16_t numbers = sixteen_numbers<Quant, kIndex>(w.words[kStep % 4].block);
+        const int8x16_t numbers = sixteen_numbers<Quant, kIndex>(w.parts[kStep % 4].block);
         if constexpr (kStep % 4 == 0) {
           for (std::size_t i = 0; i < kRows; ++i) load_here(x[i], q[i] + 16 * kIndex);
         }
@@ -69,10 +70,10 @@ struct DotFewTile {
     const std::size_t blocks = x.columns / kElements;
     float32x4_t sums[kRows];
     for (float32x4_t& sum : sums) sum = vdupq_n_f32(0.0F);
-    TurnedBlocks<Quant> turned;
+    Turned turned;
     for (std::size_t b = 0; b < blocks; ++b) {
       const Block* const four[4] = {&w[0][b], &w[1][b], &w[2][b], &w[3][b]};
-      ask_ahead<4 * sizeof(Block), kLargeWaits && kIsLarge<Quant>>(w[0] + 4 * (kTilesAhead * blocks + b));
+      ask_for_tiles<Quant>(w[0], blocks, b);
       turned.turn(four);
       const std::int8_t* q[kRows];
       for (std::size_t i = 0; i < kRows; ++i) q[i] = x.q(i) + b * kElements;

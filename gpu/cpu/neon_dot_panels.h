@@ -62,11 +62,11 @@ struct DotPanel {
 template <class Quant>
 inline void store_groups(const typename Quant::Block* const (&four)[4], DotPanel<Quant>& to,
                          std::size_t first) {
-  TurnedBlocks<Quant> turned;
+  TurnedBlocks<Quant, 4, turn_words> turned;
   turned.turn(four);
   for_each_index<kDotDepth / 16>([&](auto index) __attribute__((always_inline)) {
     for (std::size_t word = 0; word < 4; ++word) {
-      const int8x16_t numbers = sixteen_numbers<Quant, index>(turned.words[word].block);
+      const int8x16_t numbers = sixteen_numbers<Quant, index>(turned.parts[word].block);
       vst1q_s8(to.q[4 * index + word][first], numbers);
     }
   });

@@ -125,16 +125,25 @@ template <class Quant, std::size_t kRows>
   });
 }
 
-// How many tiles of four outputs ahead weights are asked for, and whether what is large waits in the second cache. The
-// first values are those that a Neoverse V1, which has matrix products, was measured with; the others are faster on a
-// Neoverse N1.
+/// Asks for block b of tiles of four outputs that come. blocks: of an output. The first distances are those that a Neoverse
+/// V1, which has matrix products, was measured with: what is large comes into the second cache first, and from there into
+/// the first. The other is faster on a Neoverse N1.
+template <class Quant>
+[[gnu::always_inline]] inline void ask_for_tiles(const typename Quant::Block* w, std::size_t blocks,
+                                                 std::size_t b) {
+  constexpr std::size_t kBytes = 4 * sizeof(typename Quant::Block);
+  const auto block = [&](std::size_t tile) { return w + 4 * (tile * blocks + b); };
 #ifdef __ARM_FEATURE_MATMUL_INT8
-inline constexpr std::size_t kTilesAhead = 2;
-inline constexpr bool kLargeWaits = true;
+  if constexpr (kIsLarge<Quant>) {
+    ask_ahead<kBytes, true>(block(4));
+    ask_ahead<kBytes, false>(block(1));
+  } else {
+    ask_ahead<kBytes, false>(block(2));
+  }
 #else
-inline constexpr std::size_t kTilesAhead = 1;
-inline constexpr bool kLargeWaits = false;
+  ask_ahead<kBytes, false>(block(1));
 #endif
+}
 
 /// kRows rows by four outputs, of which `outputs` exist.
 template <class Quant, std::size_t kRows>
@@ -152,8 +161,7 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
       q[i] = x.q(i) + b * kElements;
       q_sums[i] = x.sums(i) + b * (kElements / X::kSumOf);
     }
-    ask_ahead<4 * sizeof(typename Quant::Block), kLargeWaits && kIsLarge<Quant>>(
-        w[0] + 4 * (kTilesAhead * blocks + b));
+    ask_for_tiles<Quant>(w[0], blocks, b);
     int32x4_t products[kRows][4];
     [[maybe_unused]] int32x4_t offsets[kRows][4];
     if constexpr (kHasGroupScales<Quant> && kRows == 1) {

@@ -15,12 +15,10 @@ namespace {
 /// The product that is fastest for m rows, as measured on a Neoverse V1. The bits are the same.
 template <class Quant>
 MultiplyRows multiply_for(std::size_t m) {
-  if constexpr (Quant::kFormat.block_size == 32) {
-    if (m == 1) return dot_multiply<Quant>;
-    return m <= 2 * kRowPairs ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
-  } else {
-    return m <= (Quant::kGroup == 16 ? 2 : 3) ? dot_multiply<Quant> : matrix_multiply<Quant>;
-  }
+  if (m == 1) return dot_multiply<Quant>;
+  // Panels are filled faster of blocks with few groups, or with one.
+  constexpr std::size_t kFew = kHasGroupScales<Quant> && Quant::kGroup == 32 ? 16 : 8;
+  return m <= kFew ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
 }
 
 template <class Quant>

@@ -8,6 +8,7 @@
 
 #include "gpu/cpu/int8_product.h"
 #include "gpu/cpu/neon_quants.h"
+#include "gpu/cpu/neon_turned_blocks.h"
 
 namespace reprise::gpu {
 namespace {
@@ -21,6 +22,12 @@ struct EightPairs {
   const int64x2_t x = vreinterpretq_s64_s8(a);
   const int64x2_t y = vreinterpretq_s64_s8(b);
   return {vreinterpretq_s8_s64(vzip1q_s64(x, y)), vreinterpretq_s8_s64(vzip2q_s64(x, y))};
+}
+
+/// What four outputs have, for two pairs of them: {a, b, a, b} and {c, d, c, d}.
+[[gnu::always_inline]] inline void spread(float32x4_t four, float32x4_t& first, float32x4_t& second) {
+  first = vcombine_f32(vget_low_f32(four), vget_low_f32(four));
+  second = vcombine_f32(vget_high_f32(four), vget_high_f32(four));
 }
 
 template <class Quant>
@@ -67,13 +74,22 @@ inline void unpack_pair(const typename Quant::Block& a, const typename Quant::Bl
                         OutputsBlock<Quant>& to, std::size_t pair) {
   using Shape = PanelShape<Quant>;
   using Neon = NeonQuant<Quant>;
-  for_each_index<Shape::kElements / 16>([&](auto index) __attribute__((always_inline)) {
-    constexpr std::size_t kIndex = decltype(index)::value;
-    const EightPairs pairs =
-        pair_eights(sixteen_numbers<Quant, kIndex>(a), sixteen_numbers<Quant, kIndex>(b));
-    vst1q_s8(to.q[2 * kIndex][pair], pairs.first);
-    vst1q_s8(to.q[2 * kIndex + 1][pair], pairs.second);
-  });
+  if constexpr (Shape::kScaled) {
+    TurnedBlocks<Quant, 2, turn_halves<2>> turned;
+    turned.turn({&a, &b});
+    for_each_index<Shape::kEights>([&](auto index) __attribute__((always_inline)) {
+      constexpr std::size_t kIndex = decltype(index)::value;
+      vst1q_s8(to.q[kIndex][pair], (sixteen_numbers<Quant, kIndex / 2>(turned.parts[kIndex % 2].block)));
+    });
+  } else {
+    for_each_index<Shape::kElements / 16>([&](auto index) __attribute__((always_inline)) {
+      constexpr std::size_t kIndex = decltype(index)::value;
+      const EightPairs pairs =
+          pair_eights(sixteen_numbers<Quant, kIndex>(a), sixteen_numbers<Quant, kIndex>(b));
+      vst1q_s8(to.q[2 * kIndex][pair], pairs.first);
+      vst1q_s8(to.q[2 * kIndex + 1][pair], pairs.second);
+    });
+  }
   vst1q_f32(to.scale[pair], scales_of_four<Quant>(a, b, a, b));
   if constexpr (Quant::kHasOffsets) vst1q_f32(to.offset[pair], offsets_of_four<Quant>(a, b, a, b));
   if constexpr (Shape::kScaled) {

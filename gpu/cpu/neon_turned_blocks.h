@@ -1,6 +1,5 @@
-// Four blocks of a quantised format (quant.h), one of each of four outputs, as products want them whose lanes are outputs: turned
-// while they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups. Included by
-// the kernel sources, with internal linkage.
+// Blocks of a quantised format (quant.h), one of each of several outputs, as products want them that take several at once: turned while they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
+// Included by the kernel sources, with internal linkage.
 
 #pragma once
 
@@ -14,7 +13,7 @@
 namespace reprise::gpu {
 namespace {
 
-/// Words 0 of four vectors, words 1, ...
+/// What SDOT takes: words 0 of four vectors, words 1, ...
 [[gnu::always_inline]] inline void turn_words(const uint8x16_t (&from)[4], uint8x16_t (&to)[4]) {
   const auto pairs = [&](std::size_t i, bool odd) __attribute__((always_inline)) {
     const uint32x4_t a = vreinterpretq_u32_u8(from[i]);
@@ -27,17 +26,29 @@ namespace {
   to[3] = vreinterpretq_u8_u64(vtrn2q_u64(pairs(0, true), pairs(2, true)));
 }
 
-/// Four blocks whose bytes are turned: in block `word`, where a block has sixteen bytes of its numbers, stand words of four
-/// bytes, that one of each output. Unpacked, they are what a product with lane `word` of x takes.
-template <class Quant>
+/// What SMMLA takes: first halves of two vectors, second halves, and the same of the next two.
+template <std::size_t kCount>
+[[gnu::always_inline]] inline void turn_halves(const uint8x16_t (&from)[kCount], uint8x16_t (&to)[kCount]) {
+  for_each_index<kCount / 2>([&](auto pair) __attribute__((always_inline)) {
+    const uint64x2_t a = vreinterpretq_u64_u8(from[2 * pair]);
+    const uint64x2_t b = vreinterpretq_u64_u8(from[2 * pair + 1]);
+    to[2 * pair] = vreinterpretq_u8_u64(vzip1q_u64(a, b));
+    to[2 * pair + 1] = vreinterpretq_u8_u64(vzip2q_u64(a, b));
+  });
+}
+
+/// Blocks of several outputs whose bytes are turned: where a block has sixteen bytes of its numbers, stands in parts[i].block
+/// what kTurn makes its i-th of those sixteen of each. Unpacked, they are what a product takes.
+template <class Quant, std::size_t kCount,
+          void (*kTurn)(const uint8x16_t (&)[kCount], uint8x16_t (&)[kCount])>
 struct TurnedBlocks {
   using Block = typename Quant::Block;
   struct alignas(16) Aligned {
     Block block;
   };
-  Aligned words[4];
+  Aligned parts[kCount];
 
-  [[gnu::always_inline]] void turn(const Block* const (&from)[4]) {
+  [[gnu::always_inline]] void turn(const Block* const (&from)[kCount]) {
     // What Q2_K ... IQ4_XS keep their numbers in.
     if constexpr (requires(Block b) { b.qs; }) turn_array<&Block::qs>(from);
     if constexpr (requires(Block b) { b.ql; }) turn_array<&Block::ql>(from);
@@ -47,15 +58,15 @@ struct TurnedBlocks {
 
  private:
   template <auto kArray>
-  [[gnu::always_inline]] void turn_array(const Block* const (&from)[4]) {
+  [[gnu::always_inline]] void turn_array(const Block* const (&from)[kCount]) {
     constexpr std::size_t kVectors = sizeof(Block{}.*kArray) / 16;
     static_assert(sizeof(Block{}.*kArray) % 16 == 0);
     for_each_index<kVectors>([&](auto i) __attribute__((always_inline)) {
-      uint8x16_t packed[4];
-      uint8x16_t turned[4];
-      for (std::size_t j = 0; j < 4; ++j) packed[j] = vld1q_u8(from[j]->*kArray + 16 * i);
-      turn_words(packed, turned);
-      for (std::size_t j = 0; j < 4; ++j) vst1q_u8(words[j].block.*kArray + 16 * i, turned[j]);
+      uint8x16_t packed[kCount];
+      uint8x16_t turned[kCount];
+      for (std::size_t j = 0; j < kCount; ++j) packed[j] = vld1q_u8(from[j]->*kArray + 16 * i);
+      kTurn(packed, turned);
+      for (std::size_t j = 0; j < kCount; ++j) vst1q_u8(parts[j].block.*kArray + 16 * i, turned[j]);
     });
   }
 };
