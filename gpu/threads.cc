@@ -20,7 +20,8 @@ void relax() {
 
 Threads::Threads(unsigned count) {
   if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
-  for (unsigned i = 1; i < count; ++i) helpers_.emplace_back([this] { help(); });
+  shares_ = std::vector<Share>(count);
+  for (unsigned i = 1; i < count; ++i) helpers_.emplace_back([this, i] { help(i); });
 }
 
 Threads::~Threads() {
@@ -32,10 +33,13 @@ Threads::~Threads() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void Threads::take_parts() {
-  for (std::size_t part = next_part_.fetch_add(1, std::memory_order_relaxed); part < parts_;
-       part = next_part_.fetch_add(1, std::memory_order_relaxed)) {
-    (*work_)(part);
+void Threads::take_parts(std::size_t thread) {
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    Share& share = shares_[(thread + i) % shares_.size()];
+    while (share.next.load(std::memory_order_relaxed) < share.end) {  // looks first: to take is dearer
+      const std::size_t part = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (part < share.end) (*work_)(part);
+    }
   }
 }
 
@@ -45,8 +49,10 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
     return;
   }
   work_ = &work;
-  parts_ = parts;
-  next_part_.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    shares_[i].next.store(parts * i / shares_.size(), std::memory_order_relaxed);
+    shares_[i].end = parts * (i + 1) / shares_.size();
+  }
   helpers_done_.store(0, std::memory_order_relaxed);
   {
     // Under the mutex, so that a helper that is about to sleep sees it.
@@ -54,7 +60,7 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
     call_.fetch_add(1, std::memory_order_release);
   }
   raised_.notify_all();
-  take_parts();
+  take_parts(0);
   // Every helper must have seen this call and left it before the next may overwrite it. A helper that takes
   // long may be waiting for the very core that polls here.
   for (int i = 0; helpers_done_.load(std::memory_order_acquire) != helpers_.size(); ++i) {
@@ -66,7 +72,7 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
   }
 }
 
-void Threads::help() {
+void Threads::help(std::size_t thread) {
   std::uint64_t seen = 0;
   while (true) {
     for (int i = 0; i < kPolls && call_.load(std::memory_order_acquire) == seen; ++i) relax();
@@ -76,7 +82,7 @@ void Threads::help() {
       if (call_.load(std::memory_order_acquire) == seen) return;
     }
     ++seen;
-    take_parts();
+    take_parts(thread);
     helpers_done_.fetch_add(1, std::memory_order_release);
   }
 }

@@ -3,7 +3,9 @@
 //
 // for_parts(n, work) calls work(part) once for each part 0 ... n-1, on the calling thread and its helpers,
 // and returns when all are done. Which thread does which part is open, so a part's result must not depend on
-// it; the kernels' do not. The helpers poll for a moment between calls, then sleep.
+// it; the kernels' do not. Each thread has a share of the parts that follow each other, the same in every call with as many, and
+// helps others when it is done: what a part reads lies behind what the thread read before it, and is in its caches, or in
+// the memory beside it, if it was the last to read it. The helpers poll for a moment between calls, then sleep.
 //
 // Threading: one caller at a time. Exceptions must not leave `work`.
 
@@ -35,14 +37,20 @@ class Threads {
                   const std::function<void(std::size_t, std::size_t)>& work, std::size_t ranges = 4);
 
  private:
-  void help();
-  void take_parts();
+  // The parts of a thread in the call in progress, on a line of the cache of its own.
+  struct alignas(64) Share {
+    std::atomic<std::size_t> next{0};  // relaxed: hands out numbers
+    std::size_t end = 0;
+  };
+
+  void help(std::size_t thread);
+  /// Those of `thread`, then those that others have left.
+  void take_parts(std::size_t thread);
 
   // The call in progress. Written by the caller before it raises call_; release/acquire on call_ publishes
   // them.
   const std::function<void(std::size_t)>* work_ = nullptr;
-  std::size_t parts_ = 0;
-  std::atomic<std::size_t> next_part_{0};  // relaxed: hands out numbers
+  std::vector<Share> shares_;  // of each thread, the caller's first
   std::atomic<unsigned> helpers_done_{
       0};  // release by helpers, acquire by the caller: their results are seen
   std::atomic<std::uint64_t> call_{0};

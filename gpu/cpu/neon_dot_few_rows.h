@@ -96,11 +96,7 @@ struct DotFewTile {
         }
       }
     }
-    for (std::size_t i = 0; i < kRows; ++i) {
-      float values[4];
-      vst1q_f32(values, sums[i]);
-      std::copy(values, values + outputs, y + i * y_stride);
-    }
+    for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
   }
 
   /// `rows` rows, at most kRows.

@@ -145,6 +145,14 @@ template <class Quant>
 #endif
 }
 
+/// The first `count` of four.
+[[gnu::always_inline]] inline void store_some(float32x4_t four, std::size_t count, float* to) {
+  if (count == 4) return vst1q_f32(to, four);
+  float values[4];
+  vst1q_f32(values, four);
+  std::copy_n(values, count, to);
+}
+
 /// kRows rows by four outputs, of which `outputs` exist.
 template <class Quant, std::size_t kRows>
 inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block* const (&w)[4],
@@ -202,11 +210,7 @@ inline void dot_tile(const ActivationsOf<Quant>& x, const typename Quant::Block*
       sums[i] = vfmaq_n_f32(sums[i], t, x.scales(i)[b]);
     }
   }
-  for (std::size_t i = 0; i < kRows; ++i) {
-    float values[4];
-    vst1q_f32(values, sums[i]);
-    std::copy(values, values + outputs, y + i * y_stride);
-  }
+  for (std::size_t i = 0; i < kRows; ++i) store_some(sums[i], outputs, y + i * y_stride);
 }
 
 /// Up to kRows rows.
