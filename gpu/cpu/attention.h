@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/cpu/math.h"
+#include "gpu/cpu/straight_code.h"
 #include "gpu/cpu/wide_lanes.h"
 #include "gpu/kernels.h"
 #include "gpu/kv_widening.h"
@@ -106,36 +107,40 @@ inline void score_keys(const AttentionRow& row, const float* q, const PageOfHead
     keys[j] = page.keys + std::min(key + static_cast<std::size_t>(j), page.count - 1) * size;
   }
   WideLanes products[kHeads][kVectors];
-  for (auto& of_head : products) {
-    for (WideLanes& product : of_head) product = WideLanes::set(0.0F);
-  }
+  const auto for_each_product = [](auto work) __attribute__((always_inline)) {
+    for_each_index<kHeads>([&](auto h) __attribute__((always_inline)) {
+      for_each_index<kVectors>([&](auto j) __attribute__((always_inline)) { work(h, j); });
+    });
+  };
+  for_each_product([&](auto h, auto j)
+                       __attribute__((always_inline)) { products[h][j] = WideLanes::set(0.0F); });
   std::size_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
     WideLanes some[kVectors];
-    for (int j = 0; j < kVectors; ++j) {
+    for_each_index<kVectors>([&](auto j) __attribute__((always_inline)) {
       some[j] = Kv::beside(keys[kBeside * j] + i, keys[kBeside * j + kBeside - 1] + i);
-    }
-    for (int h = 0; h < kHeads; ++h) {
-      const WideLanes query = WideLanes::both(q + static_cast<std::size_t>(h) * size + i);
-      for (int j = 0; j < kVectors; ++j) products[h][j] = fma(query, some[j], products[h][j]);
-    }
+    });
+    for_each_index<kHeads>([&](auto h) __attribute__((always_inline)) {
+      const WideLanes query = WideLanes::both(q + h * size + i);
+      for_each_index<kVectors>([&](auto j) __attribute__((always_inline)) {
+        products[h][j] = fma(query, some[j], products[h][j]);
+      });
+    });
   }
   if (i < size) {
-    for (int h = 0; h < kHeads; ++h) {
-      const Lanes query = load_some(q + static_cast<std::size_t>(h) * size + i, size - i);
-      for (int j = 0; j < kVectors; ++j) {
-        const WideLanes some = WideLanes::beside(Kv::some(keys[kBeside * j] + i, size - i),
-                                                 Kv::some(keys[kBeside * j + kBeside - 1] + i, size - i));
-        products[h][j] = fma(WideLanes::beside(query, query), some, products[h][j]);
-      }
-    }
+    for_each_product([&](auto h, auto j) __attribute__((always_inline)) {
+      const Lanes query = load_some(q + h * size + i, size - i);
+      const WideLanes some = WideLanes::beside(Kv::some(keys[kBeside * j] + i, size - i),
+                                               Kv::some(keys[kBeside * j + kBeside - 1] + i, size - i));
+      products[h][j] = fma(WideLanes::beside(query, query), some, products[h][j]);
+    });
   }
-  for (int h = 0; h < kHeads; ++h) {
+  const std::size_t count = std::min<std::size_t>(kVectors * kBeside, page.count - key);
+  for_each_index<kHeads>([&](auto h) __attribute__((always_inline)) {
     float sums[kVectors * kBeside];
     store_sums(products[h], sums);
-    const std::size_t count = std::min<std::size_t>(kVectors * kBeside, page.count - key);
     for (std::size_t j = 0; j < count; ++j) heads[h].score[key + j] = sums[j] * row.scale;
-  }
+  });
 }
 
 /// The scores of a page become shares, in proportion to the highest so far.
