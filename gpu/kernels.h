@@ -32,18 +32,23 @@ namespace reprise::gpu {
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kPageTokens = 64;
 inline constexpr std::size_t kLargestAttentionHead = 512;  // elements
+inline constexpr std::size_t kAttentionRows = 4;  // of a slice that are worth being computed together
 
-/// One row of queries against the keys and values of one sequence, for one key/value head.
+/// Rows of queries that follow each other against the keys and values of one sequence, for one key/value head. A row's bits do
+/// not depend on how many there are; several bring what they share from memory once.
 struct AttentionRow {
-  const float* q;     // [group, head_dim]
-  float* out;         // [group, value_dim]
+  const float* q;            // [group, head_dim], of the first row
+  float* out;                // [group, value_dim], likewise
+  std::size_t rows = 1;      // each with one position more to attend to than the one before
+  std::size_t q_stride = 0;  // between two rows
+  std::size_t out_stride = 0;
   std::size_t group;  // query heads that share the key/value head
   std::size_t head_dim;
   std::size_t value_dim = 0;  // at most kLargestAttentionHead; 0: head_dim. Of a row of V its first elements
-  std::size_t length;         // positions to attend to: those of pages, from 0
+  std::size_t length;         // positions that the first row attends to: those of pages, from 0
   std::size_t skipped = 0;    // of them that are not attended to, at the front of the first page
   float scale;
-  const std::byte* const* pages;  // [ceil(length / kPageTokens)]
+  const std::byte* const* pages;  // [ceil((length + rows - 1) / kPageTokens)]
   std::size_t k_offset;  // in a page: K of this head, kPageTokens rows of head_dim elements (gpu/kv_rows.h)
   std::size_t v_offset;  // in a page: V of this head, likewise
   KvType kv;

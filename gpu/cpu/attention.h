@@ -1,7 +1,8 @@
 // Attention of a row over the pages of its sequence, in their order, so that the bits depend neither on slices nor on
 // who else is computed. Included by the kernel sources, with internal linkage.
 //
-// The heads that share keys and values go together: a key is brought from memory and widened once for all of them. An
+// The heads that share keys and values go together: a key is brought from memory and widened once for all of them. Rows that
+// follow each other look at a page one after the other, while it is in the first cache. An
 // element of a score is one chain over its eight lanes of the head's elements; keys stand side by side where registers
 // are wide.
 
@@ -205,16 +206,22 @@ inline constexpr int kKeyVectors = 2;
 inline constexpr int kValueVectors = 2;
 #endif
 
+/// The shares that a page's keys have for one row.
 template <class Kv, int kHeads>
-inline void attend_page(const AttentionRow& row, const float* q, std::size_t index, HeadInProgress* heads) {
-  using Element = typename Kv::Element;
-  const PageOfHead<Kv> page(row, index);
+inline void share_page(const AttentionRow& row, const float* q, std::size_t index, const PageOfHead<Kv>& page,
+                       HeadInProgress* heads) {
   std::size_t key = 0;
   for (; key + kKeyVectors * kBeside <= page.count; key += kKeyVectors * kBeside) {
     score_keys<Kv, kHeads, kKeyVectors>(row, q, page, key, heads);
   }
   for (; key < page.count; key += kBeside) score_keys<Kv, kHeads, 1>(row, q, page, key, heads);
   for (int h = 0; h < kHeads; ++h) share_scores(index, page.count, heads[h]);
+}
+
+/// And what its values come to.
+template <class Kv, int kHeads>
+inline void add_page(const AttentionRow& row, const PageOfHead<Kv>& page, HeadInProgress* heads) {
+  using Element = typename Kv::Element;
   const std::size_t value_dim = value_dim_of(row);
   std::size_t i = 0;
   for (; i + kValueVectors * kWideLanes <= value_dim; i += kValueVectors * kWideLanes) {
@@ -232,27 +239,58 @@ inline void attend_page(const AttentionRow& row, const float* q, std::size_t ind
   }
 }
 
-/// Heads first ... first + kHeads - 1 of the group, page by page.
+/// Heads first ... first + kHeads - 1 of the group, page by page: at most kAttentionRows rows.
 template <class Kv, int kHeads>
-void attend_heads(const AttentionRow& row, std::size_t first) {
-  const std::size_t value_dim = value_dim_of(row);
-  HeadInProgress heads[kHeads];
-  for (std::size_t page = 0; page * kPageTokens < row.length; ++page) {
-    attend_page<Kv, kHeads>(row, row.q + first * row.head_dim, page, heads);
+void attend_heads(const AttentionRow& all, std::size_t first) {
+  const std::size_t value_dim = value_dim_of(all);
+  HeadInProgress heads[kAttentionRows][kHeads];
+  AttentionRow rows[kAttentionRows];
+  for (std::size_t i = 0; i < all.rows; ++i) {
+    rows[i] = all;
+    rows[i].q += i * all.q_stride + first * all.head_dim;
+    rows[i].out += i * all.out_stride + first * value_dim;
+    rows[i].length += i;
   }
-  for (int h = 0; h < kHeads; ++h) {
-    const float scale = 1.0F / sum(heads[h].weight);
-    float* out = row.out + (first + static_cast<std::size_t>(h)) * value_dim;
-    for (std::size_t i = 0; i < value_dim; ++i) out[i] = heads[h].total[i] * scale;
+  for (std::size_t page = 0; page * kPageTokens < rows[all.rows - 1].length; ++page) {
+    const auto for_each_row = [&](auto work) {  // of those that see the page
+      for (std::size_t i = 0; i < all.rows; ++i) {
+        if (page * kPageTokens < rows[i].length) work(rows[i], heads[i]);
+      }
+    };
+    const PageOfHead<Kv> all_of_it(rows[all.rows - 1], page);
+    const auto seen_by = [&](const AttentionRow& row) {
+      PageOfHead<Kv> seen = all_of_it;
+      seen.count = std::min(seen.count, row.length - page * kPageTokens - (page == 0 ? row.skipped : 0));
+      return seen;
+    };
+    for_each_row([&](const AttentionRow& row, HeadInProgress* own) {
+      share_page<Kv, kHeads>(row, row.q, page, seen_by(row), own);
+    });
+    for_each_row(
+        [&](const AttentionRow& row, HeadInProgress* own) { add_page<Kv, kHeads>(row, seen_by(row), own); });
+  }
+  for (std::size_t i = 0; i < all.rows; ++i) {
+    for (int h = 0; h < kHeads; ++h) {
+      const float scale = 1.0F / sum(heads[i][h].weight);
+      float* out = rows[i].out + static_cast<std::size_t>(h) * value_dim;
+      for (std::size_t k = 0; k < value_dim; ++k) out[k] = heads[i][h].total[k] * scale;
+    }
   }
 }
 
 template <class Kv>
-void attend_group(const AttentionRow& row) {
-  std::size_t head = 0;
-  for (; head + 4 <= row.group; head += 4) attend_heads<Kv, 4>(row, head);
-  for (; head + 2 <= row.group; head += 2) attend_heads<Kv, 2>(row, head);
-  if (head < row.group) attend_heads<Kv, 1>(row, head);
+void attend_group(const AttentionRow& all) {
+  for (std::size_t i = 0; i < all.rows; i += kAttentionRows) {
+    AttentionRow some = all;
+    some.q += i * all.q_stride;
+    some.out += i * all.out_stride;
+    some.length += i;
+    some.rows = std::min(kAttentionRows, all.rows - i);
+    std::size_t head = 0;
+    for (; head + 4 <= some.group; head += 4) attend_heads<Kv, 4>(some, head);
+    for (; head + 2 <= some.group; head += 2) attend_heads<Kv, 2>(some, head);
+    if (head < some.group) attend_heads<Kv, 1>(some, head);
+  }
 }
 
 void attention(const AttentionRow& row) {

@@ -122,12 +122,17 @@ void Attention::attend_pages(Step& step, const float* q, const float* k, const f
         store(step, v + row, 1, position, page + places_.v);
       }
     });
-    step.threads.for_parts(slice.rows * spec_.kv_heads, [&](std::size_t part) {
-      const std::size_t i = part / spec_.kv_heads;
-      const std::size_t head = part % spec_.kv_heads;
+    const std::size_t blocks = (slice.rows + gpu::kAttentionRows - 1) / gpu::kAttentionRows;
+    step.threads.for_parts(blocks * spec_.kv_heads, [&](std::size_t part) {
+      const std::size_t i = part % blocks * gpu::kAttentionRows;
+      const std::size_t head =
+          part / blocks;  // one head's blocks follow each other: they look at the same pages
       const std::size_t first = (slice.first_row + i) * spec_.q_size() + head * spec_.group() * size;
       step.kernels.attention({.q = q + first,
                               .out = mixed + first,
+                              .rows = std::min(gpu::kAttentionRows, slice.rows - i),
+                              .q_stride = spec_.q_size(),
+                              .out_stride = spec_.q_size(),
                               .group = spec_.group(),
                               .head_dim = size,
                               .length = slice.stored + i + 1,

@@ -169,12 +169,16 @@ void Mla::apply(Step& step, const float* x, float* y) const {
   const std::size_t shares = (heads + kHeadsOfPart - 1) / kHeadsOfPart;
   float* sums = step.scratch.floats(rows * heads * spec_.rank);  // of latents
   for (const StepSlice& slice : step.slices) {
-    step.threads.for_parts(slice.rows * shares, [&](std::size_t part) {
-      const std::size_t i = part / shares;
+    const std::size_t blocks = (slice.rows + gpu::kAttentionRows - 1) / gpu::kAttentionRows;
+    step.threads.for_parts(blocks * shares, [&](std::size_t part) {
+      const std::size_t i = part / shares * gpu::kAttentionRows;
       const std::size_t head = part % shares * kHeadsOfPart;
       const std::size_t first = (slice.first_row + i) * heads + head;
       step.kernels.attention({.q = compared + first * stored,
                               .out = sums + first * spec_.rank,
+                              .rows = std::min(gpu::kAttentionRows, slice.rows - i),
+                              .q_stride = heads * stored,
+                              .out_stride = heads * spec_.rank,
                               .group = std::min(kHeadsOfPart, heads - head),
                               .head_dim = stored,
                               .value_dim = spec_.rank,
