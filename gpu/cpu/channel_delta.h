@@ -41,8 +41,11 @@ inline void channel_delta_columns(const ChannelDeltaRule& rule, std::size_t firs
     }
     Lanes change[kVectors];
     for (int j = 0; j < kVectors; ++j) change[j] = beta * (Lanes::load(v + j * kLanes) - recalled[j]);
-    for (std::size_t i = 0; i < rule.key_dim; ++i) {
-      float* row = rule.state + i * rule.value_dim + first;
+    // Copies: for all that a compiler knows, what is stored into the state may be the rule itself.
+    const std::size_t key_dim = rule.key_dim;
+    const std::size_t value_dim = rule.value_dim;
+    float* row = rule.state + first;
+    for (std::size_t i = 0; i < key_dim; ++i, row += value_dim) {
       const Lanes key = Lanes::set(k[i]);
       const Lanes query = Lanes::set(q[i]);
       const Lanes faded = Lanes::set(decay[i]);

@@ -18,8 +18,8 @@ template <class Vector, std::size_t kWidth, int kVectors>
 inline void recall(const DeltaRule& rule, const float* k, const float* columns,
                    Vector (&recalled)[kVectors]) {
   for (Vector& one : recalled) one = Vector::set(0.0F);
-  for (std::size_t i = 0; i < rule.key_dim; ++i) {
-    const float* row = columns + i * rule.value_dim;
+  const float* row = columns;
+  for (std::size_t i = 0; i < rule.key_dim; ++i, row += rule.value_dim) {
     const Vector key = Vector::set(k[i]);
     for (int j = 0; j < kVectors; ++j) recalled[j] = fma(key, Vector::load(row + j * kWidth), recalled[j]);
   }
@@ -41,8 +41,11 @@ inline void delta_token(const DeltaRule& rule, std::size_t t, std::size_t first,
     change[j] = beta * (Vector::load(v + j * kWidth) - recalled[j] * decay);
     out[j] = recalled[j] = Vector::set(0.0F);
   }
-  for (std::size_t i = 0; i < rule.key_dim; ++i) {
-    float* row = rule.state + i * rule.value_dim + first;
+  // Copies: for all that a compiler knows, what is stored into the state may be the rule itself.
+  const std::size_t key_dim = rule.key_dim;
+  const std::size_t value_dim = rule.value_dim;
+  float* row = rule.state + first;
+  for (std::size_t i = 0; i < key_dim; ++i, row += value_dim) {
     const Vector key = Vector::set(k[i]);
     const Vector query = Vector::set(q[i]);
     [[maybe_unused]] Vector next_key;
