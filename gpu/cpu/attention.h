@@ -1,10 +1,10 @@
-// Attention of a row over the pages of its sequence, in their order, so that the bits depend neither on slices nor on
+// Attention of rows over the pages of their sequence, in their order, so that the bits depend neither on slices nor on
 // who else is computed. Included by the kernel sources, with internal linkage.
 //
 // The heads that share keys and values go together: a key is brought from memory and widened once for all of them. Rows that
-// follow each other look at a page one after the other, while it is in the first cache. An
-// element of a score is one chain over its eight lanes of the head's elements; keys stand side by side where registers
-// are wide.
+// follow each other look at a page one after the other, while it is in the caches. An element of a score is one chain over
+// its eight lanes of the head's elements; keys stand side by side where registers are wide. Sums are indexed by constants
+// alone: g++ 12 stores them at every step otherwise.
 
 #pragma once
 

@@ -16,7 +16,7 @@ namespace {
 template <class Quant>
 MultiplyRows multiply_for(std::size_t m) {
   if (m == 1) return dot_multiply<Quant>;
-  // Panels are filled faster of blocks with few groups, or with one.
+  // From nine rows on panels pay where a block has one group, and where groups of 16 have twice the scales to apply.
   constexpr std::size_t kFew = kHasGroupScales<Quant> && Quant::kGroup == 32 ? 16 : 8;
   return m <= kFew ? few_rows_multiply<Quant> : matrix_multiply<Quant>;
 }

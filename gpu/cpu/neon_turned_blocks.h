@@ -1,4 +1,5 @@
-// Blocks of a quantised format (quant.h), one of each of several outputs, as products want them that take several at once: turned while they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
+// Blocks of a quantised format (quant.h), one of each of several outputs, as products want them that take several at once:
+// turned while they are packed, which are fewer bytes than their numbers. For formats whose blocks have several groups.
 // Included by the kernel sources, with internal linkage.
 
 #pragma once
