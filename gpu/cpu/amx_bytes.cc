@@ -97,12 +97,12 @@ class TileProduct {
       const RowPairs<Numbers> rows = prepare(row, std::min(kRowsAtOnce, m_ - row));
       std::atomic_signal_fence(
           std::memory_order_seq_cst);  // GCC's tile loads do not say that they read memory
-      room_.tiles.multiply(rows, group, w_.columns / kElements,
-                           [&](std::size_t panel, std::size_t pair, const PairTotals& totals) {
-                             const std::size_t first = panel * kTileSide;
-                             totals.store(rows.rows_of(pair), outputs - first,
-                                          y_ + (row + pair * kPairRows) * y_stride_ + n + first, y_stride_);
-                           });
+      room_.tiles.multiply(rows, group, w_.columns / kElements, [&](std::size_t panel, std::size_t pair) {
+        const std::size_t first = panel * kTileSide;
+        return PairOutputs{.y = y_ + (row + pair * kPairRows) * y_stride_ + n + first,
+                           .stride = y_stride_,
+                           .there = PairOutputs::first(outputs - first)};
+      });
     }
   }
 

@@ -78,30 +78,44 @@ class LargeBlockTiles {
   static constexpr std::size_t kPairsAtOnce = 3;
 
   /// As SmallBlockTiles'. A block of k of all rows stays in L1 while that of each panel passes.
-  template <class Done>
-  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks, Done done) {
+  template <class OutputsOf>
+  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks,
+                OutputsOf outputs_of) {
     const std::size_t pairs = x.pairs();
     totals_.resize(std::max(totals_.size(), panels.count * pairs));
-    Unit before{};
+    std::size_t turn = 0;
+    Unit stored{};    // whose sums are in memory
+    Unit in_tiles{};  // whose sums are in the tiles; at first nobody's
+    in_tiles.sums = sums_ + 2;
     for (std::size_t k = 0; k < blocks; ++k) {
       for (std::size_t p = 0; p < panels.count; ++p) {
-        const Panel& panel = panels.at(k, p);
-        PairTotals* const totals = totals_.data() + p * pairs;
-        for (std::size_t pair = 0; pair < pairs; ++pair) {
-          const Unit unit{.numbers = &x.at(k, pair),
-                          .rows = x.rows_of(pair),
-                          .panel = &panel,
-                          .sums = sums_ + (before.sums == sums_ ? 1 : 0),
-                          .begin = k == 0,
-                          .totals = totals + pair};
-          multiply_block(x.tiles[pair], k * kTileDepth, unit, before);
-          before = unit;
+        for (std::size_t pair = 0; pair < pairs; ++pair, turn = (turn + 1) % 3) {
+          float* const totals = totals_[p * pairs + pair].of[0];
+          const Unit unit{
+              .numbers = &x.at(k, pair),
+              .rows = x.rows_of(pair),
+              .panel = &panels.at(k, p),
+              .sums = sums_ + turn,
+              .totals = totals,
+              .continued = static_cast<__mmask16>(k == 0 ? 0 : 0xffff),
+              .outputs = k + 1 == blocks ? outputs_of(p, pair) : PairOutputs{totals, kTileSide, 0xffff}};
+          if (unit.rows > kTileSide) {
+            multiply_block<true>(x.tiles[pair], k * kTileDepth, unit, in_tiles, stored);
+          } else {
+            multiply_block<false>(x.tiles[pair], k * kTileDepth, unit, in_tiles, stored);
+          }
+          stored = in_tiles;
+          in_tiles = unit;
         }
       }
     }
-    for (std::size_t part = 0; part < kSteps; ++part) add_up(before, part);
-    for (std::size_t p = 0; p < panels.count; ++p) {
-      for (std::size_t pair = 0; pair < pairs; ++pair) done(p, pair, totals_[p * pairs + pair]);
+    auto& [low, high] = *in_tiles.sums;
+    _tile_stored(0, low[0], 64);
+    _tile_stored(1, high[0], 64);
+    _tile_stored(2, low[kTileSide], 64);
+    _tile_stored(3, high[kTileSide], 64);
+    for (const Unit& unit : {stored, in_tiles}) {
+      for (std::size_t part = 0; part < kSteps; ++part) add_up(unit, part);
     }
   }
 
@@ -114,8 +128,9 @@ class LargeBlockTiles {
     std::size_t rows;  // 0: there is none
     const Panel* panel;
     Sums* sums;
-    bool begin;  // of k
-    PairTotals* totals;
+    const float* totals;  // of the blocks before
+    __mmask16 continued;  // none at the begin of k
+    PairOutputs outputs;  // the totals, with this block; of the last one y
   };
 
   /// The planes of 256 elements.
@@ -142,64 +157,85 @@ class LargeBlockTiles {
     }
   }
 
-  /// Both planes by both tiles of rows, from element k on; the float part of the unit before it stands among the tiles'
-  /// instructions, because they fill the window within which the processor finds what it can do meanwhile.
-  static void multiply_block(const RowTiles& x, std::size_t k, const Unit& unit, const Unit& before) {
-    const bool second = unit.rows > kTileSide;
+  /// Both planes by both tiles of rows, or by the first alone, from element k on. A tile of the unit in front is stored
+  /// right before this one takes it: by then its sums are there. The float part of the one in front of that stands among
+  /// the tiles' instructions, because they fill the window within which the processor finds what it can do meanwhile.
+  template <bool kSecond>
+  static void multiply_block(const RowTiles& x, std::size_t k, const Unit& unit, const Unit& in_tiles,
+                             const Unit& stored) {
     const Panel& panel = *unit.panel;
+    auto& [low, high] = *in_tiles.sums;
+    if (!kSecond && in_tiles.rows > kTileSide) {
+      _tile_stored(2, low[kTileSide], 64);
+      _tile_stored(3, high[kTileSide], 64);
+    }
+    _tile_loadd(4, x.at(0, k), x.stride(0));
+    _tile_loadd(6, panel.planes[0][0], 64);
+    _tile_stored(0, low[0], 64);
     _tile_zero(0);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, panel.planes[1][0], 64);
+    _tile_stored(1, high[0], 64);
     _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (std::size_t step = 0; step < kSteps; ++step) {
+    _tile_dpbssd(1, 4, 7);
+    if constexpr (kSecond) {
+      _tile_loadd(5, x.at(1, k), x.stride(1));
+      _tile_stored(2, low[kTileSide], 64);
+      _tile_zero(2);
+      _tile_dpbssd(2, 5, 6);
+      _tile_stored(3, high[kTileSide], 64);
+      _tile_zero(3);
+      _tile_dpbssd(3, 5, 7);
+    }
+    add_up(stored, 0);
+    for (std::size_t step = 1; step < kSteps; ++step) {
       _tile_loadd(4, x.at(0, k + 64 * step), x.stride(0));
       _tile_loadd(6, panel.planes[0][kTileSide * step], 64);
       _tile_dpbssd(0, 4, 6);
       _tile_loadd(7, panel.planes[1][kTileSide * step], 64);
       _tile_dpbssd(1, 4, 7);
-      if (second) {
+      if constexpr (kSecond) {
         _tile_loadd(5, x.at(1, k + 64 * step), x.stride(1));
         _tile_dpbssd(2, 5, 6);
         _tile_dpbssd(3, 5, 7);
       }
-      add_up(before, step);
+      add_up(stored, step);
     }
-    Sums& to = *unit.sums;
-    _tile_stored(0, to[0][0], 64);
-    _tile_stored(1, to[1][0], 64);
-    if (!second) return;
-    _tile_stored(2, to[0][kTileSide], 64);
-    _tile_stored(3, to[1][kTileSide], 64);
   }
 
   /// The float part of a fourth of a unit's rows.
-  static void add_up(const Unit& unit, std::size_t part) {
-    const std::size_t begin = unit.rows * part / kSteps;
-    const std::size_t end = unit.rows * (part + 1) / kSteps;
-    if (begin == end) return;
+  [[gnu::always_inline]] static void add_up(const Unit& unit, std::size_t part) {
+    constexpr std::size_t kRows = kPairRows / kSteps;
+    const std::size_t begin = kRows * part;
+    if (unit.rows <= begin) return;
     const Numbers& x = *unit.numbers;
     const Panel& panel = *unit.panel;
     const auto& [low, high] = *unit.sums;
     const __m512 scales = _mm512_load_ps(panel.scales);
     [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
-    for (std::size_t i = begin; i < end; ++i) {
+    const auto add_row = [&](std::size_t i) __attribute__((always_inline)) {
       const __m512i products =
           _mm512_add_epi32(_mm512_load_si512(low[i]), _mm512_slli_epi32(_mm512_load_si512(high[i]), 7));
       __m512 one = _mm512_mul_ps(scales, _mm512_cvtepi32_ps(products));
       if constexpr (Quant::kHasOffsets) {
         __m512i offsets = _mm512_setzero_si512();
-        for (std::size_t p = 0; p < kOffsetWords; ++p) {
+        for_each_index<kOffsetWords>([&](auto p) __attribute__((always_inline)) {
           offsets = _mm512_dpwssd_epi32(offsets, word_of(x.sums[i] + 2 * p),
                                         _mm512_load_si512(panel.group_offsets[p]));
-        }
+        });
         one = _mm512_fmadd_ps(offset_scales, _mm512_cvtepi32_ps(offsets), one);
       }
-      const __m512 sum = unit.begin ? _mm512_setzero_ps() : _mm512_load_ps(unit.totals->of[i]);
-      _mm512_store_ps(unit.totals->of[i], _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), one, sum));
+      const __m512 before = _mm512_maskz_load_ps(unit.continued, unit.totals + i * kTileSide);
+      unit.outputs.store(i, _mm512_fmadd_ps(_mm512_set1_ps(x.scales[i]), one, before));
+    };
+    if (unit.rows >= begin + kRows) {
+      for_each_index<kRows>([&](auto i) __attribute__((always_inline)) { add_row(begin + i); });
+    } else {
+      for (std::size_t i = begin; i < unit.rows; ++i) add_row(i);
     }
   }
 
-  alignas(64) Sums sums_[2];
+  alignas(64) Sums sums_[3];        // of the units in progress
   std::vector<PairTotals> totals_;  // [panel][pair]
 };
 

@@ -68,70 +68,93 @@ class SmallBlockTiles {
 
   static constexpr std::size_t kPairsAtOnce = 1;
 
-  /// Calls done(panel, pair, totals) for every panel and pair. blocks: of k, in all.
-  template <class Done>
-  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks, Done done) {
+  /// outputs_of(panel, pair) says where the sums of each panel and pair go. blocks: of k, in all.
+  template <class OutputsOf>
+  void multiply(const RowPairs<Numbers>& x, const PanelGroup<Panel>& panels, std::size_t blocks,
+                OutputsOf outputs_of) {
     for (std::size_t p = 0; p < panels.count; p += 2) {
       const std::size_t outputs = std::min<std::size_t>(2, panels.count - p);
-      std::memset(totals_, 0, sizeof(totals_));
-      for (std::size_t block = 0; block < blocks; block += kSetBlocks) {
+      const auto panels_of = [&](std::size_t block) {
         const std::size_t k = block / kBlocks;
-        const Set set{.numbers = &x.at(k, 0),
-                      .panels = {&panels.at(k, p), &panels.at(k, p + outputs - 1)},
-                      .block = block % kBlocks,
-                      .blocks = std::min(kSetBlocks, blocks - block)};
-        for (std::size_t part = 0; part < set.blocks; ++part) {
-          multiply_block(x.tiles[0], 32 * (block + part), x.rows > kTileSide, set, part);
+        return TwoPanels{{&panels.at(k, p), &panels.at(k, p + outputs - 1)}};
+      };
+      for (std::size_t block = 0; block <= blocks; ++block) {
+        if (block < blocks) {
+          multiply_block(x, block, panels_of(block));
+        } else {
+          store_tiles(block - 1);
         }
+        if (block == 0 || (block % kSetBlocks != 0 && block != blocks)) continue;
+        const std::size_t first = (block - 1) / kSetBlocks * kSetBlocks;
+        const Set set{.numbers = &x.at(first / kBlocks, 0),
+                      .panels = panels_of(first),
+                      .block = first % kBlocks,
+                      .blocks = block - first,
+                      .begin = first == 0};
         for (std::size_t row = 0; row < x.rows; row += kTileSide) {
           for (std::size_t t = 0; t < outputs; ++t) add_up(set, row, t, totals_[t].of[row]);
         }
       }
-      for (std::size_t t = 0; t < outputs; ++t) done(p + t, 0, totals_[t]);
+      for (std::size_t t = 0; t < outputs; ++t) {
+        const PairOutputs to = outputs_of(p + t, 0);
+        for (std::size_t i = 0; i < x.rows; ++i) to.store(i, _mm512_load_ps(totals_[t].of[i]));
+      }
     }
   }
 
  private:
   static constexpr std::size_t kSetBlocks = 4;
 
+  struct TwoPanels {
+    const Panel* of[2];
+  };
   struct Set {
     const Numbers* numbers;
-    const Panel* panels[2];
+    TwoPanels panels;
     std::size_t block;  // the first, of the panels'
     std::size_t blocks;
+    bool begin;  // of k
   };
 
-  /// The four tiles of block `part` of a set: rows from element k on.
-  void multiply_block(const RowTiles& x, std::size_t k, bool second, const Set& set, std::size_t part) {
-    const std::size_t word = 8 * (set.block + part);
-    WholeTile* to = sums_[part];
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_loadd(4, x.at(0, k), x.stride(0));
-    _tile_loadd(6, set.panels[0]->q[word], 64);
-    _tile_dpbssd(0, 4, 6);
-    _tile_loadd(7, set.panels[1]->q[word], 64);
-    _tile_dpbssd(1, 4, 7);
-    if (second) {
-      _tile_zero(2);
-      _tile_zero(3);
-      _tile_loadd(5, x.at(1, k), x.stride(1));
-      _tile_dpbssd(2, 5, 6);
-      _tile_dpbssd(3, 5, 7);
-    }
+  void store_tiles(std::size_t block) {
+    auto& to = sums_[block % kSetBlocks];
     _tile_stored(0, to[0], 64);
     _tile_stored(1, to[1], 64);
-    if (!second) return;
     _tile_stored(2, to[2], 64);
     _tile_stored(3, to[3], 64);
   }
 
+  /// The four tiles of a block. A tile of the block in front is stored right before this one takes it: by then its sums
+  /// are there. (Of the first block what is stored is nothing, to where the fourth one's will be.)
+  void multiply_block(const RowPairs<Numbers>& x, std::size_t block, const TwoPanels& panels) {
+    const RowTiles& rows = x.tiles[0];
+    const std::size_t word = 8 * (block % kBlocks);
+    auto& before = sums_[(block + kSetBlocks - 1) % kSetBlocks];
+    _tile_loadd(4, rows.at(0, 32 * block), rows.stride(0));
+    _tile_loadd(6, panels.of[0]->q[word], 64);
+    _tile_stored(0, before[0], 64);
+    _tile_zero(0);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, panels.of[1]->q[word], 64);
+    _tile_stored(1, before[1], 64);
+    _tile_zero(1);
+    _tile_dpbssd(1, 4, 7);
+    if (x.rows <= kTileSide) return;
+    _tile_loadd(5, rows.at(1, 32 * block), rows.stride(1));
+    _tile_stored(2, before[2], 64);
+    _tile_zero(2);
+    _tile_dpbssd(2, 5, 6);
+    _tile_stored(3, before[3], 64);
+    _tile_zero(3);
+    _tile_dpbssd(3, 5, 7);
+  }
+
   /// The float part of sixteen rows from `row` by the panel t.
   void add_up(const Set& set, std::size_t row, std::size_t t, float* to) const {
-    const Panel& panel = *set.panels[t];
+    const Panel& panel = *set.panels.of[t];
     __m512 totals[kTileSide];
     for_each_index<kTileSide>([&](auto i) __attribute__((always_inline)) {
-      totals[i] = _mm512_load_ps(to + i * kTileSide);
+      totals[i] = set.begin ? _mm512_setzero_ps() : _mm512_load_ps(to + i * kTileSide);
     });
     const float* x_scales = set.numbers->scales[row] + set.block;
     [[maybe_unused]] const float* x_sums = set.numbers->sums[row] + set.block;

@@ -44,18 +44,18 @@ struct TileRegisters {
 /// Sums of 32 rows of x by sixteen outputs, as floats, while k passes.
 struct alignas(64) PairTotals {
   float of[kPairRows][kTileSide];
+};
 
-  /// To the rows and outputs of y that exist.
-  void store(std::size_t rows, std::size_t outputs, float* y, std::size_t y_stride) const {
-    if (outputs >= kTileSide) {
-      for (std::size_t i = 0; i < rows; ++i) _mm512_storeu_ps(y + i * y_stride, _mm512_load_ps(of[i]));
-      return;
-    }
-    const auto there = static_cast<__mmask16>((1U << outputs) - 1);
-    for (std::size_t i = 0; i < rows; ++i) {
-      _mm512_mask_storeu_ps(y + i * y_stride, there, _mm512_load_ps(of[i]));
-    }
+/// Where those sums go: y from the first row and output on.
+struct PairOutputs {
+  float* y;
+  std::size_t stride;
+  __mmask16 there;  // which of the outputs exist
+
+  static __mmask16 first(std::size_t outputs) {
+    return static_cast<__mmask16>(outputs >= kTileSide ? 0xffffU : (1U << outputs) - 1);
   }
+  void store(std::size_t row, __m512 sums) const { _mm512_mask_storeu_ps(y + row * stride, there, sums); }
 };
 
 }  // namespace

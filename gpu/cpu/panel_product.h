@@ -5,7 +5,7 @@
 // adds x[m, k] w[n, k] for its k upwards with fused multiply-adds. No lane ever meets another, so these are the bits
 // for every number of rows, every range and both widths of vectors.
 //
-// Many rows: the panels of one group of outputs and one block of k (128 KiB with AVX-512) lie in L2, filled from the
+// Many rows: the panels of one group of outputs and one block of k (256 KiB with AVX-512) lie in L2, filled from the
 // weight as it is stored and used by all rows; the rows of a tile, at that block of k, in L1. Few rows: the weight's way
 // from memory counts, so rows of the weight are read along, some at a time, and multiplied as they are turned. Nothing
 // is kept between calls.
@@ -25,7 +25,7 @@ namespace {
 
 inline constexpr std::size_t kPanelDepth = 256;           // elements of k whose sum starts at zero
 inline constexpr std::size_t kPanelOutputs = 2 * kWide;   // of a panel
-inline constexpr std::size_t kPanels = 4;                 // of a group
+inline constexpr std::size_t kPanels = 8;                 // of a group
 inline constexpr std::size_t kPanelTile = 3 * kWide / 4;  // rows whose sums of one panel fit the registers
 inline constexpr std::size_t kPanelRow =
     kPanelDepth + 16;                               // of x, copied: no two rows begin in one set of L1
