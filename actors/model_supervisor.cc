@@ -7,6 +7,7 @@
 
 #include "actors/request/chat_tokens.h"
 #include "actors/served/without_folders.h"
+#include "base/available_memory.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"
@@ -210,7 +211,7 @@ void ModelSupervisor::log_plan(const ModelSpec& spec) const {
     const models::MemoryPlan plan = models::plan_memory(models::Checkpoint::open(spec.path), options);
     log("model '" + spec.name + "' will take: " + models::describe(plan));
     log("model '" + spec.name +
-        "' fits: " + models::verdict(plan, models::available_memory(), options_.worker.state_bytes));
+        "' fits: " + models::verdict(plan, available_memory(), options_.worker.state_bytes));
   } catch (const std::exception&) {
   }
 }

@@ -1,18 +1,45 @@
 #include "gpu/host_weight.h"
 
+#include <cstring>
 #include <new>
 
+#include "base/available_memory.h"
+#include "gpu/host_memory.h"
 #include "traces/trace.h"
 
 namespace reprise::gpu {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // of packed copies: a cache line, the widest vectors
+constexpr std::size_t kPlaced =
+    1 << 20;  // bytes from which a weight is worth placing: caches keep smaller ones
+
+/// A fourth of the machine's memory stays for states and for others.
+bool has_room_for(std::size_t bytes) {
+  const MachineMemory memory = machine_memory();
+  return memory.available >= bytes && memory.available - bytes >= memory.all / 4;
+}
 
 }  // namespace
 
 void HostWeight::Aligned::operator()(std::byte* data) const {
   ::operator delete[](data, kAlignment);
+}
+
+void HostWeight::place(const Product& product, Threads& threads) {
+  const std::size_t bytes = view_.bytes();
+  if (is_placed_ || bytes < kPlaced || !has_room_for(bytes)) return;
+  std::byte* const copy = host_memory().take(bytes);  // mapped, and nobody's until it is written
+  if (copy == nullptr) return;
+  threads.for_ranges(view_.rows, product.outputs_at_once, [&](std::size_t begin, std::size_t end) {
+    const std::size_t row_bytes = view_.row_bytes();
+    std::memcpy(copy + begin * row_bytes, view_.row(begin), (end - begin) * row_bytes);
+  });
+  view_.data = copy;
+  // The scales that lie apart stay where they are, and so does who owns them.
+  owner_ = std::shared_ptr<const void>(
+      copy, [bytes, owner = std::move(owner_)](std::byte* data) { host_memory().give(data, bytes); });
+  is_placed_ = true;
 }
 
 const Product& HostWeight::prepare(const Kernels& kernels, Compute compute, Threads& threads) {
@@ -35,6 +62,7 @@ const Product& HostWeight::prepare(const Kernels& kernels, Compute compute, Thre
       view_.packed = packed_.get();
     }
   }
+  if (threads.over_nodes() && product.packing == nullptr) place(product, threads);
   product_ = &product;
   kernels_ = &kernels;
   compute_ = compute;

@@ -2,6 +2,10 @@
 // A weight in the host's memory, ready to be multiplied by: the view, who owns its bytes, and the packed copy
 // that the product asked for, if it asked for one.
 //
+// Where threads are spread over several memories, and there is room, the bytes are copied, each part by the thread that will
+// read it (Threads: the same share in every call), into the memory beside that thread. A file's own pages lie wherever they
+// were read in.
+//
 // Threading: one thread at a time, as the model that it belongs to. Movable.
 
 #include <cstddef>
@@ -27,11 +31,15 @@ class HostWeight {
 
   /// Of the packed copy; 0: none.
   std::size_t packed_bytes() const { return packed_bytes_; }
+  /// Whether its bytes were copied to where they are read.
+  bool is_placed() const { return is_placed_; }
 
  private:
   struct Aligned {
     void operator()(std::byte* data) const;
   };
+
+  void place(const Product& product, Threads& threads);
 
   WeightView view_;
   std::shared_ptr<const void> owner_;
@@ -40,6 +48,7 @@ class HostWeight {
   Compute compute_ = Compute::kF32;   // and setting
   std::unique_ptr<std::byte[], Aligned> packed_;
   std::size_t packed_bytes_ = 0;
+  bool is_placed_ = false;
 };
 
 }  // namespace reprise::gpu

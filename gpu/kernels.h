@@ -36,7 +36,7 @@ inline constexpr std::size_t kAttentionRows = 4;  // of a slice that are worth b
 
 /// Rows of queries that follow each other against the keys and values of one sequence, for one key/value head. A row's bits do
 /// not depend on how many there are; several bring what they share from memory once.
-struct AttentionRow {
+struct AttentionRows {
   const float* q;            // [group, head_dim], of the first row
   float* out;                // [group, value_dim], likewise
   std::size_t rows = 1;      // each with one position more to attend to than the one before
@@ -140,7 +140,7 @@ struct Kernels {
   /// Channels [begin, end); begin is a multiple of kLanes, and so is end unless it is the last.
   void (*selective_scan)(const SelectiveScan& scan, std::size_t begin, std::size_t end);
   void (*ssd)(const Ssd& ssd);
-  void (*attention)(const AttentionRow& row);
+  void (*attention)(const AttentionRows& row);
   /// gpu/expert_routing.h
   void (*route_experts)(const ExpertRouting& routing);
 

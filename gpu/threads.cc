@@ -18,10 +18,15 @@ void relax() {
 
 }  // namespace
 
-Threads::Threads(unsigned count) {
+Threads::Threads(unsigned count, const NumaNodes& nodes) {
   if (count == 0) count = std::max(1U, std::thread::hardware_concurrency());
   shares_ = std::vector<Share>(count);
-  for (unsigned i = 1; i < count; ++i) helpers_.emplace_back([this, i] { help(i); });
+  over_nodes_ = nodes.count() > 1 && count > 1;
+  for (unsigned i = 1; i < count; ++i) {
+    const std::vector<int> processors =
+        over_nodes_ ? nodes.processors[i * nodes.count() / count] : std::vector<int>{};
+    helpers_.emplace_back([this, i, processors] { help(i, processors); });
+  }
 }
 
 Threads::~Threads() {
@@ -72,7 +77,8 @@ void Threads::for_parts(std::size_t parts, const std::function<void(std::size_t)
   }
 }
 
-void Threads::help(std::size_t thread) {
+void Threads::help(std::size_t thread, const std::vector<int>& processors) {
+  if (!processors.empty()) stay_on(processors);  // where it may not, it is only slower
   std::uint64_t seen = 0;
   while (true) {
     for (int i = 0; i < kPolls && call_.load(std::memory_order_acquire) == seen; ++i) relax();

@@ -7,6 +7,9 @@
 // helps others when it is done: what a part reads lies behind what the thread read before it, and is in its caches, or in
 // the memory beside it, if it was the last to read it. The helpers poll for a moment between calls, then sleep.
 //
+// On a machine with several memories (gpu/numa_nodes.h) the helpers are spread over them in the order of their shares, and
+// each stays with its own: neighbours in a call are neighbours in memory. The caller is whoever it is, and is left alone.
+//
 // Threading: one caller at a time. Exceptions must not leave `work`.
 
 #include <atomic>
@@ -17,17 +20,21 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/numa_nodes.h"
+
 namespace reprise::gpu {
 
 class Threads {
  public:
   /// `count` threads in all, the caller included; 0: one for each core.
-  explicit Threads(unsigned count = 0);
+  explicit Threads(unsigned count = 0, const NumaNodes& nodes = numa_nodes());
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
   unsigned count() const { return static_cast<unsigned>(helpers_.size()) + 1; }
+  /// Whether the helpers are spread over several memories, so that it matters who writes first what is to be read.
+  bool over_nodes() const { return over_nodes_; }
 
   void for_parts(std::size_t parts, const std::function<void(std::size_t)>& work);
 
@@ -43,7 +50,7 @@ class Threads {
     std::size_t end = 0;
   };
 
-  void help(std::size_t thread);
+  void help(std::size_t thread, const std::vector<int>& processors);
   /// Those of `thread`, then those that others have left.
   void take_parts(std::size_t thread);
 
@@ -58,6 +65,7 @@ class Threads {
   std::mutex mutex_;
   std::condition_variable raised_;
   bool ending_ = false;  // guarded by mutex_
+  bool over_nodes_ = false;
   std::vector<std::thread> helpers_;
 };
 

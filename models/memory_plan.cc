@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 
 #include "gpu/kernels.h"
@@ -184,16 +183,6 @@ std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64
   }
   return "yes: " + std::to_string(usual == 0 ? 0 : given / usual) + " sequences of " +
          std::to_string(kUsualTokens) + " tokens beside the weights, at most";
-}
-
-std::uint64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  std::uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) break;
-  }
-  return kib * 1024;
 }
 
 }  // namespace reprise::models

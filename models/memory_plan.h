@@ -90,7 +90,4 @@ std::string describe(const MemoryPlan& plan);
 /// left); what would make it fit where it does not.
 std::string verdict(const MemoryPlan& plan, std::uint64_t available, std::uint64_t state);
 
-/// Bytes that programs may still take, pages of files that can be read again included.
-std::uint64_t available_memory();
-
 }  // namespace reprise::models

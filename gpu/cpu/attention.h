@@ -71,7 +71,7 @@ struct PageOfHead {
   const Element* values;
   std::size_t count;
 
-  PageOfHead(const AttentionRow& row, std::size_t page) {
+  PageOfHead(const AttentionRows& row, std::size_t page) {
     const std::size_t skipped = page == 0 ? row.skipped : 0;
     count = std::min(kPageTokens, row.length - page * kPageTokens) - skipped;
     if constexpr (requires { Kv::widen; }) {
@@ -86,7 +86,7 @@ struct PageOfHead {
 
  private:
   /// `count` rows behind those skipped.
-  const float* widen(const AttentionRow& row, const std::byte* rows, std::size_t skipped,
+  const float* widen(const AttentionRows& row, const std::byte* rows, std::size_t skipped,
                      std::vector<float>& room) const {
     if (room.size() < kPageTokens * row.head_dim) room.resize(kPageTokens * row.head_dim);
     const std::size_t bytes = kv_row_bytes(Kv::kType, row.head_dim);
@@ -100,7 +100,7 @@ struct PageOfHead {
 /// Scores of kVectors * kBeside keys from `key` on. The last of them may be one that does not exist: the one before it
 /// is taken in its place.
 template <class Kv, int kHeads, int kVectors>
-inline void score_keys(const AttentionRow& row, const float* q, const PageOfHead<Kv>& page, std::size_t key,
+inline void score_keys(const AttentionRows& row, const float* q, const PageOfHead<Kv>& page, std::size_t key,
                        HeadInProgress* heads) {
   const std::size_t size = row.head_dim;
   const typename Kv::Element* keys[kVectors * kBeside];
@@ -194,7 +194,7 @@ inline void add_values(const Element* values, std::size_t size, std::size_t coun
   }
 }
 
-inline std::size_t value_dim_of(const AttentionRow& row) {
+inline std::size_t value_dim_of(const AttentionRows& row) {
   return row.value_dim != 0 ? row.value_dim : row.head_dim;
 }
 
@@ -208,8 +208,8 @@ inline constexpr int kValueVectors = 2;
 
 /// The shares that a page's keys have for one row.
 template <class Kv, int kHeads>
-inline void share_page(const AttentionRow& row, const float* q, std::size_t index, const PageOfHead<Kv>& page,
-                       HeadInProgress* heads) {
+inline void share_page(const AttentionRows& row, const float* q, std::size_t index,
+                       const PageOfHead<Kv>& page, HeadInProgress* heads) {
   std::size_t key = 0;
   for (; key + kKeyVectors * kBeside <= page.count; key += kKeyVectors * kBeside) {
     score_keys<Kv, kHeads, kKeyVectors>(row, q, page, key, heads);
@@ -220,7 +220,7 @@ inline void share_page(const AttentionRow& row, const float* q, std::size_t inde
 
 /// And what its values come to.
 template <class Kv, int kHeads>
-inline void add_page(const AttentionRow& row, const PageOfHead<Kv>& page, HeadInProgress* heads) {
+inline void add_page(const AttentionRows& row, const PageOfHead<Kv>& page, HeadInProgress* heads) {
   using Element = typename Kv::Element;
   const std::size_t value_dim = value_dim_of(row);
   std::size_t i = 0;
@@ -241,10 +241,10 @@ inline void add_page(const AttentionRow& row, const PageOfHead<Kv>& page, HeadIn
 
 /// Heads first ... first + kHeads - 1 of the group, page by page: at most kAttentionRows rows.
 template <class Kv, int kHeads>
-void attend_heads(const AttentionRow& all, std::size_t first) {
+void attend_heads(const AttentionRows& all, std::size_t first) {
   const std::size_t value_dim = value_dim_of(all);
   HeadInProgress heads[kAttentionRows][kHeads];
-  AttentionRow rows[kAttentionRows];
+  AttentionRows rows[kAttentionRows];
   for (std::size_t i = 0; i < all.rows; ++i) {
     rows[i] = all;
     rows[i].q += i * all.q_stride + first * all.head_dim;
@@ -258,16 +258,16 @@ void attend_heads(const AttentionRow& all, std::size_t first) {
       }
     };
     const PageOfHead<Kv> all_of_it(rows[all.rows - 1], page);
-    const auto seen_by = [&](const AttentionRow& row) {
+    const auto seen_by = [&](const AttentionRows& row) {
       PageOfHead<Kv> seen = all_of_it;
       seen.count = std::min(seen.count, row.length - page * kPageTokens - (page == 0 ? row.skipped : 0));
       return seen;
     };
-    for_each_row([&](const AttentionRow& row, HeadInProgress* own) {
+    for_each_row([&](const AttentionRows& row, HeadInProgress* own) {
       share_page<Kv, kHeads>(row, row.q, page, seen_by(row), own);
     });
     for_each_row(
-        [&](const AttentionRow& row, HeadInProgress* own) { add_page<Kv, kHeads>(row, seen_by(row), own); });
+        [&](const AttentionRows& row, HeadInProgress* own) { add_page<Kv, kHeads>(row, seen_by(row), own); });
   }
   for (std::size_t i = 0; i < all.rows; ++i) {
     for (int h = 0; h < kHeads; ++h) {
@@ -279,9 +279,9 @@ void attend_heads(const AttentionRow& all, std::size_t first) {
 }
 
 template <class Kv>
-void attend_group(const AttentionRow& all) {
+void attend_group(const AttentionRows& all) {
   for (std::size_t i = 0; i < all.rows; i += kAttentionRows) {
-    AttentionRow some = all;
+    AttentionRows some = all;
     some.q += i * all.q_stride;
     some.out += i * all.out_stride;
     some.length += i;
@@ -293,7 +293,7 @@ void attend_group(const AttentionRow& all) {
   }
 }
 
-void attention(const AttentionRow& row) {
+void attention(const AttentionRows& row) {
   switch (row.kv) {
     case KvType::kF32:
       return attend_group<KvF32>(row);

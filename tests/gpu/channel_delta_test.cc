@@ -150,7 +150,7 @@ TEST(LatentAttention, IsAttentionWhoseValuesAreShorter) {
     for (const Kernels* table : all_tables()) {
       std::vector<float> whole(heads * head_dim);
       std::vector<float> some(heads * value_dim);
-      AttentionRow row = head.row(q, whole, head_dim, length);
+      AttentionRows row = head.row(q, whole, head_dim, length);
       table->attention(row);
       row.out = some.data();
       row.value_dim = value_dim;

@@ -231,8 +231,8 @@ struct PagedHead {
     put(v, v_offset);
   }
 
-  AttentionRow row(const std::vector<float>& q, std::vector<float>& out, std::size_t head_dim,
-                   std::size_t length) const {
+  AttentionRows row(const std::vector<float>& q, std::vector<float>& out, std::size_t head_dim,
+                    std::size_t length) const {
     return {.q = q.data(),
             .out = out.data(),
             .group = q.size() / head_dim,

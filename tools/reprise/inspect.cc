@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <set>
 
+#include "base/available_memory.h"
 #include "gpu/devices.h"
 #include "gpu/kernels.h"
 #include "models/adapters/adapter.h"
@@ -207,7 +208,7 @@ int inspect(const InspectOptions& inspected) {
   print_size("activations", plan.activations);
   print_bytes("state per token", plan.token_state);
   print_bytes("state per sequence", plan.sequence_state);
-  const std::uint64_t memory = limit != 0 ? limit : models::available_memory();
+  const std::uint64_t memory = limit != 0 ? limit : available_memory();
   print_size("memory available", memory);
   const auto fitting = [&](std::uint64_t bytes) { return plan.fitting(memory, bytes); };
   print_snapshots(plan, fitting);
