@@ -7,7 +7,7 @@
 
 #include "actors/request/chat_tokens.h"
 #include "actors/served/without_folders.h"
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "models/device.h"
 #include "models/files/load_error.h"
 #include "models/memory_plan.h"

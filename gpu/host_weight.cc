@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "gpu/host_memory.h"
 #include "traces/trace.h"
 

@@ -86,10 +86,10 @@ class LargeBlockTiles {
     std::size_t turn = 0;
     Unit stored{};    // whose sums are in memory
     Unit in_tiles{};  // whose sums are in the tiles; at first nobody's
-    in_tiles.sums = sums_ + 2;
+    in_tiles.sums = sums_ + kUnits - 1;
     for (std::size_t k = 0; k < blocks; ++k) {
       for (std::size_t p = 0; p < panels.count; ++p) {
-        for (std::size_t pair = 0; pair < pairs; ++pair, turn = (turn + 1) % 3) {
+        for (std::size_t pair = 0; pair < pairs; ++pair, turn = (turn + 1) % kUnits) {
           float* const totals = totals_[p * pairs + pair].of[0];
           const Unit unit{
               .numbers = &x.at(k, pair),
@@ -121,6 +121,7 @@ class LargeBlockTiles {
 
  private:
   using Sums = std::int32_t[2][kPairRows][kTileSide];  // [plane][row][output]
+  static constexpr std::size_t kUnits = 3;             // in progress: multiplied, in tiles, stored
 
   /// A block of a pair of tiles of rows by a panel.
   struct Unit {
@@ -235,7 +236,7 @@ class LargeBlockTiles {
     }
   }
 
-  alignas(64) Sums sums_[3];        // of the units in progress
+  alignas(64) Sums sums_[kUnits];
   std::vector<PairTotals> totals_;  // [panel][pair]
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "gpu/host_memory.h"
 #include "models/memory_plan.h"
 

@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "gpu/cpu/tables.h"
 #include "gpu/host_weight.h"
 #include "gpu/threads.h"
@@ -105,8 +105,10 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 1001) - 500;
   const WeightView view{.format = &kF32Format, .rows = kRows, .columns = kColumns, .data = numbers.data()};
   const MachineMemory memory = machine_memory();
-  if (memory.available < memory.all / 4 + 2 * view.bytes())
-    GTEST_SKIP() << "this machine has too little memory left";
+  if (memory.available < memory.all / 4 + 2 * view.bytes()) {
+    GTEST_SKIP() << "weights are placed where a fourth of the memory stays free; of " << memory.all
+                 << " bytes " << memory.available << " are";
+  }
   const Kernels& kernels = cpu_kernels(Isa::kPlain);
   Threads threads(2, two_nodes());
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "gpu/compute.h"
 #include "gpu/devices.h"
 #include "gpu/numa_nodes.h"

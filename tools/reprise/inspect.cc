@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <set>
 
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 #include "gpu/devices.h"
 #include "gpu/kernels.h"
 #include "models/adapters/adapter.h"

@@ -7,10 +7,10 @@
 
 namespace reprise {
 
+/// In bytes. Available is what programs may still take, pages of files that can be read again included.
 struct MachineMemory {
-  std::uint64_t all = 0;  // bytes
-  std::uint64_t available =
-      0;  // what programs may still take, pages of files that can be read again included
+  std::uint64_t all = 0;
+  std::uint64_t available = 0;
 };
 
 /// Zeros where the system does not say.

@@ -1,4 +1,4 @@
-#include "base/available_memory.h"
+#include "base/machine_memory.h"
 
 #include <fstream>
 #include <string>
