@@ -33,49 +33,61 @@ class LargeBlockTiles {
   };
   /// What belongs to the same block of the rows of x.
   struct Numbers {
-    std::int16_t sums[kPairRows][2 * kOffsetWords + 1];
+    std::int16_t sums[kPairRows][kOffsetWords == 0 ? 1 : 2 * kOffsetWords];
     float scales[kPairRows];
   };
 
   static void fill(const BytesOfRow (&rows)[kTileSide], std::size_t, Panel& to) {
-    alignas(64) std::uint8_t planes[2][kTileSide][kTileDepth];
-    alignas(64) std::uint32_t pairs[kTileSide][kTileSide];
     for (std::size_t r = 0; r < kTileSide; ++r) {
-      split(rows[r], planes[0][r], planes[1][r]);
       to.scales[r] = rows[r].scale;
       to.offsets[r] = rows[r].offset;
-      if constexpr (Quant::kHasOffsets &&
-                    Quant::kGroup == 32) {  // a word has one offset twice: two of them in one
-        const std::uint32_t* words = rows[r].words + 8;
-        for (std::size_t p = 0; p < 4; ++p) pairs[r][p] = (words[2 * p] & 0xffffU) | words[2 * p + 1] << 16;
-      } else if constexpr (Quant::kHasOffsets) {
-        std::memcpy(pairs[r], rows[r].words + 16, 8 * sizeof(std::uint32_t));
-      }
     }
-    for (std::size_t plane = 0; plane < 2; ++plane) {
-      for (std::size_t word = 0; word < kTileDepth / 4; word += kTileSide) {
-        turn_words([&](std::size_t r) { return planes[plane][r] + 4 * word; }, to.planes[plane] + word);
-      }
-    }
-    if constexpr (Quant::kHasOffsets) {
+    alignas(64) std::uint32_t words[2][kTileSide][kTileSide];  // of all rows: [word % 16][output]
+    turn_words([&](std::size_t r) { return rows[r].words; }, words[0]);
+    if constexpr (Quant::kHasOffsets &&
+                  Quant::kGroup == 32) {  // a word has one offset twice: two of them in one
       for (std::size_t p = 0; p < kOffsetWords; ++p) {
-        for (std::size_t r = 0; r < kTileSide; ++r) to.group_offsets[p][r] = pairs[r][p];
+        const __m512i first = load_bits(words[0][8 + 2 * p]);
+        const __m512i second = load_bits(words[0][8 + 2 * p + 1]);
+        store_bits(_mm512_mask_blend_epi16(kOddHalves, first, second), to.group_offsets[p]);
       }
+    } else if constexpr (Quant::kHasOffsets) {
+      turn_words([&](std::size_t r) { return rows[r].words + 16; }, words[1]);
+      std::memcpy(to.group_offsets, words[1], kOffsetWords * sizeof(to.group_offsets[0]));
+    }
+    for (std::size_t word = 0; word < kTileDepth / 4; word += kTileSide) {
+      __m512i numbers[kTileSide];  // [word][output]: four k
+      for (std::size_t r = 0; r < kTileSide; ++r) numbers[r] = load_halves(rows[r].q + 4 * word);
+      transpose(numbers);
+      constexpr std::size_t kLines = Quant::kGroup / 4;  // of a group
+      for_each_index<kTileSide / kLines>([&](auto group) __attribute__((always_inline)) {
+        const GroupScales scales(load_bits(words[0][word / kLines + group]));
+        for_each_index<kLines>([&](auto i) __attribute__((always_inline)) {
+          const Planes planes = split(numbers[group * kLines + i], scales);
+          store_bits(planes.low, to.planes[0][word + group * kLines + i]);
+          store_bits(planes.high, to.planes[1][word + group * kLines + i]);
+        });
+      });
     }
   }
 
   static void fill(const ActivationsOf<Quant>& x, std::size_t rows, std::size_t k, std::size_t, Numbers& to) {
     for (std::size_t i = 0; i < rows; ++i) {
       to.scales[i] = x.scales(i)[k / kTileDepth];
-      const std::int16_t* sums = x.sums(i) + k / 16;
-      for (std::size_t j = 0; j < 2 * kOffsetWords; ++j) {
-        to.sums[i][j] =
-            Quant::kGroup == 16 ? sums[j] : static_cast<std::int16_t>(sums[2 * j] + sums[2 * j + 1]);
+      if constexpr (Quant::kHasOffsets) {
+        const __m256i sums = load_32(x.sums(i) + k / 16);
+        if constexpr (Quant::kGroup == 16) {
+          store_32(sums, to.sums[i]);
+        } else {
+          const __m128i pairs = _mm256_cvtepi32_epi16(_mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(to.sums[i]), pairs);
+        }
       }
     }
   }
 
-  static constexpr std::size_t kPairsAtOnce = 3;
+  // With three, what L1 has to keep (16 KB of rows, 8 of sums, two panels and their totals) is more than it holds.
+  static constexpr std::size_t kPairsAtOnce = 2;
 
   /// As SmallBlockTiles'. A block of k of all rows stays in L1 while that of each panel passes.
   template <class OutputsOf>
@@ -121,7 +133,7 @@ class LargeBlockTiles {
 
  private:
   using Sums = std::int32_t[2][kPairRows][kTileSide];  // [plane][row][output]
-  static constexpr std::size_t kUnits = 3;             // in progress: multiplied, in tiles, stored
+  static constexpr std::size_t kUnits = 2;             // whose sums are in memory, or on their way there
 
   /// A block of a pair of tiles of rows by a panel.
   struct Unit {
@@ -134,28 +146,32 @@ class LargeBlockTiles {
     PairOutputs outputs;  // the totals, with this block; of the last one y
   };
 
-  /// The planes of 256 elements.
-  static void split(const BytesOfRow& row, std::uint8_t* low, std::uint8_t* high) {
-    const __m512i scales = _mm512_castsi256_si512(scales_of_sixteens<Quant>(row));
-    const __m512i zero = _mm512_set1_epi16(Bytes<Quant>::kZero);
-    const __m512i in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    // Which scale each of 32 elements has: that of the first sixteen, then that of the second.
-    __m512i which = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(1), 1);
-    for (std::size_t k = 0; k < kTileDepth; k += 64) {
-      __m512i products[2];
-      for (std::size_t half = 0; half < 2; ++half) {
-        const __m512i q = _mm512_sub_epi16(_mm512_cvtepu8_epi16(load_32(row.q + k + 32 * half)), zero);
-        products[half] = _mm512_mullo_epi16(q, _mm512_permutexvar_epi16(which, scales));
-        which = _mm512_add_epi16(which, _mm512_set1_epi16(2));
-      }
-      const __m512i mask = _mm512_set1_epi16(127);
-      const __m512i lows =
-          _mm512_packus_epi16(_mm512_and_si512(products[0], mask), _mm512_and_si512(products[1], mask));
-      const __m512i highs =
-          _mm512_packs_epi16(_mm512_srai_epi16(products[0], 7), _mm512_srai_epi16(products[1], 7));
-      _mm512_store_si512(low + k, _mm512_permutexvar_epi64(in_order, lows));
-      _mm512_store_si512(high + k, _mm512_permutexvar_epi64(in_order, highs));
-    }
+  static constexpr __mmask32 kOddHalves = 0xaaaaaaaaU;
+
+  /// Of a group of sixteen outputs, each twice: the scale, and what it makes of the number that stands for zero.
+  struct GroupScales {
+    __m512i scales, zeros;
+
+    explicit GroupScales(__m512i words)
+        : scales(_mm512_mask_blend_epi16(kOddHalves, words, _mm512_slli_epi32(words, 16))),
+          zeros(_mm512_mullo_epi16(scales, _mm512_set1_epi16(Bytes<Quant>::kZero))) {}
+  };
+  struct Planes {
+    __m512i low, high;
+  };
+
+  /// Four numbers of each of sixteen outputs.
+  static Planes split(__m512i numbers, const GroupScales& by) {
+    const __m512i even_bytes = _mm512_set1_epi16(0xff);
+    const __m512i even =
+        _mm512_sub_epi16(_mm512_mullo_epi16(_mm512_and_si512(numbers, even_bytes), by.scales), by.zeros);
+    const __m512i odd =
+        _mm512_sub_epi16(_mm512_mullo_epi16(_mm512_srli_epi16(numbers, 8), by.scales), by.zeros);
+    constexpr int kChoose = 0xca;  // by the bits of the first: those of the second, or of the third
+    const __m512i low = _mm512_ternarylogic_epi32(even_bytes, even, _mm512_slli_epi16(odd, 8), kChoose);
+    const __m512i high =
+        _mm512_ternarylogic_epi32(even_bytes, _mm512_srli_epi16(even, 7), _mm512_slli_epi16(odd, 1), kChoose);
+    return {.low = _mm512_and_si512(low, _mm512_set1_epi8(127)), .high = high};
   }
 
   /// Both planes by both tiles of rows, or by the first alone, from element k on. A tile of the unit in front is stored
@@ -214,6 +230,10 @@ class LargeBlockTiles {
     const auto& [low, high] = *unit.sums;
     const __m512 scales = _mm512_load_ps(panel.scales);
     [[maybe_unused]] const __m512 offset_scales = _mm512_load_ps(panel.offsets);
+    [[maybe_unused]] __m512i group_offsets[kOffsetWords + 1];  // not read again for every row
+    for_each_index<kOffsetWords>([&](auto p) __attribute__((always_inline)) {
+      group_offsets[p] = _mm512_load_si512(panel.group_offsets[p]);
+    });
     const auto add_row = [&](std::size_t i) __attribute__((always_inline)) {
       const __m512i products =
           _mm512_add_epi32(_mm512_load_si512(low[i]), _mm512_slli_epi32(_mm512_load_si512(high[i]), 7));
@@ -221,8 +241,7 @@ class LargeBlockTiles {
       if constexpr (Quant::kHasOffsets) {
         __m512i offsets = _mm512_setzero_si512();
         for_each_index<kOffsetWords>([&](auto p) __attribute__((always_inline)) {
-          offsets = _mm512_dpwssd_epi32(offsets, word_of(x.sums[i] + 2 * p),
-                                        _mm512_load_si512(panel.group_offsets[p]));
+          offsets = _mm512_dpwssd_epi32(offsets, group_offsets[p], word_of(x.sums[i] + 2 * p));
         });
         one = _mm512_fmadd_ps(offset_scales, _mm512_cvtepi32_ps(offsets), one);
       }

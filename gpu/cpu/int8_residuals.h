@@ -55,9 +55,12 @@ struct RowsWithResiduals {
       std::memcpy(to + 2 * stride, &is_there, sizeof(is_there));
       if (is_there == 0) continue;
       residual.resize(columns);
-      for (std::size_t k = 0; k < columns; ++k) {
-        const float rounded = static_cast<float>(row.q(0)[k]) * row.scales(0)[k / 256];
-        residual[k] = x[k] - rounded;
+      for (std::size_t b = 0; b < columns / 256; ++b) {
+        const float scale = row.scales(0)[b];
+        for (std::size_t k = 256 * b; k < 256 * (b + 1); ++k) {
+          const float rounded = static_cast<float>(row.q(0)[k]) * scale;
+          residual[k] = x[k] - rounded;
+        }
       }
       rows_to_int8<256>(residual.data(), 1, columns, to + stride);
     }
@@ -104,13 +107,18 @@ void multiply_with_residuals(const void* activations, std::size_t m, const Weigh
   const std::size_t width = n_end - n_begin;
   outputs.resize(std::max(outputs.size(), rows.size() * width));
   kMultiply(rows.data(), rows.size(), w.part(n_begin, width), outputs.data(), width, 0, width);
+  const float* residual = outputs.data() + m * width;
+  auto next = coarse.begin();
   for (std::size_t i = 0; i < m; ++i) {
-    std::copy_n(outputs.data() + i * width, width, y + i * y_stride + n_begin);
-  }
-  for (std::size_t j = 0; j < coarse.size(); ++j) {
-    const float* residual = outputs.data() + (m + j) * width;
-    float* sums = y + coarse[j] * y_stride + n_begin;
-    for (std::size_t n = 0; n < width; ++n) sums[n] += residual[n];
+    const float* from = outputs.data() + i * width;
+    float* to = y + i * y_stride + n_begin;
+    if (next != coarse.end() && *next == i) {
+      for (std::size_t n = 0; n < width; ++n) to[n] = from[n] + residual[n];
+      residual += width;
+      ++next;
+    } else {
+      std::copy_n(from, width, to);
+    }
   }
 }
 
