@@ -154,21 +154,15 @@ class PanelProduct {
       if (rows <= 2 * (kPairs - 1)) return tile<kPairs - 1>(x, row, rows, w, n, outputs);
     }
     TileOutputs to{y_ + row * y_stride_ + n, y_stride_, first_ > 0};
+    if (rows == 2 * kPairs && outputs == kTileOutputs)
+      return Kernel::template multiply<kPairs>(x, w, blocks_, to);
     // A tile that is not whole has a place of its own.
     float apart[2 * kPairs][kTileOutputs] = {};
-    const bool is_whole = rows == 2 * kPairs && outputs == kTileOutputs;
-    if (!is_whole) {
-      if (first_ > 0) {
-        for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);
-      }
-      to.y = apart[0];
-      to.stride = kTileOutputs;
+    if (first_ > 0) {
+      for (std::size_t i = 0; i < rows; ++i) std::copy_n(to.y + i * to.stride, outputs, apart[i]);
     }
-    Kernel::template multiply<kPairs>(x, w, blocks_, to);
-    if (is_whole) return;
-    for (std::size_t i = 0; i < rows; ++i) {
-      std::copy_n(apart[i], outputs, y_ + (row + i) * y_stride_ + n);
-    }
+    Kernel::template multiply<kPairs>(x, w, blocks_, {apart[0], kTileOutputs, to.is_begun});
+    for (std::size_t i = 0; i < rows; ++i) std::copy_n(apart[i], outputs, to.y + i * to.stride);
   }
 
   const Kernel& kernel_;
