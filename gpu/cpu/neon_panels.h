@@ -154,8 +154,9 @@ class PanelProduct {
       if (rows <= 2 * (kPairs - 1)) return tile<kPairs - 1>(x, row, rows, w, n, outputs);
     }
     TileOutputs to{y_ + row * y_stride_ + n, y_stride_, first_ > 0};
-    if (rows == 2 * kPairs && outputs == kTileOutputs)
+    if (rows == 2 * kPairs && outputs == kTileOutputs) {
       return Kernel::template multiply<kPairs>(x, w, blocks_, to);
+    }
     // A tile that is not whole has a place of its own.
     float apart[2 * kPairs][kTileOutputs] = {};
     if (first_ > 0) {
