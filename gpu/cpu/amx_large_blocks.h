@@ -44,8 +44,8 @@ class LargeBlockTiles {
     }
     alignas(64) std::uint32_t words[2][kTileSide][kTileSide];  // of all rows: [word % 16][output]
     turn_words([&](std::size_t r) { return rows[r].words; }, words[0]);
-    if constexpr (Quant::kHasOffsets &&
-                  Quant::kGroup == 32) {  // a word has one offset twice: two of them in one
+    if constexpr (Quant::kHasOffsets && Quant::kGroup == 32) {
+      // A word has one offset twice: two of them in one.
       for (std::size_t p = 0; p < kOffsetWords; ++p) {
         const __m512i first = load_bits(words[0][8 + 2 * p]);
         const __m512i second = load_bits(words[0][8 + 2 * p + 1]);
@@ -86,7 +86,7 @@ class LargeBlockTiles {
     }
   }
 
-  // With three, what L1 has to keep (16 KB of rows, 8 of sums, two panels and their totals) is more than it holds.
+  // L1 keeps 16 KB of rows, 8 of sums, two panels and their totals; with three pairs it would not.
   static constexpr std::size_t kPairsAtOnce = 2;
 
   /// As SmallBlockTiles'. A block of k of all rows stays in L1 while that of each panel passes.
@@ -160,7 +160,7 @@ class LargeBlockTiles {
     __m512i low, high;
   };
 
-  /// Four numbers of each of sixteen outputs.
+  /// Four numbers of each of sixteen outputs. The high plane is bits 7 to 14 of scale * q, sign and all: it has 13 bits.
   static Planes split(__m512i numbers, const GroupScales& by) {
     const __m512i even_bytes = _mm512_set1_epi16(0xff);
     const __m512i even =
