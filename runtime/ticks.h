@@ -6,10 +6,6 @@
 #include <chrono>
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace reprise::runtime {
 
 using Clock = std::chrono::steady_clock;
@@ -24,7 +20,7 @@ inline TimePoint deadline_after(Duration duration) {
 
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
-  return __rdtsc();
+  return __builtin_ia32_rdtsc();  // __rdtsc() without the 40,000 lines of <x86intrin.h>
 #elif defined(__aarch64__)
   std::uint64_t value;
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));

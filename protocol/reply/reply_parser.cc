@@ -174,6 +174,7 @@ class ReplyParser::Machine : public CallSink {
   }
 
   void enter_reasoning() {
+    drop_draft();  // a call in the reasoning before this one: the model went on after it
     in_reasoning_ = true;
     drops_newlines_ = shows_reasoning_;
     at_start_ = false;

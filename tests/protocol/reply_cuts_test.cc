@@ -101,7 +101,11 @@ class RandomReplies {
       const std::size_t size = std::min(below(12), text.size() - at);
       const std::size_t change = below(3);
       if (change == 0) text.erase(at, size);
-      if (change == 1) text.insert(at, text.substr(below(text.size() + 1), below(40)));
+      if (change == 1) {
+        const std::size_t from = below(text.size() + 1);
+        const std::size_t length = below(40);
+        text.insert(at, text.substr(from, length));
+      }
       if (change == 2) text.insert(at, part(format));
     }
     return text;

@@ -37,6 +37,12 @@ TEST(ReplyParser, WithoutReasoningItsTextStaysInTheContent) {
             "content " + Json(reply).dump() + "\n");
 }
 
+TEST(ReplyParser, CallInReasoningStaysBeforeMoreReasoning) {
+  const std::string reply = "a <tool_call>b</think>\n<think>c</think>d";
+  EXPECT_EQ(shown(parsed(detect_reply_format(kHermes), sample_options("<think>\n"), reply)),
+            "reasoning \"a <tool_call>bc\"\ncontent \"d\"\n");
+}
+
 TEST(ReplyParser, WithNothingToReadNothingIsHeldBack) {
   ReplyParserOptions options = sample_options();
   ReplyParser plain(detect_reply_format(kPlain), options);
