@@ -38,6 +38,7 @@ install(FILES cmake/FindHiredis.cmake cmake/FindPCRE2.cmake cmake/FindUtf8proc.c
 install(DIRECTORY models/builtin DESTINATION "${CMAKE_INSTALL_DATADIR}/reprise" COMPONENT program)
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
+  install(PROGRAMS "$<TARGET_FILE:reprise-lab>" DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program OPTIONAL)
   # Written when it is installed: `cmake --install --prefix` may say where that is. What is installed below /usr has its
   # settings in /etc, everything else in etc below its prefix.
   install(CODE "

@@ -27,6 +27,9 @@ class Manual(unittest.TestCase):
         self.assertGreater(len(commands()), 10)
         for command in commands():
             self.assertIn(f"\n.SS {command}\n", page)
+            if command in ("bench", "replay"):  # another program's: the page says where their options are told
+                self.assertIn(f"reprise {command} \\-\\-help", page)
+                continue
             for option in re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", run(command, "--help").stdout):
                 self.assertIn(option.replace("-", "\\-"), page, command)
         self.assertNotRegex(page, r"(?m)^\.(?!(TH|SH|SS|TP|B|I|PP)\b)")  # no line that troff would take for a request

@@ -58,12 +58,13 @@ constexpr NamedIsa kIsas[] = {{Isa::kPlain, "plain"},
 #endif
 }
 #elif defined(__x86_64__)
-/// Conversions of half precision. Asked of the processor, because clang 16 has no
-/// __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin
-/// tells of AVX2.
-[[maybe_unused]] bool has_half_conversions() {
+/// AVX2 with fused products and conversions of half precision. The last is asked of the processor, because clang 16 has
+/// no __builtin_cpu_supports("f16c"); that the system saves the registers they use is part of what the builtin tells of
+/// AVX2.
+[[maybe_unused]] bool has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
 /// Products of bytes on AVX2's registers.
@@ -153,16 +154,16 @@ bool is_available(Isa isa) {
 #elif defined(__x86_64__)
 #ifndef REPRISE_WITHOUT_AVX2
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_conversions();
+      return has_avx2();
 #endif
 #ifndef REPRISE_WITHOUT_AVX512
     case Isa::kAvx512:
-      return is_available(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+      return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512vl");
 #endif
 #ifndef REPRISE_WITHOUT_AVX2_VNNI
     case Isa::kAvx2Vnni:
-      return is_available(Isa::kAvx2) && has_avx_vnni();
+      return has_avx2() && has_avx_vnni();
 #endif
 #ifndef REPRISE_WITHOUT_AVX512_VNNI
     case Isa::kAvx512Vnni:

@@ -4,7 +4,6 @@
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/installed_package.cmake")
 
-install_package()
 without(PCRE2 simdjson Utf8proc CUDAToolkit)  # the engine's: the runtime must not need them
 
 build_and_run(host "${CMAKE_CURRENT_LIST_DIR}" host CONFIGURE ${without_packages} EXPECTED "the host's own handler

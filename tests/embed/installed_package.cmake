@@ -1,7 +1,7 @@
-# What the scripts of the embedding tests share: they install the build tree, move the installed package, and build and
-# run programs against it. ctest runs such a script as
-#   cmake -D build_dir=... -D config=... -D generator=... -D embed_dir=... -P script.cmake
-# It works in embed_dir, where it finds cache.cmake (from cache.cmake.in).
+# What the scripts of the embedding tests share: they build and run programs against the package that install_test.cmake
+# has installed in install_dir/prefix. ctest runs such a script as
+#   cmake -D build_dir=... -D config=... -D generator=... -D install_dir=... -D embed_dir=... -P script.cmake
+# It works in embed_dir.
 
 get_filename_component(source_dir "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 unset(ENV{DESTDIR})
@@ -14,14 +14,6 @@ function(run)
     message(FATAL_ERROR "${command}\nended with ${status}:\n${output}${errors}")
   endif()
   set(output "${output}" PARENT_SCOPE)
-endfunction()
-
-# install_package(): to embed_dir/prefix, by way of another folder: a package that works only where it was installed
-# would fail.
-function(install_package)
-  file(REMOVE_RECURSE "${embed_dir}/first" "${embed_dir}/prefix")
-  run("${CMAKE_COMMAND}" --install "${build_dir}" --prefix "${embed_dir}/first" --config "${config}")
-  file(RENAME "${embed_dir}/first" "${embed_dir}/prefix")
 endfunction()
 
 # extract(<section> <language> <file>): the first block of that section of docs/embedding.md that is fenced as this language.
@@ -46,7 +38,7 @@ function(configure name source)
   set(build "${embed_dir}/${name}-build")
   file(REMOVE_RECURSE "${build}")
   set(configure_command "${CMAKE_COMMAND}" -S "${source}" -B "${build}" -G "${generator}"
-    -C "${embed_dir}/cache.cmake" ${ARGN} PARENT_SCOPE)
+    -C "${install_dir}/cache.cmake" ${ARGN} PARENT_SCOPE)
 endfunction()
 
 # without(<package>...): leaves `without_packages`, the arguments with which CMake finds none of these.

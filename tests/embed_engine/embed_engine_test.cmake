@@ -4,8 +4,6 @@
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../embed/installed_package.cmake")
 
-install_package()
-
 build_and_run(engine_host "${CMAKE_CURRENT_LIST_DIR}" engine_host
   ARGUMENTS "${source_dir}/tests/data/models/qwen3_5_text"
   EXPECTED "the model is loaded
@@ -25,14 +23,14 @@ Your name is Ada.
 $")
 
 # The unit starts what was installed, wherever that was.
-file(READ "${embed_dir}/prefix/lib/systemd/system/reprise.service" unit)
-string(FIND "${unit}" "\nExecStart=${embed_dir}/first/bin/reprise serve --config ${embed_dir}/first/etc/reprise/reprise.toml\n" found)
-if(found EQUAL -1 OR NOT EXISTS "${embed_dir}/prefix/etc/reprise/reprise.toml")
+file(READ "${install_dir}/prefix/lib/systemd/system/reprise.service" unit)
+string(FIND "${unit}" "\nExecStart=${install_dir}/first/bin/reprise serve --config ${install_dir}/first/etc/reprise/reprise.toml\n" found)
+if(found EQUAL -1 OR NOT EXISTS "${install_dir}/prefix/etc/reprise/reprise.toml")
   message(FATAL_ERROR "the unit starts something else than was installed, or has no settings:\n${unit}")
 endif()
 foreach(page IN ITEMS man/man1/reprise.1 bash-completion/completions/reprise zsh/vendor-completions/_reprise
     fish/vendor_completions.d/reprise.fish)
-  if(NOT EXISTS "${embed_dir}/prefix/share/${page}")
+  if(NOT EXISTS "${install_dir}/prefix/share/${page}")
     message(FATAL_ERROR "share/${page} was not installed")
   endif()
 endforeach()

@@ -5,8 +5,6 @@
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/../embed/installed_package.cmake")
 
-install_package()
-
 set(trace "${embed_dir}/host.json")
 file(REMOVE "${trace}")
 build_and_run(traced_host "${CMAKE_CURRENT_LIST_DIR}" traced_host ARGUMENTS "${trace}"

@@ -1,10 +1,14 @@
 // The reprise program: reads the command line and calls the subcommand.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "gpu/devices.h"
-#include "tools/bench_command/bench_command.h"
 #include "tools/reprise/builtin_model.h"
 #include "tools/reprise/chat.h"
 #include "tools/reprise/doctor.h"
@@ -16,7 +20,6 @@
 #include "tools/reprise/manual.h"
 #include "tools/reprise/model_flags.h"
 #include "tools/reprise/render.h"
-#include "tools/reprise/replay.h"
 #include "tools/reprise/serve_command.h"
 #include "tools/reprise/snapshot_command.h"
 #include "tools/reprise/suggestion.h"
@@ -131,48 +134,28 @@ CLI::App& add_logits(CLI::App& app, LogitsOptions& options) {
   return *logits;
 }
 
-CLI::App& add_replay(CLI::App& app, ReplayOptions& options) {
-  CLI::App* replay = app.add_subcommand("replay", "Measure the prefix cache's token hit rate on a trace");
-  replay->add_option("--trace", options.trace, "JSON lines with timestamp, input_length and hash_ids")
-      ->required();
-  replay->add_option("--policy", options.policy, "How entries are evicted")->capture_default_str();
-  replay->add_option("--budget-mb", options.budget_mb, "Millions of bytes for all entries, 0 for no limit")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  replay
-      ->add_option("--lower-mb", options.lower_mb,
-                   "Millions of bytes of each tier below the device, from the nearest, 0 for no limit")
-      ->delimiter(',');
-  replay->add_option("--lower-policy", options.lower_policy, "How these tiers evict: lru, forks or returns")
-      ->capture_default_str();
-  replay->add_option("--kv-bytes-per-token", options.kv_bytes_per_token, "Of keys and values")
-      ->check(CLI::Range(0UL, 1UL << 30))
-      ->capture_default_str();
-  replay->add_option("--state-bytes", options.state_bytes, "Of recurrent state a checkpoint")
-      ->check(CLI::Range(0UL, 1UL << 40))
-      ->capture_default_str();
-  replay->add_option("--block-tokens", options.block_tokens, "Tokens behind one id of the trace")
-      ->check(CLI::Range(1U, 1U << 20))
-      ->capture_default_str();
-  replay->add_option("--origins", options.origins, "Checkpoints to take: branch, prompt_end, spaced")
-      ->capture_default_str();
-  replay->add_flag("--any-token", options.any_token, "Attention alone: states can be cut at every block");
-  replay->add_flag("--supersede", options.supersede, "A prompt's end replaces the one it was restored from");
-  replay->add_option("--ttl", options.ttl_seconds, "Seconds an unused entry lives, 0 for ever")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  replay->add_option("--max-path-tokens", options.max_path_tokens, "Of prompts remembered, 0 for no limit")
-      ->capture_default_str();
-  replay
-      ->add_option("--compare-mb", options.compare_mb,
-                   "All policies, those that others published, and one that knows the future, at these "
-                   "budgets, 220000,440000,...")
-      ->delimiter(',');
-  replay->add_flag("--json", options.json, "One JSON object instead of a table");
-  return *replay;
+// What measures is a program of its own, which lies beside this one where it was built.
+constexpr const char* kLabProgram = "reprise-lab";
+
+void add_lab_commands(CLI::App& app) {
+  app.add_subcommand("bench", "Measure this machine and the cache; reprise bench --help tells with what");
+  app.add_subcommand("replay", "Measure the prefix cache's token hit rate on a trace; reprise replay --help");
+}
+
+bool is_lab_command(int argc, char** argv) {
+  return argc > 1 && (std::string_view(argv[1]) == "bench" || std::string_view(argv[1]) == "replay");
+}
+
+int run_lab(char** argv) {
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / kLabProgram;
+  execv(program.c_str(), argv);
+  throw std::runtime_error(std::string(argv[1]) + ": cannot run " + program.string() + ": " +
+                           std::strerror(errno) + "; build the target " + kLabProgram);
 }
 
 int run(int argc, char** argv) {
+  if (is_lab_command(argc, argv)) return run_lab(argv);
   CLI::App app{"Reprise: an inference server and actor runtime for hybrid language models"};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
@@ -224,9 +207,7 @@ int run(int argc, char** argv) {
       ->add_option("--kv-budget", inspect_options.kv.tokens,
                    "Tokens that they are compacted to; 0: all are kept")
       ->check(CLI::Range(0, 100'000'000));
-  BenchCommand bench_command(app);
-  ReplayOptions replay_options;
-  const CLI::App& replay_command = add_replay(app, replay_options);
+  add_lab_commands(app);
   const SnapshotCommand snapshot_command(app);
   const CLI::App* devices_command = app.add_subcommand("devices", "List the GPUs that this build can use");
 
@@ -246,8 +227,6 @@ int run(int argc, char** argv) {
   }
   if (devices_command->parsed()) return list_devices();
   if (snapshot_command.parsed()) return snapshot_command.run();
-  if (replay_command.parsed()) return replay(replay_options);
-  if (bench_command.parsed()) return bench_command.run();
   if (inspect_command->parsed()) return inspect(inspect_options);
   if (chat_command.parsed()) return chat(chat_options);
   if (pull_command.parsed()) return pull_model(pull_options);

@@ -1,0 +1,137 @@
+#include "tools/lab/bench_command.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/reprise/model_flags.h"
+
+namespace reprise::tools {
+
+BenchCommand::BenchCommand(CLI::App& app)
+    : command_(app.add_subcommand("bench", "Measure the speed of a model on this machine")) {
+  CLI::App& bench = *command_;
+  CLI::Option_group* what = bench.add_option_group("what", "What to measure");
+  what->add_flag("--engine", engine_alone_, "The engine alone, without server and actors");
+  what->add_flag("--cache", cache_, "What the snapshot cache saves, through the whole engine");
+  what->add_option("--workload", workload_options_.names,
+                   "What the cache does for some of chat,rag,batch,agent,mixed, or for all")
+      ->delimiter(',');
+  what->add_option(
+          "--concurrency", concurrency_options_.conversations,
+          "How many conversations run at once in equal memory, with sharing and without, 10,25,50,100")
+      ->delimiter(',');
+  what->add_flag("--lookup", lookup_,
+                 "How a prompt's beginning is found, by a tree and by a hash of blocks; without a model");
+  what->require_option(0, 1);
+  add_engine_flags(bench, flags_);
+  bench.add_option("--prompt", prompt_,
+                   "Tokens of a prompt; 512, with --cache 1024, with --concurrency 1024 shared ones");
+  bench.add_option("--repeat", repeat_, "Repetitions of every measurement")->capture_default_str();
+  bench.add_flag("--json", json_, "One JSON object instead of a table");
+  bench
+      .add_option("--slices", engine_options_.slices,
+                  "With --engine: tokens of a prefill at once, 16,512,...")
+      ->delimiter(',');
+  bench
+      .add_option("--batches", engine_options_.batches,
+                  "With --engine: sequences that decode together, 1,4,...")
+      ->delimiter(',');
+  bench.add_option("--decode", engine_options_.decode, "With --engine: tokens decoded after the prompt")
+      ->capture_default_str();
+  bench.add_option("--lengths", cache_options_.lengths, "With --cache: prompt lengths, 256,1024,...")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, 1U << 22))
+      ->capture_default_str();
+  bench.add_option("--reply", cache_options_.reply, "With --cache: tokens of every answer")
+      ->capture_default_str();
+  bench.add_option("--requests", cache_options_.requests, "With --cache: requests with one instruction")
+      ->capture_default_str();
+  bench.add_option("--at-once", cache_options_.at_once, "With --cache: how many of them at a time")
+      ->capture_default_str();
+  bench
+      .add_option("--only", cache_options_.only,
+                  "With --cache: some of lengths,raw,chat,crowd,miss,snapshots")
+      ->delimiter(',');
+  bench
+      .add_option("--budget-seconds", cache_options_.budget_seconds,
+                  "With --cache: begin nothing new after so long")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  memory_ = bench
+                .add_option("--memory-mb", workload_options_.memory_mb,
+                            "With --workload: MiB for snapshots, 0 for all, 8,16,...; one run each")
+                ->delimiter(',');
+  bench.add_flag("--whole-memory", workload_options_.whole_memory,
+                 "With --workload: the MiB are those of sequences and snapshots together");
+  bench
+      .add_option("--choosy", workload_options_.pressure.choosy,
+                  "With --workload: percent of the memory from where on less is kept, 100: never")
+      ->capture_default_str();
+  bench
+      .add_option("--evict", workload_options_.pressure.evict,
+                  "With --workload: percent from where on snapshots go ahead of need, 100: never")
+      ->capture_default_str();
+  bench.add_flag("--marks-cost", workload_options_.marks_cost,
+                 "With --workload: every run once more without these two marks, and a table of both");
+  bench.add_option("--seed", workload_options_.seed, "With --workload: of texts and orders")
+      ->capture_default_str();
+  bench.add_option("--scale", workload_options_.scale, "With --workload: times the usual number of requests")
+      ->capture_default_str();
+  bench.add_option(
+      "--report", report_,
+      "An HTML page with plots to write; alone: of all three, --cache, --workload chat and --engine");
+}
+
+int BenchCommand::run() {
+  const bool concurrency = !concurrency_options_.conversations.empty();
+  if ((lookup_ || concurrency) && (json_ || !report_.empty())) {
+    throw UsageError("bench: --lookup and --concurrency print tables alone, without --json and --report");
+  }
+  if (lookup_) return bench_lookup(lookup_options_);
+  if (concurrency) {
+    concurrency_options_.engine = flags_;
+    if (prompt_ != 0) concurrency_options_.shared_tokens = prompt_;
+    return bench_concurrency(concurrency_options_);
+  }
+  const bool workload = !workload_options_.names.empty();
+  const bool all = !workload && !cache_ && !engine_alone_;
+  if (all && report_.empty()) {
+    throw UsageError(
+        "bench: say what: --engine, --cache, --workload NAMES, or --report FILE.html for all of these; "
+        "--concurrency NUMBERS, --lookup");
+  }
+  BenchReport report(report_);
+  int status = 0;
+  if (cache_ || all) {
+    cache_options_.engine = flags_;
+    if (prompt_ != 0) cache_options_.prompt = prompt_;
+    cache_options_.repeat = repeat_;
+    cache_options_.json = json_;
+    status = std::max(status, bench_cache(cache_options_, report));
+  }
+  if (workload || all) {
+    workload_options_.engine = flags_;
+    workload_options_.json = json_;
+    if (all) {
+      workload_options_.names = {"chat"};
+      if (memory_->count() == 0) workload_options_.memory_mb = {4, 8, 16, 32, 64, 0};
+    }
+    try {
+      status = std::max(status, bench_workload(workload_options_, report));
+    } catch (const UsageError& error) {  // of a model that cannot chat the rest is worth a page
+      if (!all) throw;
+      std::fprintf(stderr, "reprise: left out: %s\n", error.what());
+    }
+  }
+  if (engine_alone_ || all) {
+    engine_options_.engine = flags_;
+    if (prompt_ != 0) engine_options_.prompt = prompt_;
+    engine_options_.repeat = repeat_;
+    engine_options_.json = json_;
+    status = std::max(status, bench_engine(engine_options_, report));
+  }
+  report.write();
+  return status;
+}
+
+}  // namespace reprise::tools
