@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using protocol::Fetched;
 using protocol::MissReason;
 
-constexpr std::uint64_t kPage = 600'000, kSlot = 5'000'000;
+constexpr std::uint64_t kPageBytes = 600'000, kSlotBytes = 5'000'000;
 
 /// Every byte of a page tells its place and its page, of a slot its place.
 std::byte content(std::uint64_t page, std::uint64_t at) {
@@ -27,7 +27,7 @@ class PatternDevice : public runtime::Actor {
   static constexpr const char* kName = "pattern device";
   protocol::ReadKv::Reply on(protocol::ReadKv read) {
     for (std::uint64_t i = 0; i < read.to.size(); ++i) {
-      read.to[i] = read.slot ? content(99, i) : content(read.first_page + i / kPage, i % kPage);
+      read.to[i] = read.slot ? content(99, i) : content(read.first_page + i / kPageBytes, i % kPageBytes);
     }
     return protocol::Nothing{};
   }
@@ -57,7 +57,7 @@ class HostTierActorTest : public testing::Test {
   }
 
   const protocol::StateKind kKind{
-      .model = 7, .arithmetic = 1, .page_bytes = kPage, .slot_bytes = kSlot, .page_tokens = 64};
+      .model = 7, .arithmetic = 1, .page_bytes = kPageBytes, .slot_bytes = kSlotBytes, .page_tokens = 64};
   const SharedTokens prompt_ = std::make_shared<const TokenList>(TokenList(1000, 5));
   const std::shared_ptr<TierFigures> figures_ = std::make_shared<TierFigures>();
   runtime::System system_{{.workers = 2}};
@@ -70,10 +70,10 @@ TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
   const Fetched fetched = fetch(0);
   ASSERT_TRUE(fetched.state);
   const std::span<const std::byte> bytes = fetched.state->bytes;
-  ASSERT_EQ(bytes.size(), 4 * kPage + kSlot);
+  ASSERT_EQ(bytes.size(), 4 * kPageBytes + kSlotBytes);
   std::size_t wrong = 0;
   for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    wrong += bytes[i] != (i < 4 * kPage ? content(i / kPage, i % kPage) : content(99, i - 4 * kPage));
+    wrong += bytes[i] != (i < 4 * kPageBytes ? content(i / kPageBytes, i % kPageBytes) : content(99, i - 4 * kPageBytes));
   }
   EXPECT_EQ(wrong, 0U);
 }

@@ -23,39 +23,39 @@ using Standing = ArithmeticVerdicts::Standing;
 
 constexpr std::uint64_t kHere = 1, kOther = 2, kThird = 3;
 
-protocol::StateKind kind_of(std::uint64_t arithmetic) {
+protocol::StateKind kind_with(std::uint64_t arithmetic) {
   return {.model = 7, .arithmetic = arithmetic, .page_bytes = 256, .slot_bytes = 64, .page_tokens = 64};
 }
 
 TEST(ArithmeticVerdicts, NothingIsTrustedBeforeItWasCompared) {
   ArithmeticVerdicts verdicts;
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), kOther, 10), Standing::kUntried);
-  verdicts.note(kind_of(kHere), kOther, 100, true);
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), kOther, 400), Standing::kTrusted);
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), kOther, 401), Standing::kUntried) << "longer ones first again";
-  EXPECT_EQ(verdicts.standing(kind_of(kOther), kHere, 10), Standing::kUntried);
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), kThird, 10), Standing::kUntried);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 10), Standing::kUntried);
+  verdicts.note(kind_with(kHere), kOther, 100, true);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 400), Standing::kTrusted);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 401), Standing::kUntried) << "longer ones first again";
+  EXPECT_EQ(verdicts.standing(kind_with(kOther), kHere, 10), Standing::kUntried);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kThird, 10), Standing::kUntried);
 }
 
 TEST(ArithmeticVerdicts, ADifferenceIsRememberedWhateverComesLater) {
   ArithmeticVerdicts verdicts;
-  verdicts.note(kind_of(kHere), kOther, 100, true);
-  verdicts.note(kind_of(kHere), kOther, 200, false);
-  verdicts.note(kind_of(kHere), kOther, 300, true);
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), kOther, 10), Standing::kRefused);
+  verdicts.note(kind_with(kHere), kOther, 100, true);
+  verdicts.note(kind_with(kHere), kOther, 200, false);
+  verdicts.note(kind_with(kHere), kOther, 300, true);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 10), Standing::kRefused);
 }
 
 TEST(ArithmeticVerdicts, ThereIsABound) {
   ArithmeticVerdicts verdicts;
   for (std::uint64_t other = 10; other < 10 + 2 * ArithmeticVerdicts::kMost; ++other) {
-    verdicts.note(kind_of(kHere), other, 100, true);
+    verdicts.note(kind_with(kHere), other, 100, true);
   }
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), 10, 100), Standing::kTrusted);
-  EXPECT_EQ(verdicts.standing(kind_of(kHere), 10 + ArithmeticVerdicts::kMost, 100), Standing::kRefused);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), 10, 100), Standing::kTrusted);
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), 10 + ArithmeticVerdicts::kMost, 100), Standing::kRefused);
 }
 
 TEST(ArithmeticVerdicts, PagesAndSlotAreComparedAndNotTheRoomBehindTheTokens) {
-  const protocol::StateKind kind = kind_of(kHere);
+  const protocol::StateKind kind = kind_with(kHere);
   std::vector<std::byte> one(2 * kind.page_bytes + kind.slot_bytes), other = one;
   const auto same = [&] { return ArithmeticVerdicts::same_states(kind, 100, one, other); };
   EXPECT_TRUE(same());
@@ -113,14 +113,14 @@ class OtherBuildsTest : public testing::Test {
   }
   Fetched fetch(std::uint64_t arithmetic, const SharedTokens& prompt, std::uint32_t at_most = 1999) {
     auto fetched = tier_.ask_blocking(
-        protocol::FetchState{.kind = kind_of(arithmetic), .prompt = prompt, .at_most = at_most}, 20s);
+        protocol::FetchState{.kind = kind_with(arithmetic), .prompt = prompt, .at_most = at_most}, 20s);
     EXPECT_TRUE(fetched.ok());
     return fetched.ok() ? std::move(*fetched) : Fetched{};
   }
   /// Stores a state of bytes that are all `content`, and waits until it is there.
   void store(std::uint64_t arithmetic, const SharedTokens& prompt, std::uint32_t at, std::uint8_t content) {
     const std::uint64_t before = figures_->stored.load();
-    tier_.tell(protocol::StoreState{.kind = kind_of(arithmetic),
+    tier_.tell(protocol::StoreState{.kind = kind_with(arithmetic),
                                     .tokens = prompt,
                                     .at = at,
                                     .snapshot = {.generation = 1, .number = content},

@@ -15,7 +15,6 @@ using namespace std::chrono_literals;
 std::string say(const std::string& words, const std::string& more = {}) {
   return R"({"say":")" + words + "\"" + more + "}";
 }
-const std::string kStream = R"(,"stream":true)";
 
 /// With the id, which is another for each request, as ID.
 std::string without_id(std::string text) {
