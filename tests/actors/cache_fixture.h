@@ -12,8 +12,6 @@
 
 namespace reprise::actors {
 
-using List = std::vector<TokenId>;
-
 /// count tokens: first, first + 1, ...
 inline List run_of(TokenId first, std::size_t count) {
   List list(count);

@@ -11,8 +11,8 @@
 #include "actors/worker/device_worker.h"
 #include "base/token_hash.h"
 #include "runtime/system.h"
-#include "tests/actors/eventually.h"
 #include "tests/actors/fake_model.h"
+#include "tests/idle.h"
 
 namespace reprise::actors {
 using namespace std::chrono_literals;

@@ -17,6 +17,7 @@
 #include "gpu/devices.h"
 #include "runtime/system.h"
 #include "tests/actors/token_lists.h"
+#include "tests/idle.h"
 #include "tests/source_folder.h"
 
 namespace reprise::actors {
@@ -176,13 +177,16 @@ class EngineHarness {
     return turns;
   }
 
-  bool eventually(const std::function<bool()>& holds, std::chrono::seconds timeout = 20s) const {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    while (!holds()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
+  template <class Holds>
+  bool eventually(const Holds& holds) const {
+    return reprise::eventually(holds);
+  }
+
+  /// Waits until all that was asked has been answered, and what it leaves behind is kept or dropped.
+  void settle() {
+    EXPECT_TRUE(eventually_idle(system_, [&] {
+      return figure("requests_running") + figure("sequences") + figure("tier_waiting") == 0;
+    }));
   }
 
  private:

@@ -4,12 +4,8 @@
 #include <set>
 #include <tuple>
 
-#include "tests/actors/token_lists.h"
-
 namespace reprise::actors {
 namespace {
-
-using List = NaivePrefixCache::List;
 
 bool begins_with(const List& list, const List& start) {
   return list.size() >= start.size() && std::equal(start.begin(), start.end(), list.begin());

@@ -11,6 +11,7 @@
 #include "protocol/snapshots/seal.h"
 #include "runtime/system.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::actors {
 namespace {
@@ -86,15 +87,7 @@ class FakeDevice : public runtime::Actor {
 
 class OtherBuildsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "reprise-builds-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-    device_ = system_.spawn<FakeDevice>();
-  }
-  void TearDown() override {
-    system_.stop();
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { system_.stop(); }
   void start(bool other_builds) {
     TierSettings settings = tier_settings(
         DiskTierSettings{.folder = folder_ + "/cache",
@@ -125,23 +118,23 @@ class OtherBuildsTest : public testing::Test {
                                     .at = at,
                                     .snapshot = {.generation = 1, .number = content},
                                     .worker = device_});
-    while (figures_->stored.load() == before) std::this_thread::sleep_for(1ms);
-    while (!fetch(arithmetic, prompt, at).state) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(eventually([&] { return figures_->stored.load() > before; }));
+    EXPECT_TRUE(eventually([&] { return fetch(arithmetic, prompt, at).state != nullptr; }));
   }
   bool says(const std::string& text) {
     const std::lock_guard lock(mutex_);
     return log_.find(text) != std::string::npos;
   }
   bool eventually_says(const std::string& text) {
-    for (int i = 0; i < 20'000 && !says(text); ++i) std::this_thread::sleep_for(1ms);
-    return says(text);
+    return eventually([&] { return says(text); });
   }
 
+  const test::TempDir dir_;
+  const std::string folder_ = dir_.path();
   runtime::System system_{{.workers = 2}};
-  runtime::RefOf<FakeDevice> device_;
+  runtime::RefOf<FakeDevice> device_ = system_.spawn<FakeDevice>();
   runtime::RefOf<StoreTier> tier_;
   std::shared_ptr<TierFigures> figures_;
-  std::string folder_;
   std::mutex mutex_;
   std::string log_;  // guarded by mutex_
 };
@@ -195,7 +188,10 @@ TEST_F(OtherBuildsTest, OneThatIsNotTheSameClosesAllForGood) {
             1U);
   EXPECT_EQ(fetch(kHere, prompt).state->bytes.front(), std::byte{9}) << "its own";
   Fetched closed = fetch(kHere, second);
-  while (closed.compare_at != 0) closed = fetch(kHere, second);  // the verdict is on its way
+  EXPECT_TRUE(eventually([&] {
+    closed = fetch(kHere, second);
+    return closed.compare_at == 0;
+  })) << "the verdict is on its way";
   EXPECT_FALSE(closed.state);
   EXPECT_EQ(closed.reason, MissReason::kOtherArithmetic);
   store(kHere, second, 300, 6);  // that one is the same, and nothing follows from it

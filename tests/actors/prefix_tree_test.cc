@@ -4,10 +4,11 @@
 
 #include <numeric>
 
+#include "tests/actors/token_lists.h"
+
 namespace reprise::actors {
 namespace {
 
-using List = std::vector<TokenId>;
 using Node = PrefixTree::Node;
 using protocol::MissReason;
 

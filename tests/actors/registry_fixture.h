@@ -11,7 +11,7 @@
 
 #include "actors/cache/prefix_registry.h"
 #include "runtime/system.h"
-#include "tests/actors/eventually.h"
+#include "tests/eventually.h"
 
 namespace reprise::actors {
 namespace {

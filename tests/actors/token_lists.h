@@ -9,6 +9,8 @@
 
 namespace reprise::actors {
 
+using List = TokenList;
+
 /// Tokens that any vocabulary has.
 inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);

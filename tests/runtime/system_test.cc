@@ -15,7 +15,7 @@ struct Where {
 struct Work {
   int ms;
 };
-struct Hold {  // stays in its turn until it is let go
+struct HoldTurn {  // stays in its turn until it is let go
   std::atomic<bool>* begun;
   std::atomic<bool>* let_go;
 };
@@ -29,13 +29,13 @@ struct SpawnNear {
 
 class Worker : public Actor {
  public:
-  using Accepts = Messages<Where, Work, Hold, Wait1, SpawnNear>;
+  using Accepts = Messages<Where, Work, HoldTurn, Wait1, SpawnNear>;
   std::thread::id on(Where) { return std::this_thread::get_id(); }
   void on(Work work) {
     std::this_thread::sleep_for(std::chrono::milliseconds(work.ms));
     ++done;
   }
-  void on(Hold hold) {
+  void on(HoldTurn hold) {
     *hold.begun = true;
     while (!*hold.let_go) std::this_thread::sleep_for(100us);
   }
@@ -84,7 +84,7 @@ TEST(System, TellsWhatItsActorsDo) {
   System system({.workers = 1});
   auto worker = system.spawn<Worker>({.name = "digger", .placement = Placement::own_thread()});
   EXPECT_TRUE(worker.ask_blocking(Where{}, 5s).ok());
-  worker.tell(Hold{&begun, &let_go});
+  worker.tell(HoldTurn{&begun, &let_go});
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   for (int i = 0; i < 3; ++i) worker.tell(Work{0});
   ActorInfo seen{};
