@@ -199,7 +199,12 @@ TEST(AnthropicHttp, ErrorsHaveAnthropicsShape) {
   EXPECT_EQ(served.post(message_body("hi"), key).status, 200);
   EXPECT_EQ(served.post(message_body("hi"), "Authorization: Bearer secret-key\r\n").status, 200);
   EXPECT_EQ(problem(served.post("{", key)), "400 invalid_request_error");
-  EXPECT_EQ(problem(served.post(message_body("fail at once"), key)), "429 rate_limit_error");
+  for (const std::string& more : {kStream, std::string()}) {
+    const ClientResponse early = served.post(message_body("fail at once", more), key);
+    EXPECT_EQ(problem(early), "429 rate_limit_error");
+    EXPECT_EQ(retry_after_of(early), 1);
+  }
+  EXPECT_EQ(problem(served.post(message_body("fail later"), key)), "500 api_error") << "in one piece it has a status";
   EXPECT_EQ(problem(served.post(message_body(std::string(200'000, 'x')), key)), "413 request_too_large");
   HttpClient client(served.port());
   EXPECT_EQ(problem(client.get(kMessagesPath, key)), "405 invalid_request_error");
@@ -225,6 +230,34 @@ TEST(AnthropicHttp, AnErrorInTheStreamIsAnEvent) {
   EXPECT_EQ(at(events.back().data, {"error", "type"}).as_string(), "api_error");
 }
 
+TEST(AnthropicHttp, WhatTheServerRefusesHasItsShapeToo) {
+  HttpOptions options;
+  options.requests = 1;
+  ServedMessages served(options);
+  HttpClient busy(served.port());
+  busy.send(HttpClient::post_text(kMessagesPath, message_body("wait half way", kStream)));
+  ASSERT_TRUE(busy.read_until("Hel"));
+  const ClientResponse refused = served.post(message_body("hi"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("rate_limit_error"), std::string::npos) << refused.body;
+  served.server.stop(10ms);
+  const std::string rest = busy.read_all();
+  EXPECT_NE(rest.find("event: error\ndata: {\"type\":\"error\""), std::string::npos) << rest;
+}
+
+TEST(AnthropicHttp, ACallCanBeForced) {
+  ServedMessages served;
+  const std::string forced = kWeatherTool + R"(,"tool_choice":{"type":"tool","name":"get_weather"})";
+  EXPECT_EQ(served.post(message_body("hi", forced)).status, 200);
+  const GenerateRequest request = served.service.requests().back();
+  EXPECT_EQ(std::get<ChatPrompt>(request.prompt).reply_opening,
+            "<tool_call>\n{\"name\": \"get_weather\", \"arguments\":");
+  served.service.set_chat_template("{{ messages }}");
+  const ClientResponse refused = served.post(message_body("hi", forced));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("invalid_request_error"), std::string::npos) << refused.body;
+}
+
 TEST(AnthropicHttp, CountsTokens) {
   ServedMessages served;
   HttpClient client(served.port());
@@ -237,6 +270,8 @@ TEST(AnthropicHttp, CountsTokens) {
   const ClientResponse refused = client.post("/v1/messages/count_tokens", R"({"messages":[]})");
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("invalid_request_error"), std::string::npos);
+  served.service.set_ask_failure(runtime::ErrorCode::kStopped);
+  EXPECT_EQ(client.post("/v1/messages/count_tokens", message_body("hi")).status, 529) << "where others say 503";
 }
 
 }  // namespace

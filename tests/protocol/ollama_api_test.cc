@@ -9,7 +9,7 @@ namespace reprise::protocol {
 namespace {
 
 struct OllamaServed : Served {
-  OllamaServed() {
+  explicit OllamaServed(HttpOptions options = {}) : Served(std::move(options)) {
     service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
   }
 };
@@ -69,6 +69,16 @@ TEST(OllamaApi, AChatIsAStreamOfLines) {
   EXPECT_EQ(last.find("eval_count")->as_int(), 4);
   EXPECT_EQ(last.find("eval_duration")->as_int(), 8'000'000);
   EXPECT_EQ(served.service.requests().back().model, "fake");
+}
+
+TEST(OllamaApi, ASilentStreamIsKeptAwakeByBlanks) {
+  OllamaServed served({.sse_keep_alive = std::chrono::milliseconds(20)});
+  HttpClient client(served.port());
+  client.send(HttpClient::post_text("/api/chat", ollama_chat("wait in the queue")));
+  ASSERT_TRUE(client.read_until("Content-Type: application/x-ndjson")) << "before there is a line";
+  served.service.release();
+  const std::vector<Json> lines = lines_of(client.read_response().body);
+  EXPECT_EQ(lines.back().find("done")->dump(), "true");
 }
 
 TEST(OllamaApi, ThinkingAndCalls) {
@@ -135,6 +145,7 @@ TEST(OllamaApi, WhatCannotBeDoneIsRefusedByName) {
     EXPECT_NE(parsed(response.body).find_string("error"), nullptr) << more;
   }
   EXPECT_EQ(client.post("/api/chat", R"({"messages":[{"role":"user","content":"a"}]})").status, 400);
+  EXPECT_EQ(*parsed(client.post("/api/chat", ollama_chat("fail at once")).body).find_string("error"), "the queue is full");
   const ClientResponse failed = client.post("/api/chat", ollama_chat("fail later"));
   EXPECT_EQ(*lines_of(failed.body).back().find_string("error"), "the device is on fire");
 }

@@ -149,6 +149,8 @@ TEST(ResponsesHttp, StoredOnesAreReadWentOnFromAndDeleted) {
   EXPECT_EQ(
       served.post(response_body("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\"")).status,
       200);
+  const std::string metrics = client.get("/metrics").body;
+  EXPECT_NE(metrics.find("{path=\"/v1/responses/{id}\",status=\"404\"} 1"), std::string::npos) << metrics;
   const Json unstored = served.whole(response_body("x", R"(,"store":false)"));
   EXPECT_EQ(client.get(kResponsesPath + "/" + *unstored.find_string("id")).status, 404);
 }
