@@ -55,8 +55,7 @@ inline constexpr const char* kChatTemplate = R"({%- set ns = namespace(last_user
 class ChatModelFolder {
  public:
   /// `type` is qwen3_5_text, qwen3 or llama.
-  explicit ChatModelFolder(const std::string& type = "qwen3_5_text")
-      : path_(dir_.path() / type) {
+  explicit ChatModelFolder(const std::string& type = "qwen3_5_text") : path_(dir_.path() / type) {
     tools::RandomShape shape{.type = type,
                              .layers = 4,
                              .hidden = 64,

@@ -102,8 +102,8 @@ TEST_P(DiskTierTest, TwoEnginesShareAFolder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DiskTierTest,
-                         testing::Values(OnDevice{"cpu", "qwen3_5_text"}, OnDevice{"cpu-grid", "qwen3_5_text"},
-                                         OnDevice{"cpu", "llama"}),
+                         testing::Values(OnDevice{"cpu", "qwen3_5_text"},
+                                         OnDevice{"cpu-grid", "qwen3_5_text"}, OnDevice{"cpu", "llama"}),
                          name_of_pair);
 
 }  // namespace

@@ -72,7 +72,8 @@ TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
   ASSERT_EQ(bytes.size(), 4 * kPatternPage + kPatternSlot);
   std::size_t wrong = 0;
   for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    wrong += bytes[i] != (i < 4 * kPatternPage ? content(i / kPatternPage, i % kPatternPage) : content(99, i - 4 * kPatternPage));
+    wrong += bytes[i] != (i < 4 * kPatternPage ? content(i / kPatternPage, i % kPatternPage)
+                                               : content(99, i - 4 * kPatternPage));
   }
   EXPECT_EQ(wrong, 0U);
 }

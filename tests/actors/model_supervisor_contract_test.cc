@@ -110,7 +110,8 @@ TEST_F(SupervisorContract, WhoeverAsksForAModelThatIsBeingLoadedWaitsForThatLoad
   EXPECT_EQ(served(), nullptr);
   ASSERT_TRUE(eventually([&] {
     for (const runtime::ActorInfo& actor : system_.actors()) {
-      if (actor.id == supervisor_.id()) return actor.mailbox_depth == 0 && actor.suspended_handlers >= asking.size();
+      if (actor.id == supervisor_.id())
+        return actor.mailbox_depth == 0 && actor.suspended_handlers >= asking.size();
     }
     return false;
   }));

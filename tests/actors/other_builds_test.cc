@@ -33,7 +33,8 @@ TEST(ArithmeticVerdicts, NothingIsTrustedBeforeItWasCompared) {
   EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 10), Standing::kUntried);
   verdicts.note(kind_with(kHere), kOther, 100, true);
   EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 400), Standing::kTrusted);
-  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 401), Standing::kUntried) << "longer ones first again";
+  EXPECT_EQ(verdicts.standing(kind_with(kHere), kOther, 401), Standing::kUntried)
+      << "longer ones first again";
   EXPECT_EQ(verdicts.standing(kind_with(kOther), kHere, 10), Standing::kUntried);
   EXPECT_EQ(verdicts.standing(kind_with(kHere), kThird, 10), Standing::kUntried);
 }

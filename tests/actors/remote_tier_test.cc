@@ -104,11 +104,12 @@ TEST_F(RemoteTierGoneTest, AStoreThatHangsCostsOneTimeoutNotEveryRequests) {
 
 TEST_F(RemoteTierGoneTest, NoStoreIsNoReasonNotToServe) {
   std::uint16_t port = 0;
-  ::close(test::listen_anywhere(port));
+  const int closed = test::bind_anywhere(port);
   EngineHarness engine(remote_options(port));
   EXPECT_FALSE(engine.ask(random_tokens(300, 1)).error);
   EXPECT_TRUE(engine.eventually([&] { return engine.figure("tier_off", "remote") == 1; }));
   EXPECT_EQ(engine.ask(random_tokens(300, 1)).cache.tier, Tier::kDevice);
+  ::close(closed);
 }
 
 }  // namespace

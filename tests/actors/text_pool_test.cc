@@ -79,8 +79,8 @@ class TextPoolTest : public testing::Test {
     request->prompt = std::move(chat);
     runtime::Result<TextReply> answer =
         client_.ask_blocking(PoolClient::Tell{{.request = std::move(request),
-                                           .model = model_,
-                                           .reply = Json{{"role", "assistant"}, {"content", what}}}},
+                                               .model = model_,
+                                               .reply = Json{{"role", "assistant"}, {"content", what}}}},
                              60s);
     if (answer.ok()) return std::move(*answer);
     return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};

@@ -28,7 +28,8 @@ class TierFixture : public testing::Test {
     options.host.even_if_slower = true;
     return options;
   }
-  EngineOptions disk_options(const OnDevice& on = {"cpu", "qwen3_5_text"}, const std::string& secret = kSecret) {
+  EngineOptions disk_options(const OnDevice& on = {"cpu", "qwen3_5_text"},
+                             const std::string& secret = kSecret) {
     EngineOptions options = EngineHarness::defaults(on.device, on.model);
     options.disk.folder = dir_.path() / "cache";
     options.disk.master_key = protocol::snapshots::master_key(secret);
@@ -42,8 +43,9 @@ class TierFixture : public testing::Test {
   static EngineOptions remote_options(std::uint16_t port, const OnDevice& on = {"cpu", "qwen3_5_text"},
                                       const std::string& secret = kSecret) {
     EngineOptions options = EngineHarness::defaults(on.device, on.model);
-    options.remote.redis = protocol::snapshots::RedisSettings{
-        .address = {.host = "127.0.0.1", .port = port}, .ttl = 1000s, .limits = {.connect = 2s, .answer = 10s}};
+    options.remote.redis = protocol::snapshots::RedisSettings{.address = {.host = "127.0.0.1", .port = port},
+                                                              .ttl = 1000s,
+                                                              .limits = {.connect = 2s, .answer = 10s}};
     options.remote.master_key = protocol::snapshots::master_key(secret);
     options.remote.even_if_slower = true;
     options.remote.retry = 20ms;

@@ -46,7 +46,8 @@ class JournalTier : public runtime::Actor {
   using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
   static constexpr const char* kName = "fake tier";
 
-  JournalTier(Manner manner, std::shared_ptr<Journal> journal) : manner_(manner), journal_(std::move(journal)) {}
+  JournalTier(Manner manner, std::shared_ptr<Journal> journal)
+      : manner_(manner), journal_(std::move(journal)) {}
 
   FoundState on(FindState job) {
     note("find");

@@ -12,7 +12,9 @@ struct TierOn {
   Tier tier;
   OnDevice on;
 
-  friend void PrintTo(const TierOn& one, std::ostream* out) { *out << name_of(one.tier) << ", " << one.on.model; }
+  friend void PrintTo(const TierOn& one, std::ostream* out) {
+    *out << name_of(one.tier) << ", " << one.on.model;
+  }
 };
 
 class TierTest : public TierFixture, public testing::WithParamInterface<TierOn> {
@@ -95,7 +97,8 @@ TEST_P(TierTest, PagesInCommonAreKeptOnce) {
   const TokenList once = random_tokens(390, 7);
   const double alone = bytes_of(once);
   ASSERT_GT(alone, 0);
-  EXPECT_LT(bytes_of(first(once, 300) + random_tokens(90, 8)), 0.9 * alone) << "a stranger would take as much";
+  EXPECT_LT(bytes_of(first(once, 300) + random_tokens(90, 8)), 0.9 * alone)
+      << "a stranger would take as much";
 }
 
 TEST_P(TierTest, ItStaysWithinItsBound) {
@@ -131,7 +134,8 @@ std::vector<TierOn> tiers_and_devices() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, TierTest, testing::ValuesIn(tiers_and_devices()), [](const auto& info) {
-  return test_name(std::string(name_of(info.param.tier)) + "_" + info.param.on.device + "_" + info.param.on.model);
+  return test_name(std::string(name_of(info.param.tier)) + "_" + info.param.on.device + "_" +
+                   info.param.on.model);
 });
 
 }  // namespace

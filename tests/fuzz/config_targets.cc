@@ -16,6 +16,7 @@ namespace {
 
 using models::JsonPlace;
 using models::ModelConfig;
+using models::test::fault_of;
 
 void check_attention(const models::AttentionSpec& attention) {
   REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0, "attention");

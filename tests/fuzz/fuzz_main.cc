@@ -13,8 +13,8 @@ const reprise::fuzz::Target* chosen = nullptr;
 
 void list_targets(std::FILE* out) {
   for (const auto& target : reprise::fuzz::targets()) {
-    std::fprintf(out, "%.*s %.*s\n", int(target.name.size()), target.name.data(), int(target.dictionary.size()),
-                 target.dictionary.data());
+    std::fprintf(out, "%.*s %.*s\n", int(target.name.size()), target.name.data(),
+                 int(target.dictionary.size()), target.dictionary.data());
   }
 }
 

@@ -34,9 +34,21 @@ class Mutator {
  private:
   /// One that the parser knows, or an odd number in binary.
   std::string word() {
-    static constexpr std::uint64_t kNumbers[] = {0,           1,          2,          8,          31,   0x7f,
-                                                 0xff,        0x7fffffff, 0x80000000, 0xffffffff, 1ULL << 32,
-                                                 1ULL << 62,  (1ULL << 63) - 1,       1ULL << 63, ~0ULL};
+    static constexpr std::uint64_t kNumbers[] = {0,
+                                                 1,
+                                                 2,
+                                                 8,
+                                                 31,
+                                                 0x7f,
+                                                 0xff,
+                                                 0x7fffffff,
+                                                 0x80000000,
+                                                 0xffffffff,
+                                                 1ULL << 32,
+                                                 1ULL << 62,
+                                                 (1ULL << 63) - 1,
+                                                 1ULL << 63,
+                                                 ~0ULL};
     if (!words_.empty() && below(8) != 0) return words_[below(words_.size())];
     const std::uint64_t number = kNumbers[below(std::size(kNumbers))];
     std::string bytes(below(2) == 0 ? 4 : 8, '\0');

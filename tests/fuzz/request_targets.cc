@@ -148,11 +148,13 @@ bool fuzz_tokenize(std::string_view input) {
 }
 
 bool fuzz_detokenize(std::string_view input) {
-  return refused_or([&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
+  return refused_or(
+      [&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
 }
 
 bool fuzz_apply_template(std::string_view input) {
-  return refused_or([&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
+  return refused_or(
+      [&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
 }
 
 }  // namespace reprise::fuzz

@@ -204,7 +204,8 @@ TEST(AnthropicHttp, ErrorsHaveAnthropicsShape) {
     EXPECT_EQ(problem(early), "429 rate_limit_error");
     EXPECT_EQ(retry_after_of(early), 1);
   }
-  EXPECT_EQ(problem(served.post(message_body("fail later"), key)), "500 api_error") << "in one piece it has a status";
+  EXPECT_EQ(problem(served.post(message_body("fail later"), key)), "500 api_error")
+      << "in one piece it has a status";
   EXPECT_EQ(problem(served.post(message_body(std::string(200'000, 'x')), key)), "413 request_too_large");
   HttpClient client(served.port());
   EXPECT_EQ(problem(client.get(kMessagesPath, key)), "405 invalid_request_error");
@@ -271,7 +272,8 @@ TEST(AnthropicHttp, CountsTokens) {
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("invalid_request_error"), std::string::npos);
   served.service.set_ask_failure(runtime::ErrorCode::kStopped);
-  EXPECT_EQ(client.post("/v1/messages/count_tokens", message_body("hi")).status, 529) << "where others say 503";
+  EXPECT_EQ(client.post("/v1/messages/count_tokens", message_body("hi")).status, 529)
+      << "where others say 503";
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ TEST(ChatFormat, ATemplateThatDoesNotCompileIsNone) {
 
 TEST(ChatFormat, KnowsWhereMessagesBegin) {
   const ChatFormatPtr known = format();
-  const TokenList prompt = encode(*known->render(chat_prompt({message("system", "s"), message("user", "hi")})));
+  const TokenList prompt =
+      encode(*known->render(chat_prompt({message("system", "s"), message("user", "hi")})));
   const MessageBorders borders = known->borders(prompt);
   ASSERT_TRUE(borders.last_user && borders.last_opener);
   EXPECT_EQ(prompt[*borders.last_user - 1], kStart);
@@ -104,7 +105,8 @@ TEST(ChatFormat, WithoutATokenizerItKnowsNoPlaces) {
   ASSERT_TRUE(made.ok());
   EXPECT_FALSE((*made)->shape().known());
   EXPECT_FALSE((*made)->borders(TokenList{kStart, 'u'}).last_user);
-  EXPECT_TRUE((*made)->history_after(chat_prompt({message("user", "hi")}), message("assistant", "x")).empty());
+  EXPECT_TRUE(
+      (*made)->history_after(chat_prompt({message("user", "hi")}), message("assistant", "x")).empty());
 }
 
 TEST(ChatFormat, RepliesAreReadByTheMarksOfTheTemplate) {
@@ -155,8 +157,8 @@ TEST(ChatFormat, BreakpointsStandAtTheLastStableCutBeforeThem) {
 {%- for m in messages -%}<|im_start|>{{ m.role }}
 {{ m.content | trim }}{% for c in m.tool_calls or [] %}<|im_start|>{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>
 {% endfor -%})";
-  ChatPrompt prompt =
-      chat_prompt({message("system", "abc\ndef\n"), message("user", "one<|im_end|>two"), message("user", "x")});
+  ChatPrompt prompt = chat_prompt(
+      {message("system", "abc\ndef\n"), message("user", "one<|im_end|>two"), message("user", "x")});
   Json call{{"function", Json{{"name", "f"}, {"arguments", Json{{"a", 1}}}}}};
   Json calling = message("assistant", "so");
   calling["tool_calls"] = Json(Json::Array{call, call});

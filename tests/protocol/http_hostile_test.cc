@@ -46,8 +46,8 @@ std::vector<Hostile> hostile_bodies() {
   const char* completions = "/v1/completions";
   const char* chat = "/v1/chat/completions";
   return {
-      {"keys that collide", completions, [] { return R"({"prompt":"x",)" + colliding_members(thorough() ? 60'000 : 20'000) + '}'; },
-       "Hello"},
+      {"keys that collide", completions,
+       [] { return R"({"prompt":"x",)" + colliding_members(thorough() ? 60'000 : 20'000) + '}'; }, "Hello"},
       {"many keys", completions, [] { return many_keys(90'000); }, "Hello"},
       {"too many keys", completions, [] { return many_keys(thorough() ? 1'900'000 : 200'000); },
        "more than 100000 members of objects"},
@@ -120,7 +120,8 @@ TEST(HttpHostile, TheLoopAnswersWhileABodyWaitsForItsParser) {
   for (int i = 0; i < 16; ++i) served.system.spawn<Occupant>({}, busy, let_go);
   ASSERT_TRUE(eventually([&] { return busy == 2; })) << "both of the workers";
   HttpClient attacker(served.port()), client(served.port());
-  const std::string post = HttpClient::post_text("/tokenize", filled(R"({"content":")", "aaaaaaaa", "\"}", 1u << 20));
+  const std::string post =
+      HttpClient::post_text("/tokenize", filled(R"({"content":")", "aaaaaaaa", "\"}", 1u << 20));
   attacker.send(post);
   std::string metrics;
   EXPECT_TRUE(eventually([&] {
@@ -136,14 +137,16 @@ TEST(HttpHostile, TheLoopAnswersWhileABodyWaitsForItsParser) {
 TEST(HttpHostile, AServerOutlivesWhatItIsSent) {
   const std::vector<std::string> requests = {
       "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
-      "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"prompt\r\n9;x=y\r\n\":[1,2]}  \r\n"
+      "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n8\r\n{\"prompt\r\n9;x=y\r\n\":[1,2]}  \r\n"
       "0\r\n\r\n",
       "POST /v1/chat/completions HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 67\r\n\r\n"
       "{\"messages\":[{\"role\":\"user\",\"content\":\"go on for ever\"}],\"stream\":true}"};
   HttpOptions options;
   options.header_timeout = options.body_timeout = std::chrono::milliseconds(200);
   Served served(options);
-  fuzz::Mutator damaged(99, {"\r\n", "\r\n\r\n", "0\r\n\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"});
+  fuzz::Mutator damaged(
+      99, {"\r\n", "\r\n\r\n", "0\r\n\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"});
   for (int i = 0; i < 200; ++i) {
     HttpClient client(served.port());
     const std::string& request = requests[damaged.below(requests.size())];

@@ -91,7 +91,8 @@ TEST(OllamaApi, ThinkingAndCalls) {
   const std::string tools =
       R"(,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object"}}}])";
   const std::string called = R"([{"function":{"name":"get_weather","arguments":{"city":"Paris"}}}])";
-  const Json whole = parsed(client.post("/api/chat", ollama_chat("call a tool", tools + R"(,"stream":false)")).body);
+  const Json whole =
+      parsed(client.post("/api/chat", ollama_chat("call a tool", tools + R"(,"stream":false)")).body);
   EXPECT_EQ(message_of(whole).find("tool_calls")->dump(), called);
   const std::vector<Json> lines = lines_of(client.post("/api/chat", ollama_chat("call a tool", tools)).body);
   ASSERT_GE(lines.size(), 2u);
@@ -145,7 +146,8 @@ TEST(OllamaApi, WhatCannotBeDoneIsRefusedByName) {
     EXPECT_NE(parsed(response.body).find_string("error"), nullptr) << more;
   }
   EXPECT_EQ(client.post("/api/chat", R"({"messages":[{"role":"user","content":"a"}]})").status, 400);
-  EXPECT_EQ(*parsed(client.post("/api/chat", ollama_chat("fail at once")).body).find_string("error"), "the queue is full");
+  EXPECT_EQ(*parsed(client.post("/api/chat", ollama_chat("fail at once")).body).find_string("error"),
+            "the queue is full");
   const ClientResponse failed = client.post("/api/chat", ollama_chat("fail later"));
   EXPECT_EQ(*lines_of(failed.body).back().find_string("error"), "the device is on fire");
 }

@@ -33,7 +33,7 @@ TEST(ReasoningBook, GivesBackWhatAClientDropped) {
   // The next reply is found behind that history, whether its reasoning was sent or not.
   book.keep(history, json_of(R"({"role":"assistant","content":"done","reasoning_content":"so"})"));
   Json third = json_of("[" + kAsked + "," + kReply +
-                      R"(,{"role":"tool","content":"ok"},{"role":"assistant","content":"done"}])");
+                       R"(,{"role":"tool","content":"ok"},{"role":"assistant","content":"done"}])");
   EXPECT_EQ(reattached(book, "ann", third), 1u);
   EXPECT_EQ(*third.as_array()[3].find_string("reasoning_content"), "so");
 }

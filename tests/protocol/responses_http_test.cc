@@ -147,7 +147,8 @@ TEST(ResponsesHttp, StoredOnesAreReadWentOnFromAndDeleted) {
   EXPECT_EQ(served.post(response_body("two", R"(,"previous_response_id":")" + id + "\"")).status, 400);
   // The later one knows the whole conversation.
   EXPECT_EQ(
-      served.post(response_body("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\"")).status,
+      served.post(response_body("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\""))
+          .status,
       200);
   const std::string metrics = client.get("/metrics").body;
   EXPECT_NE(metrics.find("{path=\"/v1/responses/{id}\",status=\"404\"} 1"), std::string::npos) << metrics;
@@ -160,7 +161,8 @@ TEST(ResponsesHttp, TenantsDoNotSeeEachOthers) {
   ASSERT_EQ(options.keys.add("secret-one ann\nsecret-two bob"), "");
   ServedResponses served(options);
   HttpClient client(served.port());
-  const ClientResponse made = client.post(kResponsesPath, response_body("x"), "Authorization: Bearer secret-one\r\n");
+  const ClientResponse made =
+      client.post(kResponsesPath, response_body("x"), "Authorization: Bearer secret-one\r\n");
   ASSERT_EQ(made.status, 200);
   const std::string path = kResponsesPath + "/" + *Json::parse(made.body)->find_string("id");
   EXPECT_EQ(client.get(path, "Authorization: Bearer secret-one\r\n").status, 200);

@@ -20,9 +20,7 @@ const Key kOtherMaster = master_key("what the other folder has");
 
 class SnapshotFilesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_FALSE(here().prepare() || there().prepare());
-  }
+  void SetUp() override { ASSERT_FALSE(here().prepare() || there().prepare()); }
 
   SnapshotFolder here() const { return SnapshotFolder(root_ + "/here"); }
   SnapshotFolder there() const { return SnapshotFolder(root_ + "/there"); }

@@ -20,9 +20,7 @@ namespace fs = std::filesystem;
 
 class SnapshotFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_FALSE(folder().prepare().has_value());
-  }
+  void SetUp() override { ASSERT_FALSE(folder().prepare().has_value()); }
 
   SnapshotFolder folder() const { return SnapshotFolder(root_ + "/a/b"); }
   void store(const SealedSnapshot& snapshot) const {
