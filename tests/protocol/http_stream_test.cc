@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 
 namespace reprise::protocol {
@@ -14,7 +15,6 @@ using namespace std::chrono_literals;
 std::string chat(const std::string& words, const std::string& more = {}) {
   return R"({"model":"fake","messages":[{"role":"user","content":")" + words + "\"}]" + more + "}";
 }
-const std::string kStream = R"(,"stream":true)";
 
 /// The JSON of each event, and the text of what is none.
 struct Events {

@@ -360,17 +360,22 @@ TEST(Http, SizesAreBounded) {
 }
 
 TEST(Http, SilentAndSlowConnectionsAreClosed) {
-  HttpOptions options;
-  options.idle_timeout = 50ms;
-  options.header_timeout = 50ms;
-  options.body_timeout = 50ms;
-  Served served(options);
-  HttpClient silent(served.port());
+  // One limit each, and the others so long that no machine is slow enough for them.
+  const auto options = [](std::chrono::milliseconds HttpOptions::*limit) {
+    HttpOptions limited;
+    limited.idle_timeout = limited.header_timeout = limited.body_timeout = 10min;
+    limited.*limit = 50ms;
+    return limited;
+  };
+  Served impatient(options(&HttpOptions::idle_timeout));
+  HttpClient silent(impatient.port());
   EXPECT_EQ(silent.read_all(), "");
-  HttpClient slow(served.port());
+  Served for_heads(options(&HttpOptions::header_timeout));
+  HttpClient slow(for_heads.port());
   slow.send("GET / HT");
   EXPECT_EQ(slow.read_all(), "");
-  HttpClient slow_body(served.port());
+  Served for_bodies(options(&HttpOptions::body_timeout));
+  HttpClient slow_body(for_bodies.port());
   slow_body.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\nabc");
   EXPECT_EQ(slow_body.read_response().status, 408);
 }

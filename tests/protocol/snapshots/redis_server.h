@@ -26,16 +26,21 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// A socket that listens on a port of its own.
-inline int listen_anywhere(std::uint16_t& port) {
+/// A socket with a port of its own, which nobody is let in at before it listens.
+inline int bind_anywhere(std::uint16_t& port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
-  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 64) != 0 ||
+  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     std::abort();
   }
   port = ntohs(address.sin_port);
+  return socket;
+}
+inline int listen_anywhere(std::uint16_t& port) {
+  const int socket = bind_anywhere(port);
+  if (::listen(socket, 64) != 0) std::abort();
   return socket;
 }
 
@@ -45,8 +50,10 @@ class RedisServer {
   static bool is_installed() { return std::system("command -v redis-server >/dev/null 2>&1") == 0; }
 
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
-    ::close(listen_anywhere(port_));
-    start();
+    for (int tries = 0; process_ < 0 && tries < 20; ++tries) {  // another may take the port first
+      ::close(bind_anywhere(port_));
+      start();
+    }
   }
   ~RedisServer() { stop(); }
   RedisServer(const RedisServer&) = delete;
@@ -80,7 +87,12 @@ class RedisServer {
       ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
-    for (int tries = 0; tries < 2000 && !answers(); ++tries) {
+    for (int tries = 0; tries < 2000; ++tries) {
+      if (::waitpid(process_, nullptr, WNOHANG) != 0) {
+        process_ = -1;
+        return;
+      }
+      if (answers()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }

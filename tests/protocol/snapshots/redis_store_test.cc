@@ -12,8 +12,8 @@ namespace reprise::protocol::snapshots {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
-using test::RedisServer;
+using reprise::test::FakeRedis;
+using reprise::test::RedisServer;
 
 RecordId numbered(unsigned char number) {
   RecordId id;
@@ -211,11 +211,12 @@ INSTANTIATE_TEST_SUITE_P(Manners, RedisMannersTest,
 
 TEST(RedisStoreAloneTest, NobodyThereIsATrouble) {
   std::uint16_t port = 0;
-  ::close(test::listen_anywhere(port));
+  const int closed = reprise::test::bind_anywhere(port);
   const auto breaker = std::make_shared<StoreBreaker>();
   RedisStore store(settings_for(port), breaker);
   EXPECT_TRUE(store.prepare());
   EXPECT_TRUE(breaker->is_open());
+  ::close(closed);
 }
 
 }  // namespace
