@@ -174,8 +174,10 @@ class Random {
         value = from_bf16(out.halves.back());
       } else {
         // any exponent below that of infinity, the denormals' among them
-        out.halves.push_back(
-            static_cast<std::uint16_t>(bits_() % 2 << 15 | bits_() % 18 << 10 | (bits_() & 1023)));
+        std::uint64_t half = bits_() % 2 << 15;
+        half |= bits_() % 18 << 10;
+        half |= bits_() & 1023;
+        out.halves.push_back(static_cast<std::uint16_t>(half));
         value = from_f16(out.halves.back());
       }
     }

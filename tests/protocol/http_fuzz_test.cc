@@ -36,8 +36,10 @@ std::string mutated(std::string text, Random& random, const std::vector<std::str
       case 2:
         text.insert(at, text.substr(at, length));
         break;
-      default:
-        text.replace(at, below(random, 2) * length, words[below(random, words.size())]);
+      default: {
+        const std::string& word = words[below(random, words.size())];
+        text.replace(at, below(random, 2) * length, word);
+      }
     }
   }
   return text;

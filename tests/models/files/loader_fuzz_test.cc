@@ -52,9 +52,11 @@ std::string mutate(std::string bytes, std::mt19937_64& random) {
       case 0:
         bytes.resize(at);
         break;
-      case 1:
-        bytes.insert(at, std::string(1 + below(16), static_cast<char>(random())));
+      case 1: {
+        const std::size_t count = 1 + below(16);
+        bytes.insert(at, count, static_cast<char>(random()));
         break;
+      }
       case 2:
         bytes.erase(at, 1 + below(16));
         break;
@@ -67,9 +69,11 @@ std::string mutate(std::string bytes, std::mt19937_64& random) {
       case 5:
         bytes[at] = static_cast<char>(random());
         break;
-      case 6:
-        put(bytes.substr(below(bytes.size()), 1 + below(64)));
+      case 6: {
+        const std::size_t from = below(bytes.size());
+        put(bytes.substr(from, 1 + below(64)));
         break;
+      }
       case 7:
         put("\"{}[],:0-9.eNIn\\u"[below(17)] + std::string());
         break;

@@ -23,9 +23,11 @@ class Damage {
         case 1:
           text.insert(at, pieces[roll(pieces.size())]);
           break;
-        case 2:  // a part of itself, elsewhere
-          text.insert(at, text.substr(roll(text.size() + 1), roll(24)));
+        case 2: {  // a part of itself, elsewhere
+          const std::size_t from = roll(text.size() + 1);
+          text.insert(at, text.substr(from, roll(24)));
           break;
+        }
         case 3:
           if (at < text.size()) text[at] = static_cast<char>(roll(256));
           break;

@@ -89,9 +89,11 @@ TEST(JinjaFuzz, DamagedTemplates) {
         case 2:
           source.insert(at, kPieces[random() % kPieces.size()]);
           break;
-        case 3:
-          source.insert(at, source.substr(random() % source.size(), random() % 60));
+        case 3: {
+          const std::size_t from = random() % source.size();
+          source.insert(at, source.substr(from, random() % 60));
           break;
+        }
         default:
           source.resize(std::max<std::size_t>(at, 1));
       }
