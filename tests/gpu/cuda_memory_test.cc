@@ -17,6 +17,7 @@ using cuda::DeviceMemory;
 class OnGpu {
  public:
   static constexpr int kSteps = 1000;
+  static constexpr const char* kName = "Gpu";
   static bool is_here() { return !list_devices().empty(); }
 
   explicit OnGpu(std::size_t bytes = 256 << 20) {
@@ -36,7 +37,7 @@ class OnGpu {
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<DeviceMemory> memory_;
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(Cuda, StateStoreContract, OnGpu);
+INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, OnGpu, PlaceNames);
 
 TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
   if (!OnGpu::is_here()) GTEST_SKIP() << "no GPU";

@@ -19,6 +19,8 @@
 
 namespace reprise::gpu::test {
 
+inline constexpr double kUlp = 0x1p-23;  // of 1.0F
+
 inline const Kernels& plain() {
   return cpu_kernels(Isa::kPlain);
 }

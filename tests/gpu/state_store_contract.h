@@ -1,7 +1,7 @@
 #pragma once
 // What a state store promises of sequences and snapshots, and a memory of its copies, whichever memory the blocks are in.
-// A Place is made anew for each test: it has `is_here()`, whether this machine has such memory, `memory()`, and `kSteps`, how
-// many random operations are done in it.
+// A Place is made anew for each test: it has `is_here()`, whether this machine has such memory, `memory()`, `kSteps`, how many random
+// operations are done in it, and `kName`.
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "gpu/state_store.h"
@@ -62,6 +63,13 @@ inline std::vector<std::uint32_t> counting(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::uint32_t>(i + 1);
   return values;
 }
+
+struct PlaceNames {
+  template <class Place>
+  static std::string GetName(int) {
+    return Place::kName;
+  }
+};
 
 template <class Place>
 class StateStoreContract : public testing::Test {

@@ -16,6 +16,7 @@ namespace {
 
 struct InHostMemory {
   static constexpr int kSteps = 20000;
+  static constexpr const char* kName = "Host";
   static bool is_here() { return true; }
   ~InHostMemory() { EXPECT_EQ(memory_.used(), 0U) << "all of it was given back"; }
   BlockMemory& memory() { return memory_; }
@@ -23,7 +24,7 @@ struct InHostMemory {
  private:
   ScarceMemory memory_;
 };
-INSTANTIATE_TYPED_TEST_SUITE_P(Host, StateStoreContract, InHostMemory);
+INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, InHostMemory, PlaceNames);
 
 TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   StateStore store(kSizes, {.pages = 8, .slots = 3});
