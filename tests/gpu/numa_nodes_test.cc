@@ -17,6 +17,7 @@
 #include "gpu/cpu/tables.h"
 #include "gpu/host_weight.h"
 #include "gpu/threads.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::gpu {
 namespace {
@@ -50,8 +51,8 @@ TEST(NumaNodes, ListsAreReadAsLinuxWritesThem) {
 }
 
 TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("numa_nodes_" + std::to_string(getpid()));
+  const reprise::test::TempDir dir;
+  const std::filesystem::path& folder = dir.path();
   const std::vector<int> mine = processors_of_this_thread();
   const auto write = [&](const std::string& node, const std::string& list) {
     std::filesystem::create_directories(folder / node);
@@ -68,7 +69,6 @@ TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
   EXPECT_EQ(nodes.processors[0], std::vector<int>{mine.front()});
   EXPECT_EQ(nodes.processors[1], std::vector<int>{mine.back()});
   EXPECT_EQ(numa_nodes(folder / "nothing").count(), 0U);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(NumaNodes, ATeamIsSpreadOverThem) {

@@ -145,7 +145,7 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   ModelRig host(model_folder(named.model), "cpu",
                 {.compute = gpu::Compute::kF32,
                  .kv = is_quantised(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
-  const std::vector<TokenId> tokens = random_tokens(host.model(), kPrompt + kDecoded, 3);
+  const std::vector<TokenId> tokens = host.random_tokens(kPrompt + kDecoded, 3);
   const std::span<const TokenId> prompt = std::span(tokens).first(kPrompt);
   const std::span<const TokenId> rest = std::span(tokens).subspan(kPrompt);
   gpu::Sequence theirs = host.open(tokens.size());
@@ -166,16 +166,16 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
 TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
   constexpr std::size_t kSize = 9;
   const std::size_t vocab = rig_->vocab();
-  const std::vector<TokenId> tokens = random_tokens(rig_->model(), kSize, 12);
+  const std::vector<TokenId> tokens = rig_->random_tokens(kSize, 12);
   std::vector<gpu::Snapshot> snapshots;
   for (unsigned i = 0; i < kSize; ++i) {
     gpu::Sequence sequence = rig_->open(20 + 30 * i);
-    rig_->prefill(sequence, random_tokens(rig_->model(), 20 + 30 * i, i), Slice::Logits::kNone);
-    snapshots.push_back(rig_->captured(sequence));
+    rig_->prefill(sequence, rig_->random_tokens(20 + 30 * i, i), Slice::Logits::kNone);
+    snapshots.push_back(rig_->capture(sequence));
   }
   const auto decode = [&](const std::vector<std::optional<DrawPlan>>& plans, std::vector<float>& logits) {
     std::vector<gpu::Sequence> sequences;
-    for (const gpu::Snapshot& snapshot : snapshots) sequences.push_back(rig_->restored(snapshot, 1));
+    for (const gpu::Snapshot& snapshot : snapshots) sequences.push_back(rig_->restore(snapshot, 1));
     DecodePass pass;
     for (std::size_t i = 0; i < kSize; ++i) {
       pass.slices.push_back({.sequence = &sequences[i], .tokens = {&tokens[i], 1}});
@@ -212,10 +212,10 @@ TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
 
 TEST_P(CudaModelTest, PoisonIsTold) {
   gpu::Sequence sequence = rig_->open(100);
-  rig_->prefill(sequence, random_tokens(rig_->model(), 99, 2), Slice::Logits::kNone);
-  EXPECT_TRUE(rig_->captured(sequence).finite());
+  rig_->prefill(sequence, rig_->random_tokens(99, 2), Slice::Logits::kNone);
+  EXPECT_TRUE(rig_->capture(sequence).finite());
   rig_->store().poison(sequence);
-  EXPECT_EQ(rig_->captured(sequence).finite(), rig_->model().state().attention_only());
+  EXPECT_EQ(rig_->capture(sequence).finite(), rig_->model().state().attention_only());
   const TokenId token = 7;
   DecodePass pass;
   pass.slices.push_back({.sequence = &sequence, .tokens = {&token, 1}});

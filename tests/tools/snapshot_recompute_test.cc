@@ -69,7 +69,8 @@ TEST_P(SnapshotRecomputeTest, WhatAnEngineWroteIsWhatAColdRunGivesAndAChangedBit
   EXPECT_GE(judged, 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SnapshotRecomputeTest, testing::Values("qwen3_5_text", "llama"));
+INSTANTIATE_TEST_SUITE_P(Models, SnapshotRecomputeTest, testing::Values("qwen3_5_text", "llama"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace reprise::tools
