@@ -2,6 +2,7 @@
 // in the cache, nothing of it where it is off.
 
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -17,7 +18,8 @@ struct BudgetPlace {
 class KvBudgetTest : public testing::TestWithParam<BudgetPlace> {
  protected:
   void SetUp() override {
-    if (GetParam().device == "cuda:0" && gpu::list_devices().empty()) GTEST_SKIP() << "there is no GPU";
+    if (GetParam().device == "cuda:0" && gpu::list_devices().empty())
+      REPRISE_SKIP_WITHOUT("gpu", "there is no GPU");
   }
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static protocol::GenerateRequest within(TokenList prompt, std::optional<std::uint32_t> budget = kTokens) {

@@ -5,6 +5,7 @@
 
 #include "models/model.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -25,7 +26,8 @@ struct ReusePlace {
 class KvReuseTest : public testing::TestWithParam<ReusePlace> {
  protected:
   void SetUp() override {
-    if (GetParam().device == "cuda:0" && gpu::list_devices().empty()) GTEST_SKIP() << "there is no GPU";
+    if (GetParam().device == "cuda:0" && gpu::list_devices().empty())
+      REPRISE_SKIP_WITHOUT("gpu", "there is no GPU");
   }
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static bool on_grid() { return GetParam().device != "cpu"; }

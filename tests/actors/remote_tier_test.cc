@@ -10,6 +10,7 @@
 #include "tests/actors/engine_harness.h"
 #include "tests/actors/poisoned_memory.h"
 #include "tests/protocol/snapshots/redis_server.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -37,7 +38,7 @@ void settle(EngineHarness& engine, double stored = 1) {
 class RemoteTierTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!RedisServer::is_installed()) GTEST_SKIP() << "no redis-server: tools/packages store";
+    if (!RedisServer::is_installed()) REPRISE_SKIP_WITHOUT("redis", "no redis-server in PATH");
   }
   const TokenList prompt_ = random_tokens(300, 1);
 };

@@ -15,6 +15,7 @@
 #include "gpu/cuda/small_copy.h"
 #include "gpu/devices.h"
 #include "gpu/state_store.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -24,7 +25,7 @@ constexpr StateSizes kSizes{.page_bytes = kPageTokens * 4, .slot_bytes = 24};  /
 class CudaMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     use_device(0);
     make_arena(256 << 20);
   }

@@ -22,7 +22,7 @@ class CudaExactness : public CudaModelTest {
 
   void SetUp() override {
     CudaModelTest::SetUp();
-    if (IsSkipped()) return;
+    if (rig_ == nullptr) return;
     tokens_ = random_tokens(rig_->model(), kLength, 1);
     Sequence cold = rig_->open(kLength);
     reference_ = rig_->prefill(cold, tokens_);
@@ -156,7 +156,11 @@ TEST_P(CudaExactness, LongerOnesAtRandom) {
 }
 
 TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
-  if (!rig_->model().rules().exports_slots) GTEST_SKIP() << "its slices end where states are wanted";
+  if (!rig_->model().rules().exports_slots) {  // its slices end where states are wanted
+    EXPECT_TRUE(GetParam().starts_with("recurrent_gemma"))
+        << GetParam() << ": only windows of attention do so";
+    return;
+  }
   std::mt19937 random(12);
   for (const std::size_t length : {kLength, std::size_t{700}}) {
     const std::vector<TokenId> tokens = random_tokens(rig_->model(), length, 6);

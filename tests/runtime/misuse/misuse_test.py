@@ -1,7 +1,7 @@
 """What compilers say to wrong uses of the runtime. Usage: misuse_test.py SOURCE_ROOT COMPILER...
 
 misuse.cc has the wrong uses, each with the error that it is to be given in a comment of its line: one line for each, with
-the message's name in it, and nothing besides. A compiler that is not installed is left out.
+the message's name in it, and nothing besides. A compiler that is not installed is left out, and named.
 """
 
 import collections
@@ -15,6 +15,9 @@ import unittest
 ROOT = pathlib.Path(sys.argv[1])
 COMPILERS = sys.argv[2:]
 del sys.argv[1:]
+sys.path.append(str(ROOT / "tests"))
+import require
+
 SOURCE = ROOT / "tests/runtime/misuse/misuse.cc"
 
 
@@ -32,8 +35,11 @@ def plain(text):
 class Misuse(unittest.TestCase):
     def setUp(self):
         self.present = [compiler for compiler in COMPILERS if shutil.which(compiler)]
+        for compiler in COMPILERS:
+            if compiler not in self.present:
+                require.skip_line("compiler", f"no {compiler}")
         if not self.present:
-            self.skipTest(f"none of {COMPILERS} is installed")
+            require.skip_without("compiler", f"none of {COMPILERS}")
 
     def test_right_uses_compile(self):
         for compiler in self.present:
@@ -61,4 +67,4 @@ class Misuse(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    require.main()
