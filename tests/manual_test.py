@@ -7,6 +7,8 @@ import subprocess
 import sys
 import unittest
 
+import require
+
 PROGRAM = sys.argv.pop(1)
 
 
@@ -34,7 +36,7 @@ class Manual(unittest.TestCase):
                 self.assertIn(option.replace("-", "\\-"), page, command)
         self.assertNotRegex(page, r"(?m)^\.(?!(TH|SH|SS|TP|B|I|PP)\b)")  # no line that troff would take for a request
 
-    @unittest.skipUnless(shutil.which("groff"), "there is no groff")
+    @require.needs("groff", shutil.which("groff"), "no groff in PATH")
     def test_troff_has_nothing_to_say_against_it(self):
         made = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("manual").stdout, capture_output=True, text=True,
                               timeout=60)
@@ -51,7 +53,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
-    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    @require.needs("bash", shutil.which("bash"), "no bash in PATH")
     def test_bash(self):
         self.assertEqual(self.complete("ser"), ["serve"])
         self.assertEqual(self.complete("serve", "--por"), ["--port"])
@@ -65,10 +67,19 @@ class Completion(unittest.TestCase):
             for command in commands():
                 self.assertRegex(done.stdout, rf"\b{command}\b")
             self.assertIn("port", done.stdout)
-            if shutil.which(shell):
-                checked = subprocess.run([shell, "-n", "/dev/stdin"], input=done.stdout, capture_output=True, text=True,
-                                         timeout=60)
-                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def check_syntax(self, shell):
+        checked = subprocess.run([shell, "-n", "/dev/stdin"], input=run("completion", shell).stdout, capture_output=True,
+                                 text=True, timeout=60)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    @require.needs("zsh", shutil.which("zsh"), "no zsh in PATH")
+    def test_zsh_reads_it(self):
+        self.check_syntax("zsh")
+
+    @require.needs("fish", shutil.which("fish"), "no fish in PATH")
+    def test_fish_reads_it(self):
+        self.check_syntax("fish")
 
     def test_another_shell_is_refused(self):
         done = run("completion", "csh")

@@ -6,6 +6,7 @@ usage: snapshot_command_test.py PATH_TO_REPRISE MODEL, a small one
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -156,6 +157,47 @@ class SnapshotCommandTest(unittest.TestCase):
                                             secret=secret)
         self.assertEqual(code, 0, error)
         self.assertEqual(len(self.snapshots(exported, exported_secret)), len(listed))
+
+
+class GoldenFilesTest(unittest.TestCase):
+    """Those of tests/data/snapshots: today's version is whole, earlier ones are named."""
+
+    FILES = pathlib.Path(__file__).resolve().parent / "data" / "snapshots"
+    EARLIER, TODAY = ("v1",), "v2"
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+
+    def run_command(self, command, version, name, *arguments):
+        secret = pathlib.Path(self.temporary.name) / "secret"
+        secret.write_text((self.FILES / {"folder": "secret", "export": "export.secret"}[name]).read_text())
+        secret.chmod(0o600)
+        done = subprocess.run([PROGRAM, "snapshot", command, "--cache-dir", self.FILES / version / name,
+                               "--cache-secret-file", secret, *arguments],
+                              capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_of_today(self):
+        for name, slot in ("folder", (4 << 20) - 3096), ("export", 600):
+            code, out, error = self.run_command("verify", self.TODAY, name)
+            self.assertEqual((code, out, error), (0, "1 whole, 0 not\n", ""))
+            code, out, _ = self.run_command("ls", self.TODAY, name, "--json")
+            listed = json.loads(out)
+            self.assertEqual(code, 0)
+            self.assertEqual({key: listed[key] for key in ("namespace", "model", "arithmetic", "tokens", "origin", "bytes")},
+                             {"namespace": "1 anna", "model": "0123456789abcdef", "arithmetic": "00000000000b111d",
+                              "tokens": 150, "origin": "prompt_end", "bytes": 3 * 256 + slot})
+
+    def test_of_earlier_versions(self):
+        for version in self.EARLIER:
+            for name in "folder", "export":
+                code, out, _ = self.run_command("verify", version, name)
+                self.assertEqual(code, 1)
+                self.assertIn(f"version: it is of version {version[1:]}\n0 whole, 1 not\n", out)
+                code, out, error = self.run_command("ls", version, name)
+                self.assertEqual((code, out), (0, ""))
+                self.assertIn("version: it is of version", error)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+from require import needs
 from sanitized import SANITIZED
 
 PROGRAM = sys.argv[1]
@@ -44,7 +45,7 @@ class Workloads(unittest.TestCase):
                     for goal in row["goals"]:
                         self.assertEqual(goal["verdict"], "PASS", goal)
 
-    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer")
+    @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
     def test_the_same_seed_gives_the_same_counts(self):
         first, second = (rows("--workload", "agent", "--scale", "0.2")[0] for _ in range(2))
         self.assertEqual({name: first[name] for name in COUNTS}, {name: second[name] for name in COUNTS})
@@ -59,7 +60,7 @@ class Workloads(unittest.TestCase):
         self.assertEqual(row["differences"], 0)
         self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
 
-    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer; tests of the engine hold as many at once")
+    @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer; tests of the engine hold as many at once")
     def test_conversations_at_once(self):
         done = bench("--concurrency", "12", "--prompt", "64")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -85,7 +86,7 @@ class Workloads(unittest.TestCase):
             self.assertGreater(float(row[6]), float(row[7]), "larger blocks find less")
             self.assertIn(row[11].strip(), ("PASS", "SHORT"))
 
-    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer")
+    @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
     def test_what_marks_cost(self):
         done = bench("--workload", "chat", "--scale", "0.1", "--memory-mb", "4", "--whole-memory", "--marks-cost")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -19,6 +19,9 @@ class StressTest : public testing::TestWithParam<std::string> {
   std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
 };
 
+/// On devices whose memory is the host's: a GPU has its arena and no more.
+class HostStressTest : public StressTest {};
+
 TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
   return random_tokens(40 + 13 * ((conversation * 7 + turn * 3) % 9), 1000 * conversation + turn);
 }
@@ -84,8 +87,7 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
-  if (GetParam().starts_with("cuda")) GTEST_SKIP() << "the scarce memory is the host's";
+TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
   EngineHarness roomy(options());
   EngineOptions tight = options();
   tight.worker.state_bytes = 4 << 20;
@@ -345,8 +347,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   }
 }
 
-TEST_P(StressTest, TheStateMemoryIsWhatWasAskedFor) {
-  if (GetParam().starts_with("cuda")) GTEST_SKIP() << "a GPU has no more than its arena";
+TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
   EngineOptions wish = options();
   wish.worker.state_bytes =
       1ULL << 40;  // more than this machine has free: memory is taken when it is touched
@@ -485,6 +486,8 @@ TEST_P(StressTest, SeveralModelsShareTheMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, StressTest, testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return test_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, HostStressTest, testing::Values("cpu", "cpu-grid"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

@@ -2,6 +2,7 @@
 // in the cache, nothing of it where it is off.
 
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "models/model.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {

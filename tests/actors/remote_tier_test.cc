@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/actors/tier_fixture.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -16,7 +17,7 @@ using test::RedisServer;
 class RemoteTierTest : public TierFixture {
  protected:
   void SetUp() override {
-    if (!RedisServer::is_installed()) GTEST_SKIP() << "no redis-server: tools/packages store";
+    if (!RedisServer::is_installed()) REPRISE_SKIP_WITHOUT("redis", "no redis-server in PATH");
   }
 };
 using RemoteTierGoneTest = TierFixture;

@@ -4,6 +4,7 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "tests/gpu/delta_net_inputs.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::test {
 namespace {
@@ -190,7 +191,7 @@ void expect_near(const DeltaNetLayer& layer, const GpuResult<Row>& result, const
 class CudaDeltaNet : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 
   template <class Row>

@@ -6,6 +6,7 @@
 #include "gpu/cuda/small_copy.h"
 #include "gpu/devices.h"
 #include "tests/gpu/state_store_contract.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::test {
 namespace {

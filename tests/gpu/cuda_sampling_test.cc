@@ -17,6 +17,7 @@
 #include "models/sampling/noise.h"
 #include "models/sampling/sampler.h"
 #include "models/sampling/softmax.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda {
 namespace {
@@ -130,7 +131,7 @@ std::vector<SamplingParams> parameter_sets() {
 class CudaSamplingTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     use_device(0);
   }
 

@@ -17,6 +17,7 @@
 #include "gpu/cpu/tables.h"
 #include "gpu/host_weight.h"
 #include "gpu/threads.h"
+#include "tests/require.h"
 #include "tests/temp_dir.h"
 
 namespace reprise::gpu {
@@ -106,8 +107,9 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
   const WeightView view{.format = &kF32Format, .rows = kRows, .columns = kColumns, .data = numbers.data()};
   const MachineMemory memory = machine_memory();
   if (memory.available < memory.all / 4 + 2 * view.bytes()) {
-    GTEST_SKIP() << "weights are placed where a fourth of the memory stays free; of " << memory.all
-                 << " bytes " << memory.available << " are";
+    REPRISE_SKIP_WITHOUT("memory", "weights are placed where a fourth of the memory stays free; of " +
+                                       std::to_string(memory.all) + " bytes " +
+                                       std::to_string(memory.available) + " are");
   }
   const Kernels& kernels = cpu_kernels(Isa::kPlain);
   Threads threads(2, two_nodes());

@@ -5,6 +5,7 @@
 #include "tests/models/compaction.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/naive_kv_selection.h"
+#include "tests/require.h"
 
 namespace reprise::models {
 namespace {
@@ -22,7 +23,7 @@ class CudaCompaction : public CudaModelTest {
 
   void SetUp() override {
     CudaModelTest::SetUp();
-    if (IsSkipped()) return;
+    if (rig_ == nullptr) return;
     ASSERT_EQ(rig_->model().why_not_compacted(), "");
     runs_.emplace(*rig_);
   }
@@ -181,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaCompaction,
                          test_name);
 
 TEST(CudaCompactionRefusals, ModelsThatCannotKeepFewerSayWhy) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   ModelRig windows(model_folder("recurrent_gemma"), "cuda:0", ComputeOptions{});
   EXPECT_NE(windows.model().why_not_compacted().find("no layer of attention"), std::string::npos);
 }

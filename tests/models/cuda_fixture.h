@@ -18,6 +18,7 @@
 #include "models/gpu_refusal.h"
 #include "tests/models/family_table.h"
 #include "tests/models/model_runs.h"
+#include "tests/require.h"
 #include "tests/source_folder.h"
 #include "tests/temp_dir.h"
 #include "tools/random_model/write_gguf.h"
@@ -155,7 +156,7 @@ inline std::vector<std::string> precise_models() {
 class CudaModelTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     const NamedModel named(GetParam());
     rig_ = std::make_unique<ModelRig>(model_folder(named.model), "cuda:0", named.options, named.cpu_experts);
   }

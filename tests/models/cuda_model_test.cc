@@ -10,6 +10,7 @@
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/oracle.h"
+#include "tests/require.h"
 #include "tests/source_folder.h"
 
 namespace reprise::models {
@@ -244,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(Precise, CudaModelTest, testing::ValuesIn(compared_prec
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
 
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const std::filesystem::path file = model_folder("moe_Q4_K_M");
   const Checkpoint checkpoint = Checkpoint::open(file);
   constexpr std::uint64_t kArena = 1ULL << 30;
@@ -266,7 +267,7 @@ TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
 }
 
 TEST(CudaExpertsOnHost, MoreLayersThanHaveExpertsAreRefused) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const auto device = Device::open("cuda:0", {.arena_bytes = 1ULL << 30, .cpu_experts = 1000});
   EXPECT_THROW(device->load(model_folder("moe_Q4_K_M"), {}), LoadError);
   EXPECT_THROW(device->load(model_folder("builtin"), {}), LoadError) << "a model without experts";
@@ -298,16 +299,11 @@ std::vector<std::string> answered_outside() {
 }
 
 TEST_P(CudaOracle, Agrees) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
-  const std::filesystem::path oracle = test::oracle_folder();
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const NamedModel named(GetParam());
   const std::string& name = named.model;
-  std::vector<std::filesystem::path> files{oracle / "models" / name};
-  for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(oracle / "gguf" / (name + ending));
-  if (!std::filesystem::exists(oracle)) {  // some are also kept here
-    const std::filesystem::path kept = model_folder(name);
-    files = {std::filesystem::is_regular_file(kept) ? kept.parent_path() : kept};
-  }
+  std::vector<std::filesystem::path> files{test::oracle("models/" + name)};
+  for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(test::oracle("gguf/" + name + ending));
   SKIP_WITHOUT(files[0]);
   const std::vector<OracleCase> cases = oracle_cases(files[0]);
   if (!std::filesystem::exists(files[0] / "config.json"))
@@ -330,7 +326,7 @@ TEST_P(CudaOracle, Agrees) {
 INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::ValuesIn(answered_outside()), test_name);
 
 TEST(CudaPrecision, IsChosenBySizeAndFormat) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const auto arithmetic = [](const std::string& model, const char* compute) {
     ModelRig rig(model_folder(model), "cuda:0", compute_options(compute, "auto", ""));
     return rig.model().arithmetic();
@@ -343,7 +339,7 @@ TEST(CudaPrecision, IsChosenBySizeAndFormat) {
 }
 
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   ModelRig rig(model_folder("builtin"), "cuda:0", {});
   const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   Parity parity{.tolerance = tolerance_for("builtin")};

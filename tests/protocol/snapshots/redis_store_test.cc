@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tests/protocol/snapshots/redis_server.h"
+#include "tests/require.h"
 
 namespace reprise::protocol::snapshots {
 namespace {
@@ -61,7 +62,7 @@ TEST(RedisAddressTest, RefusesWhatIsNone) {
 class RedisStoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!RedisServer::is_installed()) GTEST_SKIP() << "no redis-server: tools/packages store";
+    if (!RedisServer::is_installed()) REPRISE_SKIP_WITHOUT("redis", "no redis-server in PATH");
   }
   const NamespaceKeys keys_ = keys_of(master_key("a secret for the tests"), 1, "somebody");
   const std::shared_ptr<StoreBreaker> breaker_ = std::make_shared<StoreBreaker>();
