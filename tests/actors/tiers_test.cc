@@ -2,6 +2,7 @@
 // tenant alone, and what is kept stays within its bound.
 
 #include "tests/actors/tier_fixture.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -21,7 +22,7 @@ class TierTest : public TierFixture, public testing::WithParamInterface<TierOn> 
  protected:
   void SetUp() override {
     if (tier() != Tier::kRemote) return;
-    if (!test::RedisServer::is_installed()) GTEST_SKIP() << "no redis-server: tools/packages store";
+    if (!test::RedisServer::is_installed()) REPRISE_SKIP_WITHOUT("redis", "no redis-server in PATH");
     store_.emplace();
   }
   static Tier tier() { return GetParam().tier; }

@@ -41,7 +41,7 @@ class OnGpu {
 INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, OnGpu, PlaceNames);
 
 TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
-  if (!OnGpu::is_here()) GTEST_SKIP() << "no GPU";
+  if (!OnGpu::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   OnGpu place(40 << 20);
   ByteBudget budget(100 << 20);  // more than there is
   const StateSizes sizes{.page_bytes = 1 << 20, .slot_bytes = 10 << 20};
@@ -61,7 +61,7 @@ TEST(CudaMemory, ReturnsItsBlocksToTheArena) {
 }
 
 TEST(CudaMemory, SmallCopiesBringEveryByte) {
-  if (!OnGpu::is_here()) GTEST_SKIP() << "no GPU";
+  if (!OnGpu::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   cuda::use_device(0);
   cuda::Stream stream;
   for (const std::size_t bytes :

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpu/state_store.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::test {
 
@@ -75,7 +76,7 @@ template <class Place>
 class StateStoreContract : public testing::Test {
  protected:
   void SetUp() override {
-    if (!Place::is_here()) GTEST_SKIP() << "no GPU";
+    if (!Place::is_here()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 };
 TYPED_TEST_SUITE_P(StateStoreContract);

@@ -15,9 +15,6 @@ import unittest
 ROOT = pathlib.Path(sys.argv[1])
 COMPILERS = sys.argv[2:]
 del sys.argv[1:]
-sys.path.append(str(ROOT / "tests"))
-import require
-
 SOURCE = ROOT / "tests/runtime/misuse/misuse.cc"
 
 
