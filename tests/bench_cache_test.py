@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from server import on_cpu, run
+
 REPRISE, RANDOM_MODEL, MODEL, TOKENIZER = sys.argv[1:5]
 
 CHAT_TEMPLATE = """{%- if tools %}<|im_start|>system
@@ -30,8 +32,7 @@ CHAT_TEMPLATE = """{%- if tools %}<|im_start|>system
 
 
 def bench(*arguments):
-    return subprocess.run([REPRISE, "bench", "--cache", "--threads", "1", *arguments], capture_output=True,
-                          text=True, timeout=280)
+    return run(*on_cpu(REPRISE, "bench", "--cache", "--threads", "1", *arguments), timeout=280)
 
 
 class BenchCacheTest(unittest.TestCase):

@@ -3,15 +3,16 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import unittest
+
+import server
 
 PROGRAM = sys.argv.pop(1)
 
 
-def run(*arguments, **more):
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, **more)
+def run(*arguments):
+    return server.run(PROGRAM, *arguments)
 
 
 def commands():
@@ -33,8 +34,7 @@ class Manual(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("groff"), "there is no groff")
     def test_troff_has_nothing_to_say_against_it(self):
-        made = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("manual").stdout, capture_output=True, text=True,
-                              timeout=60)
+        made = server.run("groff", "-man", "-Tutf8", "-ww", input=run("manual").stdout)
         self.assertEqual(made.stderr, "")
         self.assertIn("SYNOPSIS", re.sub(r".\x08", "", made.stdout))
 
@@ -43,8 +43,7 @@ class Completion(unittest.TestCase):
     def complete(self, *words):
         script = run("completion", "bash").stdout + (
             'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reprise; printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", script, "bash", "reprise", *words], capture_output=True, text=True, timeout=60,
-                              cwd="/")
+        done = server.run("bash", "-c", script, "bash", "reprise", *words, cwd="/")
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -63,8 +62,7 @@ class Completion(unittest.TestCase):
                 self.assertRegex(done.stdout, rf"\b{command}\b")
             self.assertIn("port", done.stdout)
             if shutil.which(shell):
-                checked = subprocess.run([shell, "-n", "/dev/stdin"], input=done.stdout, capture_output=True, text=True,
-                                         timeout=60)
+                checked = server.run(shell, "-n", "/dev/stdin", input=done.stdout)
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 
     def test_another_shell_is_refused(self):
