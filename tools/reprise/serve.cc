@@ -135,14 +135,12 @@ const char* meaning_of(int signal) {
 
 /// What the runtime would print to stderr, and wait there for its reader.
 runtime::FailureHooks logged_failures() {
-  const auto log = [](const char* name, const char* how, const std::string& why) {
-    log_line(LogLevel::kError, std::string("actor ") + name + how + why);
+  const auto logs = [](const char* how) {
+    return [how](runtime::ActorId who, const char* name, const std::string& why) {
+      log_line(LogLevel::kError, std::string("actor ") + name + " #" + std::to_string(who) + how + why);
+    };
   };
-  return {
-      .on_failure = [log](runtime::ActorId, const char* name,
-                          const std::string& why) { log(name, " failed: ", why); },
-      .on_escalation = [log](runtime::ActorId, const char* name,
-                             const std::string& why) { log(name, ": nobody treats its failure: ", why); }};
+  return {.on_failure = logs(" failed: "), .on_escalation = logs(": nobody treats its failure: ")};
 }
 
 bool is_loopback(const std::string& host) {
