@@ -92,8 +92,7 @@ def setUpModule():
     """Models with random weights: one with a chat template, and one without."""
     Chat.folder = tempfile.TemporaryDirectory()
     Chat.model = os.path.join(Chat.folder.name, "random")
-    subprocess.run([RANDOM_MODEL, "--out", Chat.model, "--shape", "qwen3_5-tiny", "--vocab", "4096"],
-                   check=True, capture_output=True)
+    run(RANDOM_MODEL, "--out", Chat.model, "--shape", "qwen3_5-tiny", "--vocab", "4096", check=True)
     shutil.copy(os.path.join(TOKENIZER, "tokenizer.json"), Chat.model)
     Chat.without_template = os.path.join(Chat.folder.name, "plain")
     shutil.copytree(Chat.model, Chat.without_template)
@@ -179,8 +178,7 @@ class Chat(unittest.TestCase):
 
     def test_a_message_that_does_not_fit_is_refused_and_the_chat_goes_on(self):
         small = os.path.join(self.folder.name, "small")
-        subprocess.run([RANDOM_MODEL, "--out", small, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--context", "64"],
-                       check=True, capture_output=True)
+        run(RANDOM_MODEL, "--out", small, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--context", "64", check=True)
         for name in "tokenizer.json", "chat_template.jinja":
             shutil.copy(os.path.join(self.model, name), small)
         chat = Ended(["many words " * 100, "One."], "--no-think", model=small)

@@ -201,8 +201,7 @@ class Surroundings(unittest.TestCase):
 class LongPrompts(unittest.TestCase):
     def ask_twice(self, *shape):
         with tempfile.TemporaryDirectory() as folder:
-            made = run(RANDOM_MODEL, "--out", folder, "--shape", "qwen3_5-tiny", "--context", "131072", *shape)
-            self.assertEqual(made.returncode, 0, made.stderr)
+            run(RANDOM_MODEL, "--out", folder, "--shape", "qwen3_5-tiny", "--context", "131072", *shape, check=True)
             with Server(PROGRAM, "--model", folder, "--state-mb", "512").wait_until_ready() as server:
                 body = dict(prompt=prompt(100_000), max_tokens=4, temperature=0, ignore_eos=True, return_token_ids=True)
                 cold, warm = (server.ask("/v1/completions", **body) for _ in range(2))
