@@ -3,17 +3,17 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 
 import require
+import server
 
 PROGRAM = sys.argv.pop(1)
 
 
-def run(*arguments, **more):
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, **more)
+def run(*arguments):
+    return server.run(PROGRAM, *arguments)
 
 
 def commands():
@@ -38,8 +38,7 @@ class Manual(unittest.TestCase):
 
     @require.needs("groff", shutil.which("groff"), "no groff in PATH")
     def test_troff_has_nothing_to_say_against_it(self):
-        made = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("manual").stdout, capture_output=True, text=True,
-                              timeout=60)
+        made = server.run("groff", "-man", "-Tutf8", "-ww", input=run("manual").stdout)
         self.assertEqual(made.stderr, "")
         self.assertIn("SYNOPSIS", re.sub(r".\x08", "", made.stdout))
 
@@ -48,8 +47,7 @@ class Completion(unittest.TestCase):
     def complete(self, *words):
         script = run("completion", "bash").stdout + (
             'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reprise; printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", script, "bash", "reprise", *words], capture_output=True, text=True, timeout=60,
-                              cwd="/")
+        done = server.run("bash", "-c", script, "bash", "reprise", *words, cwd="/")
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -69,8 +67,7 @@ class Completion(unittest.TestCase):
             self.assertIn("port", done.stdout)
 
     def check_syntax(self, shell):
-        checked = subprocess.run([shell, "-n", "/dev/stdin"], input=run("completion", shell).stdout, capture_output=True,
-                                 text=True, timeout=60)
+        checked = server.run(shell, "-n", "/dev/stdin", input=run("completion", shell).stdout)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 
     @require.needs("zsh", shutil.which("zsh"), "no zsh in PATH")

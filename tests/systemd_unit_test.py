@@ -1,4 +1,4 @@
-"""The systemd unit that is installed, as systemd itself reads it: usage: systemd_unit_test.py UNIT.in REPRISE
+"""The systemd unit that is installed, as systemd itself reads it: usage: systemd_unit_test.py REPRISE UNIT.in
 
 Its program need not be installed: the one that was built stands in for it. Skipped where there is no systemd-analyze.
 """
@@ -12,7 +12,7 @@ import unittest
 
 import require
 
-UNIT, REPRISE = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+REPRISE, UNIT = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 MOST_EXPOSED = 4.5  # of 10, as `systemd-analyze security` counts; the unit has 3.7
 
 

@@ -4,18 +4,18 @@
 Counts of tokens do not depend on the machine's speed, so they are compared; times are not.
 """
 import json
-import subprocess
 import sys
 import unittest
 
 from require import needs
 from sanitized import SANITIZED
+from server import on_cpu, run
 
 PROGRAM = sys.argv[1]
 
 
 def bench(*options):
-    return subprocess.run([PROGRAM, "bench", "--threads", "1", *options], capture_output=True, text=True, timeout=600)
+    return run(*on_cpu(PROGRAM, "bench", "--threads", "1", *options), timeout=600)
 
 
 def rows(*options):
@@ -58,7 +58,7 @@ class Workloads(unittest.TestCase):
         self.assertGreater(row["evicted"], 0)
         self.assertLessEqual(row["peak_bytes"], limit << 20)
         self.assertEqual(row["differences"], 0)
-        self.assertEqual(row["goals"][0]["name"] if row["goals"] else "", "")
+        self.assertEqual(row["goals"], [], "they are for where memory suffices")
 
     @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer; tests of the engine hold as many at once")
     def test_conversations_at_once(self):
@@ -84,7 +84,9 @@ class Workloads(unittest.TestCase):
         for row in rows_of:
             self.assertEqual(row[5].strip(), "100.00", "a tree finds all of it")
             self.assertGreater(float(row[6]), float(row[7]), "larger blocks find less")
-            self.assertIn(row[11].strip(), ("PASS", "SHORT"))
+            tree, *blocks = map(float, row[2:5])
+            if tree != min(blocks):
+                self.assertEqual(row[11].strip(), "PASS" if tree < min(blocks) else "SHORT")
 
     @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
     def test_what_marks_cost(self):

@@ -5,7 +5,6 @@ Skipped where Tracy is missing.
 """
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "traces"), str(ROOT / "tests")]
 import require
 import trace_events
+from server import run
 
 CROWD = 3
 
@@ -62,8 +62,8 @@ def facts(marks, event):
 
 with tempfile.TemporaryDirectory() as scratch:
     command = [ROOT / "traces" / "capture", "--program", program, "--out", scratch, "--crowd", str(CROWD),
-               *(["--tracy-bin", folder] if folder else []), "--", "--threads", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+               *(["--tracy-bin", folder] if folder else []), "--", "--threads", "1", "--device", "cpu"]
+    done = run(*command, timeout=240)
     expect(done.returncode == 0, f"traces/capture ended with {done.returncode}:\n{done.stderr}")
     trace = trace_events.read(scratch)
     size = (pathlib.Path(scratch) / "session.tracy").stat().st_size
