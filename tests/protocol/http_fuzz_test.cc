@@ -89,8 +89,8 @@ TEST(HttpFuzz, BodiesAreMappedOrRefusedWithASentence) {
 }
 
 const std::vector<std::string> kRequests = {
-    "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
-    "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n{\"prompt\":\"x\",\"n\":1  }",
+    "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 22\r\n\r\n{\"prompt\":\"x\",\"n\":1  }",
     "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"prompt\r\n9;x=y\r\n\":[1,2]} "
     " \r\n0\r\n\r\n",
     "POST /v1/chat/completions HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 67\r\n\r\n"
