@@ -59,7 +59,7 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
   context["bos_token"] = tokens_.bos;
   context["eos_token"] = tokens_.eos;
   if (thinking_ && context.find("enable_thinking") == nullptr) context["enable_thinking"] = *thinking_;
-  const Json* thinks = thinking_ ? context.find("enable_thinking") : nullptr;
+  const Json* thinks = context.find("enable_thinking");
   auto rendered = template_.render(context);
   if (rendered.ok()) {
     if (thinks != nullptr && thinks->is_bool() && !thinks->as_bool() && chat.add_generation_prompt &&
@@ -71,6 +71,15 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
   }
   return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
                       "messages"};
+}
+
+bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {
+  const Json* thinks =
+      chat.template_extra.is_object() ? chat.template_extra.find("enable_thinking") : nullptr;
+  if (thinks != nullptr && thinks->is_bool()) return thinks->as_bool();
+  const std::string* effort =
+      chat.template_extra.is_object() ? chat.template_extra.find_string("reasoning_effort") : nullptr;
+  return effort != nullptr ? *effort != "none" : thinking_.value_or(false);
 }
 
 Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,

@@ -64,6 +64,23 @@ TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
             "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\nSo");
 }
 
+TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
+  const auto asks = [](const char* extra) {
+    ChatPrompt prompt = chat({message("user", "hi")});
+    prompt.template_extra = *Json::parse(extra);
+    return format()->asks_for_reasoning(prompt);
+  };
+  EXPECT_FALSE(asks("{}"));
+  EXPECT_TRUE(asks(R"({"enable_thinking": true})"));
+  EXPECT_TRUE(asks(R"({"reasoning_effort": "low"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "none"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "high", "enable_thinking": false})"));
+  ChatPrompt closed = chat({message("user", "hi")});
+  closed.template_extra = Json{{"enable_thinking", false}};
+  EXPECT_TRUE(
+      format()->render(closed)->ends_with("<think>\n</think>"));  // the template opens it whatever it is told
+}
+
 TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
   auto messages =
       Json::parse(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
