@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "protocol/api/api_error.h"
+#include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
 
 namespace reprise::protocol::anthropic {
@@ -82,7 +83,8 @@ class ChatReader {
     push(Json{{"role", "system"}, {"content", words.text}}, words);
   }
 
-  void read_message(const Json& message, const std::string& path) {
+  /// `is_new`: this is the user's last one.
+  void read_message(const Json& message, const std::string& path, bool is_new) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
     const Fields fields(message, path);
     const std::string* role = fields.string("role", kNameBytes);
@@ -97,7 +99,7 @@ class ChatReader {
       refuse_field(fields.path_of("role"), "invalid_value",
                    in_quotes(*role) + " is not one of user, assistant");
     }
-    read_user(*role, *content, fields.path_of("content"));
+    read_user(*role, *content, fields.path_of("content"), *role == "user" && !is_new);
   }
 
   void read_tool(const Json& tool, const std::string& path) {
@@ -139,7 +141,7 @@ class ChatReader {
   ChatPrompt take() { return std::move(chat_); }
 
  private:
-  void read_user(const std::string& role, const Json& content, const std::string& path) {
+  void read_user(const std::string& role, const Json& content, const std::string& path, bool may_omit) {
     BlockText words;
     if (content.is_string()) {
       count(content.as_string());
@@ -148,15 +150,14 @@ class ChatReader {
       for (std::size_t i = 0; i < content.size(); ++i) {
         const Fields block = block_of(content.as_array()[i], item_of(path, i));
         const std::string type = type_of(block);
-        if (type == "text") {
-          words.add(text_of(block), "\n");
-          words.cut(read_cache_control(block));
-        } else if (type == "tool_result" && role == "user") {
+        if (type == "tool_result" && role == "user") {
           flush_user(role, words);
           read_result(block);
-        } else {
-          refuse_block(block, "text and tool_result");
+          continue;
         }
+        if (type != "text" && !may_omit) refuse_block(block, "text and tool_result");
+        words.add(type == "text" ? text_of(block) : omitted_part(type), "\n");
+        words.cut(read_cache_control(block));
       }
     }
     flush_user(role, words);
@@ -190,8 +191,8 @@ class ChatReader {
       } else if (content->is_array()) {
         for (std::size_t i = 0; i < content->size(); ++i) {
           const Fields part = block_of(content->as_array()[i], item_of(block.path_of("content"), i));
-          if (type_of(part) != "text") refuse_block(part, "text");
-          words.add(text_of(part), "\n");
+          const std::string type = type_of(part);
+          words.add(type == "text" ? text_of(part) : omitted_part(type), "\n");
           words.cut(read_cache_control(part));
         }
       } else {
@@ -230,7 +231,7 @@ class ChatReader {
           }
           calls.push_back(call_of(block));
         } else if (type != "redacted_thinking") {
-          refuse_block(block, "text, thinking and tool_use");
+          words.add(omitted_part(type), "");
         }
       }
     }
@@ -314,8 +315,14 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
     for (std::size_t i = 0; i < tools->size(); ++i) reader.read_tool((*tools)[i], item_of("tools", i));
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
+  std::size_t asked = messages->size();  // behind the user's last message
+  const auto is_users = [](const Json& message) {
+    const std::string* role = message.find_string("role");
+    return role != nullptr && *role == "user";
+  };
+  while (asked > 0 && !is_users((*messages)[asked - 1])) --asked;
   for (std::size_t i = 0; i < messages->size(); ++i)
-    reader.read_message((*messages)[i], item_of("messages", i));
+    reader.read_message((*messages)[i], item_of("messages", i), i + 1 == asked);
   if (reader.is_empty()) refuse_field("messages", "invalid_value", "say nothing");
   if (const auto ttl = read_cache_control(fields)) reader.keep_all(*ttl);
   return reader.take();

@@ -258,7 +258,8 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  check_messages(*messages, limits);
+  ChatPrompt chat{.messages = Json(*messages)};
+  check_messages(chat.messages.as_array(), limits);
   const Json::Array* tools = fields.array("tools");
   if (tools != nullptr) check_tools(*tools, limits);
   request.reply.kind = TextKind::kChat;
@@ -271,7 +272,6 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   }
   if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
-  ChatPrompt chat{.messages = Json(*messages)};
   chat.breakpoints = read_checkpoints(fields, *messages);
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);

@@ -61,7 +61,7 @@ TEST(ResponsesRequest, ATurnOfItemsIsOneMessage) {
       R"({"id":"c2","type":"function","function":{"name":"go","arguments":"{}"}}]},)"
       R"({"role":"tool","tool_call_id":"c1","content":"blue"},{"role":"tool","tool_call_id":"c2","content":"far"},)"
       R"({"role":"assistant","content":"One."},{"role":"assistant","content":"Two."},)"
-      R"({"role":"user","content":"More rules."}])");
+      R"({"role":"developer","content":"More rules."}])");
 }
 
 TEST(ResponsesRequest, ReasoningComesBackSealed) {
