@@ -92,6 +92,9 @@ struct ChatPrompt {
   bool opening_is_content = false;
   std::string opening_reasoning{};
   std::vector<ChatBreakpoint> breakpoints{};
+  /// Where two blocks meet in what stands behind the assistant's last message and is one text already; parts of content show
+  /// it themselves.
+  std::vector<ChatBreakpoint> blocks{};
 };
 
 /// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.

@@ -269,10 +269,14 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
-      of_chat != nullptr && !of_chat->breakpoints.empty() && request.cache_prompt) {
-    const std::vector<std::uint32_t> places = model.card.chat->breakpoints(*of_chat, text, *tokens);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      prepared.breakpoints.push_back({places[i], of_chat->breakpoints[i].ttl});
+      of_chat != nullptr && request.cache_prompt && !model.arch.any_token) {
+    std::vector<protocol::ChatBreakpoint> places = of_chat->breakpoints;
+    const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*of_chat);
+    places.insert(places.end(), blocks.begin(), blocks.end());
+    const std::vector<std::uint32_t> at = model.card.chat->breakpoints(*of_chat, places, text, *tokens);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      prepared.breakpoints.push_back(
+          {.at = at[i], .ttl = places[i].ttl, .is_block = i >= of_chat->breakpoints.size()});
     }
   }
   prepared.tokens = share_tokens(std::move(*tokens));

@@ -45,10 +45,14 @@ struct BlockText {
   };
   std::string text{};
   std::vector<Cut> cuts{};
+  std::vector<std::size_t> borders{};  // where two blocks meet
   bool begun = false;
 
   void add(std::string_view more, std::string_view between) {
-    if (begun) text += between;
+    if (begun) {
+      borders.push_back(text.size());
+      text += between;
+    }
     begun = true;
     text += more;
   }
@@ -81,6 +85,7 @@ class ChatReader {
     }
     if (words.text.empty()) return;
     push(Json{{"role", "system"}, {"content", words.text}}, words);
+    chat_.blocks.clear();
   }
 
   /// `is_new`: this is the user's last one.
@@ -169,10 +174,13 @@ class ChatReader {
     const std::string* last_role = last == nullptr ? nullptr : last->find_string("role");
     if (last_role != nullptr && *last_role == role) {
       std::string& content = last->find("content")->as_string();
+      words.borders.insert(words.borders.begin(), 0);
       content += '\n';
       for (BlockText::Cut& cut : words.cuts) cut.at += content.size();
+      for (std::size_t& border : words.borders) border += content.size();
+      --words.borders.front();  // before the line break
       content += words.text;
-      add_cuts(words);
+      add_places(words);
     } else {
       push(Json{{"role", role}, {"content", words.text}}, words);
     }
@@ -241,6 +249,7 @@ class ChatReader {
     if (calls.size() > 0) message["tool_calls"] = std::move(calls);
     push(std::move(message), words);
     for (const ChatBreakpoint& one : behind_calls) add_breakpoint(one);
+    chat_.blocks.clear();
   }
 
   Json call_of(const Fields& block) {
@@ -280,10 +289,11 @@ class ChatReader {
       refuse_field("messages", "too_many",
                    "more than " + std::to_string(limits_.messages) + " messages and results");
     }
-    add_cuts(words);
+    add_places(words);
   }
-  void add_cuts(const BlockText& words) {
+  void add_places(const BlockText& words) {
     const auto index = static_cast<std::uint32_t>(chat_.messages.size() - 1);
+    for (const std::size_t border : words.borders) chat_.blocks.push_back({.index = index, .at = border});
     for (const BlockText::Cut& cut : words.cuts)
       add_breakpoint({.index = index, .at = cut.at, .ttl = cut.ttl});
   }

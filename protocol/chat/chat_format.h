@@ -63,10 +63,10 @@ class ChatFormat {
   /// Where messages begin in a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
-  /// For each of the chat's breakpoints, the last stable cut of its prompt at or before that place, in tokens; 0
-  /// where there is none. `text` and `prompt` are what the chat was rendered and tokenised to.
-  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::string& text,
-                                         std::span<const TokenId> prompt) const;
+  /// For each of these places of the chat, the end of the last token of its prompt at or before it; 0 where there is
+  /// none. `text` and `prompt` are what the chat was rendered and tokenised to.
+  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, std::span<const ChatBreakpoint> places,
+                                         const std::string& text, std::span<const TokenId> prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
   ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }
@@ -100,6 +100,11 @@ class ChatFormat {
   const SystemPlaces system_;
   const PromptShape shape_;
 };
+
+/// The last places between two blocks of what waits for an answer, which are the messages behind the assistant's last one:
+/// within a message, and between results of tools. A few, from the end: that is where requests differ. Between other messages
+/// the prompt has marks of its own (borders()).
+std::vector<ChatBreakpoint> last_blocks(const ChatPrompt& chat);
 
 using ChatFormatPtr = std::shared_ptr<const ChatFormat>;
 

@@ -30,7 +30,7 @@ class InputReader {
       refuse_kind("input", "a string or an array of items", input);
     }
   }
-  Json take() { return std::move(messages_); }
+  ChatPrompt take() { return {.messages = std::move(messages_), .blocks = std::move(blocks_)}; }
 
  private:
   /// The index of the user's last message, unless results of calls follow it; the number of items where there is none.
@@ -85,6 +85,7 @@ class InputReader {
     const bool has_text = before != nullptr && before->is_string() && !before->as_string().empty();
     if (turn == nullptr || (has_text && turn->find("tool_calls") == nullptr)) turn = &begin_turn();
     append((*turn)["content"], text);
+    blocks_.clear();
   }
 
   void read_reasoning(const Fields& fields) {
@@ -105,6 +106,7 @@ class InputReader {
     Json* turn = open_turn();
     if (turn == nullptr || turn->find("content")->is_string()) turn = &begin_turn();
     append((*turn)["reasoning_content"], text);
+    blocks_.clear();
   }
 
   void read_call(const Fields& fields) {
@@ -118,6 +120,7 @@ class InputReader {
     Json function{{"name", name}, {"arguments", *arguments}};
     (*turn)["tool_calls"].push_back(
         Json{{"id", id}, {"type", "function"}, {"function", std::move(function)}});
+    blocks_.clear();
   }
 
   void read_output(const Fields& fields) {
@@ -145,6 +148,9 @@ class InputReader {
     if (!content.is_array()) refuse_kind(path, "a string or an array of parts", content);
     std::string text;
     for (std::size_t i = 0; i < content.size(); ++i) {
+      // The message that this is for comes last.
+      if (i > 0)
+        blocks_.push_back({.index = static_cast<std::uint32_t>(messages_.size()), .at = text.size()});
       const Json& part = content.as_array()[i];
       if (!part.is_object()) refuse_kind(item_of(path, i), "an object", part);
       const Fields fields(part, item_of(path, i));
@@ -191,6 +197,7 @@ class InputReader {
   const BodyLimits& limits_;
   TextBudget budget_;
   Json messages_;
+  std::vector<ChatBreakpoint> blocks_;
   bool said_ = false;  // the last message is the assistant's, and of these items
 };
 
@@ -200,27 +207,32 @@ bool is_system(const std::string& role) {
 
 }  // namespace
 
-Json read_input(const Json& input, Json before, const BodyLimits& limits) {
+ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits) {
   const std::size_t known = before.size();
   InputReader reader(before.is_array() ? std::move(before) : Json::array(), limits);
   reader.read(input);
-  Json messages = reader.take();
-  if (messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
-  return messages;
+  ChatPrompt chat = reader.take();
+  if (chat.messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
+  return chat;
 }
 
-Json with_instructions(const std::string& instructions, const Json& messages) {
+ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat) {
   Json out = Json::array();
   std::string system = instructions;
-  const Json::Array& given = messages.as_array();
+  Json::Array& given = chat.messages.as_array();
   std::size_t first = 0;
   for (; first < given.size() && is_system(*given[first].find_string("role")); ++first) {
     if (!system.empty()) system += "\n\n";
     system += given[first].find("content")->as_string();
   }
   if (!system.empty()) out.push_back(Json{{"role", "system"}, {"content", std::move(system)}});
-  for (std::size_t i = first; i < given.size(); ++i) out.push_back(given[i]);
-  return out;
+  const std::size_t merged = out.size();
+  for (std::size_t i = first; i < given.size(); ++i) out.push_back(std::move(given[i]));
+  chat.messages = std::move(out);
+  std::erase_if(chat.blocks, [&](const ChatBreakpoint& block) { return block.index < first; });
+  for (ChatBreakpoint& block : chat.blocks)
+    block.index = static_cast<std::uint32_t>(block.index - first + merged);
+  return chat;
 }
 
 std::string sealed_reasoning(const std::string& text) {

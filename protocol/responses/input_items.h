@@ -16,14 +16,16 @@
 
 #include "base/json.h"
 #include "protocol/api/body_limits.h"
+#include "protocol/service.h"
 
 namespace reprise::protocol::responses {
 
-/// `before`: messages of earlier turns, as this gave them. What the input says goes behind them.
-Json read_input(const Json& input, Json before, const BodyLimits& limits);
+/// The messages, with ChatPrompt::blocks. `before`: messages of earlier turns, as this gave them. What the input says goes
+/// behind them.
+ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 
 /// With the instructions, which may be empty.
-Json with_instructions(const std::string& instructions, const Json& messages);
+ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
 /// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it.
 std::string sealed_reasoning(const std::string& text);

@@ -206,6 +206,26 @@ TEST_P(ChatTest, EditsRegenerationsAndBranches) {
   expect_no_mismatch();
 }
 
+TEST_P(ChatTest, ALastMessageThatDiffersInItsLastBlock) {
+  start();
+  const auto asked = [&](const std::string& last) {
+    Json parts = Json::array();
+    for (const std::string& text : {words(4, "rules"), words(20, "the project"), last})
+      parts.push_back(Json{{"type", "text"}, {"text", text}});
+    return chat({message("system", words(8, "code")), Json{{"role", "user"}, {"content", std::move(parts)}}});
+  };
+  const ChatPrompt one = asked("Why is that so?");
+  const ChatPrompt other = asked("How many are there?");
+  ask(one);
+  const TokenList a = tokens(one), b = tokens(other);
+  const auto common =
+      static_cast<std::uint32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  ASSERT_GT(common, border(one, other) + 100) << "no message begins near";
+  // The text's last mark may be one token with the line break behind it.
+  EXPECT_GE(ask(other).cache.restored_tokens, on_grid(common - 2));
+  expect_no_mismatch();
+}
+
 TEST_P(ChatTest, TwoConversationsInTurns) {
   start();
   std::vector<ChatPrompt> chats = {chat({message("user", words(12, "cats"))}),

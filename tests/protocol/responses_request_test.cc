@@ -64,6 +64,26 @@ TEST(ResponsesRequest, ATurnOfItemsIsOneMessage) {
       R"({"role":"developer","content":"More rules."}])");
 }
 
+TEST(ResponsesRequest, BlocksBehindTheLastReplyAreKnown) {
+  const ChatPrompt chat = chat_of(read(R"("instructions":"Be.","input":[
+      {"role":"developer","content":[{"type":"input_text","text":"one"},{"type":"input_text","text":"two"}]},
+      {"role":"developer","content":"more"},
+      {"role":"user","content":[{"type":"input_text","text":"abc"},{"type":"input_text","text":"de"},{"type":"input_text","text":"f"}]}])"));
+  ASSERT_EQ(chat.messages.size(), 2u);
+  ASSERT_EQ(chat.blocks.size(), 2u);
+  EXPECT_EQ(chat.blocks[0].index, 1u);
+  EXPECT_EQ(chat.blocks[0].at, 3u);
+  EXPECT_EQ(chat.blocks[1].at, 6u);
+  EXPECT_TRUE(
+      chat_of(
+          read(
+              R"("input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
+      {"type":"reasoning","content":[{"type":"reasoning_text","text":"r"},{"type":"reasoning_text","text":"s"}]},
+      {"role":"assistant","content":[{"type":"output_text","text":"c"},{"type":"output_text","text":"d"}]},
+      {"role":"user","content":"e"}])"))
+          .blocks.empty());
+}
+
 TEST(ResponsesRequest, ReasoningComesBackSealed) {
   const std::string sealed = sealed_reasoning("thought \xc3\xa9");
   EXPECT_EQ(
