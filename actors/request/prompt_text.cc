@@ -167,6 +167,18 @@ void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel
 
 }  // namespace
 
+protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,
+                                 const models::Tokenizer& tokenizer) {
+  constexpr std::size_t kTokens = 12;  // on either side
+  const std::size_t at = std::min(position, tokens.size());
+  const std::size_t before = std::min(kTokens, at);
+  const auto text = [&](std::span<const TokenId> some) {
+    return tokenizer.decode(some, {.continuation = true});
+  };
+  return {.before = text(tokens.subspan(at - before, before)),
+          .after = text(tokens.subspan(at, std::min(kTokens, tokens.size() - at)))};
+}
+
 std::size_t text_bytes(const protocol::Prompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
   if (const auto* mixed = std::get_if<protocol::PromptParts>(&prompt)) {

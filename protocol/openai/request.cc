@@ -127,7 +127,9 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   read_samplers(fields, limits, generate);
 
   if (const Json* own = fields.object("reprise")) {
-    generate.want_timeline = Fields(*own, "reprise").boolean_or("timeline", false);
+    const Fields wishes(*own, "reprise");
+    generate.want_timeline = wishes.boolean_or("timeline", false);
+    generate.want_explained = wishes.boolean_or("explain", false);
   }
 
   ReplyOptions& reply = request.reply;

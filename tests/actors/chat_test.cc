@@ -221,8 +221,18 @@ TEST_P(ChatTest, ALastMessageThatDiffersInItsLastBlock) {
   const auto common =
       static_cast<std::uint32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   ASSERT_GT(common, border(one, other) + 100) << "no message begins near";
+  protocol::GenerateRequest explained = request(other);
+  explained.want_explained = true;
+  const Reply reply = harness_->ask(explained);
   // The text's last mark may be one token with the line break behind it.
-  EXPECT_GE(ask(other).cache.restored_tokens, on_grid(common - 2));
+  EXPECT_GE(reply.cache.restored_tokens, on_grid(common - 2));
+  if (reply.cache.reason != MissReason::kNone) {
+    ASSERT_TRUE(reply.usage.miss_text);
+    EXPECT_TRUE(reply.usage.miss_text->before.ends_with("the project.\n")) << reply.usage.miss_text->before;
+    EXPECT_TRUE(reply.usage.miss_text->after.starts_with("How many")) << reply.usage.miss_text->after;
+  }
+  EXPECT_FALSE(harness_->ask(request(asked("Who?"))).usage.miss_text) << "not asked for";
+  ask(other);
   expect_no_mismatch();
 }
 
