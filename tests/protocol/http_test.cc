@@ -547,6 +547,25 @@ TEST(Http, AClientMayNameItsRequest) {
   EXPECT_EQ(served.service.requests().at(0).id, "mine");
 }
 
+TEST(Http, AHeaderNamesTheConversation) {
+  Served served;
+  HttpClient client(served.port());
+  const auto conversation = [&](const std::string& headers, const std::string& body = kChat) {
+    EXPECT_EQ(client.post("/v1/chat/completions", body, headers).status, 200);
+    return served.service.requests().back().conversation;
+  };
+  EXPECT_EQ(conversation(""), "");
+  EXPECT_EQ(conversation("X-Session-Affinity: one\r\n"), "one");
+  EXPECT_EQ(conversation("x-session-id: two\r\n"), "two");
+  EXPECT_EQ(conversation("x-multi-turn-session-id: three\r\nx-session-id: two\r\n"), "two");
+  EXPECT_EQ(conversation("x-multi-turn-session-id: three\r\n"), "three");
+  EXPECT_EQ(conversation("x-session-id: " + std::string(1025, 'x') + "\r\n"), "")
+      << "as long as no key may be";
+  EXPECT_EQ(conversation("x-session-id: two\r\n",
+                         R"({"messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"mine"})"),
+            "mine");
+}
+
 TEST(Http, StoppingLetsAnswersFinish) {
   Served served;
   served.service.set_script([](const GenerateRequest& request) {

@@ -284,6 +284,10 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                  ", a file, or the template itself");
   table.text("chat.reasoning", "--reasoning", config.reasoning,
              "Of chats that do not say it: on (or auto), off, or template, which leaves it to the template");
+  table.text(
+      "chat.system_in_place", "--system-in-place", config.system_in_place,
+      "System messages that are not first: auto (as they are where the template shows them so, else as the "
+      "user's), user, or template, which leaves them to the template");
   table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
                "Replies that come back without their reasoning get it back");
   table.wish("requests.max_tokens", "--n-predict", config.max_tokens, 1e8,
