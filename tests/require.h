@@ -105,9 +105,9 @@ inline std::string told_skip(const Need& need, const std::string& message) {
 }  // namespace reprise::test
 
 /// Ends the test, or the SetUp(), in which it stands.
-#define REPRISE_SKIP_WITHOUT(name, message)                              \
+#define REPRISE_SKIP_WITHOUT(wanted, message)                            \
   do {                                                                   \
-    const ::reprise::test::Need need_of_skip(name);                      \
+    const ::reprise::test::Need need_of_skip(wanted);                    \
     if (::reprise::test::is_required(need_of_skip)) {                    \
       GTEST_FAIL() << "REPRISE_REQUIRE names '" << need_of_skip.name()   \
                    << "', and there is none: " << (message);             \
