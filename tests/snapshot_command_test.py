@@ -133,9 +133,8 @@ class GoldenFilesTest(unittest.TestCase):
         secret = pathlib.Path(self.temporary.name) / "secret"
         secret.write_text((self.FILES / {"folder": "secret", "export": "export.secret"}[name]).read_text())
         secret.chmod(0o600)
-        done = subprocess.run([PROGRAM, "snapshot", command, "--cache-dir", self.FILES / version / name,
-                               "--cache-secret-file", secret, *arguments],
-                              capture_output=True, text=True, timeout=120, check=False)
+        done = run(PROGRAM, "snapshot", command, "--cache-dir", self.FILES / version / name, "--cache-secret-file", secret,
+                   *arguments)
         return done.returncode, done.stdout, done.stderr
 
     def test_of_today(self):
