@@ -280,7 +280,7 @@ void ModelSupervisor::give_chat(const Managed& managed, ServedModel& served) {
   }
   auto chat = protocol::ChatFormat::make(
       std::move(*source), chat_tokens(served.tokenizer, is_own ? BosBy::kTemplate : BosBy::kTokenizer),
-      options_.requests.thinking);
+      options_.requests.thinking, options_.requests.system_in_place);
   if (!chat.ok()) return log("model '" + managed.spec.name + "' has no chat: " + chat.error());
   served.card.chat = std::move(*chat);
 }

@@ -14,9 +14,9 @@ namespace reprise::protocol {
 
 /// Why a checkpoint was taken where it stands.
 enum class Origin : std::uint8_t {
-  kSystem,      // after the system and tools block
-  kLastUser,    // at the start of the last user message
-  kHistory,     // just past the last message-opening token of the history
+  kSystem,    // after the system and tools block
+  kLastUser,  // at the start of the last user message
+  kHistory,  // just past the last message-opening token of the history, or where blocks of the last message meet
   kPromptEnd,   // one token before the end of the prompt
   kBranch,      // where an earlier prompt took another way
   kTurnEnd,     // behind the last token of the reply

@@ -92,6 +92,9 @@ struct ChatPrompt {
   bool opening_is_content = false;
   std::string opening_reasoning{};
   std::vector<ChatBreakpoint> breakpoints{};
+  /// Where two blocks meet in what stands behind the assistant's last message and is one text already; parts of content show
+  /// it themselves.
+  std::vector<ChatBreakpoint> blocks{};
 };
 
 /// Texts and token ids in a row: a BOS comes in front of a text that stands first, and nowhere else.
@@ -168,6 +171,7 @@ struct GenerateRequest {
   std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
   bool want_timeline = false;    // in Usage
+  bool want_explained = false;   // Usage::miss_text
   bool want_settled = false;     // Started::settled
   bool want_progress = false;    // Progress
   /// Set: no text is wanted, but the prompt's last hidden state. max_tokens and sampling say nothing then.
@@ -198,6 +202,12 @@ struct Timing {
   double decode_ms = 0;       // from the first token to the last
 };
 
+/// A prompt's text on both sides of a position.
+struct TextAround {
+  std::string before;
+  std::string after;
+};
+
 struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t completion_tokens = 0;  // of all choices
@@ -206,7 +216,9 @@ struct Usage {
   std::uint32_t kv_reused = 0;  // tokens of the prompt whose state an earlier turn had compacted; 0: none
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
-  std::uint32_t reattached = 0;          // replies of the history that got their reasoning back
+  std::optional<TextAround>
+      miss_text{};               // of a miss: around CacheReport::known_tokens, where it was asked for
+  std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
   std::vector<std::string>
       unknown_fields{};  // of the request, that mean nothing here (protocol/api/known_fields.h)
 };

@@ -2,8 +2,11 @@
 """The program without --model: it finds the built-in model, which remembers what it was told. Usage: builtin_test.py PROGRAM"""
 
 import json
+import os
+import re
 import socket
 import sys
+import tempfile
 import unittest
 
 import server
@@ -44,6 +47,30 @@ class Builtin(unittest.TestCase):
         self.assertIn("qwen3_5", run("inspect").stdout)
         self.assertEqual(run("tokenize", text='"<|im_end|>"\n').returncode, 0)
         self.assertEqual(run("logits", "--tokens", "1 2 3").returncode, 0)
+
+    def test_explains_where_two_requests_part(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def request(name, body):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    json.dump(body, file)
+                return file.name
+            user = [{"role": "user", "content": "My name is Esther."}]
+            one = request("1", {"max_tokens": 9, "system": "Today is Monday. You help.", "messages": user})
+            other = request("2", {"max_tokens": 9, "system": "Today is Friday. You help.", "messages": user})
+            done = run("explain", one, other)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counts, both, first, second = done.stdout.splitlines()
+            self.assertRegex(counts, r"^\d+ tokens and \d+ tokens, the first \d+ the same$")
+            self.assertIn("Today is", both)
+            self.assertNotIn("day. You", both)
+            self.assertIn("You", first)
+            self.assertNotEqual(first.split(": ", 1)[1], second.split(": ", 1)[1])
+            chat = request("3", {"messages": [{"role": "system", "content": "Today is Monday. You help."}, *user]})
+            same = run("explain", one, chat).stdout.splitlines()
+            tokens = re.findall(r"\d+", same[0])
+            self.assertEqual(tokens, [tokens[0]] * 3, "two APIs, one prompt")
+            self.assertEqual(run("explain", one, os.path.join(folder, "4")).returncode, 2)
+            self.assertIn("messages", run("explain", one, request("5", {"messages": []})).stderr)
 
     def test_a_gpu_that_is_not_there_can_be_planned_for(self):
         done = run("inspect", "--device", "cuda:0", "--limit-gb", "12")

@@ -7,7 +7,6 @@ usage: snapshot_command_test.py PATH_TO_REPRISE MODEL, a small one
 import json
 import os
 import pathlib
-import re
 import sys
 import tempfile
 import unittest

@@ -79,6 +79,15 @@ class StructuredOutput(unittest.TestCase):
         else:
             self.assertTrue(choice["message"]["content"].lstrip().startswith("{"))
 
+    def test_reasoning_comes_only_where_it_is_asked_for(self):
+        schema = {"json_schema": PERSON, "temperature": 0}
+        for fields in ({}, {"reasoning_effort": "none"}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            status, answer = self.post(**schema, **fields)
+            self.assertEqual(status, 200, answer)
+            self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
+        status, answer = self.post(tools=[WEATHER], tool_choice="required", temperature=0)
+        self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
+
     def test_completions_too(self):
         status, answer = self.post("/v1/completions", prompt="A number: ", guided_regex="[1-9][0-9]")
         self.assertEqual(status, 200, answer)

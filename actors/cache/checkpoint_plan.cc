@@ -51,13 +51,18 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     for (const std::uint32_t place : spaced_places(last, rules)) add_worthy(place, Origin::kSpaced);
     add_worthy(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
     add_worthy(borders.after_last_user, Origin::kHistory);
+    for (const PlacedBreakpoint& one : breakpoints) {
+      if (one.is_block) add_worthy(one.at, Origin::kHistory);
+    }
   }
   add_worthy(rules.any_token ? last : std::min(last, rules.most_restored), Origin::kPromptEnd);
   if (!rules.any_token) {
     std::vector<PlacedBreakpoint> by_life(breakpoints.begin(), breakpoints.end());
     std::stable_sort(by_life.begin(), by_life.end(),
                      [](const auto& a, const auto& b) { return a.ttl > b.ttl; });
-    for (const PlacedBreakpoint& one : by_life) add(one.at, Origin::kBreakpoint, one.ttl);
+    for (const PlacedBreakpoint& one : by_life) {
+      if (!one.is_block) add(one.at, Origin::kBreakpoint, one.ttl);
+    }
   }
   std::vector<PlannedCheckpoint> plan;
   for (const auto& [at, why] : places) plan.push_back({at, why.origin, why.ttl});

@@ -33,10 +33,11 @@ struct PlanRules {
 
 using protocol::PlannedCheckpoint;
 
-/// Where the client wishes for a checkpoint, and for how long at most.
+/// Where the client wishes for a checkpoint, and for how long at most; or where two blocks of its last message meet.
 struct PlacedBreakpoint {
   std::uint32_t at = 0;
   std::chrono::seconds ttl{0};
+  bool is_block = false;  // no wish; ttl says nothing
 };
 
 /// Ascending, each place once, all after `restored` and at most prompt - 1. `branch`: where an earlier prompt

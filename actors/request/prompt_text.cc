@@ -116,7 +116,8 @@ std::size_t string_bytes(const Json& value) {
   return bytes;
 }
 
-// Where the reply's reasoning may stand before what the client wants, the constraint begins behind it.
+// Where the prompt has opened reasoning, or the request asks for it, the constraint begins after it. A model is not left to
+// open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
                                                        const ServedModel& model, const std::string& tail) {
   if (!model.constraints) {
@@ -124,13 +125,15 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
                         request.constraint.field};
   }
   protocol::grammar::Constraint constraint = request.constraint;
-  if (std::holds_alternative<protocol::ChatPrompt>(request.prompt) && model.card.chat != nullptr) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+  if (chat != nullptr && model.card.chat != nullptr) {
     const protocol::ReplyFormat& format = model.card.chat->reply_format();
     const std::size_t last = tail.find_last_not_of(" \n");
     const bool closed = last != std::string::npos && tail.substr(0, last + 1).ends_with(format.think_close);
-    if (format.has_reasoning() && !closed) {
+    const bool open = format.has_reasoning() && protocol::opens_thinking(format, tail);
+    if (open || (format.has_reasoning() && !closed && model.card.chat->asks_for_reasoning(*chat))) {
       constraint.think_close = format.think_close;
-      if (!protocol::opens_thinking(format, tail)) constraint.think_open = format.think_open;
+      if (!open) constraint.think_open = format.think_open;
     }
   }
   auto found = model.constraints->find(constraint);
@@ -166,6 +169,18 @@ void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel
 }
 
 }  // namespace
+
+protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,
+                                 const models::Tokenizer& tokenizer) {
+  constexpr std::size_t kTokens = 12;  // on either side
+  const std::size_t at = std::min(position, tokens.size());
+  const std::size_t before = std::min(kTokens, at);
+  const auto text = [&](std::span<const TokenId> some) {
+    return tokenizer.decode(some, {.continuation = true});
+  };
+  return {.before = text(tokens.subspan(at - before, before)),
+          .after = text(tokens.subspan(at, std::min(kTokens, tokens.size() - at)))};
+}
 
 std::size_t text_bytes(const protocol::Prompt& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
@@ -269,10 +284,14 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
   if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
-      of_chat != nullptr && !of_chat->breakpoints.empty() && request.cache_prompt) {
-    const std::vector<std::uint32_t> places = model.card.chat->breakpoints(*of_chat, text, *tokens);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      prepared.breakpoints.push_back({places[i], of_chat->breakpoints[i].ttl});
+      of_chat != nullptr && request.cache_prompt && !model.arch.any_token) {
+    std::vector<protocol::ChatBreakpoint> places = of_chat->breakpoints;
+    const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*of_chat);
+    places.insert(places.end(), blocks.begin(), blocks.end());
+    const std::vector<std::uint32_t> at = model.card.chat->breakpoints(*of_chat, places, text, *tokens);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      prepared.breakpoints.push_back(
+          {.at = at[i], .ttl = places[i].ttl, .is_block = i >= of_chat->breakpoints.size()});
     }
   }
   prepared.tokens = share_tokens(std::move(*tokens));

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "actors/served/served_model.h"
@@ -26,6 +27,10 @@ struct PreparedPrompt {
 /// Renders, tokenises, and checks all that can be checked without the device.
 Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
                                                                const ServedModel& model);
+
+/// The text of the twelve tokens before the position and of the twelve behind it, special ones as they are written.
+protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,
+                                 const models::Tokenizer& tokenizer);
 
 /// Bytes of text that have to be worked through for it, about; none for token ids.
 std::size_t text_bytes(const protocol::Prompt& prompt);

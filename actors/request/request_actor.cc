@@ -205,6 +205,10 @@ Task<RequestActor::Failure> RequestActor::serve() {
   }
   trace().mark("finished", {{"tokens", usage_.completion_tokens}});
   if (job_.request->want_timeline) usage_.timeline = trace().marks();
+  if (job_.request->want_explained && job_.model->tokenizer &&
+      main_->report.reason != protocol::MissReason::kNone) {
+    usage_.miss_text = text_around(*prompt_.tokens, main_->report.known_tokens, *job_.model->tokenizer);
+  }
   Task<bool> sending = send(protocol::Done{usage_});
   const bool sent = co_await sending;
   client_gone_ = client_gone_ || !sent;

@@ -36,9 +36,14 @@ bool goes_on_from_tool(const protocol::GenerateRequest& request) {
       chat->messages.size() == 0) {
     return false;
   }
-  const Json& last = chat->messages.as_array().back();
-  const std::string* role = last.is_object() ? last.find_string("role") : nullptr;
-  return role != nullptr && *role == "tool";
+  // Agents put a system's notes behind results.
+  const Json::Array& messages = chat->messages.as_array();
+  for (auto last = messages.rbegin(); last != messages.rend(); ++last) {
+    const std::string* role = last->find_string("role");
+    if (role == nullptr || (*role != "system" && *role != "developer"))
+      return role != nullptr && *role == "tool";
+  }
+  return false;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/kv_budget.h"
 #include "base/sampling.h"
+#include "protocol/chat/system_place.h"
 
 namespace reprise::actors {
 
@@ -50,6 +51,7 @@ struct RequestRules {
   std::optional<std::uint32_t> max_tokens{};  // of requests that say nothing; none: what the context leaves
   bool assume_chat = false;                   // a model without a template chats as ChatML does
   std::optional<bool> thinking{};             // of chats that say nothing; none: as the template has it
+  protocol::SystemInPlace system_in_place{};  // of system messages that are not first
 };
 
 }  // namespace reprise::actors

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "protocol/api/api_error.h"
+#include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
 
 namespace reprise::protocol::anthropic {
@@ -44,10 +45,14 @@ struct BlockText {
   };
   std::string text{};
   std::vector<Cut> cuts{};
+  std::vector<std::size_t> borders{};  // where two blocks meet
   bool begun = false;
 
   void add(std::string_view more, std::string_view between) {
-    if (begun) text += between;
+    if (begun) {
+      borders.push_back(text.size());
+      text += between;
+    }
     begun = true;
     text += more;
   }
@@ -80,9 +85,11 @@ class ChatReader {
     }
     if (words.text.empty()) return;
     push(Json{{"role", "system"}, {"content", words.text}}, words);
+    chat_.blocks.clear();
   }
 
-  void read_message(const Json& message, const std::string& path) {
+  /// `is_new`: this is the user's last one.
+  void read_message(const Json& message, const std::string& path, bool is_new) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
     const Fields fields(message, path);
     const std::string* role = fields.string("role", kNameBytes);
@@ -97,7 +104,7 @@ class ChatReader {
       refuse_field(fields.path_of("role"), "invalid_value",
                    in_quotes(*role) + " is not one of user, assistant");
     }
-    read_user(*role, *content, fields.path_of("content"));
+    read_user(*role, *content, fields.path_of("content"), *role == "user" && !is_new);
   }
 
   void read_tool(const Json& tool, const std::string& path) {
@@ -139,7 +146,7 @@ class ChatReader {
   ChatPrompt take() { return std::move(chat_); }
 
  private:
-  void read_user(const std::string& role, const Json& content, const std::string& path) {
+  void read_user(const std::string& role, const Json& content, const std::string& path, bool may_omit) {
     BlockText words;
     if (content.is_string()) {
       count(content.as_string());
@@ -148,15 +155,14 @@ class ChatReader {
       for (std::size_t i = 0; i < content.size(); ++i) {
         const Fields block = block_of(content.as_array()[i], item_of(path, i));
         const std::string type = type_of(block);
-        if (type == "text") {
-          words.add(text_of(block), "\n");
-          words.cut(read_cache_control(block));
-        } else if (type == "tool_result" && role == "user") {
+        if (type == "tool_result" && role == "user") {
           flush_user(role, words);
           read_result(block);
-        } else {
-          refuse_block(block, "text and tool_result");
+          continue;
         }
+        if (type != "text" && !may_omit) refuse_block(block, "text and tool_result");
+        words.add(type == "text" ? text_of(block) : omitted_part(type), "\n");
+        words.cut(read_cache_control(block));
       }
     }
     flush_user(role, words);
@@ -168,10 +174,13 @@ class ChatReader {
     const std::string* last_role = last == nullptr ? nullptr : last->find_string("role");
     if (last_role != nullptr && *last_role == role) {
       std::string& content = last->find("content")->as_string();
+      words.borders.insert(words.borders.begin(), 0);
       content += '\n';
       for (BlockText::Cut& cut : words.cuts) cut.at += content.size();
+      for (std::size_t& border : words.borders) border += content.size();
+      --words.borders.front();  // before the line break
       content += words.text;
-      add_cuts(words);
+      add_places(words);
     } else {
       push(Json{{"role", role}, {"content", words.text}}, words);
     }
@@ -190,8 +199,8 @@ class ChatReader {
       } else if (content->is_array()) {
         for (std::size_t i = 0; i < content->size(); ++i) {
           const Fields part = block_of(content->as_array()[i], item_of(block.path_of("content"), i));
-          if (type_of(part) != "text") refuse_block(part, "text");
-          words.add(text_of(part), "\n");
+          const std::string type = type_of(part);
+          words.add(type == "text" ? text_of(part) : omitted_part(type), "\n");
           words.cut(read_cache_control(part));
         }
       } else {
@@ -230,7 +239,7 @@ class ChatReader {
           }
           calls.push_back(call_of(block));
         } else if (type != "redacted_thinking") {
-          refuse_block(block, "text, thinking and tool_use");
+          words.add(omitted_part(type), "");
         }
       }
     }
@@ -240,6 +249,7 @@ class ChatReader {
     if (calls.size() > 0) message["tool_calls"] = std::move(calls);
     push(std::move(message), words);
     for (const ChatBreakpoint& one : behind_calls) add_breakpoint(one);
+    chat_.blocks.clear();
   }
 
   Json call_of(const Fields& block) {
@@ -279,10 +289,11 @@ class ChatReader {
       refuse_field("messages", "too_many",
                    "more than " + std::to_string(limits_.messages) + " messages and results");
     }
-    add_cuts(words);
+    add_places(words);
   }
-  void add_cuts(const BlockText& words) {
+  void add_places(const BlockText& words) {
     const auto index = static_cast<std::uint32_t>(chat_.messages.size() - 1);
+    for (const std::size_t border : words.borders) chat_.blocks.push_back({.index = index, .at = border});
     for (const BlockText::Cut& cut : words.cuts)
       add_breakpoint({.index = index, .at = cut.at, .ttl = cut.ttl});
   }
@@ -314,8 +325,14 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
     for (std::size_t i = 0; i < tools->size(); ++i) reader.read_tool((*tools)[i], item_of("tools", i));
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
+  std::size_t asked = messages->size();  // behind the user's last message
+  const auto is_users = [](const Json& message) {
+    const std::string* role = message.find_string("role");
+    return role != nullptr && *role == "user";
+  };
+  while (asked > 0 && !is_users((*messages)[asked - 1])) --asked;
   for (std::size_t i = 0; i < messages->size(); ++i)
-    reader.read_message((*messages)[i], item_of("messages", i));
+    reader.read_message((*messages)[i], item_of("messages", i), i + 1 == asked);
   if (reader.is_empty()) refuse_field("messages", "invalid_value", "say nothing");
   if (const auto ttl = read_cache_control(fields)) reader.keep_all(*ttl);
   return reader.take();

@@ -33,33 +33,50 @@ PromptShape shape_of(const ChatFormat& format, const ChatFormat::Tokens& tokens)
 }  // namespace
 
 Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::string source, Tokens tokens,
-                                                                         std::optional<bool> thinking) {
+                                                                         std::optional<bool> thinking,
+                                                                         SystemInPlace system) {
   auto compiled = jinja::Template::compile(source);
   if (!compiled.ok()) return "chat template: " + compiled.error().describe();
   return std::shared_ptr<const ChatFormat>(
-      new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens), thinking));
+      new ChatFormat(std::move(source), std::move(*compiled), std::move(tokens), thinking, system));
 }
 
 // The shape is learnt last: that renders with all that stands before it.
 ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens,
-                       std::optional<bool> thinking)
+                       std::optional<bool> thinking, SystemInPlace system)
     : source_(std::move(source)),
       template_(std::move(compiled)),
       tokens_(std::move(tokens)),
       thinking_(thinking),
       reply_(detect_reply_format(source_)),
+      system_(learn_places(system)),
       shape_(shape_of(*this, tokens_)) {}
 
-Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
+SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
+  const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {
+    auto text = template_.render(context_of({.messages = Json(), .add_generation_prompt = false}, Json(messages)));
+    if (!text.ok()) return std::nullopt;
+    return std::move(*text);
+  };
+  return learn_system_places(render, system);
+}
+
+Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
   Json context = Json::object();
   if (chat.template_extra.is_object()) context = chat.template_extra;
-  context["messages"] = template_form(chat.messages, reply_.null_content);
+  context["messages"] = std::move(messages);
   context["tools"] = chat.tools;
   context["add_generation_prompt"] = chat.add_generation_prompt;
   context["bos_token"] = tokens_.bos;
   context["eos_token"] = tokens_.eos;
   if (thinking_ && context.find("enable_thinking") == nullptr) context["enable_thinking"] = *thinking_;
-  const Json* thinks = thinking_ ? context.find("enable_thinking") : nullptr;
+  return context;
+}
+
+Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
+  const Json context =
+      context_of(chat, place_system_messages(template_form(chat.messages, reply_.null_content), system_));
+  const Json* thinks = context.find("enable_thinking");
   auto rendered = template_.render(context);
   if (rendered.ok()) {
     if (thinks != nullptr && thinks->is_bool() && !thinks->as_bool() && chat.add_generation_prompt &&
@@ -71,6 +88,15 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
   }
   return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
                       "messages"};
+}
+
+bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {
+  const Json* thinks =
+      chat.template_extra.is_object() ? chat.template_extra.find("enable_thinking") : nullptr;
+  if (thinks != nullptr && thinks->is_bool()) return thinks->as_bool();
+  const std::string* effort =
+      chat.template_extra.is_object() ? chat.template_extra.find_string("reasoning_effort") : nullptr;
+  return effort != nullptr ? *effort != "none" : thinking_.value_or(false);
 }
 
 Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,

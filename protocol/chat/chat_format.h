@@ -1,7 +1,7 @@
 #pragma once
 // ChatFormat: all that is known of how a model chats, found once from its chat template when the model is
 // loaded: how a conversation becomes a prompt, where messages begin in it, how replies mark reasoning and
-// tool calls, how a call is forced, and how the next turn will show a reply.
+// tool calls, how a call is forced, where later system messages can be shown, and how the next turn will show a reply.
 //
 // No template is known by name: marks are found in its text (protocol/reply/reply_format.h), places of
 // messages by rendering small conversations (protocol/chat/prompt_shape.h).
@@ -19,6 +19,7 @@
 #include "base/outcome.h"
 #include "base/token.h"
 #include "protocol/chat/prompt_shape.h"
+#include "protocol/chat/system_place.h"
 #include "protocol/jinja/template.h"
 #include "protocol/reply/reply_format.h"
 #include "protocol/reply/reply_parser.h"
@@ -39,16 +40,22 @@ class ChatFormat {
   };
 
   /// An error names what is wrong with the template.
-  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where it is
-  /// false, what the template opens all the same is closed at once.
-  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(std::string source, Tokens tokens,
-                                                                      std::optional<bool> thinking = {});
+  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where a chat or
+  /// this says false, what the template opens all the same is closed at once.
+  static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(
+      std::string source, Tokens tokens, std::optional<bool> thinking = {},
+      SystemInPlace system = SystemInPlace::kAuto);
+
+  /// Whether the request, or else the server's setting, asks for reasoning: enable_thinking, or a reasoning_effort that is
+  /// not "none".
+  bool asks_for_reasoning(const ChatPrompt& chat) const;
 
   /// The template as it came with the model.
   const std::string& source() const { return source_; }
 
   /// The prompt's text, with the reply's opening behind it. Content that is an array of text parts becomes
-  /// one text, and arguments of tool calls objects: what templates expect.
+  /// one text, and arguments of tool calls objects: what templates expect. System messages keep their positions
+  /// (protocol/chat/system_place.h).
   Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
 
   /// The tokens of a rendered prompt; the tokenizer must have been given.
@@ -60,10 +67,10 @@ class ChatFormat {
   /// Where messages begin in a rendered prompt.
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
-  /// For each of the chat's breakpoints, the last stable cut of its prompt at or before that place, in tokens; 0
-  /// where there is none. `text` and `prompt` are what the chat was rendered and tokenised to.
-  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::string& text,
-                                         std::span<const TokenId> prompt) const;
+  /// For each of these places of the chat, the end of the last token of its prompt at or before it; 0 where there is
+  /// none. `text` and `prompt` are what the chat was rendered and tokenised to.
+  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, std::span<const ChatBreakpoint> places,
+                                         const std::string& text, std::span<const TokenId> prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
   ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }
@@ -81,7 +88,11 @@ class ChatFormat {
   TokenList history_after(const ChatPrompt& chat, const Json& reply_message) const;
 
  private:
-  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking);
+  ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking,
+             SystemInPlace system);
+  /// The template's variables, with these messages.
+  Json context_of(const ChatPrompt& chat, Json messages) const;
+  SystemPlaces learn_places(SystemInPlace system) const;
   /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
   TokenList continued(ChatPrompt chat, const char* next) const;
 
@@ -90,8 +101,14 @@ class ChatFormat {
   const Tokens tokens_;
   const std::optional<bool> thinking_;
   const ReplyFormat reply_;
+  const SystemPlaces system_;
   const PromptShape shape_;
 };
+
+/// The last places between two blocks of what waits for an answer, which are the messages behind the assistant's last one:
+/// within a message, and between results of tools. A few, from the end: that is where requests differ. Between other messages
+/// the prompt has marks of its own (borders()).
+std::vector<ChatBreakpoint> last_blocks(const ChatPrompt& chat);
 
 using ChatFormatPtr = std::shared_ptr<const ChatFormat>;
 

@@ -31,6 +31,15 @@ Priority priority_for(const Tenant& tenant, std::optional<Priority> asked) {
   return std::min(highest, asked.value_or(tenant.priority.value_or(Priority::kNormal)));
 }
 
+/// What clients that cannot change the body name a conversation by; longer names are ignored.
+std::string_view session_of(const HttpRequest& request, std::size_t most_bytes) {
+  for (const char* name : {"x-session-affinity", "x-session-id", "x-multi-turn-session-id"}) {
+    const std::string_view session = request.header(name);
+    if (!session.empty() && session.size() <= most_bytes) return session;
+  }
+  return {};
+}
+
 }  // namespace
 
 Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr<GenerationCall> call)
@@ -70,6 +79,8 @@ void Generation::complete_request() {
   GenerateRequest& generate = request_.generate;
   if (request_.any_model) generate.model = context_.nearest_model(generate.model);
   generate.id = exchange_.id();
+  if (generate.conversation.empty())
+    generate.conversation = session_of(exchange_.request(), context_.options.request.label_bytes);
   generate.trace = exchange_.trace();
   generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
   generate.tenant = tenant_.name;
@@ -82,7 +93,7 @@ void Generation::complete_request() {
 
 Task<bool> Generation::run() {
   std::optional<ApiError> refused = enter();
-  ReplyContext context{.id = context_.new_id()};
+  ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
     auto preparing = prepare_chat(context);

@@ -110,6 +110,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.cache.behind_tokens = one.cache.behind_tokens;
       sum.cache.origin = one.cache.origin;
       sum.cache.tier = one.cache.tier;
+      sum.miss_text = one.miss_text;
     }
     sum.kv_reused += one.kv_reused;
     if (one.kv && !sum.kv) sum.kv.emplace();

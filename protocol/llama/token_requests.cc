@@ -79,8 +79,8 @@ RenderRequest read_apply_template(std::string_view body, const BodyLimits& limit
   const Fields fields(json);
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  openai::check_messages(*messages, limits);
   RenderRequest request{.model = read_model(fields, limits), .chat = {.messages = Json(*messages)}};
+  openai::check_messages(request.chat.messages.as_array(), limits);
   if (const Json::Array* tools = fields.array("tools")) {
     openai::check_tools(*tools, limits);
     if (!tools->empty()) request.chat.tools = Json(*tools);

@@ -2,6 +2,7 @@
 
 #include "protocol/api/api_error.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
 
 namespace reprise::protocol::openai {
@@ -13,7 +14,8 @@ class MessageCheck {
  public:
   explicit MessageCheck(const BodyLimits& limits) : limits_(limits), budget_(limits, "messages") {}
 
-  void check(const Json& message, const std::string& path) {
+  /// `is_new`: this is the user's, and waits for an answer.
+  void check(Json& message, const std::string& path, bool is_new) {
     if (!message.is_object()) refuse_kind(path, "an object", message);
     const Fields fields(message, path);
     const std::string* role = fields.string("role", kNameBytes);
@@ -23,7 +25,7 @@ class MessageCheck {
       refuse_field(fields.path_of("role"), "invalid_value",
                    in_quotes(*role) + " is not one of system, developer, user, assistant, tool");
     }
-    check_content(fields, assistant);
+    check_content(message.find("content"), fields, *role, is_new);
     if (assistant) check_calls(fields);
     if (fields.find("function_call") != nullptr) {
       refuse_unsupported(fields.path_of("function_call"), "is not supported; use tool_calls");
@@ -39,28 +41,32 @@ class MessageCheck {
   }
 
  private:
-  void check_content(const Fields& fields, bool assistant) {
+  void check_content(Json* content, const Fields& fields, const std::string& role, bool is_new) {
     const std::string path = fields.path_of("content");
-    const Json* content = fields.find("content");
-    if (content == nullptr) {
-      if (!assistant) refuse_field(path, "missing", "is required");
+    if (content == nullptr || content->is_null()) {
+      if (role != "assistant") refuse_field(path, "missing", "is required");
     } else if (content->is_string()) {
       count(content->as_string());
     } else if (content->is_array()) {
-      const Json::Array& parts = content->as_array();
-      for (std::size_t i = 0; i < parts.size(); ++i) check_part(parts[i], item_of(path, i));
+      const bool may_omit = !is_new && role != "system" && role != "developer";
+      Json::Array& parts = content->as_array();
+      for (std::size_t i = 0; i < parts.size(); ++i) check_part(parts[i], item_of(path, i), may_omit);
     } else {
       refuse_kind(path, "a string or an array of parts", *content);
     }
   }
 
-  void check_part(const Json& part, const std::string& path) {
+  void check_part(Json& part, const std::string& path, bool may_omit) {
     if (!part.is_object()) refuse_kind(path, "an object", part);
     const Fields fields(part, path);
     const std::string* type = fields.string("type", kNameBytes);
     if (type == nullptr) refuse_field(fields.path_of("type"), "missing", "is required");
     const char* member = *type == "refusal" ? "refusal" : "text";
     if (*type != "text" && *type != "refusal") {
+      if (may_omit) {
+        part = Json{{"type", "text"}, {"text", omitted_part(*type)}};
+        return;
+      }
       refuse_unsupported(fields.path_of("type"), in_quotes(*type) + " is not supported, only 'text' is");
     }
     const std::string* text = fields.string(member, limits_.prompt_bytes);
@@ -92,16 +98,29 @@ class MessageCheck {
   TextBudget budget_;
 };
 
+/// The index of the last message of the user's, unless results of tools follow it; the number of messages where there is
+/// none.
+std::size_t new_message(const Json::Array& messages) {
+  for (std::size_t i = messages.size(); i > 0; --i) {
+    const std::string* role = messages[i - 1].find_string("role");
+    if (role != nullptr && *role == "user") return i - 1;
+    if (role != nullptr && *role == "tool") break;
+  }
+  return messages.size();
+}
+
 }  // namespace
 
-void check_messages(const Json::Array& messages, const BodyLimits& limits) {
+void check_messages(Json::Array& messages, const BodyLimits& limits) {
   if (messages.empty()) refuse_field("messages", "invalid_value", "must not be empty");
   if (messages.size() > limits.messages) {
     refuse_field("messages", "too_many",
                  std::to_string(messages.size()) + " messages, more than " + std::to_string(limits.messages));
   }
   MessageCheck check(limits);
-  for (std::size_t i = 0; i < messages.size(); ++i) check.check(messages[i], item_of("messages", i));
+  const std::size_t asked = new_message(messages);
+  for (std::size_t i = 0; i < messages.size(); ++i)
+    check.check(messages[i], item_of("messages", i), i == asked);
 }
 
 void check_tools(const Json::Array& tools, const BodyLimits& limits) {

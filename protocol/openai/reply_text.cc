@@ -179,6 +179,10 @@ void append_reprise(std::string& out, const Usage& usage) {
     out += ",\"unknown_fields\":";
     list_of_texts(usage.unknown_fields).dump_to(out);
   }
+  if (usage.miss_text) {
+    out += ",\"miss_text\":";
+    Json{{"before", usage.miss_text->before}, {"after", usage.miss_text->after}}.dump_to(out);
+  }
   if (!usage.timeline.empty()) append_timeline(out, usage.timeline);
   out += '}';
 }

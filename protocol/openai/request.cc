@@ -127,7 +127,9 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   read_samplers(fields, limits, generate);
 
   if (const Json* own = fields.object("reprise")) {
-    generate.want_timeline = Fields(*own, "reprise").boolean_or("timeline", false);
+    const Fields wishes(*own, "reprise");
+    generate.want_timeline = wishes.boolean_or("timeline", false);
+    generate.want_explained = wishes.boolean_or("explain", false);
   }
 
   ReplyOptions& reply = request.reply;
@@ -258,7 +260,8 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  check_messages(*messages, limits);
+  ChatPrompt chat{.messages = Json(*messages)};
+  check_messages(chat.messages.as_array(), limits);
   const Json::Array* tools = fields.array("tools");
   if (tools != nullptr) check_tools(*tools, limits);
   request.reply.kind = TextKind::kChat;
@@ -271,13 +274,15 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   }
   if (request.reply.logprobs) request.asked.generate.sampling.logprobs = static_cast<int>(top.value_or(0));
 
-  ChatPrompt chat{.messages = Json(*messages)};
   chat.breakpoints = read_checkpoints(fields, *messages);
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   if (const std::string* effort = fields.string("reasoning_effort", 64)) {
     chat.template_extra["reasoning_effort"] = *effort;
+    if (*effort == "none" && chat.template_extra.find("enable_thinking") == nullptr) {
+      chat.template_extra["enable_thinking"] = false;
+    }
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   read_continuation(fields, manners, chat);

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/fields.h"
+#include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
 
 namespace reprise::protocol::responses {
@@ -22,20 +23,33 @@ class InputReader {
       budget_.count(input.as_string());
       push(Json{{"role", "user"}, {"content", input.as_string()}});
     } else if (input.is_array()) {
-      for (std::size_t i = 0; i < input.size(); ++i) read_item(input.as_array()[i], item_of("input", i));
+      const Json::Array& items = input.as_array();
+      const std::size_t asked = new_item(items);
+      for (std::size_t i = 0; i < items.size(); ++i) read_item(items[i], item_of("input", i), i == asked);
     } else {
       refuse_kind("input", "a string or an array of items", input);
     }
   }
-  Json take() { return std::move(messages_); }
+  ChatPrompt take() { return {.messages = std::move(messages_), .blocks = std::move(blocks_)}; }
 
  private:
-  void read_item(const Json& item, const std::string& path) {
+  /// The index of the user's last message, unless results of calls follow it; the number of items where there is none.
+  static std::size_t new_item(const Json::Array& items) {
+    for (std::size_t i = items.size(); i > 0; --i) {
+      const std::string* role = items[i - 1].find_string("role");
+      const std::string* type = items[i - 1].find_string("type");
+      if (role != nullptr && *role == "user") return i - 1;
+      if (type != nullptr && *type == "function_call_output") break;
+    }
+    return items.size();
+  }
+
+  void read_item(const Json& item, const std::string& path, bool is_new) {
     if (!item.is_object()) refuse_kind(path, "an object", item);
     const Fields fields(item, path);
     const std::string* type = fields.string("type", kNameBytes);
     if (type == nullptr || *type == "message") {
-      read_message(fields);
+      read_message(fields, is_new);
     } else if (*type == "function_call") {
       read_call(fields);
     } else if (*type == "function_call_output") {
@@ -49,7 +63,7 @@ class InputReader {
     }
   }
 
-  void read_message(const Fields& fields) {
+  void read_message(const Fields& fields, bool is_new) {
     const std::string* role = fields.string("role", kNameBytes);
     if (role == nullptr) refuse_field(fields.path_of("role"), "missing", "is required");
     if (*role != "user" && *role != "assistant" && *role != "system" && *role != "developer") {
@@ -58,7 +72,8 @@ class InputReader {
     }
     const Json* content = fields.find("content");
     if (content == nullptr) refuse_field(fields.path_of("content"), "missing", "is required");
-    std::string text = text_of(*content, fields.path_of("content"));
+    const bool may_omit = *role == "assistant" || (*role == "user" && !is_new);
+    std::string text = text_of(*content, fields.path_of("content"), may_omit);
     if (*role != "assistant") {
       said_ = false;
       push(Json{{"role", *role}, {"content", std::move(text)}});
@@ -70,12 +85,13 @@ class InputReader {
     const bool has_text = before != nullptr && before->is_string() && !before->as_string().empty();
     if (turn == nullptr || (has_text && turn->find("tool_calls") == nullptr)) turn = &begin_turn();
     append((*turn)["content"], text);
+    blocks_.clear();
   }
 
   void read_reasoning(const Fields& fields) {
     std::string text;
     if (const Json* content = fields.find("content")) {
-      text = text_of(*content, fields.path_of("content"));
+      text = text_of(*content, fields.path_of("content"), false);
     }
     if (text.empty()) {
       const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
@@ -90,6 +106,7 @@ class InputReader {
     Json* turn = open_turn();
     if (turn == nullptr || turn->find("content")->is_string()) turn = &begin_turn();
     append((*turn)["reasoning_content"], text);
+    blocks_.clear();
   }
 
   void read_call(const Fields& fields) {
@@ -103,6 +120,7 @@ class InputReader {
     Json function{{"name", name}, {"arguments", *arguments}};
     (*turn)["tool_calls"].push_back(
         Json{{"id", id}, {"type", "function"}, {"function", std::move(function)}});
+    blocks_.clear();
   }
 
   void read_output(const Fields& fields) {
@@ -110,8 +128,9 @@ class InputReader {
     const Json* output = fields.find("output");
     if (output == nullptr) refuse_field(fields.path_of("output"), "missing", "is required");
     said_ = false;
-    push(Json{
-        {"role", "tool"}, {"tool_call_id", id}, {"content", text_of(*output, fields.path_of("output"))}});
+    push(Json{{"role", "tool"},
+              {"tool_call_id", id},
+              {"content", text_of(*output, fields.path_of("output"), true)}});
   }
 
   static const std::string& required(const Fields& fields, const char* name) {
@@ -120,8 +139,8 @@ class InputReader {
     return *value;
   }
 
-  /// A text, or parts that hold text, with a line break between two.
-  std::string text_of(const Json& content, const std::string& path) {
+  /// A text, or parts that hold text, with a line break between two. `may_omit`: other parts are named in their place.
+  std::string text_of(const Json& content, const std::string& path, bool may_omit) {
     if (content.is_string()) {
       budget_.count(content.as_string());
       return content.as_string();
@@ -129,21 +148,28 @@ class InputReader {
     if (!content.is_array()) refuse_kind(path, "a string or an array of parts", content);
     std::string text;
     for (std::size_t i = 0; i < content.size(); ++i) {
+      // The message that this is for comes last.
+      if (i > 0)
+        blocks_.push_back({.index = static_cast<std::uint32_t>(messages_.size()), .at = text.size()});
       const Json& part = content.as_array()[i];
       if (!part.is_object()) refuse_kind(item_of(path, i), "an object", part);
       const Fields fields(part, item_of(path, i));
       const std::string* type = fields.string("type", kNameBytes);
       if (type == nullptr) refuse_field(fields.path_of("type"), "missing", "is required");
+      if (i > 0) text += '\n';
       const bool is_text =
           *type == "input_text" || *type == "output_text" || *type == "text" || *type == "reasoning_text";
       if (!is_text && *type != "refusal") {
+        if (may_omit) {
+          text += omitted_part(*type);
+          continue;
+        }
         refuse_unsupported(fields.path_of("type"), in_quotes(*type) + " is not supported, only text is");
       }
       const std::string* words = fields.string(is_text ? "text" : "refusal", limits_.prompt_bytes);
       if (words == nullptr)
         refuse_field(fields.path_of(is_text ? "text" : "refusal"), "missing", "is required");
       budget_.count(*words);
-      if (i > 0) text += '\n';
       text += *words;
     }
     return text;
@@ -171,6 +197,7 @@ class InputReader {
   const BodyLimits& limits_;
   TextBudget budget_;
   Json messages_;
+  std::vector<ChatBreakpoint> blocks_;
   bool said_ = false;  // the last message is the assistant's, and of these items
 };
 
@@ -180,31 +207,32 @@ bool is_system(const std::string& role) {
 
 }  // namespace
 
-Json read_input(const Json& input, Json before, const BodyLimits& limits) {
+ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits) {
   const std::size_t known = before.size();
   InputReader reader(before.is_array() ? std::move(before) : Json::array(), limits);
   reader.read(input);
-  Json messages = reader.take();
-  if (messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
-  return messages;
+  ChatPrompt chat = reader.take();
+  if (chat.messages.size() == known) refuse_field("input", "invalid_value", "says nothing");
+  return chat;
 }
 
-Json with_instructions(const std::string& instructions, const Json& messages) {
+ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat) {
   Json out = Json::array();
   std::string system = instructions;
-  const Json::Array& given = messages.as_array();
+  Json::Array& given = chat.messages.as_array();
   std::size_t first = 0;
   for (; first < given.size() && is_system(*given[first].find_string("role")); ++first) {
     if (!system.empty()) system += "\n\n";
     system += given[first].find("content")->as_string();
   }
   if (!system.empty()) out.push_back(Json{{"role", "system"}, {"content", std::move(system)}});
-  for (std::size_t i = first; i < given.size(); ++i) {
-    out.push_back(given[i]);
-    Json& role = *out.as_array().back().find("role");
-    if (is_system(role.as_string())) role = "user";
-  }
-  return out;
+  const std::size_t merged = out.size();
+  for (std::size_t i = first; i < given.size(); ++i) out.push_back(std::move(given[i]));
+  chat.messages = std::move(out);
+  std::erase_if(chat.blocks, [&](const ChatBreakpoint& block) { return block.index < first; });
+  for (ChatBreakpoint& block : chat.blocks)
+    block.index = static_cast<std::uint32_t>(block.index - first + merged);
+  return chat;
 }
 
 std::string sealed_reasoning(const std::string& text) {

@@ -7,7 +7,8 @@
 //   function_call
 //   function_call_output    a tool message
 // Instructions, and what a system or a developer says before anybody else, are one system message at the beginning;
-// what they say later comes as the user's, since templates know one system message, the first.
+// what they say later keeps its position. Parts of content that are no text are refused in the user's last message; in
+// history and in results they become a text (protocol/api/omitted_part.h).
 //
 // Threading: pure functions. All throw BadRequest.
 
@@ -15,14 +16,16 @@
 
 #include "base/json.h"
 #include "protocol/api/body_limits.h"
+#include "protocol/service.h"
 
 namespace reprise::protocol::responses {
 
-/// `before`: messages of earlier turns, as this gave them. What the input says goes behind them.
-Json read_input(const Json& input, Json before, const BodyLimits& limits);
+/// The messages, with ChatPrompt::blocks. `before`: messages of earlier turns, as this gave them. What the input says goes
+/// behind them.
+ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 
-/// With the instructions, which may be empty, and with roles that templates know.
-Json with_instructions(const std::string& instructions, const Json& messages);
+/// With the instructions, which may be empty.
+ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
 /// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it.
 std::string sealed_reasoning(const std::string& text);

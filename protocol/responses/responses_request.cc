@@ -186,11 +186,10 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
 
   const Json* input = fields.find("input");
   if (input == nullptr) refuse_field("input", "missing", "is required");
-  Json messages = read_input(*input, earlier_messages(fields, limits, store, tenant), limits);
+  ChatPrompt chat = read_input(*input, earlier_messages(fields, limits, store, tenant), limits);
   const std::string* instructions = fields.string("instructions", limits.prompt_bytes);
-  ChatPrompt chat{.messages =
-                      with_instructions(instructions == nullptr ? std::string() : *instructions, messages)};
-  if (request.store) request.messages = std::move(messages);
+  if (request.store) request.messages = chat.messages;
+  chat = with_instructions(instructions == nullptr ? std::string() : *instructions, std::move(chat));
   Json tools = read_tools(fields, limits);
   asked.tool_choice = read_tool_choice(fields, tools);
   // With none the model is not told of the tools, so that it cannot call one.

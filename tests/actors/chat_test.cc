@@ -206,6 +206,36 @@ TEST_P(ChatTest, EditsRegenerationsAndBranches) {
   expect_no_mismatch();
 }
 
+TEST_P(ChatTest, ALastMessageThatDiffersInItsLastBlock) {
+  start();
+  const auto asked = [&](const std::string& last) {
+    Json parts = Json::array();
+    for (const std::string& text : {words(4, "rules"), words(20, "the project"), last})
+      parts.push_back(Json{{"type", "text"}, {"text", text}});
+    return chat({message("system", words(8, "code")), Json{{"role", "user"}, {"content", std::move(parts)}}});
+  };
+  const ChatPrompt one = asked("Why is that so?");
+  const ChatPrompt other = asked("How many are there?");
+  ask(one);
+  const TokenList a = tokens(one), b = tokens(other);
+  const auto common =
+      static_cast<std::uint32_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  ASSERT_GT(common, border(one, other) + 100) << "no message begins near";
+  protocol::GenerateRequest explained = request(other);
+  explained.want_explained = true;
+  const Reply reply = harness_->ask(explained);
+  // The text's last mark may be one token with the line break behind it.
+  EXPECT_GE(reply.cache.restored_tokens, on_grid(common - 2));
+  if (reply.cache.reason != MissReason::kNone) {
+    ASSERT_TRUE(reply.usage.miss_text);
+    EXPECT_TRUE(reply.usage.miss_text->before.ends_with("the project.\n")) << reply.usage.miss_text->before;
+    EXPECT_TRUE(reply.usage.miss_text->after.starts_with("How many")) << reply.usage.miss_text->after;
+  }
+  EXPECT_FALSE(harness_->ask(request(asked("Who?"))).usage.miss_text) << "not asked for";
+  ask(other);
+  expect_no_mismatch();
+}
+
 TEST_P(ChatTest, TwoConversationsInTurns) {
   start();
   std::vector<ChatPrompt> chats = {chat({message("user", words(12, "cats"))}),

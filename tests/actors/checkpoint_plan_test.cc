@@ -86,6 +86,16 @@ TEST(CheckpointPlan, BreakpointsStandBesideTheOthers) {
             (std::vector<PlannedCheckpoint>{{199, Origin::kPromptEnd}}));
 }
 
+TEST(CheckpointPlan, BlocksOfTheLastMessageAreOfTheHistory) {
+  const std::vector<PlacedBreakpoint> places = {{.at = 50, .ttl = std::chrono::seconds(300)},
+                                                {.at = 120, .is_block = true},
+                                                {.at = 8, .is_block = true}};
+  EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .least_tokens = 16}, places),
+            (std::vector<PlannedCheckpoint>{{48, Origin::kBreakpoint, std::chrono::seconds(300)},
+                                            {120, Origin::kHistory},
+                                            {196, Origin::kPromptEnd}}));
+}
+
 TEST(CheckpointPlan, KeepsToTheGrid) {
   const Tokens prompt(200, 5);
   MessageBorders borders;

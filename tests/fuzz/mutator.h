@@ -27,7 +27,8 @@ class Mutator {
       for (std::size_t words = 1 + below(12); words > 0; --words) text += word();
       return text;
     }
-    for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(text);
+    const std::size_t most = 1 + below(4);  // seldom all of these
+    for (std::size_t changes = 1 + below(most); changes > 0; --changes) change(text);
     return text;
   }
 

@@ -81,6 +81,9 @@ void check_prompt(const Prompt& prompt, const BodyLimits& limits) {
   } else if (const auto* tokens = std::get_if<TokenList>(&prompt)) {
     REPRISE_CHECK(!tokens->empty(), "an empty prompt");
     check_tokens(*tokens, limits);
+  } else if (const auto* infill = std::get_if<InfillPrompt>(&prompt)) {
+    REPRISE_CHECK(infill->prefix.size() <= limits.prompt_bytes, "a prompt over its limit");
+    REPRISE_CHECK(infill->suffix.size() <= limits.prompt_bytes, "a suffix over its limit");
   } else {
     check_chat(std::get<ChatPrompt>(prompt), limits);
   }

@@ -267,7 +267,7 @@ TEST_F(CudaSamplingTest, WhatIsNoNumberIsNeverChosen) {
 }
 
 TEST_F(CudaSamplingTest, ChoosesAsTheHostDoes) {
-  for (const std::size_t vocab : {2, 17, 1000, 5000, 151936}) {
+  for (const std::size_t vocab : {2, 17, 1000, 5000, 151936, 248320}) {
     for (const float width : {0.5F, 2.0F, 8.0F}) {
       expect_as_on_host(bell(vocab, width, static_cast<std::uint32_t>(vocab)), "a bell");
     }

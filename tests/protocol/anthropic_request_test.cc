@@ -124,6 +124,22 @@ TEST(AnthropicRequest, CacheControlBecomesBreakpoints) {
   EXPECT_EQ(whole.breakpoints[0].at, 5u);
 }
 
+TEST(AnthropicRequest, BlocksBehindTheLastReplyAreKnown) {
+  const ChatPrompt chat =
+      chat_of(read(R"("system":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"messages":[
+      {"role":"user","content":[{"type":"text","text":"old"},{"type":"text","text":"one"}]},
+      {"role":"assistant","content":[{"type":"text","text":"c"},{"type":"tool_use","id":"1","name":"go","input":{}}]},
+      {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"d"},{"type":"text","text":"ef"}]},
+        {"type":"text","text":"g"}]},
+      {"role":"user","content":[{"type":"text","text":"hi"},{"type":"text","text":"j"}]}])"));
+  ASSERT_EQ(chat.blocks.size(), 3u);
+  EXPECT_EQ(chat.blocks[0].index, 3u);
+  EXPECT_EQ(chat.blocks[0].at, 1u);
+  EXPECT_EQ(chat.blocks[1].index, 4u) << "two messages that are one";
+  EXPECT_EQ(chat.blocks[1].at, 1u);
+  EXPECT_EQ(chat.blocks[2].at, 4u);
+}
+
 TEST(AnthropicRequest, AReplyGoesOnFromTheAssistantsLastMessage) {
   const ChatPrompt chat =
       chat_of(read(R"("messages":[{"role":"user","content":"x"},{"role":"assistant","content":"I"}])"));

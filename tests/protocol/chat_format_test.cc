@@ -64,6 +64,23 @@ TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
             "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\nSo");
 }
 
+TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
+  const auto asks = [](const char* extra) {
+    ChatPrompt prompt = chat({message("user", "hi")});
+    prompt.template_extra = *Json::parse(extra);
+    return format()->asks_for_reasoning(prompt);
+  };
+  EXPECT_FALSE(asks("{}"));
+  EXPECT_TRUE(asks(R"({"enable_thinking": true})"));
+  EXPECT_TRUE(asks(R"({"reasoning_effort": "low"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "none"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "high", "enable_thinking": false})"));
+  ChatPrompt closed = chat({message("user", "hi")});
+  closed.template_extra = Json{{"enable_thinking", false}};
+  EXPECT_TRUE(
+      format()->render(closed)->ends_with("<think>\n</think>"));  // the template opens it whatever it is told
+}
+
 TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
   auto messages =
       Json::parse(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
@@ -141,7 +158,7 @@ std::vector<std::string> kept(const ChatFormat& format, const ChatPrompt& prompt
   const std::string text = *format.render(prompt);
   const TokenList tokens = encode(text);
   std::vector<std::string> kept;
-  for (const std::uint32_t end : format.breakpoints(prompt, text, tokens)) {
+  for (const std::uint32_t end : format.breakpoints(prompt, prompt.breakpoints, text, tokens)) {
     std::string shown;
     for (std::uint32_t i = 0; i < end; ++i) {
       shown += tokens[i] == kStart ? '|' : tokens[i] == kEnd ? '!' : static_cast<char>(tokens[i]);
@@ -151,7 +168,7 @@ std::vector<std::string> kept(const ChatFormat& format, const ChatPrompt& prompt
   return kept;
 }
 
-TEST(ChatFormat, BreakpointsStandAtTheLastStableCutBeforeThem) {
+TEST(ChatFormat, BreakpointsStandAtTheLastTokenBeforeThem) {
   constexpr const char* kWithTools = R"({%- if tools %}<|im_start|>system
 {% for tool in tools %}{{ tool | tojson }}<|im_end|>{% endfor %}{% endif -%}
 {%- for m in messages -%}<|im_start|>{{ m.role }}
@@ -187,13 +204,40 @@ TEST(ChatFormat, BreakpointsStandAtTheLastStableCutBeforeThem) {
     ASSERT_TRUE(made.ok());
     const auto places = kept(**made, prompt);
     ASSERT_EQ(places.size(), 8u);
-    EXPECT_EQ(places[0], "|") << "its text ends with a bracket, which comes behind the mark";
-    EXPECT_EQ(places[1], tools_text + "|") << "in the middle of a text";
+    EXPECT_EQ(places[0], "|system\n{\"f\": 1") << "its text ends with a bracket, which comes behind the mark";
+    EXPECT_EQ(places[1], tools_text + "|system\nabc") << "in the middle of a text";
     EXPECT_EQ(places[2], tools_text + "|system\nabc\ndef") << "where a text ends, also one that is trimmed";
-    EXPECT_EQ(places[3], tools_text + "|system\nabc\ndef!\n|user\none!") << "a special token within";
-    EXPECT_EQ(places[4], tools_text + "|system\nabc\ndef!\n|user\none!two!\n|user\nx!\n|assistant\nso|");
+    EXPECT_EQ(places[3], tools_text + "|system\nabc\ndef!\n|user\none!t") << "a special token within";
+    EXPECT_EQ(places[4],
+              tools_text + "|system\nabc\ndef!\n|user\none!two!\n|user\nx!\n|assistant\nso|{\"a\": 1");
     for (std::size_t i = 5; i < 8; ++i) EXPECT_EQ(places[i], "") << "no such place: " << i;
   }
+}
+
+TEST(ChatFormat, BlocksOfWhatWaitsForAnAnswerMeetAtPlaces) {
+  const auto messages =
+      Json::parse(R"([{"role":"user","content":[{"type":"text","text":"0"},{"type":"text","text":"1"}]},
+      {"role":"assistant","content":"a"},{"role":"tool","content":"one"},{"role":"tool","content":"two"},
+      {"role":"user","content":[{"type":"text","text":"x "},{"type":"text","text":""},{"type":"text","text":"yz"}]},
+      {"role":"system","content":"note"}])");
+  ASSERT_TRUE(messages.ok());
+  ChatPrompt prompt{.messages = *messages};
+  prompt.breakpoints = last_blocks(prompt);
+  const std::string before = "|user\n0\n1!\n|assistant\na!\n|tool\none";
+  EXPECT_EQ(
+      kept(
+          *format("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"),
+          prompt),
+      (std::vector<std::string>{before + "!\n|tool\ntwo!\n|user\nx \n", before + "!\n|tool\ntwo!\n|user\nx ",
+                                before}));
+  prompt.messages = Json(Json::Array{message("user", "one\ntwo\nthree\nfour\nfive\nsix")});
+  prompt.blocks = {{.at = 3}, {.at = 7}, {.at = 13}, {.at = 18}, {.at = 23}};
+  const std::vector<ChatBreakpoint> last = last_blocks(prompt);
+  ASSERT_EQ(last.size(), 4u) << "a state each";
+  EXPECT_EQ(last.front().at, 23u);
+  EXPECT_EQ(last.back().at, 7u);
+  prompt.messages.push_back(message("assistant", "said"));
+  EXPECT_TRUE(last_blocks(prompt).empty());
 }
 
 }  // namespace

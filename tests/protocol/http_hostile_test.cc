@@ -136,7 +136,7 @@ TEST(HttpHostile, TheLoopAnswersWhileABodyWaitsForItsParser) {
 
 TEST(HttpHostile, AServerOutlivesWhatItIsSent) {
   const std::vector<std::string> requests = {
-      "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+      "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
       "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: "
       "chunked\r\n\r\n8\r\n{\"prompt\r\n9;x=y\r\n\":[1,2]}  \r\n"
       "0\r\n\r\n",

@@ -212,7 +212,7 @@ TEST(HttpStream, PipelinedRequestsAreAnsweredInOrder) {
   std::string all;
   for (int i = 0; i < 20; ++i) {
     all += i % 2 == 0 ? HttpClient::post_text("/v1/chat/completions", chat("hi", kStream))
-                      : "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+                      : "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
   }
   ASSERT_TRUE(client.send(all));
   for (int i = 0; i < 20; ++i) {

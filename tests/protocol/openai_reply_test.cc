@@ -228,6 +228,17 @@ TEST(OpenAiReply, WhatWasKeptOfThePromptIsTold) {
   EXPECT_EQ(kv->find("full_bytes")->as_int(), 40'000'000'000);
 }
 
+TEST(OpenAiReply, TheTextAroundAMissIsToldWhereItIsThere) {
+  std::string plain;
+  append_reprise(plain, {});
+  EXPECT_EQ(plain.find("miss_text"), std::string::npos);
+  Usage usage;
+  usage.miss_text = TextAround{.before = "Today is\n", .after = " \"Friday\""};
+  std::string told;
+  append_reprise(told, usage);
+  EXPECT_EQ(Json::parse(told)->find("miss_text")->dump(), R"({"before":"Today is\n","after":" \"Friday\""})");
+}
+
 TEST(OpenAiReply, BytesThatAreNoTextAreShown) {
   std::string out;
   append_chat_logprobs(out, {{.id = 1, .bytes = "\xC3", .logprob = -1}});

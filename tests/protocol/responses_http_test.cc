@@ -139,7 +139,7 @@ TEST(ResponsesHttp, StoredOnesAreReadWentOnFromAndDeleted) {
   EXPECT_EQ(std::get<ChatPrompt>(served.service.requests().back().prompt).messages.dump(),
             R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello, world!"},)"
             R"({"role":"user","content":"two"}])");
-  client.send("DELETE " + kResponsesPath + "/" + id + " HTTP/1.1\r\nHost: test\r\n\r\n");
+  client.send("DELETE " + kResponsesPath + "/" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const ClientResponse deleted = client.read_response();
   EXPECT_EQ(deleted.status, 200);
   EXPECT_EQ(deleted.body, R"({"id":")" + id + R"(","object":"response","deleted":true})");
@@ -211,7 +211,7 @@ TEST(ResponsesHttp, OtherMethodsAreRefused) {
   HttpClient client(served.port());
   const ClientResponse got = client.get(kResponsesPath);
   EXPECT_EQ(got.status, 405);
-  client.send("PUT " + kResponsesPath + "/x HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+  client.send("PUT " + kResponsesPath + "/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
   const ClientResponse put = client.read_response();
   EXPECT_EQ(put.status, 405);
   EXPECT_TRUE(put.has("Allow: GET, HEAD, DELETE, OPTIONS"));

@@ -61,7 +61,27 @@ TEST(ResponsesRequest, ATurnOfItemsIsOneMessage) {
       R"({"id":"c2","type":"function","function":{"name":"go","arguments":"{}"}}]},)"
       R"({"role":"tool","tool_call_id":"c1","content":"blue"},{"role":"tool","tool_call_id":"c2","content":"far"},)"
       R"({"role":"assistant","content":"One."},{"role":"assistant","content":"Two."},)"
-      R"({"role":"user","content":"More rules."}])");
+      R"({"role":"developer","content":"More rules."}])");
+}
+
+TEST(ResponsesRequest, BlocksBehindTheLastReplyAreKnown) {
+  const ChatPrompt chat = chat_of(read(R"("instructions":"Be.","input":[
+      {"role":"developer","content":[{"type":"input_text","text":"one"},{"type":"input_text","text":"two"}]},
+      {"role":"developer","content":"more"},
+      {"role":"user","content":[{"type":"input_text","text":"abc"},{"type":"input_text","text":"de"},{"type":"input_text","text":"f"}]}])"));
+  ASSERT_EQ(chat.messages.size(), 2u);
+  ASSERT_EQ(chat.blocks.size(), 2u);
+  EXPECT_EQ(chat.blocks[0].index, 1u);
+  EXPECT_EQ(chat.blocks[0].at, 3u);
+  EXPECT_EQ(chat.blocks[1].at, 6u);
+  EXPECT_TRUE(
+      chat_of(
+          read(
+              R"("input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
+      {"type":"reasoning","content":[{"type":"reasoning_text","text":"r"},{"type":"reasoning_text","text":"s"}]},
+      {"role":"assistant","content":[{"type":"output_text","text":"c"},{"type":"output_text","text":"d"}]},
+      {"role":"user","content":"e"}])"))
+          .blocks.empty());
 }
 
 TEST(ResponsesRequest, ReasoningComesBackSealed) {

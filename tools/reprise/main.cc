@@ -12,6 +12,7 @@
 #include "tools/reprise/builtin_model.h"
 #include "tools/reprise/chat.h"
 #include "tools/reprise/doctor.h"
+#include "tools/reprise/explain.h"
 #include "tools/reprise/generate.h"
 #include "tools/reprise/hub.h"
 #include "tools/reprise/inspect.h"
@@ -192,6 +193,16 @@ int run(int argc, char** argv) {
       ->required();
   render_command->add_option("--now", render_options.now,
                              "The time that templates see: 2026-11-14T12:00:00Z");
+  ExplainOptions explain_options;
+  CLI::App* explain_command =
+      app.add_subcommand("explain", "Tell where the prompts of two requests part, in tokens and in words");
+  explain_command->add_option("requests", explain_options.requests, "Two files with JSON bodies")
+      ->required()
+      ->expected(2);
+  explain_command->add_option("--model", explain_options.model, kModelHelp);
+  explain_command->add_option(
+      "--path", explain_options.path,
+      "What they are sent to, such as /v1/messages; without it told from what they hold");
   InspectOptions inspect_options;
   CLI::App* inspect_command = app.add_subcommand("inspect", "Tell what a model is and what it costs");
   add_engine_flags(*inspect_command, inspect_options.engine);
@@ -241,6 +252,10 @@ int run(int argc, char** argv) {
     return tokenize(tokenize_options, std::cin, std::cout, std::cerr);
   }
   if (render_command->parsed()) return render(render_options, std::cin, std::cout, std::cerr);
+  if (explain_command->parsed()) {
+    explain_options.model = model_or_builtin(explain_options.model);
+    return explain(explain_options);
+  }
   if (!serve_command.parsed()) return kWrongUsage;
   return serve_command.run(make_service);
 }

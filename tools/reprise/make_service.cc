@@ -167,6 +167,12 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.max_tokens = config.max_tokens;
   options.requests.assume_chat = true;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
+  const auto in_place = protocol::system_in_place_named(config.system_in_place);
+  if (!in_place) {
+    throw UsageError("chat.system_in_place: '" + config.system_in_place +
+                     "' is not one of auto, user, template");
+  }
+  options.requests.system_in_place = *in_place;
   options.most_requests = static_cast<std::uint32_t>(config.http.requests);
   options.log = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kInfo, line); };
   options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };

@@ -185,6 +185,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
   table.list("http.cors_origins", "--cors-origins", http.cors_origins,
              "Origins whose pages may use the server: localhost for those of this machine, * for all");
+  table.list("http.allowed_hosts", "--allowed-hosts", http.allowed_hosts,
+             "Names that requests may have in Host, besides addresses, localhost and --host; * for all. "
+             "Asked only where there are no keys");
   table.toggle("http.front_page", "--no-ui", "false", http.front_page, "Nothing at /");
   table.number("http.max_connections", "--max-connections", http.connections, 1, 1'000'000,
                "Connections open at once");
@@ -281,6 +284,10 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                  ", a file, or the template itself");
   table.text("chat.reasoning", "--reasoning", config.reasoning,
              "Of chats that do not say it: on (or auto), off, or template, which leaves it to the template");
+  table.text(
+      "chat.system_in_place", "--system-in-place", config.system_in_place,
+      "System messages that are not first: auto (as they are where the template shows them so, else as the "
+      "user's), user, or template, which leaves them to the template");
   table.toggle("chat.reattach_reasoning", "--reattach-reasoning", "true", http.reattach_reasoning,
                "Replies that come back without their reasoning get it back");
   table.wish("requests.max_tokens", "--n-predict", config.max_tokens, 1e8,
