@@ -42,6 +42,7 @@ function(reprise_test)
   endif()
   gtest_discover_tests(${arg_NAME}
     TEST_PREFIX ${arg_NAME}.
+    NO_PRETTY_VALUES  # else what gtest makes of a parameter, addresses too, is part of names
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
     PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)

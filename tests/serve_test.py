@@ -64,7 +64,7 @@ class Answers(unittest.TestCase):
         for path in "/", "/health/live", "/nowhere":
             body_of_get = self.server.get(path).data
             with self.server.connect() as connection:
-                connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                connection.sendall(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 head, rest = read_all(connection).split(b"\r\n\r\n", 1)
             self.assertIn(b"Content-Length: %d" % len(body_of_get), head)
             self.assertEqual(rest, b"")
@@ -157,7 +157,7 @@ class Completions(unittest.TestCase):
 
     def test_clients_that_leave_free_their_sequences(self):
         """In any phase: while they stream, are queued, or wait for several choices of several prompts."""
-        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         for i in range(24):
             prompt = [5, 6, 7 + i] if i % 3 else [[5, 6, 7 + i], [8, 9 + i]]
             body = json.dumps(dict(prompt=prompt, n=1 + 7 * (i % 2), max_tokens=400, ignore_eos=True,
@@ -213,7 +213,7 @@ class Lifetime(unittest.TestCase):
 
     def test_a_second_signal_ends_it_at_once(self):
         with serve() as served, served.connect() as busy:
-            busy.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
+            busy.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n")
             self.assertIn(b"100 Continue", busy.recv(100))
             served.process.send_signal(signal.SIGTERM)
             served.logged("stopping")

@@ -57,7 +57,7 @@ class Log(unittest.TestCase):
         with server.connect() as connection:
             for first in range(0, count, 100):
                 names = [f"{'n' * 110}-{i}" for i in range(first, first + 100)]
-                connection.sendall("".join(f"GET /health/live HTTP/1.1\r\nHost: x\r\nX-Request-Id: {name}\r\n\r\n"
+                connection.sendall("".join(f"GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: {name}\r\n\r\n"
                                            for name in names).encode())
                 received = b""
                 while received.count(b'{"status":"alive"}') < len(names):

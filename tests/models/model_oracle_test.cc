@@ -19,7 +19,8 @@ std::size_t argmax(std::span<const float> row) {
 }
 
 struct Tolerance {
-  double logits;  // of the row's largest magnitude
+  double logits;  // after the last token, of the row's largest magnitude
+  double each;    // after any; where routers of experts are close, rounding chooses others
   double margin;  // greedy ids count until the first step with a smaller one
 };
 
@@ -66,7 +67,7 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
           const double error =
               error_of(rows.subspan(i * vocab, vocab), std::span(one.all).subspan(i * vocab, vocab));
           worst = std::max(worst, error);
-          EXPECT_LT(error, tolerance.logits) << "after token " << i << " of " << tokens.size();
+          EXPECT_LT(error, tolerance.each) << "after token " << i << " of " << tokens.size();
         }
         ++whole;
       }
@@ -86,8 +87,8 @@ class ModelOracle : public testing::TestWithParam<test::FamilySample> {};
 void expect_agreement_in_every_setting(const std::filesystem::path& file,
                                        const std::vector<OracleCase>& cases) {
   for (const Isa isa : test::different_isas()) {
-    expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
-    expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa}, {3e-2, 0.2});
+    expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-4, 2e-3});
+    expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa}, {3e-2, 0.15, 0.2});
   }
 }
 

@@ -63,7 +63,7 @@ const std::vector<Attack> kAttacks = {
     {"folded", kPost + "X: a\r\n Transfer-Encoding: chunked\r\n\r\n"},
     {"folded by a tab", kPost + "X: a\r\n\tb\r\nContent-Length: 5\r\n\r\n"},
     {"a folded value", kPost + "Transfer-Encoding:\r\n chunked\r\n\r\n"},
-    {"folded at once", "POST /v1/completions HTTP/1.1\r\n Content-Length: 5\r\n\r\n"},
+    {"folded at once", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n Content-Length: 5\r\n\r\n"},
     {"a space before the colon", kPost + "Transfer-Encoding : chunked\r\n\r\n"},
     {"a tab before the colon", kPost + "Content-Length\t: 5\r\n\r\n"},
     {"no name", kPost + ": chunked\r\n\r\n"},
@@ -137,7 +137,7 @@ TEST(HttpFraming, WhatIsClearIsTaken) {
 
 TEST(HeadCheck, SeesTheSameInPieces) {
   HeadCheck whole, pieces;
-  whole.see("GET / HTTP/1.1\r\nContent-Length: 1\r\nA: b\r\nContent-Length: 1\r\n\r\n");
+  whole.see("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nA: b\r\nContent-Length: 1\r\n\r\n");
   for (const char* line :
        {"GET / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 1\r\n", "A: b\r\nContent-Length: 1\r\n", "\r\n"}) {
     pieces.see(line);

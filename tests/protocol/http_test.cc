@@ -348,17 +348,17 @@ TEST(Http, SizesAreBounded) {
     EXPECT_TRUE(response.has("Connection: close"));
     return response.status;
   };
-  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nX: " + std::string(4096, 'x') + "\r\n\r\n"), 431);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(4096, 'x') + "\r\n\r\n"), 431);
   EXPECT_EQ(status_of("GET /" + std::string(4096, 'x')), 431);
   EXPECT_EQ(status_of(HttpClient::post_text("/v1/completions", std::string(5000, ' '))), 413);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n" +
+  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n" +
                       std::string(5000, ' ')),
             413);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
+  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                       std::string(100'000, 'x')),
             431);
   EXPECT_EQ(status_of("this is not HTTP\r\n\r\n"), 400);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde"),
+  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde"),
             400);
 }
 
@@ -379,7 +379,7 @@ TEST(Http, SilentAndSlowConnectionsAreClosed) {
   EXPECT_EQ(slow.read_all(), "");
   Served for_bodies(options(&HttpOptions::body_timeout));
   HttpClient slow_body(for_bodies.port());
-  slow_body.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\nabc");
+  slow_body.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\nabc");
   EXPECT_EQ(slow_body.read_response().status, 408);
 }
 
@@ -397,7 +397,7 @@ TEST(Http, ConnectionsAndRequestsAreBounded) {
   EXPECT_TRUE(refused.has("Retry-After"));
   EXPECT_EQ(code_of(refused), "too_many_requests");
   HttpClient third(served.port());  // in the backlog
-  third.send("GET /health HTTP/1.1\r\n\r\n");
+  third.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   second.close();
   EXPECT_EQ(third.read_response().status, 200);
   served.service.release();

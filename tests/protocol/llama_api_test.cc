@@ -256,7 +256,7 @@ TEST(LlamaApi, PagesOfThisMachineMayUseItAndNoOthers) {
   Served served;
   HttpClient client(served.port());
   const auto allowed = [&](const std::string& origin) {
-    client.send("OPTIONS /completions HTTP/1.1\r\nOrigin: " + origin +
+    client.send("OPTIONS /completions HTTP/1.1\r\nHost: localhost\r\nOrigin: " + origin +
                 "\r\nAccess-Control-Request-Method: POST\r\n\r\n");
     const ClientResponse answer = client.read_response();
     EXPECT_EQ(answer.status, 200);
