@@ -4,7 +4,8 @@
 # ctest knows its tests one by one, as <name>.<Suite>.<Test>, each with the given labels and five minutes to finish. Under a
 # sanitizer, where starting a process costs more than most tests, ctest knows the program as REPRISE_TEST_SHARDS processes
 # that share its tests. A program named cuda_... is one test to ctest: without a GPU all of it is skipped. Where there is a
-# target <label>_tests, it builds all tests of that label.
+# target <label>_tests, it builds all tests of that label. A run in which
+# every test is skipped ends with 77 (tests/test_main.cc) and counts as skipped.
 
 include(GoogleTest)
 
@@ -19,7 +20,7 @@ function(reprise_test)
   list(REMOVE_DUPLICATES arg_SOURCES)
   list(REMOVE_ITEM arg_SOURCES "" ${arg_WITHOUT})
   add_executable(${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} reprise_source_folder GTest::gtest_main)
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} reprise_source_folder reprise_test_main)
   foreach(label IN LISTS arg_LABELS)
     if(TARGET ${label}_tests)
       add_dependencies(${label}_tests ${arg_NAME})
@@ -27,14 +28,14 @@ function(reprise_test)
   endforeach()
   if(arg_NAME MATCHES "^cuda_")
     add_test(NAME ${arg_NAME} COMMAND ${arg_NAME})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200)
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200 SKIP_RETURN_CODE 77)
     return()
   endif()
   if(REPRISE_SANITIZE)
     math(EXPR last "${REPRISE_TEST_SHARDS} - 1")
     foreach(shard RANGE ${last})
       add_test(NAME ${arg_NAME}.${shard} COMMAND ${arg_NAME})
-      set_tests_properties(${arg_NAME}.${shard} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200
+      set_tests_properties(${arg_NAME}.${shard} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 1200 SKIP_RETURN_CODE 77
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${REPRISE_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
     endforeach()
     return()
@@ -43,7 +44,7 @@ function(reprise_test)
     TEST_PREFIX ${arg_NAME}.
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 300)
+    PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
   # gtest_discover_tests would keep the first label only, so ctest reads them from a file of their own.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_labels.cmake")
   file(WRITE "${labels_file}" "if(${arg_NAME}_TESTS)

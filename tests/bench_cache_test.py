@@ -5,10 +5,11 @@ Usage: bench_cache_test.py REPRISE RANDOM_MODEL MODEL_FOLDER TOKENIZER_FOLDER
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from server import on_cpu, run
 
 REPRISE, RANDOM_MODEL, MODEL, TOKENIZER = sys.argv[1:5]
 
@@ -30,8 +31,7 @@ CHAT_TEMPLATE = """{%- if tools %}<|im_start|>system
 
 
 def bench(*arguments):
-    return subprocess.run([REPRISE, "bench", "--cache", "--threads", "1", *arguments], capture_output=True,
-                          text=True, timeout=280)
+    return run(*on_cpu(REPRISE, "bench", "--cache", "--threads", "1", *arguments), timeout=280)
 
 
 class BenchCacheTest(unittest.TestCase):
@@ -74,8 +74,7 @@ class BenchCacheTest(unittest.TestCase):
     def test_conversations(self):
         with tempfile.TemporaryDirectory() as folder:
             model = pathlib.Path(folder) / "chat"
-            subprocess.run([RANDOM_MODEL, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--out", str(model)],
-                           check=True, capture_output=True)
+            run(RANDOM_MODEL, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--out", str(model), check=True)
             shutil.copy(pathlib.Path(TOKENIZER) / "tokenizer.json", model)
             (model / "chat_template.jinja").write_text(CHAT_TEMPLATE)
             done = bench("--model", str(model), "--prompt", "384", "--repeat", "1", "--only", "chat", "--json")

@@ -6,10 +6,11 @@ import html.parser
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from server import on_cpu, run
 
 REPRISE, MODEL = sys.argv[1:3]
 VOID = {"meta", "line", "circle", "rect", "polyline", "br"}
@@ -52,7 +53,7 @@ class Page(html.parser.HTMLParser):
 
 
 def bench(*options):
-    return subprocess.run([REPRISE, "bench", "--threads", "1", *options], capture_output=True, text=True, timeout=280)
+    return run(*on_cpu(REPRISE, "bench", "--threads", "1", *options), timeout=280)
 
 
 class BenchReport(unittest.TestCase):

@@ -5,17 +5,19 @@ import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import tempfile
 import unittest
 
+import server
+
 PROGRAM = sys.argv[1]
 
 
-def run(*arguments, text=None, **environment):
-    return subprocess.run([PROGRAM, *arguments], input=text, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **environment})
+def run(command, *arguments, text=None, **variables):
+    if command in ("generate", "inspect", "logits"):
+        arguments = server.on_cpu(*arguments)
+    return server.run(PROGRAM, command, *arguments, input=text, variables=variables)
 
 
 def talk(*turns):
@@ -94,14 +96,17 @@ class Builtin(unittest.TestCase):
             self.assertEqual(run("generate", *wrong).returncode, 2, wrong)
 
     def test_the_doctor_says_what_is_used_and_what_to_do(self):
-        with socket.socket() as busy:
-            busy.bind(("127.0.0.1", 0))
+        with socket.socket() as reserved, socket.socket() as busy:
+            for each in reserved, busy:  # a port that is bound is given to nobody else, and can be listened on
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                each.bind(reserved.getsockname() if each is busy else ("127.0.0.1", 0))
             busy.listen()
             port = busy.getsockname()[1]
             ill = run("doctor", "--port", str(port))
             self.assertEqual(ill.returncode, 1, ill.stdout)
             self.assertRegex(ill.stdout, rf"(?m)^BAD   port +127.0.0.1:{port}: .*in use\n +-> .*--port$")
-        well = run("doctor", "--port", str(port))
+            busy.close()
+            well = run("doctor", "--port", str(port))
         self.assertEqual(well.returncode, 0, well.stdout)
         for line in (r"processor +.+; kernels plain.*; \S+ is used", r"memory +.+ can be taken", r"huge pages ", r"open files ",
                      r"GPU ", r"model +.*builtin: qwen3_5\w*, .* of weights", rf"port +127.0.0.1:{port} is free"):

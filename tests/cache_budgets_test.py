@@ -9,46 +9,30 @@ busy machine. Whoever makes one better lowers its limit. Allocations are counted
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import urllib.request
+
+import server as program
+from server import wait_until
 
 PROGRAM = sys.argv[1]
 
 
-class Server:
-    """A server with the built-in model on one thread; records a trace of its actors' messages."""
+class Server(program.Server):
+    """With the built-in model on one thread; records a trace of its actors' messages."""
 
-    def __enter__(self):
+    def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
         self.trace = os.path.join(self.folder.name, "trace.json")
-        self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--threads", "1", "--trace", self.trace],
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.process.stdout:
-            found = re.search(r"http://[^\s/]+:(\d+)", line)
-            if found:
-                self.base = f"http://127.0.0.1:{found[1]}"
-                break
-        else:
-            raise AssertionError("the server did not start")
-        deadline = time.monotonic() + 120
-        while self.figures().get("model_ready") != 1:
-            self.assert_in_time(deadline)
-            time.sleep(0.05)
-        return self
+        super().__init__(PROGRAM, "--threads", "1", "--trace", self.trace)
+        self.wait_until_ready()
 
-    @staticmethod
-    def assert_in_time(deadline):
-        if time.monotonic() > deadline:
-            raise AssertionError("the model was not loaded in time")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.communicate(timeout=60)
-        self.turns, self.asks = self.count_turns()
+    def __exit__(self, *failure):
+        if failure == (None, None, None):
+            self.stop()
+            self.turns, self.asks = self.count_turns()
+        super().__exit__()
         self.folder.cleanup()
 
     def count_turns(self):
@@ -64,26 +48,8 @@ class Server:
         return len(turns), turns.count("reply")
 
     def complete(self, tokens, max_tokens):
-        body = json.dumps({"prompt": tokens, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}).encode()
-        request = urllib.request.Request(self.base + "/v1/completions", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            told = json.load(answer)
-        deadline = time.monotonic() + 120
-        while self.figures()["requests_running"] > 0:  # what is behind the answer, too
-            self.assert_in_time(deadline)
-            time.sleep(0.02)
-        return told
-
-    def figures(self):
-        with urllib.request.urlopen(self.base + "/metrics", timeout=60) as answer:
-            text = answer.read().decode()
-        sums = {}
-        for line in text.splitlines():
-            if line.startswith("#") or not line.strip():
-                continue
-            name, value = re.match(r"reprise_(\w+)(?:\{.*\})? (\S+)$", line).groups()
-            sums[name] = sums.get(name, 0) + float(value)
-        return sums
+        self.ask("/v1/completions", prompt=tokens, max_tokens=max_tokens, temperature=0, ignore_eos=True)
+        wait_until(lambda: self.figures()["requests_running"] == 0, "the end of what is behind the answer")
 
 
 def prompt(length, first):

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import termios
-import time
 import unittest
+
+from server import PATIENCE, Server, environment, on_cpu, run
 
 TOKEN_MODEL = sys.argv.pop(4)
 TOKENIZER = sys.argv.pop(3)
@@ -56,24 +57,42 @@ class Ended:
 
     def __init__(self, lines, *arguments, model=None):
         text = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
-        ended = subprocess.run([*command(model), *arguments], input=text, capture_output=True, timeout=120)
+        ended = run(*command(*arguments, model=model), input=text, text=False)
         self.status = ended.returncode
         self.output = ended.stdout
         self.errors = ended.stderr.decode()
         self.turns = [Turn(fields) for fields in STATUS.findall(self.errors)]
 
 
-def command(model=None, most=12):
-    return [PROGRAM, "chat", "--model", model or Chat.model, "--threads", "1", "--temperature", "0",
-            "--max-tokens", str(most)]
+def command(*arguments, model=None, most=12):
+    return on_cpu(PROGRAM, "chat", "--model", model or Chat.model, "--threads", "1", "--temperature", "0",
+                  "--max-tokens", str(most), *arguments)
+
+
+def start(*arguments, stdout=subprocess.PIPE, **more):
+    return subprocess.Popen(command(*arguments, **more), stdin=subprocess.PIPE, stdout=stdout,
+                            stderr=subprocess.PIPE, env=environment())
+
+
+def read_until(file, pattern, seen=b""):
+    """What has been seen and comes from this descriptor up to the pattern, and what is behind it."""
+    while not (found := re.search(pattern, seen)):
+        ready, _, _ = select.select([file], [], [], PATIENCE)
+        try:
+            piece = os.read(file, 65536) if ready else b""
+        except OSError:  # how a terminal ends whose other side is closed
+            piece = b""
+        if not piece:
+            raise AssertionError(f"{pattern} did not come: {seen}")
+        seen += piece
+    return seen[:found.end()], seen[found.end():]
 
 
 def setUpModule():
     """Models with random weights: one with a chat template, and one without."""
     Chat.folder = tempfile.TemporaryDirectory()
     Chat.model = os.path.join(Chat.folder.name, "random")
-    subprocess.run([RANDOM_MODEL, "--out", Chat.model, "--shape", "qwen3_5-tiny", "--vocab", "4096"],
-                   check=True, capture_output=True)
+    run(RANDOM_MODEL, "--out", Chat.model, "--shape", "qwen3_5-tiny", "--vocab", "4096", check=True)
     shutil.copy(os.path.join(TOKENIZER, "tokenizer.json"), Chat.model)
     Chat.without_template = os.path.join(Chat.folder.name, "plain")
     shutil.copytree(Chat.model, Chat.without_template)
@@ -159,8 +178,7 @@ class Chat(unittest.TestCase):
 
     def test_a_message_that_does_not_fit_is_refused_and_the_chat_goes_on(self):
         small = os.path.join(self.folder.name, "small")
-        subprocess.run([RANDOM_MODEL, "--out", small, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--context", "64"],
-                       check=True, capture_output=True)
+        run(RANDOM_MODEL, "--out", small, "--shape", "qwen3_5-tiny", "--vocab", "4096", "--context", "64", check=True)
         for name in "tokenizer.json", "chat_template.jinja":
             shutil.copy(os.path.join(self.model, name), small)
         chat = Ended(["many words " * 100, "One."], "--no-think", model=small)
@@ -183,29 +201,24 @@ class Chat(unittest.TestCase):
         self.assertIn("/nowhere/at/all", missing.errors)
 
     def test_interrupt_ends_the_reply_alone(self):
-        with subprocess.Popen([*command(most=200000), "--no-think"], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as chat:
+        with start("--no-think", most=200000) as chat:
             chat.stdin.write(b"Talk on and on.\n")
             chat.stdin.flush()
-            self.assertNotEqual(os.read(chat.stdout.fileno(), 1), b"")
+            read_until(chat.stdout.fileno(), rb"(?s).")
             chat.send_signal(signal.SIGINT)
-            _, errors = chat.communicate(b"/stats\n", timeout=120)
+            _, errors = chat.communicate(b"/stats\n", timeout=PATIENCE)
         turns = [Turn(fields) for fields in STATUS.findall(errors.decode())]
         self.assertEqual([turn.end for turn in turns], [", stopped"])
         self.assertIn("[1 replies", errors.decode())
         self.assertEqual(chat.returncode, 0)
 
     def test_interrupt_at_the_prompt_ends_the_chat(self):
-        with subprocess.Popen([*command(), "--no-think"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as chat:
+        with start("--no-think") as chat:
             chat.stdin.write(b"Hello.\n")
             chat.stdin.flush()
-            line = b""
-            while b"[restored" not in line:
-                line = chat.stderr.readline()
-                self.assertNotEqual(line, b"")
+            read_until(chat.stderr.fileno(), rb"\[restored .*\n")
             chat.send_signal(signal.SIGINT)
-            self.assertEqual(chat.wait(timeout=60), 0)
+            self.assertEqual(chat.wait(timeout=PATIENCE), 0)
 
     def test_reasoning_is_dimmed_on_a_terminal_and_left_out_elsewhere(self):
         piped = Ended(["Think."])
@@ -213,29 +226,22 @@ class Chat(unittest.TestCase):
         self.assertEqual(piped.output, b"")
         self.assertEqual(piped.turns[0].tokens, 12)
         ours, theirs = pty.openpty()
-        with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE) as chat:
+        with start(stdout=theirs) as chat:
             os.close(theirs)
-            chat.communicate(b"Think.\n", timeout=120)
-        shown = b""
-        with os.fdopen(ours, "rb", buffering=0) as terminal:
-            try:
-                while piece := terminal.read(65536):
-                    shown += piece
-            except OSError:  # how a terminal ends whose other side is closed
-                pass
-        self.assertRegex(shown, rb"(?s)^\x1b\[2m.+\x1b\[0m")
-
+            chat.communicate(b"Think.\n", timeout=PATIENCE)
+        with os.fdopen(ours, closefd=True):
+            read_until(ours, rb"(?s)^\x1b\[2m.+\x1b\[0m")
 
 
 class Terminal:
     """A chat at a terminal of so many columns."""
 
-    def __init__(self, *arguments, columns=80, environment=()):
+    def __init__(self, *arguments, columns=80):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.terminal, self.seen = ours, b""
-        self.process = subprocess.Popen([*command(), "--no-think", *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
-                                        start_new_session=True, env={**os.environ, "TERM": "xterm", **dict(environment)},
+        self.process = subprocess.Popen(command("--no-think", *arguments), stdin=theirs, stdout=theirs, stderr=theirs,
+                                        start_new_session=True, env=environment({"TERM": "xterm"}),
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(theirs)
 
@@ -244,24 +250,15 @@ class Terminal:
 
     def __exit__(self, *_):
         self.process.kill()
-        self.process.wait()
+        self.process.wait(PATIENCE)
         os.close(self.terminal)
 
     def type(self, keys):
         os.write(self.terminal, keys)
 
-    def wait_for(self, pattern, timeout=60):
+    def wait_for(self, pattern):
         """What came up to the pattern, which is then behind us."""
-        limit = time.monotonic() + timeout
-        while not (found := re.search(pattern, self.seen)):
-            ready, _, _ = select.select([self.terminal], [], [], max(0, limit - time.monotonic()))
-            if not ready:
-                raise AssertionError(f"{pattern} did not come: {self.seen}")
-            try:
-                self.seen += os.read(self.terminal, 65536)
-            except OSError:
-                raise AssertionError(f"{pattern} did not come before the end: {self.seen}")
-        before, self.seen = self.seen[:found.end()], self.seen[found.end():]
+        before, self.seen = read_until(self.terminal, pattern, self.seen)
         return before
 
 
@@ -286,13 +283,13 @@ class AtATerminal(unittest.TestCase):
             self.assertNotIn(b"^[[", answered)
             chat.wait_for(rb"> ")
             chat.type(b"\x04")
-            self.assertEqual(chat.process.wait(timeout=60), 0)
+            self.assertEqual(chat.process.wait(timeout=PATIENCE), 0)
 
     def test_ctrl_c_at_the_prompt_ends_it(self):
         with Terminal() as chat:
             chat.wait_for(rb"> ")
             chat.type(b"half a line\x03")
-            self.assertEqual(chat.process.wait(timeout=60), 0)
+            self.assertEqual(chat.process.wait(timeout=PATIENCE), 0)
 
     def test_the_status_does_not_wrap(self):
         for columns in 30, 60, 80, 200:
@@ -308,25 +305,17 @@ class AtATerminal(unittest.TestCase):
 class WithAServer(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = subprocess.Popen([PROGRAM, "serve", "--port", "0", "--model", Chat.model, "--model-name", "served",
-                                       "--threads", "1", "--api-key", "a-secret-of-ours"],
-                                      stderr=subprocess.PIPE, text=True)
-        for line in cls.server.stderr:
-            if found := re.search(r"listening on (http://\S+)/", line):
-                cls.url = found.group(1)
-            if "is loaded" in line:
-                break
+        cls.server = Server(PROGRAM, "--model", Chat.model, "--model-name", "served", "--threads", "1",
+                            "--api-key", "a-secret-of-ours").wait_until_ready()
+        cls.url = cls.server.url
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.kill()
-        cls.server.communicate()
+        cls.server.__exit__()
 
     def chat(self, lines, *arguments, key="a-secret-of-ours", url=None):
-        text = "".join(line + "\n" for line in lines).encode()
-        ended = subprocess.run([PROGRAM, "chat", "--url", url or self.url, "--temperature", "0", "--max-tokens", "12",
-                                "--no-think", *arguments], input=text, capture_output=True, timeout=120,
-                               env={**os.environ, "REPRISE_API_KEY": key})
+        ended = run(PROGRAM, "chat", "--url", url or self.url, "--temperature", "0", "--max-tokens", "12", "--no-think", *arguments,
+                    input="".join(line + "\n" for line in lines).encode(), text=False, variables={"REPRISE_API_KEY": key})
         turns = [Turn(fields) for fields in STATUS.findall(ended.stderr.decode())]
         return ended.returncode, ended.stdout, ended.stderr.decode(), turns
 

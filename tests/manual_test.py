@@ -3,15 +3,17 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import unittest
+
+import require
+import server
 
 PROGRAM = sys.argv.pop(1)
 
 
-def run(*arguments, **more):
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, **more)
+def run(*arguments):
+    return server.run(PROGRAM, *arguments)
 
 
 def commands():
@@ -34,10 +36,9 @@ class Manual(unittest.TestCase):
                 self.assertIn(option.replace("-", "\\-"), page, command)
         self.assertNotRegex(page, r"(?m)^\.(?!(TH|SH|SS|TP|B|I|PP)\b)")  # no line that troff would take for a request
 
-    @unittest.skipUnless(shutil.which("groff"), "there is no groff")
+    @require.needs("groff", shutil.which("groff"), "no groff in PATH")
     def test_troff_has_nothing_to_say_against_it(self):
-        made = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("manual").stdout, capture_output=True, text=True,
-                              timeout=60)
+        made = server.run("groff", "-man", "-Tutf8", "-ww", input=run("manual").stdout)
         self.assertEqual(made.stderr, "")
         self.assertIn("SYNOPSIS", re.sub(r".\x08", "", made.stdout))
 
@@ -46,12 +47,11 @@ class Completion(unittest.TestCase):
     def complete(self, *words):
         script = run("completion", "bash").stdout + (
             'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reprise; printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", script, "bash", "reprise", *words], capture_output=True, text=True, timeout=60,
-                              cwd="/")
+        done = server.run("bash", "-c", script, "bash", "reprise", *words, cwd="/")
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
-    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    @require.needs("bash", shutil.which("bash"), "no bash in PATH")
     def test_bash(self):
         self.assertEqual(self.complete("ser"), ["serve"])
         self.assertEqual(self.complete("serve", "--por"), ["--port"])
@@ -65,10 +65,18 @@ class Completion(unittest.TestCase):
             for command in commands():
                 self.assertRegex(done.stdout, rf"\b{command}\b")
             self.assertIn("port", done.stdout)
-            if shutil.which(shell):
-                checked = subprocess.run([shell, "-n", "/dev/stdin"], input=done.stdout, capture_output=True, text=True,
-                                         timeout=60)
-                self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def check_syntax(self, shell):
+        checked = server.run(shell, "-n", "/dev/stdin", input=run("completion", shell).stdout)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    @require.needs("zsh", shutil.which("zsh"), "no zsh in PATH")
+    def test_zsh_reads_it(self):
+        self.check_syntax("zsh")
+
+    @require.needs("fish", shutil.which("fish"), "no fish in PATH")
+    def test_fish_reads_it(self):
+        self.check_syntax("fish")
 
     def test_another_shell_is_refused(self):
         done = run("completion", "csh")

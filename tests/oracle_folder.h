@@ -1,15 +1,21 @@
 #pragma once
-// Where the outside answers lie: beside the project, or where REPRISE_SHARED says. They are not part of the
-// project, so tests that need them skip, saying so, where they are absent.
-
-#include <gtest/gtest.h>
+// Reference answers: outputs of other implementations. tests/data has a small set of those that may be copied, which every clone
+// reads. The rest is in the folder oracle/ of ../shared, or of REPRISE_SHARED, and is not part of the project: tests that need it
+// skip where it is absent. Both have the same layout: models/, gguf/, tokenizer/, templates/.
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "tests/require.h"
 #include "tests/source_folder.h"
 
 namespace reprise::test {
+
+inline std::filesystem::path data_folder() {
+  return source_folder() / "tests" / "data";
+}
 
 inline std::filesystem::path oracle_folder() {
   const char* given = std::getenv("REPRISE_SHARED");
@@ -17,10 +23,29 @@ inline std::filesystem::path oracle_folder() {
   return shared / "oracle";
 }
 
+/// A file or folder of the project's set, else of the one beside it, where it need not exist.
+inline std::filesystem::path oracle(const std::string& path) {
+  const std::filesystem::path own = data_folder() / path;
+  return std::filesystem::exists(own) ? own : oracle_folder() / path;
+}
+
+/// The files in a folder of one set, sorted, whose names end so. Empty where there is no folder.
+inline std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
+                                                   const std::string& ending) {
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().string().ends_with(ending)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 }  // namespace reprise::test
 
-#define SKIP_WITHOUT(path)                                                                                  \
-  if (!std::filesystem::exists(path)) {                                                                     \
-    GTEST_SKIP() << "no reference files at " << (path) << "; REPRISE_SHARED names the folder with oracle/"; \
-  }                                                                                                         \
+#define SKIP_WITHOUT(path)                                                                           \
+  if (!std::filesystem::exists(path)) {                                                              \
+    REPRISE_SKIP_WITHOUT("oracle", "no reference files at " + std::filesystem::path(path).string() + \
+                                       "; REPRISE_SHARED names the folder with oracle/");            \
+  }                                                                                                  \
   static_assert(true)

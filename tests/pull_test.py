@@ -6,11 +6,12 @@ import http.server
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+
+from server import run
 
 PROGRAM, MODEL = sys.argv.pop(1), sys.argv.pop(1)
 TOKEN = "hf_a-token-of-ours"
@@ -107,12 +108,9 @@ class Pull(unittest.TestCase):
                           "acme/quants": {"a-Q4_K_M.gguf": self.large, "a-Q8_0.gguf": b"8" * 1000,
                                           "b-00001-of-00002.gguf": b"1" * 10, "b-00002-of-00002.gguf": b"2" * 20}}
 
-    def run_program(self, *arguments, token=None, **environment):
-        env = {**os.environ, "HF_ENDPOINT": self.hub.url, "REPRISE_MODELS": self.folder.name, **environment}
-        env.pop("HF_TOKEN", None)
-        if token:
-            env["HF_TOKEN"] = token
-        return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120, env=env)
+    def run_program(self, *arguments, token=None):
+        token = {"HF_TOKEN": token} if token else {}
+        return run(PROGRAM, *arguments, variables={"HF_ENDPOINT": self.hub.url, "REPRISE_MODELS": self.folder.name, **token})
 
     def path(self, *parts):
         return os.path.join(self.folder.name, *parts)
@@ -136,9 +134,9 @@ class Pull(unittest.TestCase):
         self.assertEqual(len(self.hub.requests), asked)  # what is there is not asked for
 
     def test_a_model_of_the_hub_is_a_model(self):
-        done = self.run_program("logits", "--model", "hf:acme/tiny", "--tokens", "1 2 3", "--json")
+        done = self.run_program("logits", "--device", "cpu", "--model", "hf:acme/tiny", "--tokens", "1 2 3", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        here = self.run_program("logits", "--model", MODEL, "--tokens", "1 2 3", "--json")
+        here = self.run_program("logits", "--device", "cpu", "--model", MODEL, "--tokens", "1 2 3", "--json")
         self.assertEqual(done.stdout, here.stdout)
         shown = self.run_program("serve", "--model", "hf:acme/tiny", "--print-config")
         self.assertIn('name = "tiny"', shown.stdout)

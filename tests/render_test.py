@@ -2,10 +2,11 @@
 """`reprise render` seen from outside: usage: render_test.py PROGRAM"""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from server import run
 
 PROGRAM = sys.argv[1]
 
@@ -15,8 +16,7 @@ def render(template, context, *flags):
         path = os.path.join(folder, "chat.jinja")
         with open(path, "wb") as file:
             file.write(template.encode())
-        done = subprocess.run([PROGRAM, "render", "--template", path, *flags], input=context.encode(),
-                              capture_output=True, timeout=60)
+        done = run(PROGRAM, "render", "--template", path, *flags, input=context.encode(), text=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -47,10 +47,9 @@ class Render(unittest.TestCase):
             self.assertIn(reason, err)
 
     def test_missing_file(self):
-        done = subprocess.run([PROGRAM, "render", "--template", "/no/such/file"], input=b"{}", capture_output=True,
-                              timeout=60)
-        self.assertEqual((done.returncode, done.stdout), (1, b""))
-        self.assertIn(b"/no/such/file", done.stderr)
+        done = run(PROGRAM, "render", "--template", "/no/such/file", input="{}")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("/no/such/file", done.stderr)
 
 
 if __name__ == "__main__":

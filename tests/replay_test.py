@@ -2,18 +2,19 @@
 """`reprise replay` seen from outside, on a trace small enough to follow by hand: usage: replay_test.py PROGRAM TRACE"""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
+
+from server import run
 
 PROGRAM, TRACE = sys.argv[1], sys.argv[2]
 
 
 def replay(*options, trace=TRACE):
-    done = subprocess.run([PROGRAM, "replay", "--trace", trace, "--block-tokens", "4", "--kv-bytes-per-token", "1",
-                           "--state-bytes", "10", *options], capture_output=True, timeout=60)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    done = run(PROGRAM, "replay", "--trace", trace, "--block-tokens", "4", "--kv-bytes-per-token", "1", "--state-bytes", "10",
+               *options)
+    return done.returncode, done.stdout, done.stderr
 
 
 def result(*options):

@@ -6,64 +6,30 @@ usage: snapshot_command_test.py PATH_TO_REPRISE MODEL, a small one
 
 import json
 import os
-import re
-import subprocess
+import pathlib
 import sys
 import tempfile
-import time
 import unittest
-import urllib.request
+
+from server import Server, run, wait_until
 
 PROGRAM = sys.argv.pop(1)
 MODEL = sys.argv.pop(1)
 PROMPT = [(7 * i) % 400 + 3 for i in range(200)]
 
 
-class Server:
-    def __init__(self, folder, secret, *more):
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--model", MODEL, "--device", "cpu", "--threads", "1", "--port", "0", "--state-mb", "64",
-             "--cache-dir", folder, "--cache-secret-file", secret, "--cache-even-if-slower", *more],
-            stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if found := re.search(r"listening on (http://127\.0\.0\.1:\d+)/", line):
-                self.url = found.group(1)
-                break
-        else:
-            raise RuntimeError("the server ended before it listened")
-        limit = time.monotonic() + 120
-        while not self.is_ready():
-            if time.monotonic() > limit:
-                raise RuntimeError("the model was not loaded in time")
-            time.sleep(0.05)
+def serve(folder, secret, *more):
+    return Server(PROGRAM, "--model", MODEL, "--threads", "1", "--state-mb", "64", "--cache-dir", folder,
+                  "--cache-secret-file", secret, "--cache-even-if-slower", *more).wait_until_ready()
 
-    def is_ready(self):
-        try:
-            return urllib.request.urlopen(self.url + "/health", timeout=10).status == 200
-        except OSError:
-            return False
 
-    def ask(self):
-        body = {"prompt": PROMPT, "max_tokens": 2, "temperature": 0, "ignore_eos": True, "logprobs": 1}
-        request = urllib.request.Request(self.url + "/v1/completions", data=json.dumps(body).encode(),
-                                         headers={"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(request, timeout=60))
+def ask(server):
+    return server.ask("/v1/completions", prompt=PROMPT, max_tokens=2, temperature=0, ignore_eos=True, logprobs=1)
 
-    def figure(self, name):
-        text = urllib.request.urlopen(self.url + "/metrics", timeout=10).read().decode()
-        return sum(float(value) for value in re.findall(rf"^reprise_{name}(?:{{[^}}]*}})? (\S+)$", text, re.M))
 
-    def settle(self):
-        limit = time.monotonic() + 60
-        while self.figure("tier_stored_total") < 1 or self.figure("tier_waiting") > 0:
-            if time.monotonic() > limit:
-                raise RuntimeError("nothing was written")
-            time.sleep(0.05)
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.process.stderr.close()
+def is_stored(server):
+    figures = server.figures()
+    return figures["tier_stored_total"] >= 1 and figures["tier_waiting"] == 0
 
 
 class SnapshotCommandTest(unittest.TestCase):
@@ -72,11 +38,9 @@ class SnapshotCommandTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         folder = cls.temporary.name
         cls.from_folder, cls.from_secret = os.path.join(folder, "from"), os.path.join(folder, "from.secret")
-        server = Server(cls.from_folder, cls.from_secret, "--cache-pack")
-        try:
-            cls.answer = server.ask()["choices"]
-            server.settle()
-        finally:
+        with serve(cls.from_folder, cls.from_secret, "--cache-pack") as server:
+            cls.answer = ask(server)["choices"]
+            wait_until(lambda: is_stored(server), "that something is written")
             server.stop()
 
     @classmethod
@@ -84,9 +48,8 @@ class SnapshotCommandTest(unittest.TestCase):
         cls.temporary.cleanup()
 
     def run_command(self, command, *arguments, folder=None, secret=None):
-        done = subprocess.run(
-            [PROGRAM, "snapshot", command, "--cache-dir", folder or self.from_folder, "--cache-secret-file",
-             secret or self.from_secret, *arguments], capture_output=True, text=True, timeout=120, check=False)
+        done = run(PROGRAM, "snapshot", command, "--cache-dir", folder or self.from_folder, "--cache-secret-file",
+                   secret or self.from_secret, *arguments)
         return done.returncode, done.stdout, done.stderr
 
     def other(self, name):
@@ -126,13 +89,10 @@ class SnapshotCommandTest(unittest.TestCase):
                                             folder=folder, secret=secret)
         self.assertEqual(code, 0, error)
         self.assertEqual(len(self.snapshots(folder, secret)), len(self.snapshots()))
-        server = Server(folder, secret)
-        try:
-            answer = server.ask()
+        with serve(folder, secret) as server:
+            answer = ask(server)
             self.assertEqual(answer["reprise"]["restored_tier"], "disk")
             self.assertEqual(answer["choices"], self.answer)
-        finally:
-            server.stop()
 
     def test_what_cannot_be_computed_anew_stays_out(self):
         folder, secret = self.other("refused")
@@ -156,6 +116,46 @@ class SnapshotCommandTest(unittest.TestCase):
                                             secret=secret)
         self.assertEqual(code, 0, error)
         self.assertEqual(len(self.snapshots(exported, exported_secret)), len(listed))
+
+
+class GoldenFilesTest(unittest.TestCase):
+    """Those of tests/data/snapshots: today's version is whole, earlier ones are named."""
+
+    FILES = pathlib.Path(__file__).resolve().parent / "data" / "snapshots"
+    EARLIER, TODAY = ("v1",), "v2"
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+
+    def run_command(self, command, version, name, *arguments):
+        secret = pathlib.Path(self.temporary.name) / "secret"
+        secret.write_text((self.FILES / {"folder": "secret", "export": "export.secret"}[name]).read_text())
+        secret.chmod(0o600)
+        done = run(PROGRAM, "snapshot", command, "--cache-dir", self.FILES / version / name, "--cache-secret-file", secret,
+                   *arguments)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_of_today(self):
+        for name, slot in ("folder", (4 << 20) - 3096), ("export", 600):
+            code, out, error = self.run_command("verify", self.TODAY, name)
+            self.assertEqual((code, out, error), (0, "1 whole, 0 not\n", ""))
+            code, out, _ = self.run_command("ls", self.TODAY, name, "--json")
+            listed = json.loads(out)
+            self.assertEqual(code, 0)
+            self.assertEqual({key: listed[key] for key in ("namespace", "model", "arithmetic", "tokens", "origin", "bytes")},
+                             {"namespace": "1 anna", "model": "0123456789abcdef", "arithmetic": "00000000000b111d",
+                              "tokens": 150, "origin": "prompt_end", "bytes": 3 * 256 + slot})
+
+    def test_of_earlier_versions(self):
+        for version in self.EARLIER:
+            for name in "folder", "export":
+                code, out, _ = self.run_command("verify", version, name)
+                self.assertEqual(code, 1)
+                self.assertIn(f"version: it is of version {version[1:]}\n0 whole, 1 not\n", out)
+                code, out, error = self.run_command("ls", version, name)
+                self.assertEqual((code, out), (0, ""))
+                self.assertIn("version: it is of version", error)
 
 
 if __name__ == "__main__":

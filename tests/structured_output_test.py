@@ -1,17 +1,12 @@
 #!/usr/bin/env python3
 """Structured output as a client meets it: the built-in model behind HTTP. Usage: structured_output_test.py PROGRAM"""
 
+import concurrent.futures
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import threading
-import time
 import unittest
-import urllib.error
-import urllib.request
+
+from server import Server
 
 PROGRAM = sys.argv[1]
 PERSON = {
@@ -26,12 +21,6 @@ WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters":
 NOOP = {"type": "function", "function": {"name": "noop"}}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def is_person(value):
     return (set(value) == {"name", "age"} and isinstance(value["name"], str) and len(value["name"]) <= 12
             and type(value["age"]) is int and 0 <= value["age"] <= 130)
@@ -40,33 +29,18 @@ def is_person(value):
 class StructuredOutput(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.port = free_port()
-        cls.server = subprocess.Popen([PROGRAM, "serve", "--port", str(cls.port)], stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.DEVNULL, env=os.environ)
-        for _ in range(1200):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{cls.port}/health", timeout=5)
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError("the server does not come up")
+        cls.server = Server(PROGRAM).wait_until_ready()
 
     @classmethod
     def tearDownClass(cls):
-        cls.server.send_signal(signal.SIGTERM)
-        cls.server.wait(60)
+        cls.server.__exit__()
 
     def post(self, path="/v1/chat/completions", **fields):
         body = {"max_tokens": 300, "temperature": 1.5, "seed": 5, **fields}
         if path.endswith("chat/completions"):
             body.setdefault("messages", [{"role": "user", "content": "Hello, I am Ada and I live in Ljubljana."}])
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=240) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+        answer = self.server.post(path, body)
+        return answer.status, answer.json()
 
     def content(self, **fields):
         status, answer = self.post(**fields)
@@ -104,6 +78,15 @@ class StructuredOutput(unittest.TestCase):
             self.assertIsInstance(json.loads(choice["message"]["content"]), dict)
         else:
             self.assertTrue(choice["message"]["content"].lstrip().startswith("{"))
+
+    def test_reasoning_comes_only_where_it_is_asked_for(self):
+        schema = {"json_schema": PERSON, "temperature": 0}
+        for fields in ({}, {"reasoning_effort": "none"}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            status, answer = self.post(**schema, **fields)
+            self.assertEqual(status, 200, answer)
+            self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
+        status, answer = self.post(tools=[WEATHER], tool_choice="required", temperature=0)
+        self.assertFalse(answer["choices"][0]["message"].get("reasoning_content"), answer)
 
     def test_completions_too(self):
         status, answer = self.post("/v1/completions", prompt="A number: ", guided_regex="[1-9][0-9]")
@@ -173,15 +156,12 @@ class StructuredOutput(unittest.TestCase):
         self.assertEqual(self.content(**fields), alone, "restored")
         plain = {"seed": 9, "max_tokens": 24}
         _, free = self.post(**plain)
-        replies, beside = [None] * 4, []
-        threads = [threading.Thread(target=lambda i=i: replies.__setitem__(i, self.content(**fields))) for i in range(4)]
-        threads.append(threading.Thread(target=lambda: beside.append(self.post(**plain)[1])))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(replies, [alone] * 4)
-        self.assertEqual(beside[0]["choices"][0]["message"], free["choices"][0]["message"], "without a constraint nothing changes")
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            replies = [pool.submit(self.content, **fields) for _ in range(4)]
+            beside = pool.submit(self.post, **plain)
+        self.assertEqual([reply.result() for reply in replies], [alone] * 4)
+        self.assertEqual(beside.result()[1]["choices"][0]["message"], free["choices"][0]["message"],
+                         "without a constraint nothing changes")
 
 
 if __name__ == "__main__":

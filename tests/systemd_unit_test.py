@@ -1,4 +1,4 @@
-"""The systemd unit that is installed, as systemd itself reads it: usage: systemd_unit_test.py UNIT.in REPRISE
+"""The systemd unit that is installed, as systemd itself reads it: usage: systemd_unit_test.py REPRISE UNIT.in
 
 Its program need not be installed: the one that was built stands in for it. Skipped where there is no systemd-analyze.
 """
@@ -10,13 +10,16 @@ import sys
 import tempfile
 import unittest
 
-UNIT, REPRISE = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+import require
+
+REPRISE, UNIT = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 MOST_EXPOSED = 4.5  # of 10, as `systemd-analyze security` counts; the unit has 3.7
 
 
-@unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
 class Unit(unittest.TestCase):
     def setUp(self):
+        if not shutil.which("systemd-analyze"):
+            require.skip_without("systemd", "no systemd-analyze in PATH")
         self.folder = tempfile.TemporaryDirectory()
         self.unit = pathlib.Path(self.folder.name) / "reprise.service"
         self.text = UNIT.read_text().replace("@CMAKE_INSTALL_FULL_BINDIR@/reprise", str(REPRISE)).replace(
@@ -48,4 +51,4 @@ class Unit(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    require.main()

@@ -2,15 +2,16 @@
 """`reprise tokenize` seen from outside: usage: tokenize_test.py PROGRAM FOLDER_WITH_TOKENIZER_JSON_AND_CASES"""
 import json
 import os
-import subprocess
 import sys
 import unittest
+
+from server import run
 
 PROGRAM, FOLDER = sys.argv[1], sys.argv[2]
 
 
 def tokenize(lines, model=FOLDER):
-    done = subprocess.run([PROGRAM, "tokenize", "--model", model], input=lines, capture_output=True, timeout=60)
+    done = run(PROGRAM, "tokenize", "--model", model, input=lines, text=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

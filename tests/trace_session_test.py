@@ -3,78 +3,37 @@
 A chat of two turns over HTTP: nesting and pairing of what happened, and the way of each request, mark by mark.
 """
 
-import http.client
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
+import server as program
+from server import run, wait_until
+
 PROGRAM = sys.argv.pop(1)
-HOST = "127.0.0.1"
 
 
-class Server:
+class Server(program.Server):
     def __init__(self, *arguments):
-        command = [PROGRAM, "serve", "--port", "0", "--threads", "2", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line):
-                self.port = int(found.group(1))
-                break
-        else:
-            raise RuntimeError("the server ended before it listened")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
-
-    def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=120)
-        connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers or {})
-        response = connection.getresponse()
-        data = response.read()
-        connection.close()
-        return response.status, data
-
-    def wait_until_ready(self):
-        limit = time.monotonic() + 120
-        while self.request("GET", "/health")[0] != 200:
-            if time.monotonic() > limit:
-                raise RuntimeError("the model was not loaded in time")
-            time.sleep(0.05)
+        super().__init__(PROGRAM, "--threads", "2", *arguments)
 
     def chat(self, messages, name, stream=False, **more):
         body = {"messages": messages, "max_tokens": 6, "temperature": 0, "stream": stream, **more}
-        status, data = self.request("POST", "/v1/chat/completions", body,
-                                    {"Content-Type": "application/json", "X-Request-Id": name})
-        assert status == 200, data
-        return data.decode()
+        answer = self.post("/v1/chat/completions", body, headers={"X-Request-Id": name})
+        assert answer.status == 200, answer.data
+        return answer.data.decode()
 
     def admin(self, what="", method="POST", **headers):
-        headers = {"Content-Type": "application/json", **headers}
-        status, data = self.request(method, "/admin/trace" + what, headers=headers)
-        return status, json.loads(data)
+        answer = self.request(method, "/admin/trace" + what, headers={"Content-Type": "application/json", **headers})
+        return answer.status, answer.json()
 
     def wait_for_idle_work(self):
         """What is computed for the next turn belongs to the session, too."""
-        limit = time.monotonic() + 60
-        while time.monotonic() < limit:
-            text = self.request("GET", "/metrics")[1].decode()
-            if re.search(r"^reprise_sequences 0$", text, re.M):
-                return
-            time.sleep(0.05)
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=60)
+        wait_until(lambda: self.figures()["sequences"] == 0, "the end of what is done in idle time")
 
 
 def load(path):
@@ -85,14 +44,6 @@ def load(path):
 def is_whole(path):
     with open(path, encoding="utf-8") as file:
         return file.read().endswith("]}\n")
-
-
-def wait_until(holds):
-    limit = time.monotonic() + 60
-    while not holds():
-        if time.monotonic() > limit:
-            raise RuntimeError("waited in vain")
-        time.sleep(0.02)
 
 
 def zones_by_line(events):
@@ -135,7 +86,7 @@ class WholeWay(unittest.TestCase):
             second = first + [{"role": "assistant", "content": said}, {"role": "user", "content": "And then?"}]
             cls.stream = server.chat(second, "turn-2", stream=True)
             server.wait_for_idle_work()
-            server.end()
+            server.stop()
         cls.events = load(path)
 
     @classmethod
@@ -238,10 +189,10 @@ class Sessions(unittest.TestCase):
                     self.assertEqual(server.admin(action, Host="elsewhere.example")[0], 403)
                     self.assertEqual(server.admin(action, **{"Sec-Fetch-Site": "cross-site"})[0], 403)
                     self.assertEqual(server.admin(action, **{"Content-Type": "text/plain"})[0], 415)
-                    self.assertEqual(server.request("POST", "/admin/trace" + action)[0], 415)
+                    self.assertEqual(server.request("POST", "/admin/trace" + action).status, 415)
                 self.assertFalse(server.admin(method="GET")[1]["recording"])
-                own = f"http://{HOST}:{server.port}"
-                self.assertEqual(server.admin("/start", Origin=own, Host=f"{HOST}:{server.port}")[0], 200)
+                host = f"{server.host}:{server.port}"
+                self.assertEqual(server.admin("/start", Origin="http://" + host, Host=host)[0], 200)
                 self.assertEqual(server.admin("/stop", Origin="https://elsewhere.example")[0], 403)
                 self.assertTrue(server.admin(method="GET")[1]["recording"])
 
@@ -275,7 +226,7 @@ class Sessions(unittest.TestCase):
                 os.kill(server.process.pid, signal.SIGUSR2)
                 wait_until(lambda: server.admin(method="GET")[1]["recording"])
                 server.chat([{"role": "user", "content": "Hi."}], "seen-again")
-                server.end()
+                server.stop()
             self.assertTrue(way_of(load(path), "seen"))
             self.assertFalse(way_of(load(path), "unseen"))
             again = load(os.path.join(folder, "s.2.json"))
@@ -287,11 +238,11 @@ class Sessions(unittest.TestCase):
         with Server() as server:
             self.assertEqual(server.admin("/start")[0], 404)
             os.kill(server.process.pid, signal.SIGUSR2)
-            self.assertEqual(server.request("GET", "/health/live")[0], 200, "the signal does not end the server")
+            server.logged("there is no --trace FILE")
+            self.assertEqual(server.get("/health/live").status, 200, "the signal does not end the server")
 
     def test_a_file_that_cannot_be_written_is_named(self):
-        command = [PROGRAM, "serve", "--port", "0", "--trace", "/no/such/folder/t.json"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ended = run(PROGRAM, "serve", "--port", "0", "--trace", "/no/such/folder/t.json")
         self.assertNotEqual(ended.returncode, 0)
         self.assertIn("/no/such/folder/t.json", ended.stderr)
 

@@ -116,7 +116,8 @@ std::size_t string_bytes(const Json& value) {
   return bytes;
 }
 
-// Where the reply's reasoning may stand before what the client wants, the constraint begins behind it.
+// Where the prompt has opened reasoning, or the request asks for it, the constraint begins after it. A model is not left to
+// open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
                                                        const ServedModel& model, const std::string& tail) {
   if (!model.constraints) {
@@ -124,13 +125,15 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
                         request.constraint.field};
   }
   protocol::grammar::Constraint constraint = request.constraint;
-  if (std::holds_alternative<protocol::ChatPrompt>(request.prompt) && model.card.chat != nullptr) {
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
+  if (chat != nullptr && model.card.chat != nullptr) {
     const protocol::ReplyFormat& format = model.card.chat->reply_format();
     const std::size_t last = tail.find_last_not_of(" \n");
     const bool closed = last != std::string::npos && tail.substr(0, last + 1).ends_with(format.think_close);
-    if (format.has_reasoning() && !closed) {
+    const bool open = format.has_reasoning() && protocol::opens_thinking(format, tail);
+    if (open || (format.has_reasoning() && !closed && model.card.chat->asks_for_reasoning(*chat))) {
       constraint.think_close = format.think_close;
-      if (!protocol::opens_thinking(format, tail)) constraint.think_open = format.think_open;
+      if (!open) constraint.think_open = format.think_open;
     }
   }
   auto found = model.constraints->find(constraint);

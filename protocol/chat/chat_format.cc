@@ -54,7 +54,7 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
 
 SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
   const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {
-    auto text = template_.render(context_of({.add_generation_prompt = false}, Json(messages)));
+    auto text = template_.render(context_of({.messages = Json(), .add_generation_prompt = false}, Json(messages)));
     if (!text.ok()) return std::nullopt;
     return std::move(*text);
   };
@@ -76,7 +76,7 @@ Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
 Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
   const Json context =
       context_of(chat, place_system_messages(template_form(chat.messages, reply_.null_content), system_));
-  const Json* thinks = thinking_ ? context.find("enable_thinking") : nullptr;
+  const Json* thinks = context.find("enable_thinking");
   auto rendered = template_.render(context);
   if (rendered.ok()) {
     if (thinks != nullptr && thinks->is_bool() && !thinks->as_bool() && chat.add_generation_prompt &&
@@ -88,6 +88,15 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
   }
   return ServiceError{ServiceErrorCode::kInvalid, "the chat template refused: " + rendered.error().describe(),
                       "messages"};
+}
+
+bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {
+  const Json* thinks =
+      chat.template_extra.is_object() ? chat.template_extra.find("enable_thinking") : nullptr;
+  if (thinks != nullptr && thinks->is_bool()) return thinks->as_bool();
+  const std::string* effort =
+      chat.template_extra.is_object() ? chat.template_extra.find_string("reasoning_effort") : nullptr;
+  return effort != nullptr ? *effort != "none" : thinking_.value_or(false);
 }
 
 Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,

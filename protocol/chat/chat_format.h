@@ -40,11 +40,15 @@ class ChatFormat {
   };
 
   /// An error names what is wrong with the template.
-  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where it is
-  /// false, what the template opens all the same is closed at once.
+  /// `thinking`: of chats that do not say it themselves (enable_thinking); none: as the template has it. Where a chat or
+  /// this says false, what the template opens all the same is closed at once.
   static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(
       std::string source, Tokens tokens, std::optional<bool> thinking = {},
       SystemInPlace system = SystemInPlace::kAuto);
+
+  /// Whether the request, or else the server's setting, asks for reasoning: enable_thinking, or a reasoning_effort that is
+  /// not "none".
+  bool asks_for_reasoning(const ChatPrompt& chat) const;
 
   /// The template as it came with the model.
   const std::string& source() const { return source_; }

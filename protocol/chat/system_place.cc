@@ -5,7 +5,7 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr const char* kMark = "q7x9z";  // no template has this in its own text
+constexpr const char* kProbeText = "q7x9z";  // no template has this in its own text
 
 Json message(const char* role, std::string text) {
   return Json{{"role", role}, {"content", std::move(text)}};
@@ -22,9 +22,9 @@ class Probe {
   bool shows(Json::Array before, Json::Array after, const char* role) const {
     const std::optional<std::string> without = rendered(before);
     if (!without) return false;
-    before.push_back(message(role, kMark));
+    before.push_back(message(role, kProbeText));
     const std::optional<std::string> with = rendered(before);
-    if (!with || !with->starts_with(*without) || with->find(kMark, without->size()) == std::string::npos)
+    if (!with || !with->starts_with(*without) || with->find(kProbeText, without->size()) == std::string::npos)
       return false;
     if (after.empty()) return true;
     before.insert(before.end(), after.begin(), after.end());
@@ -171,8 +171,8 @@ SystemPlaces learn_system_places(const RenderMessages& render, SystemInPlace cho
   SystemPlaces places;
   places.shows_system = shows("system");
   places.shows_developer = shows("developer");
-  const auto first = render({message("developer", kMark), message("user", "a")});
-  places.shows_first_developer = first && first->find(kMark) != std::string::npos;
+  const auto first = render({message("developer", kProbeText), message("user", "a")});
+  places.shows_first_developer = first && first->find(kProbeText) != std::string::npos;
   places.user_after_user = probe.shows(asked, answered, "user");
   places.user_after_tool = probe.shows(called, {}, "user");
   return places;

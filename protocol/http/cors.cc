@@ -22,13 +22,13 @@ bool is_of_this_machine(std::string_view origin) {
   return false;
 }
 
-bool is_allowed(std::string_view origin, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& one) {
-    return one == origin || (one == "localhost" && is_of_this_machine(origin));
+}  // namespace
+
+bool cors_allows(std::string_view origin, const std::vector<std::string>& allowed_origins) {
+  return std::any_of(allowed_origins.begin(), allowed_origins.end(), [&](const std::string& one) {
+    return one == "*" || one == origin || (one == "localhost" && is_of_this_machine(origin));
   });
 }
-
-}  // namespace
 
 Headers cors_headers(const HttpRequest& request, const std::vector<std::string>& allowed_origins) {
   const std::string_view origin = request.header("origin");
@@ -38,7 +38,7 @@ Headers cors_headers(const HttpRequest& request, const std::vector<std::string>&
     return {{"Access-Control-Allow-Origin", "*"},
             {"Access-Control-Expose-Headers", "X-Request-Id, Retry-After"}};
   }
-  if (!is_allowed(origin, allowed_origins)) {
+  if (!cors_allows(origin, allowed_origins)) {
     return {{"Vary", "Origin"}};
   }
   return {{"Access-Control-Allow-Origin", std::string(origin)},

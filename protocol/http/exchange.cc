@@ -43,7 +43,7 @@ Exchange::Exchange(ServerContext& context, Wire& wire, HttpRequest request, Body
       written_before_(wire.bytes_written()),
       keep_alive_(request_.keep_alive) {
   const std::string_view given = request_.header("x-request-id");
-  record_.id = is_good_id(given) ? std::string(given) : "req-" + context_.new_id();
+  record_.id = is_good_id(given) ? std::string(given) : "req-" + new_id();
   record_.method = plain_method(request_.method);
   record_.path = route_.path;
   record_.generates = route_.generates;

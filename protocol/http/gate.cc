@@ -37,6 +37,7 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
     return server_busy("the server has as many connections as it may");
   }
   if (is_preflight(request)) return std::nullopt;
+  if (auto objection = site_objection(request, context.options)) return objection;
   if (!route.exists()) {
     return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
   }
@@ -59,7 +60,7 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
                     .code = "operator_only"};
   }
   if (route.for_operators && route.method == HttpMethod::kPost) {
-    if (auto objection = site_objection(request, context.options)) return objection;
+    if (auto objection = operator_site_objection(request, context.options)) return objection;
   }
   if (!context.body_budget.has_room(declared_length(request))) {
     return server_busy("the server holds as many bytes of requests as it may");

@@ -93,7 +93,7 @@ void Generation::complete_request() {
 
 Task<bool> Generation::run() {
   std::optional<ApiError> refused = enter();
-  ReplyContext context{.id = context_.new_id()};
+  ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
     auto preparing = prepare_chat(context);

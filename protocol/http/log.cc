@@ -1,24 +1,64 @@
 // The only file that knows spdlog.
 #include "protocol/http/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <iterator>
+#include <mutex>
 
 #include "base/json_text.h"
+#include "protocol/http/line_writer.h"
 
 namespace reprise::protocol {
 namespace {
 
+constexpr std::size_t kMostWaitingBytes = 1 << 20;
+constexpr std::chrono::milliseconds kLastWrites{500};  // for what waits when the program ends
+
+std::string formatted(spdlog::formatter& formatter, const spdlog::details::log_msg& message) {
+  spdlog::memory_buf_t line;
+  formatter.format(message, line);
+  return {line.data(), line.size()};
+}
+
+std::unique_ptr<spdlog::formatter> new_formatter() {
+  return std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+}
+
+std::string notice_of(std::uint64_t lines) {
+  const std::string text = std::to_string(lines) + (lines == 1 ? " line is" : " lines are") +
+                           " missing here: the log was not read in time";
+  return formatted(*new_formatter(), {"reprise", spdlog::level::warn, text});
+}
+
+LineWriter& writer() {
+  static LineWriter& instance = *new LineWriter(STDERR_FILENO, kMostWaitingBytes, notice_of);
+  return instance;
+}
+
+/// spdlog's own sinks for stderr wait for its reader, and its asynchronous logger does so when the program ends.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  Sink() : base_sink(new_formatter()) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    writer().put(formatted(*formatter_, message));
+  }
+  void flush_() override {}
+};
+
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made =
-        std::make_shared<spdlog::logger>("reprise", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-    return made;
+  // For ever: whatever is destroyed when the program ends may still have something to say.
+  static spdlog::logger& instance = []() -> spdlog::logger& {
+    std::atexit(flush_log);
+    return *new spdlog::logger("reprise", std::make_shared<Sink>());
   }();
-  return *instance;
+  return instance;
 }
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
@@ -60,6 +100,14 @@ void set_log_level(LogLevel level) {
 
 void log_line(LogLevel level, std::string_view text) {
   logger().log(to_spdlog(level), text);
+}
+
+void flush_log() {
+  writer().flush(kLastWrites);
+}
+
+std::uint64_t dropped_log_lines() {
+  return writer().dropped();
 }
 
 void log_request(const RequestRecord& record) {

@@ -1,6 +1,7 @@
 #pragma once
 // The server's log on stderr: one line an event, "TIME LEVEL words key=value …", with what clients sent
-// quoted.
+// quoted. Logging does not wait for whoever reads stderr: about a mebibyte of lines waits to be written, further ones
+// are dropped and counted, and a line tells of them where they are missing.
 //
 // Threading: any thread.
 
@@ -20,6 +21,10 @@ std::optional<LogLevel> log_level_named(std::string_view name);
 
 void set_log_level(LogLevel level);
 void log_line(LogLevel level, std::string_view text);
+/// Waits half a second at most until what was logged has been written. exit() does so by itself, _exit() does not.
+void flush_log();
+/// Lines that were not and will not be written.
+std::uint64_t dropped_log_lines();
 
 /// What there is to say about a request when it has been answered.
 struct RequestRecord {

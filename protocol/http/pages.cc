@@ -1,5 +1,7 @@
 #include "protocol/http/pages.h"
 
+#include "protocol/http/log.h"
+
 namespace reprise::protocol {
 namespace {
 
@@ -15,6 +17,16 @@ HttpResponse health(const ServerContext& context, const Dialect& dialect) {
                         dialect);
 }
 
+HttpResponse metrics(ServerContext& context) {
+  context.metrics.set_body_bytes(context.body_budget.held());
+  std::vector<Figure> figures = context.service.figures();
+  figures.push_back({.kind = Figure::Kind::kCounter,
+                     .name = "reprise_log_lines_dropped_total",
+                     .help = "Lines of the log that could not be written, or were not read in time",
+                     .value = static_cast<double>(dropped_log_lines())});
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.metrics.text(figures)};
+}
+
 }  // namespace
 
 HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerContext& context) {
@@ -26,9 +38,7 @@ HttpResponse page_answer(const Route& route, const HttpRequest& request, ServerC
     case Page::kLive:
       return json_response("{\"status\":\"alive\"}");
     case Page::kMetrics:
-      context.metrics.set_body_bytes(context.body_budget.held());
-      return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-              .body = context.metrics.text(context.service.figures())};
+      return metrics(context);
     case Page::kNone:
       break;
   }

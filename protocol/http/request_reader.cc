@@ -147,9 +147,18 @@ class RequestReader::Parser {
       request_.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}),
                                     std::string(field.value()));
     }
-    request_.expects_continue =
-        request_.minor_version == 1 && lower_case(request_.header("expect")) == "100-continue";
-    state_ = State::kHeadDone;
+    const std::string expectation = lower_case(request_.header("expect"));
+    request_.expects_continue = request_.minor_version == 1 && expectation == "100-continue";
+    if (request_.minor_version == 1 && request_.header("host").empty()) {
+      fail(
+          {.message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
+    } else if (!expectation.empty() && expectation != "100-continue") {
+      fail({.status = 417,
+            .message = "Expect: only 100-continue is understood",
+            .code = "expectation_failed"});
+    } else {
+      state_ = State::kHeadDone;
+    }
   }
 
   void finish() {

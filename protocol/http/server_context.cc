@@ -14,10 +14,7 @@ ServerContext::ServerContext(HttpOptions given, ApiTable apis, Service& engine, 
       system(actors),
       home(std::move(loop)),
       bodies(actors, options.inline_body_bytes, options.request),
-      body_budget(std::max(options.bodies_bytes, options.body_bytes)) {
-  std::random_device device;
-  id_seed_ = (std::uint64_t{device()} << 32) | device();
-}
+      body_budget(std::max(options.bodies_bytes, options.body_bytes)) {}
 
 ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
   for (const ModelCard& card : service.models()) {
@@ -34,14 +31,13 @@ std::string ServerContext::nearest_model(const std::string& name) const {
   return std::any_of(cards.begin(), cards.end(), is_named) ? name : std::string();
 }
 
-std::string ServerContext::new_id() {
+std::string new_id() {
   constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text(24, '0');
-  // The counter makes it unique, the seed unlike that of other servers.
-  std::uint64_t seed = id_seed_;
-  std::uint64_t count = ++requests_;
-  for (std::size_t i = 14; i-- > 0; seed >>= 4) text[i] = kHex[seed & 15];
-  for (std::size_t i = 24; i-- > 14; count >>= 4) text[i] = kHex[count & 15];
+  std::random_device device;  // the system's: no generator whose state a few numbers give away
+  std::string text;
+  for (int word = 0; word < 4; ++word) {
+    for (unsigned bits = device(), i = 0; i < 8; ++i, bits >>= 4) text += kHex[bits & 15];
+  }
   return text;
 }
 

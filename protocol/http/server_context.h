@@ -28,8 +28,6 @@ struct ServerContext {
   ChatFormatPtr chat_of(const std::string& model) const;
   /// The name itself, or none where one model alone is served and has another.
   std::string nearest_model(const std::string& name) const;
-  /// 24 hex digits that no other request of this server has.
-  std::string new_id();
 
   const HttpOptions options;
   const RouteTable routes;
@@ -45,10 +43,9 @@ struct ServerContext {
   ReasoningBook reasoning;        // empty unless the options say so
   std::uint32_t generations = 0;  // under way: choices of all prompts of all requests
   bool draining = false;          // no further requests on open connections
-
- private:
-  std::uint64_t id_seed_;
-  std::uint64_t requests_ = 0;
 };
+
+/// 128 random bits in hex: whoever has not been told it cannot guess it, nor how many there were before.
+std::string new_id();
 
 }  // namespace reprise::protocol

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "protocol/http/cors.h"
+
 namespace reprise::protocol {
 namespace {
 
@@ -24,9 +26,11 @@ bool is_address(std::string_view name) {
 }
 
 bool is_own_name(std::string_view name, const HttpOptions& options) {
-  if (is_address(name) || same_name(name, "localhost") || name == options.host) return true;
+  if (is_address(name) || same_name(name, "localhost") || same_name(name, options.host)) return true;
+  const auto is_name = [name](const std::string& one) { return one == "*" || same_name(one, name); };
+  if (std::ranges::any_of(options.allowed_hosts, is_name)) return true;
   return std::ranges::any_of(options.cors_origins, [&](const std::string& origin) {
-    return origin.find("://") != std::string::npos && name_in(authority_in(origin)) == name;
+    return origin.find("://") != std::string::npos && same_name(name_in(authority_in(origin)), name);
   });
 }
 
@@ -52,13 +56,29 @@ ApiError another_site(std::string message) {
 }  // namespace
 
 std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options) {
-  const std::string_view host = request.header("host");
-  const std::string_view origin = request.header("origin");
-  if (options.keys.empty() && !is_own_name(name_in(host), options)) {
-    return another_site(
-        "Host: this server does not go by that name; its address does, or a name that http.cors_origins has");
+  if (!options.keys.empty()) return std::nullopt;
+  const std::string_view host = request.header("host");  // HTTP/1.0 needs none, and no browser speaks it
+  if (!host.empty() && !is_own_name(name_in(host), options)) {
+    return another_site("Host: '" + std::string(name_in(host)) +
+                        "' is no name of this server; --allowed-hosts (http.allowed_hosts) adds names");
   }
-  if (!origin.empty() && !is_own_origin(origin, host, options)) {
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_own_origin(origin, host, options) &&
+      !cors_allows(origin, options.cors_origins)) {
+    return another_site("Origin: pages of '" + std::string(origin) +
+                        "' may not use this server; --cors-origins (http.cors_origins) adds origins");
+  }
+  const bool opens_page = request.method == "GET" && request.header("sec-fetch-mode") == "navigate";
+  if (origin.empty() && request.header("sec-fetch-site") == "cross-site" && !opens_page &&
+      !cors_allows("", options.cors_origins)) {
+    return another_site("Sec-Fetch-Site: pages of other sites may not use this server");
+  }
+  return std::nullopt;
+}
+
+std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options) {
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_own_origin(origin, request.header("host"), options)) {
     return another_site("Origin: pages of other sites may not ask for this");
   }
   if (origin.empty() && request.header("sec-fetch-site") == "cross-site") {

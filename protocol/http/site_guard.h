@@ -1,14 +1,14 @@
 #pragma once
-// Requests that change the server may not come from pages of other sites. A browser sends such a page's requests with
-// whatever the network lets through, so that it is the server that has to tell:
-//   Origin, where there is one, is that of the server itself (the Host that was asked) or one of cors_origins by its
-//   name; "localhost" and "*" there do not count. Sec-Fetch-Site says the same where a browser sends it.
-//   Host is an address, localhost, the name that the server listens on, or that of one of cors_origins, so that
-//   no name that somebody else points at this machine is taken for it (DNS rebinding). Where there are keys this is not
-//   asked: such a page has none.
-//   Content-Type is application/json, which no form can send.
+// Keeps web pages of other sites from using the server through a browser that reaches it.
 //
-// Threading: a pure function.
+// Without keys, every request is checked:
+//   Host is an IP address, localhost, the name the server listens on, one of allowed_hosts, or the name of one of
+//   cors_origins. A name that somebody else points at this machine (DNS rebinding) is none of these.
+//   Origin, where there is one, is the server's own (the Host that was asked) or one that cors_origins lets in.
+//   Sec-Fetch-Site, where there is no Origin, is not cross-site, unless the browser opens a page (a link was followed).
+// With keys, a page of another site has none, and only operators' POSTs are checked:
+//   Origin is the server's own or named in cors_origins; "localhost" and "*" there do not count.
+//   Content-Type is application/json, which no form can send.
 
 #include <optional>
 
@@ -17,7 +17,10 @@
 
 namespace reprise::protocol {
 
-/// Why not; nothing where it may.
+/// Returns the error to send, or nullopt where the request may come from where it comes.
 std::optional<ApiError> site_objection(const HttpRequest& request, const HttpOptions& options);
+
+/// The same for a request that changes the server by an operator's word.
+std::optional<ApiError> operator_site_objection(const HttpRequest& request, const HttpOptions& options);
 
 }  // namespace reprise::protocol

@@ -280,6 +280,9 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   if (const std::string* effort = fields.string("reasoning_effort", 64)) {
     chat.template_extra["reasoning_effort"] = *effort;
+    if (*effort == "none" && chat.template_extra.find("enable_thinking") == nullptr) {
+      chat.template_extra["enable_thinking"] = false;
+    }
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   read_continuation(fields, manners, chat);

@@ -133,8 +133,9 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
       if (random() % 3 == 0) {
         all[key] = decoder(key);
       } else {
-        all[key] = prefill(key, 0, 1 + static_cast<std::uint32_t>(random() % 2000), key,
-                           static_cast<Priority>(random() % 4));
+        const std::uint32_t rows = 1 + static_cast<std::uint32_t>(random() % 2000);
+        const auto priority = static_cast<Priority>(random() % 4);
+        all[key] = prefill(key, 0, rows, key, priority);
       }
     }
     std::uint64_t step = 0;

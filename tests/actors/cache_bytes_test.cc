@@ -2,13 +2,14 @@
 #include "actors/cache/index_bytes.h"
 #include "tests/actors/cache_fixture.h"
 #include "tests/counted_memory.h"
+#include "tests/require.h"
 #include "tests/sanitized.h"
 
 namespace reprise::actors {
 namespace {
 
 TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator has other sizes";
+  if (kSanitized) REPRISE_SKIP_WITHOUT("unsanitized", "a sanitizer's allocator has other sizes");
   for (const std::uint32_t length : {8U, 512U}) {
     const std::int64_t before = counted_memory::bytes;
     PrefixCache cache({});

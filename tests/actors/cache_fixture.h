@@ -8,21 +8,15 @@
 #include <vector>
 
 #include "actors/cache/prefix_cache.h"
+#include "tests/actors/token_lists.h"
 
 namespace reprise::actors {
-
-using List = std::vector<TokenId>;
 
 /// count tokens: first, first + 1, ...
 inline List run_of(TokenId first, std::size_t count) {
   List list(count);
   std::iota(list.begin(), list.end(), first);
   return list;
-}
-
-inline List operator+(List a, const List& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 struct CacheFixture : ::testing::Test {

@@ -126,11 +126,6 @@ EngineOptions with_reply_checkpoints(const std::string& device, const std::strin
   return options;
 }
 
-struct OnDevice {
-  std::string device;
-  std::string model;
-};
-
 class ReplyCheckpointsOf : public ::testing::TestWithParam<OnDevice> {};
 
 TEST_P(ReplyCheckpointsOf, AnEditedReplyIsRestoredNearThePlaceAndAnswersAsCold) {
@@ -202,9 +197,7 @@ TEST(ReplyCheckpoints, NoneWhereTheyAreTurnedOff) {
 INSTANTIATE_TEST_SUITE_P(Devices, ReplyCheckpointsOf,
                          ::testing::Values(OnDevice{"cpu", "qwen3_5_text"},
                                            OnDevice{"cpu-grid", "qwen3_5_text"}, OnDevice{"cpu", "qwen3"}),
-                         [](const auto& info) {
-                           return test_name(info.param.device + "_" + info.param.model);
-                         });
+                         name_of_pair);
 
 }  // namespace
 }  // namespace reprise::actors

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/source_folder.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/write.h"
 
 namespace reprise::actors {
@@ -54,10 +55,7 @@ inline constexpr const char* kChatTemplate = R"({%- set ns = namespace(last_user
 class ChatModelFolder {
  public:
   /// `type` is qwen3_5_text, qwen3 or llama.
-  explicit ChatModelFolder(const std::string& type = "qwen3_5_text")
-      : path_(std::filesystem::temp_directory_path() /
-              ("reprise_chat_model_" + type + "_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path_);
+  explicit ChatModelFolder(const std::string& type = "qwen3_5_text") : path_(dir_.path() / type) {
     tools::RandomShape shape{.type = type,
                              .layers = 4,
                              .hidden = 64,
@@ -80,13 +78,11 @@ class ChatModelFolder {
     std::ofstream(path_ / "tokenizer_config.json") << R"({"eos_token": "<|im_end|>"})";
     std::ofstream(path_ / "generation_config.json") << R"({"eos_token_id": [4086]})";
   }
-  ~ChatModelFolder() { std::filesystem::remove_all(path_); }
-  ChatModelFolder(const ChatModelFolder&) = delete;
-  ChatModelFolder& operator=(const ChatModelFolder&) = delete;
   std::string path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  const test::TempDir dir_;
+  const std::filesystem::path path_;
 };
 
 }  // namespace reprise::actors

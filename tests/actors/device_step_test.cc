@@ -6,9 +6,6 @@
 namespace reprise::actors {
 namespace {
 
-using Phase = SequenceRun::Phase;
-using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
-
 class DeviceStepTest : public testing::Test {
  protected:
   std::optional<JobError> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,

@@ -105,7 +105,7 @@ TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
   start();
   control_->hold_loads = true;
   auto second = ask_meanwhile(protocol::LoadArch{.path = "none"});
-  while (control_->loads < 2) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(eventually([&] { return control_->loads == 2; }));
   // It is under way, and the first model goes on computing.
   const Open sequence = open();
   prefill(sequence, 100);
@@ -250,7 +250,7 @@ TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFo
   prefill(holder, 64);
   auto waiting = ask_meanwhile(wish(64));
   ASSERT_TRUE(eventually([&] { return notes_->reclaims >= 1; }));
-  std::this_thread::sleep_for(150ms);
+  ASSERT_TRUE(eventually_idle(system_));
   EXPECT_EQ(notes_->reclaims, 1U) << "nothing has changed, so nobody is asked again";
   EXPECT_EQ(memory().waiting, 1U);
   give(leased);  // its lease has ended

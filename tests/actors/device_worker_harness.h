@@ -11,8 +11,8 @@
 #include "actors/worker/device_worker.h"
 #include "base/token_hash.h"
 #include "runtime/system.h"
-#include "tests/actors/eventually.h"
 #include "tests/actors/fake_model.h"
+#include "tests/idle.h"
 
 namespace reprise::actors {
 using namespace std::chrono_literals;
@@ -64,10 +64,10 @@ class FakeRegistry : public runtime::Actor {
   const runtime::RefOf<DeviceWorker> worker_;
 };
 
-class FakeSupervisor : public runtime::Actor {
+class ArchFailures : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::ArchFailed>;
-  explicit FakeSupervisor(std::shared_ptr<Notes> notes) : notes_(std::move(notes)) {}
+  explicit ArchFailures(std::shared_ptr<Notes> notes) : notes_(std::move(notes)) {}
   void on(protocol::ArchFailed) { ++notes_->failures; }
 
  private:
@@ -87,7 +87,7 @@ class DeviceWorkerContract : public testing::Test {
     options.patience = patience;
     options.obey_faults = true;
     options.make_model = fake_models(control_);
-    options.supervisor = system_.spawn<FakeSupervisor>({}, notes_);
+    options.supervisor = system_.spawn<ArchFailures>({}, notes_);
     worker_ = system_.spawn<DeviceWorker>({.placement = runtime::Placement::own_thread()}, options);
     registry_ = system_.spawn<FakeRegistry>({}, notes_, worker_);
     arch_ = load();

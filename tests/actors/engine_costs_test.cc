@@ -2,13 +2,14 @@
 // a little above what it is now; whoever makes one worse sees it here, and whoever makes one better lowers its limit.
 #include "tests/actors/engine_harness.h"
 #include "tests/counted_memory.h"
+#include "tests/require.h"
 #include "tests/sanitized.h"
 
 namespace reprise::actors {
 namespace {
 
 constexpr std::uint32_t kRequests = 20;
-constexpr std::uint32_t kLong = 65, kShort = 1;
+constexpr std::uint32_t kManyTokens = 65, kOneToken = 1;
 constexpr double kMostOfRequest = 380;  // 341
 constexpr double kMostOfToken = 135;    // 124.8: most of them are the layers' own, in the step
 
@@ -28,13 +29,13 @@ double allocations_of(EngineHarness& harness, std::uint32_t max_tokens, std::uin
 }
 
 TEST(EngineCosts, AllocationsOfARequestAndOfAToken) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer has an allocator of its own";
+  if (kSanitized) REPRISE_SKIP_WITHOUT("unsanitized", "a sanitizer has an allocator of its own");
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
   options.requests.reply_checkpoint_tokens = 0;
   EngineHarness harness(options);
-  const double few = allocations_of(harness, kShort, 1000);
-  const double many = allocations_of(harness, kLong, 2000);
-  const double token = (many - few) / (kLong - kShort);
+  const double few = allocations_of(harness, kOneToken, 1000);
+  const double many = allocations_of(harness, kManyTokens, 2000);
+  const double token = (many - few) / (kManyTokens - kOneToken);
   RecordProperty("request", std::to_string(few));
   RecordProperty("token", std::to_string(token));
   // As tests/cache_budgets_test.py says it: tools/bench_cache makes a table of both.

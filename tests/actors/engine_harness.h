@@ -7,7 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <random>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +16,8 @@
 #include "actors/model_supervisor.h"
 #include "gpu/devices.h"
 #include "runtime/system.h"
+#include "tests/actors/token_lists.h"
+#include "tests/idle.h"
 #include "tests/source_folder.h"
 
 namespace reprise::actors {
@@ -40,6 +42,23 @@ inline std::vector<std::string> test_devices() {
 inline std::string test_name(std::string text) {
   for (char& c : text) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return text;
+}
+
+/// A device and a model on it: the parameter of a test.
+struct OnDevice {
+  std::string device;
+  std::string model;
+
+  friend void PrintTo(const OnDevice& on, std::ostream* out) { *out << on.model << " on " << on.device; }
+};
+inline std::string name_of_pair(const testing::TestParamInfo<OnDevice>& info) {
+  return test_name(info.param.device + "_" + info.param.model);
+}
+/// Those of them whose device this machine has.
+inline std::vector<OnDevice> present(std::vector<OnDevice> all) {
+  const bool has_gpu = !gpu::list_devices().empty();
+  std::erase_if(all, [&](const OnDevice& one) { return one.device == "cuda:0" && !has_gpu; });
+  return all;
 }
 
 struct Reply {
@@ -158,13 +177,16 @@ class EngineHarness {
     return turns;
   }
 
-  bool eventually(const std::function<bool()>& holds, std::chrono::seconds timeout = 20s) const {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    while (!holds()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
+  template <class Holds>
+  bool eventually(const Holds& holds) const {
+    return reprise::eventually(holds);
+  }
+
+  /// Waits until all that was asked has been answered, and what it leaves behind is kept or dropped.
+  void settle() {
+    EXPECT_TRUE(eventually_idle(system_, [&] {
+      return figure("requests_running") + figure("sequences") + figure("tier_waiting") == 0;
+    }));
   }
 
  private:
@@ -188,22 +210,6 @@ inline void expect_nothing_held(EngineHarness& harness) {
     EXPECT_TRUE(harness.eventually([&] { return harness.figure(held) == 0; }))
         << held << ": " << harness.figure(held);
   }
-}
-
-/// Tokens that any vocabulary has.
-inline TokenList random_tokens(std::size_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  TokenList tokens(count);
-  for (auto& token : tokens) token = static_cast<TokenId>(3 + random() % 490);
-  return tokens;
-}
-
-inline TokenList operator+(TokenList a, const TokenList& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-inline TokenList first(const TokenList& tokens, std::size_t count) {
-  return TokenList(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 }  // namespace reprise::actors

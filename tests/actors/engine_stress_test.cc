@@ -19,24 +19,27 @@ class StressTest : public testing::TestWithParam<std::string> {
   std::uint32_t on_grid(std::uint32_t at) const { return grid() ? at / 64 * 64 : at; }
 };
 
+/// On devices whose memory is the host's: a GPU has its arena and no more.
+class HostStressTest : public StressTest {};
+
 TokenList turn_of(std::uint32_t conversation, std::uint32_t turn) {
   return random_tokens(40 + 13 * ((conversation * 7 + turn * 3) % 9), 1000 * conversation + turn);
 }
 
 // Conversations of several turns, each reply echoed, some sharing their beginning.
-struct Script {
+struct Dialogues {
   static constexpr std::uint32_t kConversations = 32;
   static constexpr std::uint32_t kTurns = kSanitized ? 2 : 4;
   static TokenList opening(std::uint32_t conversation) { return random_tokens(300, conversation % 5); }
 };
 
 TEST_P(StressTest, ManyConversationsInLittleMemory) {
-  std::vector<std::vector<Reply>> cold(Script::kConversations);
+  std::vector<std::vector<Reply>> cold(Dialogues::kConversations);
   {
     EngineHarness harness(options());
-    for (std::uint32_t c = 0; c < Script::kConversations; ++c) {
-      TokenList prompt = Script::opening(c);
-      for (std::uint32_t turn = 0; turn < Script::kTurns; ++turn) {
+    for (std::uint32_t c = 0; c < Dialogues::kConversations; ++c) {
+      TokenList prompt = Dialogues::opening(c);
+      for (std::uint32_t turn = 0; turn < Dialogues::kTurns; ++turn) {
         prompt = prompt + turn_of(c, turn);
         cold[c].push_back(harness.cold(prompt, 8));
         prompt = prompt + cold[c].back().tokens();
@@ -58,10 +61,10 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
     }
   });
   std::vector<std::thread> clients;
-  for (std::uint32_t c = 0; c < Script::kConversations; ++c) {
+  for (std::uint32_t c = 0; c < Dialogues::kConversations; ++c) {
     clients.emplace_back([&, c] {
-      TokenList prompt = Script::opening(c);
-      for (std::uint32_t turn = 0; turn < Script::kTurns; ++turn) {
+      TokenList prompt = Dialogues::opening(c);
+      for (std::uint32_t turn = 0; turn < Dialogues::kTurns; ++turn) {
         prompt = prompt + turn_of(c, turn);
         const Reply reply = harness.ask(prompt, 8);
         EXPECT_FALSE(reply.error.has_value()) << reply.error->message;
@@ -77,15 +80,14 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   watching.join();
   EXPECT_FALSE(over) << "a budget was exceeded";
   // How much was restored in the crowd depends on who came when; in the calm that follows it does not.
-  harness.ask(Script::opening(0));
-  EXPECT_GT(harness.ask(Script::opening(0)).cache.restored_tokens, 200U);
+  harness.ask(Dialogues::opening(0));
+  EXPECT_GT(harness.ask(Dialogues::opening(0)).cache.restored_tokens, 200U);
   EXPECT_GT(harness.figure("cache_evicted_total"), 0);
   EXPECT_EQ(harness.figure("cache_mismatches_total"), 0);
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
-  if (GetParam().starts_with("cuda")) GTEST_SKIP() << "the scarce memory is the host's";
+TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
   EngineHarness roomy(options());
   EngineOptions tight = options();
   tight.worker.state_bytes = 4 << 20;
@@ -96,7 +98,7 @@ TEST_P(StressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
     std::vector<std::thread> clients;
     for (std::uint32_t c = 0; c < 8; ++c) {
       clients.emplace_back([&, c] {
-        TokenList prompt = Script::opening(c);
+        TokenList prompt = Dialogues::opening(c);
         for (std::uint32_t turn = 0; turn < 3; ++turn) {
           prompt = prompt + turn_of(c, turn);
           const Reply reply = harness.ask(prompt, 8);
@@ -334,10 +336,8 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   const TokenList prompt = random_tokens(200, 2);
   const Reply good = harness.ask(prompt);
   harness.engine().inject({.kind = protocol::InjectFault::Kind::kHang, .hang_ms = 8000});
-  const auto begin = std::chrono::steady_clock::now();
   const Reply hung = harness.ask(prompt + random_tokens(10, 1));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 7s) << "it did not wait for the device";
-  ASSERT_TRUE(hung.error.has_value());
+  ASSERT_TRUE(hung.error.has_value()) << "it waited for the device";
   EXPECT_EQ(hung.error->code, protocol::ServiceErrorCode::kUnavailable);
   if (GetParam().starts_with("cuda")) {  // nothing can stop what hangs on a GPU
     EXPECT_TRUE(harness.eventually([&] { return lost.load(); }));
@@ -347,8 +347,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   }
 }
 
-TEST_P(StressTest, TheStateMemoryIsWhatWasAskedFor) {
-  if (GetParam().starts_with("cuda")) GTEST_SKIP() << "a GPU has no more than its arena";
+TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
   EngineOptions wish = options();
   wish.worker.state_bytes =
       1ULL << 40;  // more than this machine has free: memory is taken when it is touched
@@ -400,13 +399,8 @@ TEST_P(StressTest, ASlowClientPausesItselfAlone) {
   const Reply quick = harness.ask(random_tokens(50, 2), 300);
   EXPECT_EQ(quick.tokens().size(), 300U);
   // It comes to a halt when its window is full, long before its end.
-  double before = -1;
-  EXPECT_TRUE(harness.eventually([&] {
-    const double now = harness.figure("decode_tokens_total");
-    std::this_thread::sleep_for(50ms);
-    return std::exchange(before, now) == now;
-  }));
-  EXPECT_LT(before, 300 + 500);
+  EXPECT_TRUE(eventually_idle(harness.system()));
+  EXPECT_LT(harness.figure("decode_tokens_total"), 300 + 500);
   const Reply late = read_all(std::move(slow));
   EXPECT_EQ(late.tokens().size(), 1000U);
   EXPECT_TRUE(late.choices == harness.cold(random_tokens(50, 1), 1000).choices);
@@ -492,6 +486,8 @@ TEST_P(StressTest, SeveralModelsShareTheMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, StressTest, testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return test_name(info.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, HostStressTest, testing::Values("cpu", "cpu-grid"),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

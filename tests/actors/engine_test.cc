@@ -5,12 +5,7 @@
 namespace reprise::actors {
 namespace {
 
-struct Where {
-  std::string device;
-  std::string model;
-};
-
-class EngineTest : public testing::TestWithParam<Where> {
+class EngineTest : public testing::TestWithParam<OnDevice> {
  protected:
   EngineHarness harness_{EngineHarness::defaults(GetParam().device, GetParam().model)};
   bool grid() const { return GetParam().device != "cpu"; }
@@ -83,17 +78,15 @@ TEST_P(EngineTest, EndsInTheMiddleOfAStep) {
   }
 }
 
-std::vector<Where> everywhere() {
-  std::vector<Where> all;
+std::vector<OnDevice> everywhere() {
+  std::vector<OnDevice> all;
   for (const char* model : {"qwen3_5_text", "qwen3"}) {
     for (const std::string& device : test_devices()) all.push_back({device, model});
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EngineTest, testing::ValuesIn(everywhere()), [](const auto& info) {
-  return test_name(info.param.device + "_" + info.param.model);
-});
+INSTANTIATE_TEST_SUITE_P(Devices, EngineTest, testing::ValuesIn(everywhere()), name_of_pair);
 
 }  // namespace
 }  // namespace reprise::actors

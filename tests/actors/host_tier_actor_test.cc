@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "actors/tiers/host_tier.h"
 #include "runtime/system.h"
+#include "tests/eventually.h"
 
 namespace reprise::actors {
 namespace {
@@ -14,7 +13,7 @@ using namespace std::chrono_literals;
 using protocol::Fetched;
 using protocol::MissReason;
 
-constexpr std::uint64_t kPage = 600'000, kSlot = 5'000'000;
+constexpr std::uint64_t kPatternPage = 600'000, kPatternSlot = 5'000'000;
 
 /// Every byte of a page tells its place and its page, of a slot its place.
 std::byte content(std::uint64_t page, std::uint64_t at) {
@@ -27,7 +26,7 @@ class PatternDevice : public runtime::Actor {
   static constexpr const char* kName = "pattern device";
   protocol::ReadKv::Reply on(protocol::ReadKv read) {
     for (std::uint64_t i = 0; i < read.to.size(); ++i) {
-      read.to[i] = read.slot ? content(99, i) : content(read.first_page + i / kPage, i % kPage);
+      read.to[i] = read.slot ? content(99, i) : content(read.first_page + i / kPatternPage, i % kPatternPage);
     }
     return protocol::Nothing{};
   }
@@ -45,7 +44,7 @@ class HostTierActorTest : public testing::Test {
                                     .at = 200,
                                     .snapshot = {.generation = 1, .number = 1},
                                     .worker = device_});
-    while (figures_->stored.load() == 0) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(eventually([&] { return figures_->stored.load() > 0; }));
   }
   Fetched fetch(double seconds_per_token) {
     auto fetched = tier_.ask_blocking(
@@ -57,7 +56,7 @@ class HostTierActorTest : public testing::Test {
   }
 
   const protocol::StateKind kKind{
-      .model = 7, .arithmetic = 1, .page_bytes = kPage, .slot_bytes = kSlot, .page_tokens = 64};
+      .model = 7, .arithmetic = 1, .page_bytes = kPatternPage, .slot_bytes = kPatternSlot, .page_tokens = 64};
   const SharedTokens prompt_ = std::make_shared<const TokenList>(TokenList(1000, 5));
   const std::shared_ptr<TierFigures> figures_ = std::make_shared<TierFigures>();
   runtime::System system_{{.workers = 2}};
@@ -70,10 +69,11 @@ TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
   const Fetched fetched = fetch(0);
   ASSERT_TRUE(fetched.state);
   const std::span<const std::byte> bytes = fetched.state->bytes;
-  ASSERT_EQ(bytes.size(), 4 * kPage + kSlot);
+  ASSERT_EQ(bytes.size(), 4 * kPatternPage + kPatternSlot);
   std::size_t wrong = 0;
   for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    wrong += bytes[i] != (i < 4 * kPage ? content(i / kPage, i % kPage) : content(99, i - 4 * kPage));
+    wrong += bytes[i] != (i < 4 * kPatternPage ? content(i / kPatternPage, i % kPatternPage)
+                                               : content(99, i - 4 * kPatternPage));
   }
   EXPECT_EQ(wrong, 0U);
 }

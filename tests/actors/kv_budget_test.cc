@@ -2,6 +2,7 @@
 // in the cache, nothing of it where it is off.
 
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -9,16 +10,8 @@ namespace {
 constexpr std::uint32_t kTokens = 120;  // of the budget
 constexpr std::uint32_t kReply = 12;
 
-struct BudgetPlace {
-  std::string device;
-  std::string model;
-};
-
-class KvBudgetTest : public testing::TestWithParam<BudgetPlace> {
+class KvBudgetTest : public testing::TestWithParam<OnDevice> {
  protected:
-  void SetUp() override {
-    if (GetParam().device == "cuda:0" && gpu::list_devices().empty()) GTEST_SKIP() << "there is no GPU";
-  }
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static protocol::GenerateRequest within(TokenList prompt, std::optional<std::uint32_t> budget = kTokens) {
     protocol::GenerateRequest wish = EngineHarness::request(std::move(prompt), kReply);
@@ -150,13 +143,12 @@ TEST_P(KvBudgetTest, TheSameAnswersInLittleMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, KvBudgetTest,
-                         testing::Values(BudgetPlace{"cpu", "qwen3_5_text"}, BudgetPlace{"cpu", "llama"},
-                                         BudgetPlace{"cpu-grid", "qwen3_5_text"},
-                                         BudgetPlace{"cuda:0", "qwen3_5_text"},
-                                         BudgetPlace{"cuda:0", "llama"}),
-                         [](const auto& info) {
-                           return test_name(info.param.device + "_" + info.param.model);
-                         });
+                         testing::ValuesIn(present({{"cpu", "qwen3_5_text"},
+                                                    {"cpu", "llama"},
+                                                    {"cpu-grid", "qwen3_5_text"},
+                                                    {"cuda:0", "qwen3_5_text"},
+                                                    {"cuda:0", "llama"}})),
+                         name_of_pair);
 
 TEST(KvBudgetRefusals, ModelsThatCannotKeepToOneSayWhy) {
   EngineHarness latent(EngineHarness::defaults("cpu", "kimi_linear"));

@@ -1,10 +1,9 @@
 // Compacted states across turns (kv_reuse), through the whole engine: what a turn goes on from, when it does not, and that nothing of
 // it meets exact states.
 
-#include <ostream>
-
 #include "models/model.h"
 #include "tests/actors/engine_harness.h"
+#include "tests/require.h"
 
 namespace reprise::actors {
 namespace {
@@ -13,20 +12,8 @@ constexpr std::uint32_t kReuseBudget = 200;
 constexpr std::uint32_t kReuseReply = 48;    // comes to a place of the grid
 constexpr std::uint32_t kReusePrompt = 600;  // of the first turn
 
-struct ReusePlace {
-  std::string device;
-  std::string model;
-
-  friend void PrintTo(const ReusePlace& place, std::ostream* out) {
-    *out << place.model << " on " << place.device;
-  }
-};
-
-class KvReuseTest : public testing::TestWithParam<ReusePlace> {
+class KvReuseTest : public testing::TestWithParam<OnDevice> {
  protected:
-  void SetUp() override {
-    if (GetParam().device == "cuda:0" && gpu::list_devices().empty()) GTEST_SKIP() << "there is no GPU";
-  }
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static bool on_grid() { return GetParam().device != "cpu"; }
   static protocol::GenerateRequest turn(TokenList prompt, std::optional<bool> reuse = true,
@@ -209,12 +196,12 @@ TEST_P(KvReuseTest, InLittleMemoryAnAnswerIsWhatItSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, KvReuseTest,
-                         testing::Values(ReusePlace{"cpu", "qwen3_5_text"}, ReusePlace{"cpu", "llama"},
-                                         ReusePlace{"cpu-grid", "qwen3_5_text"},
-                                         ReusePlace{"cuda:0", "qwen3_5_text"}, ReusePlace{"cuda:0", "llama"}),
-                         [](const auto& info) {
-                           return test_name(info.param.device + "_" + info.param.model);
-                         });
+                         testing::ValuesIn(present({{"cpu", "qwen3_5_text"},
+                                                    {"cpu", "llama"},
+                                                    {"cpu-grid", "qwen3_5_text"},
+                                                    {"cuda:0", "qwen3_5_text"},
+                                                    {"cuda:0", "llama"}})),
+                         name_of_pair);
 
 // The definition, without an engine: the prompt compacted, the reply fed token by token, the rest of the next prompt behind it.
 class ReuseReference : public testing::TestWithParam<std::string> {};

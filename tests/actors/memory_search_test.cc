@@ -5,7 +5,6 @@
 namespace reprise::actors {
 namespace {
 
-using Phase = SequenceRun::Phase;
 using protocol::Priority;
 
 MemoryNeed need_of(std::uint64_t bytes, const SequenceRun* needy = nullptr) {

@@ -6,8 +6,8 @@
 #include <future>
 
 #include "actors/model_supervisor.h"
-#include "tests/actors/eventually.h"
 #include "tests/actors/fake_model.h"
+#include "tests/eventually.h"
 #include "tests/source_folder.h"
 
 namespace reprise::actors {
@@ -108,7 +108,13 @@ TEST_F(SupervisorContract, WhoeverAsksForAModelThatIsBeingLoadedWaitsForThatLoad
   ASSERT_TRUE(eventually([&] { return control_->loads == 1; }));
   EXPECT_EQ(state(), State::kLoading);
   EXPECT_EQ(served(), nullptr);
-  std::this_thread::sleep_for(30ms);
+  ASSERT_TRUE(eventually([&] {
+    for (const runtime::ActorInfo& actor : system_.actors()) {
+      if (actor.id == supervisor_.id())
+        return actor.mailbox_depth == 0 && actor.suspended_handlers >= asking.size();
+    }
+    return false;
+  }));
   control_->hold_loads = false;
   for (auto& one : asking) EXPECT_TRUE(one.get().ok());
   EXPECT_EQ(control_->loads, 1U);

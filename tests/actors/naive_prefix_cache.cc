@@ -7,12 +7,6 @@
 namespace reprise::actors {
 namespace {
 
-using List = NaivePrefixCache::List;
-
-List first(const List& list, std::size_t n) {
-  return {list.begin(), list.begin() + n};
-}
-
 bool begins_with(const List& list, const List& start) {
   return list.size() >= start.size() && std::equal(start.begin(), start.end(), list.begin());
 }

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "actors/cache/prefix_cache.h"
+#include "tests/actors/token_lists.h"
 
 namespace reprise::actors {
 
 class NaivePrefixCache {
  public:
-  using List = std::vector<TokenId>;
-
   explicit NaivePrefixCache(PrefixCacheOptions options) : options_(std::move(options)) {}
 
   FlightId begin_flight(const std::string& name, const List& prompt);

@@ -78,7 +78,10 @@ class Duel {
   std::uint32_t below(std::uint32_t n) {
     return std::uniform_int_distribution<std::uint32_t>(0, n - 1)(random_);
   }
-  std::string name() { return std::string(1, static_cast<char>('a' + below(4) * below(2))); }
+  std::string name() {
+    const std::uint32_t place = below(4);
+    return std::string(1, static_cast<char>('a' + place * below(2)));
+  }
 
   // Mostly an earlier one, cut, changed or longer.
   List prompt() {

@@ -7,9 +7,6 @@
 namespace reprise::actors {
 namespace {
 
-using Phase = SequenceRun::Phase;
-using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
-
 constexpr KvBudget kBudget{.tokens = 100, .window = 10, .sinks = 2};
 
 class PromptCompactionTest : public testing::Test {

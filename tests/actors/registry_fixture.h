@@ -11,7 +11,7 @@
 
 #include "actors/cache/prefix_registry.h"
 #include "runtime/system.h"
-#include "tests/actors/eventually.h"
+#include "tests/eventually.h"
 
 namespace reprise::actors {
 namespace {
@@ -101,10 +101,10 @@ class FakeWorker : public runtime::Actor {
   std::vector<std::pair<protocol::AdoptKvSnapshot, runtime::ReplyTo<JobResult<protocol::Adopted>>>> waiting_;
 };
 
-class FakeSupervisor : public runtime::Actor {
+class RegistryStarts : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<RegistryStarted>;
-  explicit FakeSupervisor(std::shared_ptr<Held> held) : held_(std::move(held)) {}
+  explicit RegistryStarts(std::shared_ptr<Held> held) : held_(std::move(held)) {}
   void on(RegistryStarted) { ++held_->starts; }
 
  private:
@@ -170,7 +170,7 @@ class RegistryContract : public testing::Test {
   void start(std::uint64_t budget = 1'000 * kSnapshotBytes, std::uint32_t evict_percent = 100) {
     worker_ = system_.spawn<FakeWorker>({}, held_);
     RegistryOptions options;
-    options.supervisor = system_.spawn<FakeSupervisor>({}, held_);
+    options.supervisor = system_.spawn<RegistryStarts>({}, held_);
     options.budget_bytes = budget;
     options.evict_percent = evict_percent;
     options.cache.worth_waiting = 10;

@@ -9,7 +9,7 @@
 
 #include "actors/request/request_actor.h"
 #include "runtime/system.h"
-#include "tests/actors/eventually.h"
+#include "tests/idle.h"
 
 namespace reprise::actors {
 namespace {
@@ -85,10 +85,10 @@ struct WithMore<runtime::Messages<Ms...>, More> {
   using Type = runtime::Messages<Ms..., More>;
 };
 
-class FakeWorker : public runtime::Actor {
+class ScriptedWorker : public runtime::Actor {
  public:
   using Accepts = WithMore<DeviceWorker::Accepts, LetGo>::Type;
-  explicit FakeWorker(std::shared_ptr<Script> script) : script_(std::move(script)) {}
+  explicit ScriptedWorker(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   void on(protocol::OpenSequence job, runtime::ReplyTo<JobResult<protocol::Opened>> reply) {
     {
@@ -190,10 +190,10 @@ class FakeWorker : public runtime::Actor {
   std::uint64_t snapshots_ = 0;
 };
 
-class FakeRegistry : public runtime::Actor {
+class ScriptedRegistry : public runtime::Actor {
  public:
   using Accepts = WithMore<PrefixRegistry::Accepts, LetGo>::Type;
-  explicit FakeRegistry(std::shared_ptr<Script> script) : script_(std::move(script)) {}
+  explicit ScriptedRegistry(std::shared_ptr<Script> script) : script_(std::move(script)) {}
 
   void on(protocol::Announce announce, runtime::ReplyTo<protocol::Announced> reply) {
     {
@@ -271,8 +271,8 @@ class FakeRegistry : public runtime::Actor {
 class RequestContract : public testing::Test {
  protected:
   RequestContract() {
-    worker_ = system_.spawn<FakeWorker>({}, script_);
-    registry_ = system_.spawn<FakeRegistry>({}, script_);
+    worker_ = system_.spawn<ScriptedWorker>({}, script_);
+    registry_ = system_.spawn<ScriptedRegistry>({}, script_);
     auto model = std::make_shared<ServedModel>();
     model->card.id = std::string("m");
     model->card.context = 10'000;
@@ -334,8 +334,8 @@ class RequestContract : public testing::Test {
 
   const std::shared_ptr<Script> script_ = std::make_shared<Script>();
   runtime::System system_{{.workers = 2}};
-  runtime::RefOf<FakeWorker> worker_;
-  runtime::RefOf<FakeRegistry> registry_;
+  runtime::RefOf<ScriptedWorker> worker_;
+  runtime::RefOf<ScriptedRegistry> registry_;
   std::shared_ptr<const ServedModel> model_;
 };
 
@@ -469,7 +469,7 @@ TEST_F(RequestContract, ASequenceStaysOpenUntilItsCheckpointsAreAdopted) {
   script_->hold = At::kSettle;
   Client client = send();
   ASSERT_TRUE(eventually([&] { return script_->held.load(); }));
-  std::this_thread::sleep_for(50ms);
+  ASSERT_TRUE(eventually_idle(system_));
   {
     const std::lock_guard lock(script_->mutex);
     EXPECT_EQ(script_->tickets.size(), 1U);

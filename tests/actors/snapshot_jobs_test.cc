@@ -5,9 +5,6 @@
 namespace reprise::actors {
 namespace {
 
-using Kind = protocol::SnapshotKv::Kind;
-using Phase = SequenceRun::Phase;
-
 class SnapshotJobsTest : public testing::Test {
  protected:
   using Taken = AnswerBox<JobResult<protocol::SnapshotTaken>>;

@@ -5,8 +5,6 @@
 namespace reprise::actors {
 namespace {
 
-using Kind = protocol::SnapshotKv::Kind;
-
 TEST(StateTable, ASnapshotGoesWithItsSequenceUnlessItWasAdopted) {
   WorkerParts parts;
   SequenceRun& run = parts.open(70);

@@ -15,11 +15,10 @@ namespace {
 using namespace std::chrono_literals;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
-
-using Reply = HistoryJob::Reply;
+using TextReply = HistoryJob::Reply;
 
 /// Asks the pool from an actor's turn, as asks must be.
-class Client : public runtime::Actor {
+class PoolClient : public runtime::Actor {
  public:
   struct Tell {
     using Reply = HistoryJob::Reply;
@@ -28,13 +27,13 @@ class Client : public runtime::Actor {
   using Accepts = runtime::Messages<Tell>;
   static constexpr std::uint32_t kConcurrentHandlers = 1024;
 
-  explicit Client(const TextPool* pool) : pool_(pool) {}
+  explicit PoolClient(const TextPool* pool) : pool_(pool) {}
 
-  runtime::Task<Reply> on(Tell tell) {
+  runtime::Task<TextReply> on(Tell tell) {
     auto asked = pool_->ask<HistoryJob>(std::move(tell.text));
-    runtime::Result<Reply> answer = co_await asked;
+    runtime::Result<TextReply> answer = co_await asked;
     if (answer.ok()) co_return std::move(*answer);
-    co_return Reply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
+    co_return TextReply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
   }
 
  private:
@@ -73,33 +72,25 @@ class TextPoolTest : public testing::Test {
   }
 
   /// The history behind a reply of that text.
-  Reply history(const std::string& what) {
+  TextReply history(const std::string& what) {
     auto request = std::make_shared<protocol::GenerateRequest>();
     protocol::ChatPrompt chat{.messages = Json::array()};
     chat.messages.push_back(Json{{"role", "user"}, {"content", "hi"}});
     request->prompt = std::move(chat);
-    runtime::Result<Reply> answer =
-        client_.ask_blocking(Client::Tell{{.request = std::move(request),
-                                           .model = model_,
-                                           .reply = Json{{"role", "assistant"}, {"content", what}}}},
+    runtime::Result<TextReply> answer =
+        client_.ask_blocking(PoolClient::Tell{{.request = std::move(request),
+                                               .model = model_,
+                                               .reply = Json{{"role", "assistant"}, {"content", what}}}},
                              60s);
     if (answer.ok()) return std::move(*answer);
     return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};
   }
-  std::future<Reply> history_later(const std::string& what) {
+  std::future<TextReply> history_later(const std::string& what) {
     return std::async(std::launch::async, [this, what] { return history(what); });
   }
-  static std::optional<ServiceErrorCode> code(const Reply& reply) {
+  static std::optional<ServiceErrorCode> code(const TextReply& reply) {
     const auto* error = std::get_if<ServiceError>(&reply);
     return error == nullptr ? std::nullopt : std::optional(error->code);
-  }
-  template <class Holds>
-  static bool eventually(const Holds& holds) {
-    for (const auto deadline = std::chrono::steady_clock::now() + 60s; !holds();) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
   }
 
   std::latch gate_{1};
@@ -110,7 +101,7 @@ class TextPoolTest : public testing::Test {
   runtime::System system_{
       {.workers = 1, .hooks = {.on_failure = [](auto...) {}, .on_escalation = [](auto...) {}}}};
   TextPool pool_{system_, kActors, directory_, restarts_};
-  runtime::RefOf<Client> client_ = system_.spawn<Client>({}, &pool_);
+  runtime::RefOf<PoolClient> client_ = system_.spawn<PoolClient>({}, &pool_);
 };
 
 TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
@@ -118,7 +109,7 @@ TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
     EXPECT_EQ(code(history("throw")), ServiceErrorCode::kInternal);
     EXPECT_EQ(code(history("backtrack")), ServiceErrorCode::kInvalid);
     EXPECT_EQ(code(history("no memory")), ServiceErrorCode::kOverloaded);
-    const Reply good = history("well");
+    const TextReply good = history("well");
     ASSERT_TRUE(std::holds_alternative<TokenList>(good)) << std::get<ServiceError>(good).message;
     const std::string_view wanted = "hi|well|";
     EXPECT_EQ(std::get<TokenList>(good), TokenList(wanted.begin(), wanted.end()));
@@ -146,7 +137,7 @@ TEST_F(TextPoolTest, ALongTextHoldsUpNobodyElse) {
 }
 
 TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
-  std::vector<std::future<Reply>> jobs;
+  std::vector<std::future<TextReply>> jobs;
   constexpr std::uint32_t kAll = kActors * TextActor::kMostJobs;
   for (std::uint32_t i = 0; i < kAll + 8; ++i) jobs.push_back(history_later("wait"));
   std::uint32_t refused = 0;
@@ -158,7 +149,7 @@ TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
   gate_.count_down();
   std::uint32_t overloaded = 0;
   for (auto& job : jobs) {
-    const Reply reply = job.get();
+    const TextReply reply = job.get();
     if (code(reply) == ServiceErrorCode::kOverloaded) {
       ++overloaded;
     } else {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 
 #include "runtime/system.h"
+#include "tests/eventually.h"
 
 namespace reprise::actors {
 namespace {
@@ -35,7 +35,7 @@ struct Journal {
   std::vector<std::string> lines;
 };
 
-class FakeTier : public runtime::Actor {
+class JournalTier : public runtime::Actor {
  public:
   struct Manner {
     Tier tier{};
@@ -46,7 +46,8 @@ class FakeTier : public runtime::Actor {
   using Accepts = runtime::Messages<FindState, FetchState, protocol::StoreState, protocol::ForgetStates>;
   static constexpr const char* kName = "fake tier";
 
-  FakeTier(Manner manner, std::shared_ptr<Journal> journal) : manner_(manner), journal_(std::move(journal)) {}
+  JournalTier(Manner manner, std::shared_ptr<Journal> journal)
+      : manner_(manner), journal_(std::move(journal)) {}
 
   FoundState on(FindState job) {
     note("find");
@@ -75,9 +76,9 @@ class FakeTier : public runtime::Actor {
 
 class TierStackTest : public testing::Test {
  protected:
-  Fetched fetch(const std::vector<FakeTier::Manner>& manners) {
+  Fetched fetch(const std::vector<JournalTier::Manner>& manners) {
     std::vector<protocol::OneTierRef> tiers;
-    for (const auto& manner : manners) tiers.emplace_back(system_.spawn<FakeTier>({}, manner, journal_));
+    for (const auto& manner : manners) tiers.emplace_back(system_.spawn<JournalTier>({}, manner, journal_));
     stack_ = system_.spawn<TierStack>({}, std::move(tiers));
     auto fetched = stack_.ask_blocking(
         FetchState{.prompt = std::make_shared<TokenList>(1000), .more_than = 100, .at_most = 999}, 10s);
@@ -131,10 +132,10 @@ TEST_F(TierStackTest, AllAreToldWhatToKeepAndToForget) {
   stack_.tell(protocol::StoreState{});
   stack_.tell(protocol::ForgetStates{});
   Lines lines;
-  for (int tries = 0; tries < 5000 && lines.size() < 4; ++tries) {
-    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(eventually([&] {
     for (std::string& line : journal_->take()) lines.push_back(std::move(line));
-  }
+    return lines.size() >= 4;
+  }));
   std::sort(lines.begin(), lines.end());
   EXPECT_EQ(lines, (Lines{"disk forget", "disk store", "remote forget", "remote store"}));
 }

@@ -55,6 +55,10 @@ class AnswerBox {
   Slot* const slot_;
 };
 
+using Kind = protocol::SnapshotKv::Kind;
+using Phase = SequenceRun::Phase;
+using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
+
 template <class T>
 std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
   if (!box.answered() || box.answer().ok()) return std::nullopt;

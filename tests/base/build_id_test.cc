@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tests/require.h"
+
 namespace reprise {
 namespace {
 
@@ -12,7 +14,7 @@ TEST(BuildId, IsThatOfThisProgram) {
   const std::string& id = build_id();
   ASSERT_GE(id.size(), 16u) << id;
   EXPECT_EQ(&id, &build_id()) << "found once";
-  if (id.starts_with("code-")) GTEST_SKIP() << "the linker gave no id: " << id;
+  if (id.starts_with("code-")) REPRISE_SKIP_WITHOUT("build-id", "the linker gave no id: " + id);
   // The same as the tools that read programs say, where they are installed.
   std::FILE* out = popen("readelf -n \"$(readlink /proc/$PPID/exe)\" 2>/dev/null", "r");
   ASSERT_NE(out, nullptr);
@@ -20,7 +22,7 @@ TEST(BuildId, IsThatOfThisProgram) {
   char buffer[256];
   while (std::fgets(buffer, sizeof buffer, out) != nullptr) text += buffer;
   pclose(out);
-  if (text.empty()) GTEST_SKIP() << "there is no readelf here";
+  if (text.empty()) REPRISE_SKIP_WITHOUT("readelf", "no readelf in PATH");
   EXPECT_NE(text.find(id), std::string::npos) << text;
 }
 

@@ -69,7 +69,8 @@ class CollidingKeys {
 
   // Pieces of 16 bytes that lead from the present state to the same next one.
   std::vector<std::string> next_piece(std::size_t count) {
-    const std::uint64_t next = step(step(state_, plain_block()), plain_block());
+    const std::uint64_t middle = step(state_, plain_block());
+    const std::uint64_t next = step(middle, plain_block());
     std::vector<std::string> pieces;
     while (pieces.size() < count) {
       const std::uint64_t first = plain_block();

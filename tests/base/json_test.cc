@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "tests/base/colliding_keys.h"
+#include "tests/require.h"
 
 namespace reprise::protocol {
 namespace {
@@ -86,12 +86,12 @@ TEST(JsonValue, KeysThatCollideCostNoMoreThanOthers) {
   constexpr std::size_t kKeys = 100'000;
   const std::vector<std::string> keys = CollidingKeys::make(2);
   const std::hash<std::string> hash;
-  if (hash(keys[0]) != hash(keys[1])) GTEST_SKIP() << "another standard library than libstdc++";
+  if (hash(keys[0]) != hash(keys[1])) {
+    REPRISE_SKIP_WITHOUT("libstdcxx", "another standard library, whose hash has other collisions");
+  }
   const std::string text = '{' + colliding_members(kKeys) + '}';
-  const auto begin = std::chrono::steady_clock::now();
+  // In a table by this hash they take five billion comparisons, longer than ctest waits; sorted, two million.
   EXPECT_EQ(parsed(text).size(), kKeys);
-  // In a table by this hash they take five billion comparisons; sorted, two million.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(JsonValue, ErrorsSayWhatAndWhere) {

@@ -9,21 +9,22 @@
 
 namespace reprise::fuzz {
 
-void fuzz_serve_config(std::string_view input) {
+bool fuzz_serve_config(std::string_view input) {
   tools::ServeConfig config;
   try {
     tools::load_config_file(config, scratch_file("serve.toml", input).string());
   } catch (const tools::UsageError& error) {
     REPRISE_CHECK(error.what()[0] != '\0', "a refusal without a reason");
-    return;
+    return false;
   }
   const std::string printed = tools::print_config(config);
   tools::ServeConfig again;
   tools::load_config_file(again, scratch_file("printed.toml", printed).string());
   REPRISE_CHECK(tools::print_config(again) == printed, "what is printed is read as something else");
+  return true;
 }
 
-void fuzz_trace(std::string_view input) {
+bool fuzz_trace(std::string_view input) {
   constexpr std::uint32_t kBlock = 16;
   try {
     tools::TraceFile trace(scratch_file("trace.jsonl", input), kBlock);
@@ -35,8 +36,10 @@ void fuzz_trace(std::string_view input) {
       request->expand(kBlock, prompt);
       REPRISE_CHECK(prompt.size() == request->input_tokens, "a prompt of another length");
     }
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+    return false;
   }
 }
 

@@ -6,7 +6,9 @@
 #include "models/arch/config.h"
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
+#include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
+#include "tests/models/files/loader_invariants.h"
 #include "tests/models/tiny_model.h"
 
 namespace reprise::fuzz {
@@ -14,6 +16,7 @@ namespace {
 
 using models::JsonPlace;
 using models::ModelConfig;
+using models::test::fault_of;
 
 void check_attention(const models::AttentionSpec& attention) {
   REPRISE_CHECK(attention.heads > 0 && attention.kv_heads > 0 && attention.head_dim > 0, "attention");
@@ -83,26 +86,33 @@ void check_config(const ModelConfig& config) {
   }
 }
 
-void read_config(std::string_view config, const std::string_view* generation) {
+template <class Read>
+bool is_read(Read read) {
   try {
-    const JsonPlace json = JsonPlace::parse(config, "config.json");
-    if (generation == nullptr) return check_config(ModelConfig::from_hf(json));
-    const JsonPlace other = JsonPlace::parse(*generation, "generation_config.json");
-    check_config(ModelConfig::from_hf(json, &other));
+    read();
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+    return false;
   }
 }
 
 }  // namespace
 
-void fuzz_config(std::string_view input) {
-  read_config(input, nullptr);
+bool fuzz_config(std::string_view input) {
+  static const models::test::TinyModel kModel({.type = "qwen3_5_text"});
+  static const auto kWeights = scratch_file("config/model.safetensors", kModel.safetensors().bytes());
+  const auto folder = scratch_file("config/config.json", input).parent_path();
+  is_read([&] { REPRISE_CHECK(fault_of(models::Checkpoint::open(folder)).empty(), "a checkpoint"); });
+  return is_read([&] { check_config(ModelConfig::from_hf(JsonPlace::parse(input, "config.json"))); });
 }
 
-void fuzz_generation_config(std::string_view input) {
+bool fuzz_generation_config(std::string_view input) {
   static const std::string kConfig = models::test::TinyModel({.type = "llama"}).config_json();
-  read_config(kConfig, &input);
+  return is_read([&] {
+    const JsonPlace other = JsonPlace::parse(input, "generation_config.json");
+    check_config(ModelConfig::from_hf(JsonPlace::parse(kConfig, "config.json"), &other));
+  });
 }
 
 }  // namespace reprise::fuzz

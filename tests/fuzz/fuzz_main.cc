@@ -1,5 +1,5 @@
 // The libFuzzer side: one program for all targets, of which --target=NAME or REPRISE_FUZZ_TARGET chooses one.
-// --targets lists them.
+// --targets lists them, each with its dictionary.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +13,8 @@ const reprise::fuzz::Target* chosen = nullptr;
 
 void list_targets(std::FILE* out) {
   for (const auto& target : reprise::fuzz::targets()) {
-    std::fprintf(out, "%.*s\n", int(target.name.size()), target.name.data());
+    std::fprintf(out, "%.*s %.*s\n", int(target.name.size()), target.name.data(),
+                 int(target.dictionary.size()), target.dictionary.data());
   }
 }
 

@@ -12,19 +12,21 @@ namespace reprise::fuzz {
 
 using models::test::fault_of;
 
-void fuzz_gguf(std::string_view input) {
+bool fuzz_gguf(std::string_view input) {
   const auto file = scratch_file("model.gguf", input);
   try {
     REPRISE_CHECK(fault_of(models::Gguf::open(file)).empty(), "a file that is not what it says");
     const models::Checkpoint checkpoint = models::Checkpoint::open(file);
     REPRISE_CHECK(fault_of(checkpoint).empty(), "a checkpoint that is not what it says");
     checkpoint.validate();
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
   }
+  return false;
 }
 
-void fuzz_gguf_tokenizer(std::string_view input) {
+bool fuzz_gguf_tokenizer(std::string_view input) {
   const auto file = scratch_file("tokenizer.gguf", input);
   try {
     const models::Gguf gguf = models::Gguf::open(file);
@@ -34,10 +36,12 @@ void fuzz_gguf_tokenizer(std::string_view input) {
       REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < tokenizer.vocab_size(), "an id that is none");
     }
     static_cast<void>(tokenizer.decode(ids));
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
   } catch (const models::RegexError&) {  // a search past its limits
   }
+  return false;
 }
 
 }  // namespace reprise::fuzz

@@ -72,7 +72,7 @@ bool is_undecided(const Reading& a, const Reading& b) {
          (a.state == State::kFailed && b.state == State::kHead);
 }
 
-void expect_same_for_all_cuts(std::string_view input, const ReadLimits& limits) {
+bool expect_same_for_all_cuts(std::string_view input, const ReadLimits& limits) {
   const Reading whole = read_all(input, limits, no_cuts());
   for (const Cuts& cuts : {cut_by_text(input), cut_everywhere(input)}) {
     const Reading pieces = read_all(input, limits, cuts);
@@ -80,16 +80,18 @@ void expect_same_for_all_cuts(std::string_view input, const ReadLimits& limits) 
     REPRISE_CHECK(pieces.state == whole.state || is_undecided(pieces, whole),
                   "the end depends on how the bytes are cut");
   }
+  return !whole.requests.empty();
 }
 
 }  // namespace
 
-void fuzz_http(std::string_view input) {
-  expect_same_for_all_cuts(input, {.header_bytes = 64u << 10, .body_bytes = 1u << 20});
+bool fuzz_http(std::string_view input) {
   expect_same_for_all_cuts(input, {.header_bytes = 256, .body_bytes = 64});
+  const bool taken = expect_same_for_all_cuts(input, {.header_bytes = 64u << 10, .body_bytes = 1u << 20});
+  return taken;
 }
 
-void fuzz_routes(std::string_view input) {
+bool fuzz_routes(std::string_view input) {
   static const protocol::RouteTable kRoutes(protocol::all_apis());
   const protocol::Route& route = kRoutes.find(input, "GET");
   REPRISE_CHECK(!route.path.empty(), "a route without a name");
@@ -101,9 +103,10 @@ void fuzz_routes(std::string_view input) {
   if (route.exists()) {
     REPRISE_CHECK(route.path_end(input).size() <= input.size(), "a name longer than its path");
   }
+  return route.exists();
 }
 
-void fuzz_keys(std::string_view input) {
+bool fuzz_keys(std::string_view input) {
   protocol::KeyRing ring;
   const std::string wrong = ring.add(input);
   REPRISE_CHECK(!wrong.empty() || ring.empty() == (ring.size() == 0), "a ring that is empty and not");
@@ -116,6 +119,7 @@ void fuzz_keys(std::string_view input) {
     const std::string other = protocol::name_space_of(input.substr(0, middle + 1), input.substr(middle + 1));
     REPRISE_CHECK(other != name, "two tenants in one name space");
   }
+  return wrong.empty();
 }
 
 }  // namespace reprise::fuzz

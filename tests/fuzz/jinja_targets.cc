@@ -53,39 +53,44 @@ Template compiled(std::string_view source) {
 
 }  // namespace
 
-void fuzz_jinja_source(std::string_view input) {
+bool fuzz_jinja_source(std::string_view input) {
   static const Json kContext = *Json::parse(protocol::jinja::test::kContext);
   const auto outcome = Template::compile(input);
   if (!outcome.ok()) {
     REPRISE_CHECK(!outcome.error().reason.empty(), "an error without a reason");
-    return;
+    return false;
   }
   render_twice(*outcome, kContext);
+  return true;
 }
 
-void fuzz_jinja_context(std::string_view input) {
+bool fuzz_jinja_context(std::string_view input) {
   static const Template kBuiltin = compiled(kBuiltinChatTemplate);
   static const Template kMixed = compiled(protocol::jinja::test::kTemplate);
   auto context = Json::parse(input);
-  if (!context.ok() || !context->is_object()) return;
+  if (!context.ok() || !context->is_object()) return false;
   render_twice(kMixed, *context);
   // As for a chat: arguments of calls are read, and a null content is made a text.
   if (Json* messages = context->find("messages")) *messages = protocol::template_form(std::move(*messages));
   render_twice(kBuiltin, *context);
+  return true;
 }
 
-void fuzz_chat_template_file(std::string_view input) {
+bool fuzz_chat_template_file(std::string_view input) {
+  bool taken = false;
   for (const std::string_view name : {"chat_template.json", "tokenizer_config.json"}) {
     const auto file = scratch_file(std::string("template/").append(name), input);
     try {
       const auto source = models::load_chat_template(file.parent_path());
       REPRISE_CHECK(!source || source->size() <= models::kMostTemplateBytes, "a template over its limit");
       if (source) static_cast<void>(Template::compile(*source));
+      taken = taken || source.has_value();
     } catch (const models::LoadError& error) {
       REPRISE_CHECK(!error.reason().empty(), "a refusal without a reason");
     }
     std::filesystem::remove(file);
   }
+  return taken;
 }
 
 }  // namespace reprise::fuzz

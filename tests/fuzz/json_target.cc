@@ -71,14 +71,14 @@ void walk(const models::JsonPlace& value) {
 
 }  // namespace
 
-void fuzz_json(std::string_view input) {
+bool fuzz_json(std::string_view input) {
   const auto value = Json::parse(input, {.depth = kDepth});
   const JsonFault fault = diagnose_json(input, {.depth = kDepth});
   REPRISE_CHECK(fault.offset <= input.size(), "a fault behind the text");
   if (!value.ok()) {
     REPRISE_CHECK(!value.error().message.empty(), "a refusal without a reason");
     REPRISE_CHECK(value.error().offset <= input.size(), "an error behind the text");
-    return;
+    return false;
   }
   REPRISE_CHECK(fault.reason.empty(), "the reader takes what the diagnosis refuses");
   expect_read_again(*value, {});
@@ -90,13 +90,16 @@ void fuzz_json(std::string_view input) {
     REPRISE_CHECK(same(*value, other), "the two readers of JSON disagree");
   } catch (const models::LoadError&) {  // a key that comes twice
   }
+  return true;
 }
 
-void fuzz_model_json(std::string_view input) {
+bool fuzz_model_json(std::string_view input) {
   try {
     walk(models::JsonPlace::parse(input, "fuzz.json"));
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.reason().empty(), "a refusal without a reason");
+    return false;
   }
 }
 

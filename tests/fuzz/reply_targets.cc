@@ -54,8 +54,8 @@ void parse_all_ways(const ReplyFormat& format, const ReplyParserOptions& options
 }  // namespace
 
 // The first byte chooses the format, the second the options.
-void fuzz_reply(std::string_view input) {
-  if (input.size() < 2) return;
+bool fuzz_reply(std::string_view input) {
+  if (input.size() < 2) return false;
   const auto first = static_cast<unsigned char>(input[0]);
   const auto second = static_cast<unsigned char>(input[1]);
   const ReplyFormat format = detect_reply_format(test::kAllFormats[first % std::size(test::kAllFormats)]);
@@ -67,10 +67,11 @@ void fuzz_reply(std::string_view input) {
     options.reply_opening = tool_opening(format, second / 64 % 2 == 1 ? "weather" : "", tail).value_or("");
   }
   parse_all_ways(format, options, input.substr(2));
+  return true;
 }
 
 // A template's source, which is a reply as well.
-void fuzz_reply_format(std::string_view input) {
+bool fuzz_reply_format(std::string_view input) {
   const ReplyFormat format = detect_reply_format(input);
   REPRISE_CHECK(format.has_reasoning() == !format.think_close.empty(), "half of a thinking block");
   const std::string_view tail = input.substr(input.size() - std::min<std::size_t>(input.size(), 40));
@@ -81,6 +82,7 @@ void fuzz_reply_format(std::string_view input) {
   }
   ReplyParserOptions options = test::sample_options(tail);
   parse_all_ways(format, options, input);
+  return format.has_reasoning() || format.has_calls();
 }
 
 }  // namespace reprise::fuzz

@@ -81,15 +81,21 @@ void check_prompt(const Prompt& prompt, const BodyLimits& limits) {
   } else if (const auto* tokens = std::get_if<TokenList>(&prompt)) {
     REPRISE_CHECK(!tokens->empty(), "an empty prompt");
     check_tokens(*tokens, limits);
+  } else if (const auto* infill = std::get_if<InfillPrompt>(&prompt)) {
+    REPRISE_CHECK(infill->prefix.size() <= limits.prompt_bytes, "a prompt over its limit");
+    REPRISE_CHECK(infill->suffix.size() <= limits.prompt_bytes, "a suffix over its limit");
   } else {
     check_chat(std::get<ChatPrompt>(prompt), limits);
   }
 }
 
-void fuzz_generate(TextKind kind, std::string_view input) {
+bool fuzz_generate(TextKind kind, std::string_view input) {
   const BodyLimits limits = small_limits();
   const auto request = openai::parse_request(kind, input, limits);
-  if (!request.ok()) return check_refusal(request.error());
+  if (!request.ok()) {
+    check_refusal(request.error());
+    return false;
+  }
   const GenerateRequest& generate = request->asked.generate;
   REPRISE_CHECK(request->reply.kind == kind, "another kind of request");
   REPRISE_CHECK(std::holds_alternative<ChatPrompt>(generate.prompt) == (kind == TextKind::kChat),
@@ -110,29 +116,32 @@ void fuzz_generate(TextKind kind, std::string_view input) {
   check_sampling(generate.sampling, limits);
   check_prompt(generate.prompt, limits);
   for (const Prompt& prompt : request->asked.further_prompts) check_prompt(prompt, limits);
+  return true;
 }
 
 template <class Read>
-void refused_or(Read read) {
+bool refused_or(Read read) {
   try {
     read(small_limits());
+    return true;
   } catch (const BadRequest& refused) {
     check_refusal(refused.error());
+    return false;
   }
 }
 
 }  // namespace
 
-void fuzz_chat(std::string_view input) {
-  fuzz_generate(TextKind::kChat, input);
+bool fuzz_chat(std::string_view input) {
+  return fuzz_generate(TextKind::kChat, input);
 }
 
-void fuzz_completion(std::string_view input) {
-  fuzz_generate(TextKind::kCompletion, input);
+bool fuzz_completion(std::string_view input) {
+  return fuzz_generate(TextKind::kCompletion, input);
 }
 
-void fuzz_tokenize(std::string_view input) {
-  refused_or([&](const BodyLimits& limits) {
+bool fuzz_tokenize(std::string_view input) {
+  return refused_or([&](const BodyLimits& limits) {
     const TokenizeRequest request = read_tokenize(input, limits);
     REPRISE_CHECK(request.text.size() <= limits.prompt_bytes, "a text over its limit");
     // Pieces of tokens are any bytes; the answer has to be JSON whatever they are.
@@ -141,12 +150,14 @@ void fuzz_tokenize(std::string_view input) {
   });
 }
 
-void fuzz_detokenize(std::string_view input) {
-  refused_or([&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
+bool fuzz_detokenize(std::string_view input) {
+  return refused_or(
+      [&](const BodyLimits& limits) { check_tokens(read_detokenize(input, limits).tokens, limits); });
 }
 
-void fuzz_apply_template(std::string_view input) {
-  refused_or([&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
+bool fuzz_apply_template(std::string_view input) {
+  return refused_or(
+      [&](const BodyLimits& limits) { check_chat(read_apply_template(input, limits).chat, limits); });
 }
 
 }  // namespace reprise::fuzz

@@ -5,27 +5,35 @@
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
 #include "tests/models/files/loader_invariants.h"
+#include "tests/models/tiny_model.h"
 
 namespace reprise::fuzz {
 namespace {
 
+using models::test::TinyModel;
+
 template <class Open>
-void expect_sound(Open open) {
+bool is_sound(Open open) {
   try {
     REPRISE_CHECK(models::test::fault_of(open()).empty(), "a file that is not what it says");
+    return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
+    return false;
   }
 }
 
 }  // namespace
 
-void fuzz_safetensors(std::string_view input) {
-  const auto file = scratch_file("model.safetensors", input);
-  expect_sound([&] { return models::open_safetensors(file); });
+bool fuzz_safetensors(std::string_view input) {
+  static const auto kConfig =
+      scratch_file("weights/config.json", TinyModel({.type = "llama", .layers = 1}).config_json());
+  const auto file = scratch_file("weights/model.safetensors", input);
+  is_sound([&] { return models::Checkpoint::open(file.parent_path()); });
+  return is_sound([&] { return models::open_safetensors(file); });
 }
 
-void fuzz_safetensors_index(std::string_view input) {
+bool fuzz_safetensors_index(std::string_view input) {
   static const bool kShards = [] {
     for (const char* name : {"a", "b"}) {
       models::test::SafetensorsWriter shard;
@@ -36,7 +44,7 @@ void fuzz_safetensors_index(std::string_view input) {
   }();
   static_cast<void>(kShards);
   const auto index = scratch_file("shards/model.safetensors.index.json", input);
-  expect_sound([&] { return models::open_safetensors_index(index); });
+  return is_sound([&] { return models::open_safetensors_index(index); });
 }
 
 }  // namespace reprise::fuzz

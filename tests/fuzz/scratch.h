@@ -21,6 +21,7 @@ inline const std::filesystem::path& scratch_folder() {
 inline std::filesystem::path scratch_file(std::string_view name, std::string_view bytes) {
   const std::filesystem::path file = scratch_folder() / name;
   std::filesystem::create_directories(file.parent_path());
+  std::filesystem::remove(file);  // some file systems write out at once what takes a file's place
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();

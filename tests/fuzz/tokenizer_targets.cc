@@ -38,13 +38,13 @@ void check_encoding(const Tokenizer& tokenizer, std::string_view text) {
   for (const bool special : {true, false}) {
     const auto ids = tokenizer.encode(text, {.parse_special = special});
     std::string streamed;
-    TextStream stream(tokenizer);
+    TextStream stream(tokenizer, {.skip_special = special});
     for (const TokenId id : ids) {
       REPRISE_CHECK(id >= 0 && static_cast<std::size_t>(id) < tokenizer.vocab_size(), "an id that is none");
       streamed += stream.push(id);
     }
     streamed += stream.flush();
-    const std::string decoded = tokenizer.decode(ids);
+    const std::string decoded = tokenizer.decode(ids, {.skip_special = special});
     REPRISE_CHECK(decoded == streamed, "the stream gives another text");
     REPRISE_CHECK(valid_utf8_prefix(decoded) == decoded.size(), "text that is no UTF-8");
   }
@@ -52,22 +52,25 @@ void check_encoding(const Tokenizer& tokenizer, std::string_view text) {
 
 }  // namespace
 
-void fuzz_tokenizer(std::string_view input) {
+bool fuzz_tokenizer(std::string_view input) {
   const auto [file, text] = file_and_text(input);
   try {
-    const Tokenizer tokenizer(spec_of_json(JsonPlace::parse(file, "tokenizer.json")));
+    const JsonPlace json = JsonPlace::parse(file, "tokenizer.json");
+    const Tokenizer tokenizer(spec_of_json(json, text.size() % 4 == 0 ? std::optional(json) : std::nullopt));
     check_encoding(tokenizer, text);
     for (std::size_t id = 0; id < tokenizer.vocab_size() && id < 64; ++id) {
       const std::string_view token = tokenizer.token_text(static_cast<TokenId>(id));
       REPRISE_CHECK(token.empty() || tokenizer.find(token).has_value(), "a token that is not found");
     }
+    return true;
   } catch (const LoadError& error) {
     REPRISE_CHECK(!error.file().empty() && !error.reason().empty(), "a refusal without a reason");
   } catch (const RegexError&) {  // a search past its limits
   }
+  return false;
 }
 
-void fuzz_regex(std::string_view input) {
+bool fuzz_regex(std::string_view input) {
   const auto [pattern, rest] = file_and_text(input);
   const std::string text = valid_utf8(rest);
   try {
@@ -86,14 +89,16 @@ void fuzz_regex(std::string_view input) {
     Regex::Matcher itself(quoted);
     itself.start(text);
     REPRISE_CHECK(itself.next() && itself.begin() == 0 && itself.end() == text.size(), "quoted, not itself");
+    return true;
   } catch (const RegexError& error) {
     REPRISE_CHECK(error.what()[0] != '\0', "a refusal without a reason");
+    return false;
   }
 }
 
 // The first byte chooses the pattern.
-void fuzz_words(std::string_view input) {
-  if (input.empty()) return;
+bool fuzz_words(std::string_view input) {
+  if (input.empty()) return false;
   const auto choice = static_cast<unsigned char>(input[0]);
   WordPattern pattern;
   if (choice % 8 == 7) {
@@ -113,6 +118,7 @@ void fuzz_words(std::string_view input) {
     begin = end;
   }
   REPRISE_CHECK(scanned <= 8 * text.size() + 8, "characters looked at too often");
+  return true;
 }
 
 }  // namespace reprise::fuzz

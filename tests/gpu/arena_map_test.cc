@@ -83,7 +83,8 @@ TEST(ArenaMap, AnswersRandomOperationsAsAMapOfUnitsWould) {
       for (std::size_t i = 0; i < block.count; ++i) taken[block.first + i] = false;
     } else {
       const bool low = random() % 2 == 0;
-      const std::size_t count = 1 + random() % (random() % 4 == 0 ? 20 : 4);
+      const std::size_t most = random() % 4 == 0 ? 20 : 4;
+      const std::size_t count = 1 + random() % most;
       const std::size_t bytes = count * kUnit - random() % kUnit;
       std::optional<std::size_t> expected;
       for (std::size_t first = 0; first + count <= kUnits; ++first) {

@@ -54,7 +54,9 @@ struct RuleInputs {
 TEST(ChannelDeltaRule, EveryTableHasTheSameBitsHoweverTokensAreCut) {
   Random random(1);
   for (int round = 0; round < 60; ++round) {
-    const RuleInputs inputs(random, random.size(1, 40), 8 * random.size(1, 9), random.size(1, 12));
+    const std::size_t keys = random.size(1, 40);
+    const std::size_t values = 8 * random.size(1, 9);
+    const RuleInputs inputs(random, keys, values, random.size(1, 12));
     const RuleInputs::Result expected = inputs.run(plain());
     for (const Kernels* table : all_tables()) {
       const RuleInputs::Result whole = inputs.run(*table);
@@ -74,7 +76,8 @@ TEST(ChannelDeltaRule, EveryTableHasTheSameBitsHoweverTokensAreCut) {
 TEST(ChannelDeltaRule, IsItsDefinition) {
   Random random(2);
   for (int round = 0; round < 20; ++round) {
-    const RuleInputs in(random, random.size(1, 24), 8 * random.size(1, 6), 5);
+    const std::size_t keys = random.size(1, 24);
+    const RuleInputs in(random, keys, 8 * random.size(1, 6), 5);
     std::vector<double> s(in.state.begin(), in.state.end());
     const RuleInputs::Result found = in.run(plain());
     for (std::size_t t = 0; t < in.tokens; ++t) {

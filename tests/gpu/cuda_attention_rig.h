@@ -173,14 +173,6 @@ class Rig {
   }
   /// The next prefill leaves its ring, as it is behind a tile of it, in the slot of a sequence.
   void want_ring(int tile, const Sequence& place) { wanted_.emplace_back(tile, slot_of(place)); }
-  /// Mean milliseconds of some calls, the first not counted.
-  double time(const std::vector<Piece>& pieces, bool is_prefill, int calls) {
-    timed_calls_ = calls;
-    run(pieces, is_prefill, 0, 0);
-    timed_calls_ = 0;
-    return milliseconds_;
-  }
-
   std::vector<std::byte> pool() {
     std::vector<std::byte> bytes(pool_.size());
     copy_to_host(bytes.data(), pool_.data(), bytes.size(), stream_.handle());
@@ -264,8 +256,6 @@ class Rig {
   std::vector<float> q_norm_, k_norm_, inv_freq_;
   std::vector<DeviceBytes> uploads_;                // of one run
   std::vector<std::pair<int, std::byte*>> wanted_;  // of the next: tiles and slots
-  int timed_calls_ = 0;
-  double milliseconds_ = 0;
 };
 
 template <class Row>
@@ -335,20 +325,10 @@ std::vector<Row> Rig<Row>::run(const std::vector<Piece>& pieces, bool is_prefill
       .out = space<Row>(out.size()),
       .workspace = space<std::byte>(attention_workspace<Row>(shape_, rows, batch.tile_count, longest))};
   if (!wanted_.empty()) pass.exports = {.tiles = upload(exports), .first_tiles = upload(first_tiles)};
-  const auto call = [&] {
-    if (is_prefill) {
-      attention_prefill(shape_, batch, pass, stream_.handle());
-    } else {
-      attention_decode(shape_, batch, pass, stream_.handle());
-    }
-  };
-  call();
-  if (timed_calls_ > 0) {
-    Stopwatch watch;
-    watch.start(stream_.handle());
-    for (int i = 0; i < timed_calls_; ++i) call();
-    watch.stop(stream_.handle());
-    milliseconds_ = watch.milliseconds() / timed_calls_;
+  if (is_prefill) {
+    attention_prefill(shape_, batch, pass, stream_.handle());
+  } else {
+    attention_decode(shape_, batch, pass, stream_.handle());
   }
   copy_to_host(out.data(), reinterpret_cast<const std::byte*>(pass.out), out.size() * sizeof(Row),
                stream_.handle());

@@ -1,10 +1,9 @@
 // Attention on a GPU against the CPU's, and against itself where bits must not change.
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_attention_rig.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda::test {
 namespace {
@@ -14,7 +13,7 @@ using gpu::test::same_bits;
 class CudaAttention : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 };
 
@@ -260,29 +259,6 @@ TEST_F(CudaAttention, RopeTableIsThatOfTheCpu) {
     const float angle = static_cast<float>(positions[i / inv_freq.size()]) * inv_freq[i % inv_freq.size()];
     EXPECT_NEAR(found[i], std::cos(angle) * kFactor, 1e-6F) << i;
     EXPECT_NEAR(found[count + i], std::sin(angle) * kFactor, 1e-6F) << i;
-  }
-}
-
-/// Prints how long it takes: of Qwen3.5-0.8B, one layer.
-TEST_F(CudaAttention, Speed) {
-  constexpr int kTokens = 8192;
-  constexpr int kStreams = 64;
-  for (const KvType kv : kKvTypes) {
-    const std::string name(name_of(kv));
-    Rig rig(kept_as(kv, shape_of(8, 2, 256, 32, true, true)), kStreams * (kTokens / kGrid + 1), 9);
-    rig.fill_pool(0x3c);
-    const Sequence first = rig.sequence(kTokens + kGrid);
-    std::printf("%s: prefill, %d rows: %.3f ms\n", name.c_str(), kTokens,
-                rig.time({{&first, 0, kTokens}}, true, 5));
-    std::printf("%s: prefill, 64 rows after %d: %.3f ms\n", name.c_str(), kTokens,
-                rig.time({{&first, kTokens, kTokens + kGrid}}, true, 20));
-    std::vector<Sequence> others;
-    for (int i = 1; i < kStreams; ++i) others.push_back(rig.twin(first));
-    std::vector<Piece> pieces = {{&first, kTokens - 1, kTokens}};
-    std::printf("%s: decode, 1 row of %d: %.4f ms\n", name.c_str(), kTokens, rig.time(pieces, false, 50));
-    for (const Sequence& other : others) pieces.push_back({&other, kTokens - 1, kTokens});
-    std::printf("%s: decode, %d rows of %d: %.4f ms\n", name.c_str(), kStreams, kTokens,
-                rig.time(pieces, false, 20));
   }
 }
 

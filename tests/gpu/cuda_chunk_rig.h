@@ -155,6 +155,34 @@ class CudaChunks : public CudaScan {
     }
     return run_batches(later, {parts}, false, launch);
   }
+
+  /// Prefills in every way, then a token of each, with in.run() on the CPU. Returns what the prefills made.
+  template <class Inputs, class Launch>
+  ChunkResult compare(const Inputs& in, const ChunkSequences& sequences, const Launch& launch) {
+    const ChunkResult prefilled = prefill(sequences, launch);
+    const ChunkResult decoded = decode(sequences, prefilled, launch);
+    std::vector<float> y(prefilled.y.size(), 0.0F);
+    std::vector<float> y_of_tokens = y;
+    for (std::size_t i = 0; i < sequences.count(); ++i) {
+      const std::string what = "sequence " + std::to_string(i);
+      const auto first = static_cast<std::size_t>(sequences.first_row(i));
+      const auto end = first + static_cast<std::size_t>(sequences.prefills[i]);
+      std::vector<float> state = sequences.slots[i];
+      std::size_t row = first;
+      for (const std::vector<float>& behind : prefilled.behind[i]) {
+        in.run(state, row, row + cuda::kGrid, y);
+        expect_near(behind, state, 1e-4F, what + ", the state behind a tile");
+        row += cuda::kGrid;
+      }
+      in.run(state, row, end, y);
+      expect_near(prefilled.slots[i], state, 1e-4F, what + ", the state");
+      in.run(state, end, end + 1, y_of_tokens);
+      expect_near(decoded.slots[i], state, 1e-4F, what + ", the state after a token");
+    }
+    expect_near(prefilled.y, y, 1e-4F, "y");
+    expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
+    return prefilled;
+  }
 };
 
 }  // namespace reprise::gpu::test

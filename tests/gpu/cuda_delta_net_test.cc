@@ -1,11 +1,10 @@
 // Gated DeltaNet on a GPU: against the plain CPU kernels, and against itself, bit by bit, however sequences
 // are cut and batched.
 
-#include <cstdio>
-
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "tests/gpu/delta_net_inputs.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::test {
 namespace {
@@ -128,16 +127,6 @@ class GpuBatch {
     return all;
   }
 
-  /// Of one launch, after one that is not measured.
-  double microseconds(bool decode, int launches) {
-    launch(decode, false);
-    cuda::Stopwatch watch;
-    watch.start(stream_.handle());
-    for (int i = 0; i < launches; ++i) launch(decode, false);
-    watch.stop(stream_.handle());
-    return watch.milliseconds() * 1000 / launches;
-  }
-
  private:
   std::size_t values() const { return static_cast<std::size_t>(layer_.shape.value_size()); }
   int tile_count() const { return static_cast<int>(tiles_.size()); }
@@ -202,7 +191,7 @@ void expect_near(const DeltaNetLayer& layer, const GpuResult<Row>& result, const
 class CudaDeltaNet : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 
   template <class Row>
@@ -385,28 +374,6 @@ TEST_F(CudaDeltaNet, RowsOfF32HaveTheSameBitsTokenByToken) {
   for (const DeltaNetLayer* layer : {&tiny_, &three_taps_, &built_in_, &small_}) {
     const DeltaNetRows<float> input = random_rows<float>(random_, *layer, 70, false);
     EXPECT_TRUE(same(decode(*layer, input), run<float>(*layer, {input}, false)[0]));
-  }
-}
-
-/// Prints; decides nothing.
-TEST_F(CudaDeltaNet, Times) {
-  for (const DeltaNetLayer* layer : {&small_, &medium_}) {
-    const DeltaNetRows<Bf16> token = random_rows<Bf16>(random_, *layer, 1, false);
-    const std::vector<Bf16> rows = random_rows<Bf16>(random_, *layer, 64, true).projected;
-    DeltaNetRows<Bf16> prompt{.projected = {}, .slot = token.slot};
-    std::printf("%d value heads: prefill", layer->shape.value_heads);
-    for (const std::size_t length : {64, 256, 512, 2048, 8192}) {
-      while (prompt.count(*layer) < length) {
-        prompt.projected.insert(prompt.projected.end(), rows.begin(), rows.end());
-      }
-      std::printf(" of %zu %.1f us,", length, GpuBatch<Bf16>(*layer, {prompt}).microseconds(false, 20));
-    }
-    const double one = GpuBatch<Bf16>(*layer, {token}).microseconds(true, 200);
-    const double some =
-        GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(16, token)).microseconds(true, 100);
-    const double many =
-        GpuBatch<Bf16>(*layer, std::vector<DeltaNetRows<Bf16>>(64, token)).microseconds(true, 50);
-    std::printf(" decode of 1 %.1f us, of 16 %.1f us, of 64 %.1f us\n", one, some, many);
   }
 }
 

@@ -284,45 +284,5 @@ TEST_F(CudaGemmTest, RowKernelsAgreeWithTheCpu) {
   }
 }
 
-TEST_F(CudaGemmTest, Timings) {
-  Random random(5);
-  PrefillGemm gemm;
-  for (const auto& [n, k] : {std::pair{8224, 1024},
-                             {1024, 2048},
-                             {5120, 1024},
-                             {7168, 1024},
-                             {1024, 3584},
-                             {248320, 1024},
-                             {2560, 9216},
-                             {24576, 4096},
-                             {4096, 12288}}) {
-    const DeviceBytes w = upload(random_bf16(random, static_cast<std::size_t>(n) * k));
-    const DeviceWeight weight{.format = &kBf16OnDevice, .data = w.data(), .rows = n, .columns = k};
-    const int largest = n > 100000 ? 64 : 2048;
-    const DeviceBytes x = upload(random_bf16(random, static_cast<std::size_t>(largest) * k));
-    const DeviceBytes y(static_cast<std::size_t>(largest) * n * sizeof(float));
-    Stopwatch watch;
-    for (const int m : {1, 8, 16, 32, 64, 2048}) {
-      if (m > largest) continue;
-      const auto run = [&] {
-        if (m == 2048) {
-          gemm.multiply(x.as<const Bf16>(), m, weight, y.data(), GemmOutput::kBf16, stream_->handle());
-        } else {
-          decode_gemm(x.as<const Bf16>(), m, weight, y.data(),
-                      n > 100000 ? GemmOutput::kF32 : GemmOutput::kBf16, stream_->handle());
-        }
-      };
-      run();
-      watch.start(stream_->handle());
-      constexpr int kTimes = 20;
-      for (int i = 0; i < kTimes; ++i) run();
-      watch.stop(stream_->handle());
-      const double us = watch.milliseconds() * 1000 / kTimes;
-      std::printf("  %6d x %5d, %4d rows: %8.1f us, %6.0f GB/s of weights, %5.0f TFLOP/s\n", n, k, m, us,
-                  2.0 * n * k / us / 1e3, 2.0 * n * k * m / us / 1e6);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace reprise::gpu::cuda

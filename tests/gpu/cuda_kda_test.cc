@@ -1,8 +1,6 @@
 // Kimi Delta Attention in chunks on a GPU: against the plain CPU kernels, and against itself, bit by bit, however prompts
 // are cut on the grid and batched. Without a GPU all of it is skipped.
 
-#include <cstdio>
-
 #include "gpu/cuda/channel_delta.h"
 #include "tests/gpu/cuda_chunk_rig.h"
 
@@ -72,78 +70,58 @@ struct KdaInputs {
 
 class CudaKda : public CudaChunks {
  protected:
-  /// The rule over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
-  auto launcher(const KdaInputs& in, int times = 1, bool token_after_token = false) {
-    return [this, &in, times, token_after_token, v = upload(in.v), rate = upload(in.rate),
-            dt_bias = upload(in.dt_bias)](const Batch& batch, const cuda::SlotExports& exports, float* y) {
-      const DeviceBytes used_up[] = {upload(in.q), upload(in.k), upload(in.f), upload(in.b)};
+  /// Makes passes over the inputs from a row on, with outputs at `y`. What the last one has used up goes with the next.
+  auto passes_over(const KdaInputs& in) {
+    return [this, &in, v = upload(in.v), rate = upload(in.rate), dt_bias = upload(in.dt_bias)](
+               std::size_t first, float* y) {
+      used_up_.clear();
+      for (const auto* values : {&in.q, &in.k, &in.f, &in.b}) used_up_.push_back(upload(*values));
+      return cuda::ChannelDeltaPass{.q = used_up_[0].as<float>() + first * in.size,
+                                    .k = used_up_[1].as<float>() + first * in.size,
+                                    .v = v.as<float>() + first * in.size,
+                                    .decay = used_up_[2].as<float>() + first * in.size,
+                                    .beta = used_up_[3].as<float>() + first * in.beta_stride,
+                                    .beta_stride = static_cast<int>(in.beta_stride),
+                                    .rate = rate.as<float>(),
+                                    .dt_bias = dt_bias.as<float>(),
+                                    .unit_eps = kUnitEps,
+                                    .out = y};
+    };
+  }
+  /// For run_batches().
+  auto launcher(const KdaInputs& in, bool token_after_token) {
+    return [this, &in, token_after_token, pass_from = passes_over(in)](
+               const Batch& batch, const cuda::SlotExports& exports, float* y) {
       const std::size_t bytes = cuda::channel_delta_workspace(in.shape, batch.rows, batch.tile_count);
-      const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
-      cuda::fill(workspace.data(), 0xff, workspace.size(),
-                 stream_->handle());  // what was there must not matter
-      cuda::Stopwatch watch;
-      for (int i = 0; i < times; ++i) {
-        if (i == 1) watch.start(stream_->handle());
-        cuda::channel_delta(in.shape, batch,
-                            {.q = used_up[0].as<float>(),
-                             .k = used_up[1].as<float>(),
-                             .v = v.as<float>(),
-                             .decay = used_up[2].as<float>(),
-                             .beta = used_up[3].as<float>(),
-                             .beta_stride = static_cast<int>(in.beta_stride),
-                             .rate = rate.as<float>(),
-                             .dt_bias = dt_bias.as<float>(),
-                             .unit_eps = kUnitEps,
-                             .token_after_token = token_after_token,
-                             .out = y,
-                             .workspace = workspace.data(),
-                             .exports = times > 1 ? cuda::SlotExports{} : exports},
-                            stream_->handle());
-      }
-      if (times > 1) {
-        watch.stop(stream_->handle());
-        std::printf("%d heads of %d: %d rows in %.0f us\n", in.shape.heads, in.shape.head_dim, batch.rows,
-                    watch.milliseconds() * 1000 / (times - 1));
-      }
+      const DeviceBytes workspace = spoiled(bytes);
+      cuda::ChannelDeltaPass pass = pass_from(0, y);
+      pass.token_after_token = token_after_token;
+      pass.workspace = workspace.data();
+      pass.exports = exports;
+      cuda::channel_delta(in.shape, batch, pass, stream_->handle());
       stream_->wait();  // before they go
     };
   }
 
   /// The inputs on the GPU and on the CPU: prefills in every way, then a token each.
-  void compare(const KdaInputs& in, const ChunkSequences& sequences, bool token_after_token) {
-    const auto launch = launcher(in, 1, token_after_token);
-    const ChunkResult prefilled = prefill(sequences, launch);
-    if (token_after_token) {  // the same without tiles
-      std::vector<Part> whole;
-      for (std::size_t i = 0; i < sequences.count(); ++i) whole.push_back({i, 0, sequences.prefills[i]});
-      const ChunkResult untiled = run_batches(sequences, {whole}, false, launch);
-      EXPECT_TRUE(same_bits(untiled.y, prefilled.y));
-      EXPECT_TRUE(untiled.slots == prefilled.slots);
-    }
-    const ChunkResult decoded = decode(sequences, prefilled, launch);
-    std::vector<float> y(prefilled.y.size(), 0.0F);
-    std::vector<float> y_of_tokens = y;
-    for (std::size_t i = 0; i < sequences.count(); ++i) {
-      const std::string what = "sequence " + std::to_string(i);
-      const auto first = static_cast<std::size_t>(sequences.first_row(i));
-      const auto end = first + static_cast<std::size_t>(sequences.prefills[i]);
-      std::vector<float> state = sequences.slots[i];
-      std::size_t row = first;
-      for (const std::vector<float>& behind : prefilled.behind[i]) {
-        in.run(state, row, row + cuda::kGrid, y);
-        expect_near(behind, state, 1e-4F, what + ", the state behind a tile");
-        row += cuda::kGrid;
-      }
-      in.run(state, row, end, y);
-      expect_near(prefilled.slots[i], state, 1e-4F, what + ", the state");
-      in.run(state, end, end + 1, y_of_tokens);
-      expect_near(decoded.slots[i], state, 1e-4F, what + ", the state after a token");
-    }
-    expect_near(prefilled.y, y, 1e-4F, "y");
-    expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
+  void in_chunks(const KdaInputs& in, const ChunkSequences& sequences, bool token_after_token) {
+    const auto launch = launcher(in, token_after_token);
+    const ChunkResult prefilled = compare(in, sequences, launch);
+    if (!token_after_token) return;
+    std::vector<Part> whole;  // the same without tiles
+    for (std::size_t i = 0; i < sequences.count(); ++i) whole.push_back({i, 0, sequences.prefills[i]});
+    const ChunkResult untiled = run_batches(sequences, {whole}, false, launch);
+    EXPECT_TRUE(same_bits(untiled.y, prefilled.y));
+    EXPECT_TRUE(untiled.slots == prefilled.slots);
   }
 
   void prefill_and_decode(bool token_after_token);
+  /// Of rows of bf16 and of f32.
+  template <class Row>
+  void gates_and_norms();
+
+ private:
+  std::vector<DeviceBytes> used_up_;
 };
 
 void CudaKda::prefill_and_decode(bool token_after_token) {
@@ -167,7 +145,7 @@ void CudaKda::prefill_and_decode(bool token_after_token) {
     for (std::size_t i = 0; i < sequences.count(); ++i) {
       sequences.slots.push_back(i == 1 ? std::vector<float>(slot) : random.floats(slot));
     }
-    compare(in, sequences, token_after_token);
+    in_chunks(in, sequences, token_after_token);
   }
 }
 TEST_F(CudaKda, InChunks) {
@@ -186,19 +164,69 @@ TEST_F(CudaKda, InChunksWhereKeysRepeat) {
   KdaInputs in(random, shape, static_cast<std::size_t>(sequences.rows()), -12.0F, -8.0F);
   for (std::size_t i = in.size; i < in.k.size(); ++i) in.k[i] = in.k[i - in.size];
   for (float& value : in.b) value = 6.0F;  // beta near one
-  compare(in, sequences, false);
+  in_chunks(in, sequences, false);
 }
 
-/// Prints; decides nothing.
-TEST_F(CudaKda, Times) {
-  Random random(45);
-  const cuda::ChannelDeltaShape shape{.heads = 32, .head_dim = 128, .state_offset = 0};
-  const KdaInputs in(random, shape, 4097, -9.0F, -4.0F);
-  const ChunkSequences sequences{.prefills = {4096},
-                                 .slots = {std::vector<float>(in.size * in.dim)},
-                                 .width = static_cast<std::size_t>(shape.size())};
-  run_batches(sequences, {{{0, 0, 4096}}}, true, launcher(in, 6));
-  run_batches(sequences, {{{0, 0, 4096}}}, false, launcher(in, 2));  // token after token
+TEST_F(CudaKda, WithoutTiles) {
+  Random random(34);
+  for (const auto& [heads, head_dim] : {std::pair{4, 16}, {3, 8}, {2, 40}, {2, 128}}) {
+    SCOPED_TRACE(std::to_string(heads) + " heads of " + std::to_string(head_dim));
+    const cuda::ChannelDeltaShape shape{.heads = heads, .head_dim = head_dim, .state_offset = 0};
+    ASSERT_TRUE(cuda::channel_delta_supports(shape));
+    const KdaInputs in(random, shape, kRows, -6.0F, 2.0F);
+    std::vector<float> state = random.floats(in.size * in.dim);
+    const auto pass_from = passes_over(in);
+    const auto got =
+        same_however_cut<float>(state, in.size, [&](const Batch& batch, std::size_t first, float* y) {
+          cuda::channel_delta(shape, batch, pass_from(first, y), stream_->handle());
+        });
+    std::vector<float> y(kTokens * in.size);
+    in.run(state, 0, kTokens, y);
+    expect_near(got.y, y, 1e-4F, "y");
+    expect_near(got.slot, state, 1e-4F, "the state");
+  }
+}
+
+template <class Row>
+void CudaKda::gates_and_norms() {
+  Random random(35);
+  for (const auto& [heads, dim] : {std::pair<std::size_t, std::size_t>{4, 16}, {3, 8}, {2, 40}, {2, 128}}) {
+    SCOPED_TRACE(std::to_string(heads) + " heads of " + std::to_string(dim));
+    const std::size_t size = heads * dim;
+    const std::size_t gate_stride = size + 8;
+    std::vector<float> y = random.floats(kTokens * size);
+    const std::vector<Row> gate = as_rows<Row>(random.floats(kTokens * gate_stride));
+    const std::vector<float> wide_gate = widened(gate);
+    const std::vector<float> norm = random.floats(dim);
+    const DeviceBytes on_y = upload(y);
+    const DeviceBytes on_gate = upload(gate);
+    const DeviceBytes on_norm = upload(norm);
+    const DeviceBytes out(y.size() * sizeof(Row));
+    cuda::gate_channel_delta(
+        {.heads = static_cast<int>(heads), .head_dim = static_cast<int>(dim), .state_offset = 0}, kTokens,
+        cuda::ChannelDeltaGate<Row>{.y = on_y.as<float>(),
+                                    .gate = on_gate.as<Row>(),
+                                    .gate_stride = static_cast<int>(gate_stride),
+                                    .norm = on_norm.as<float>(),
+                                    .norm_offset = 1,
+                                    .norm_eps = 1e-5F,
+                                    .out = out.as<Row>()},
+        stream_->handle());
+    for (std::size_t row = 0; row < kTokens; ++row) {
+      float* own = y.data() + row * size;
+      plain().rms_norm(own, norm.data(), 1.0F, 1e-5F, own, heads, dim, dim);
+      std::vector<float> wide(wide_gate.begin() + static_cast<std::ptrdiff_t>(row * gate_stride),
+                              wide_gate.begin() + static_cast<std::ptrdiff_t>(row * gate_stride + size));
+      plain().gate_sigmoid(wide.data(), own, size);
+    }
+    expect_near(widened(download<Row>(out, y.size())), y, tolerance_of<Row>(5e-3F, 2e-5F), "gated");
+  }
+}
+TEST_F(CudaKda, GatesAndNorms) {
+  gates_and_norms<Bf16>();
+}
+TEST_F(CudaKda, GatesAndNormsOfF32) {
+  gates_and_norms<float>();
 }
 
 }  // namespace

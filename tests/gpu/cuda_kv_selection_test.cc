@@ -13,6 +13,7 @@
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_attention_rig.h"
 #include "tests/models/naive_kv_selection.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda::test {
 namespace {
@@ -176,7 +177,7 @@ class MadePrompt {
 class CudaKvSelection : public testing::Test {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 };
 

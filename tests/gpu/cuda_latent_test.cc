@@ -8,6 +8,7 @@
 #include "gpu/cuda/latent_attention.h"
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_attention_rig.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda::test {
 namespace {
@@ -274,7 +275,7 @@ template <class Row>
 class LatentTest : public testing::TestWithParam<LatentShape> {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     ASSERT_TRUE(latent_supports<Row>(GetParam()));
   }
 

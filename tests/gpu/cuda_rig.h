@@ -14,6 +14,7 @@
 #include "gpu/cuda/stream.h"
 #include "gpu/devices.h"
 #include "tests/gpu/kernel_inputs.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::test {
 
@@ -22,7 +23,7 @@ template <class Fixture>
 class CudaRig : public Fixture {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU here";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     stream_.emplace();
   }
 

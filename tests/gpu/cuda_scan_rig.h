@@ -27,7 +27,21 @@ inline constexpr int kStrangers = 5;  // rows of another sequence, behind ours
 inline constexpr int kRows = kTokens + kStrangers;
 
 class CudaScan : public CudaRig<testing::Test> {
+ public:
+  template <class Y>
+  struct Result {
+    std::vector<Y> y;
+    std::vector<float> slot;
+  };
+
  protected:
+  /// Memory as a step before may have left it.
+  DeviceBytes spoiled(std::size_t bytes) {
+    DeviceBytes out(std::max<std::size_t>(256, bytes));
+    cuda::fill(out.data(), 0xff, out.size(), stream_->handle());
+    return out;
+  }
+
   /// Calls launch(batch) for slices whose rows lie one after another from row 0 on, in any order.
   template <class Launch>
   void run(const std::vector<BatchSlice>& slices, const Launch& launch) {
@@ -55,11 +69,6 @@ class CudaScan : public CudaRig<testing::Test> {
 
   /// What a kernel makes of kTokens rows in one slice, in two, and beside a stranger's. launch(batch, first, y) runs it
   /// on the inputs from row `first` on; y [kRows, width] of the same rows. Returns the first, with the slot after it.
-  template <class Y>
-  struct Result {
-    std::vector<Y> y;
-    std::vector<float> slot;
-  };
   template <class Y, class Launch>
   Result<Y> same_however_cut(const std::vector<float>& slot, std::size_t width, const Launch& launch) {
     const auto once = [&](const auto& pieces) {

@@ -1,8 +1,5 @@
-// Recurrences and convolutions on a GPU: against the plain CPU kernels, and against themselves, bit by bit, however
-// sequences are cut and batched. Without a GPU all of it is skipped.
-
-#include <limits>
-#include <utility>
+// What is around recurrences on a GPU, convolutions, inputs and gates: against the plain CPU kernels, and against
+// themselves, bit by bit, however sequences are cut and batched. Without a GPU all of it is skipped.
 
 #include "gpu/cuda/causal_conv.h"
 #include "gpu/cuda/mamba2.h"
@@ -18,11 +15,7 @@ class CudaScans : public CudaScan {
   template <class Row, class Y>
   void convolutions();
   template <class Row>
-  void selective_scans();
-  template <class Row>
   void inputs_of_scans();
-  template <class Row>
-  void the_recurrence_of_mamba2();
   template <class Row>
   void gates_and_norms_of_mamba2();
 };
@@ -82,91 +75,6 @@ TEST_F(CudaScans, ConvolutionsOfF32) {
 }
 
 template <class Row>
-void CudaScans::selective_scans() {
-  Random random(2);
-  for (const auto& [channels, size] : {std::pair<std::size_t, std::size_t>{8, 16},
-                                       {37, 16},
-                                       {24, 3},
-                                       {40, 32},
-                                       {16, 50},
-                                       {9, 100},
-                                       {8, 256}}) {
-    SCOPED_TRACE(std::to_string(channels) + " channels of " + std::to_string(size));
-    const std::size_t numbers = (channels + kLanes - 1) / kLanes * kLanes * size;
-    std::vector<float> slot = random.floats(numbers);
-    std::vector<float> a = random.between(numbers, -4.0F, -0.01F);
-    for (std::size_t i = 0; i < numbers; ++i) {  // what fills up the last group
-      if (i / (size * kLanes) * kLanes + i % kLanes >= channels) slot[i] = a[i] = 0;
-    }
-    std::vector<float> a_of_two = a;
-    for (float& value : a_of_two) value *= 1.44269504F;
-    const std::vector<float> skip = random.floats(channels);
-    const std::vector<Row> x = as_rows<Row>(random.floats(kRows * channels));
-    const std::vector<float> step = random.between(kRows * (channels + 3), -12.0F, 4.0F);
-    const std::vector<float> bc = random.floats(kRows * (2 * size + 5));
-    const std::vector<Row> gate = as_rows<Row>(random.floats(kRows * (channels + 7)));
-    const DeviceBytes on_a = upload(a_of_two);
-    const DeviceBytes on_skip = upload(skip);
-    const DeviceBytes on_x = upload(x);
-    const DeviceBytes on_step = upload(step);
-    const DeviceBytes on_bc = upload(bc);
-    const DeviceBytes on_gate = upload(gate);
-    const cuda::SelectiveScanShape shape{.channels = static_cast<int>(channels),
-                                         .state_size = static_cast<int>(size),
-                                         .step_rank = 1,
-                                         .state_offset = 0};
-    ASSERT_TRUE(cuda::selective_scan_supports(shape));
-    const auto got =
-        same_however_cut<Row>(slot, channels, [&](const Batch& batch, std::size_t first, Row* y) {
-          cuda::selective_scan(
-              shape, batch,
-              cuda::SelectiveScanPass<Row>{.a = on_a.as<float>(),
-                                           .skip = on_skip.as<float>(),
-                                           .x = on_x.as<Row>() + first * channels,
-                                           .step = on_step.as<float>() + first * (channels + 3),
-                                           .step_stride = static_cast<int>(channels + 3),
-                                           .b = on_bc.as<float>() + first * (2 * size + 5),
-                                           .bc_stride = static_cast<int>(2 * size + 5),
-                                           .gate = on_gate.as<Row>() + first * (channels + 7),
-                                           .gate_stride = static_cast<int>(channels + 7),
-                                           .out = y},
-              stream_->handle());
-        });
-    std::vector<float> dense;  // the CPU has steps without a stride
-    for (std::size_t row = 0; row < kTokens; ++row) {
-      const float* from = step.data() + row * (channels + 3);
-      dense.insert(dense.end(), from, from + channels);
-    }
-    std::vector<float> y(kTokens * channels);
-    const std::vector<float> wide_x = widened(x);
-    const std::vector<float> wide_gate = widened(gate);
-    plain().selective_scan({.state = slot.data(),
-                            .a = a.data(),
-                            .skip = skip.data(),
-                            .channels = channels,
-                            .state_size = size,
-                            .tokens = kTokens,
-                            .x = wide_x.data(),
-                            .step = dense.data(),
-                            .b = bc.data(),
-                            .c = bc.data() + size,
-                            .bc_stride = 2 * size + 5,
-                            .gate = wide_gate.data(),
-                            .gate_stride = channels + 7,
-                            .y = y.data()},
-                           0, channels);
-    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
-    expect_near(got.slot, slot, 1e-4F, "the state");
-  }
-}
-TEST_F(CudaScans, SelectiveScans) {
-  selective_scans<Bf16>();
-}
-TEST_F(CudaScans, SelectiveScansOfF32) {
-  selective_scans<float>();
-}
-
-template <class Row>
 void CudaScans::inputs_of_scans() {
   Random random(5);
   constexpr std::size_t kRank = 37;
@@ -216,91 +124,6 @@ void CudaScans::inputs_of_scans() {
 TEST_F(CudaScans, InputsOfSelectiveScans) {
   inputs_of_scans<Bf16>();
   inputs_of_scans<float>();
-}
-
-template <class Row>
-void CudaScans::the_recurrence_of_mamba2() {
-  Random random(3);
-  struct Sizes {
-    int heads, head_dim, groups, state_size;
-  };
-  for (const Sizes& sizes :
-       {Sizes{4, 16, 1, 16}, {4, 12, 2, 24}, {2, 64, 1, 128}, {3, 8, 3, 64}, {2, 16, 2, 256}}) {
-    SCOPED_TRACE(std::to_string(sizes.heads) + " heads of " + std::to_string(sizes.head_dim) + ", " +
-                 std::to_string(sizes.state_size));
-    const cuda::SsdShape shape{.heads = sizes.heads,
-                               .head_dim = sizes.head_dim,
-                               .groups = sizes.groups,
-                               .state_size = sizes.state_size,
-                               .state_offset = 0};
-    ASSERT_TRUE(cuda::ssd_supports(shape));
-    const auto heads = static_cast<std::size_t>(sizes.heads);
-    const auto dim = static_cast<std::size_t>(sizes.head_dim);
-    const auto size = static_cast<std::size_t>(sizes.state_size);
-    const auto channels = static_cast<std::size_t>(shape.channels());
-    const std::size_t inner = heads * dim;
-    const std::size_t step_stride = heads + 3;
-    const std::vector<float> slot = random.floats(heads * size * dim);
-    const std::vector<float> mixed = random.floats(kRows * channels);
-    const std::vector<Row> step = as_rows<Row>(random.between(kRows * step_stride, -8.0F, 3.0F));
-    const std::vector<float> wide_step = widened(step);
-    const std::vector<float> dt_bias = random.floats(heads);
-    const std::vector<float> decay = random.between(heads, 0.01F, 4.0F);
-    const std::vector<float> skip = random.floats(heads);
-    const DeviceBytes on_mixed = upload(mixed);
-    const DeviceBytes on_step = upload(step);
-    const DeviceBytes on_dt_bias = upload(dt_bias);
-    const DeviceBytes on_decay = upload(decay);
-    const DeviceBytes on_skip = upload(skip);
-    const float most = sizes.groups == 1 ? std::numeric_limits<float>::infinity() : 1.5F;
-    const auto got =
-        same_however_cut<float>(slot, inner, [&](const Batch& batch, std::size_t first, float* y) {
-          cuda::ssd(shape, batch,
-                    cuda::SsdPass<Row>{.mixed = on_mixed.as<float>() + first * channels,
-                                       .step = on_step.as<Row>() + first * step_stride,
-                                       .step_stride = static_cast<int>(step_stride),
-                                       .dt_bias = on_dt_bias.as<float>(),
-                                       .decay = on_decay.as<float>(),
-                                       .skip = on_skip.as<float>(),
-                                       .dt_scale = 1.25F,
-                                       .dt_min = 0.001F,
-                                       .dt_max = most,
-                                       .out = y},
-                    stream_->handle());
-        });
-    std::vector<float> state = slot;
-    std::vector<float> y(kTokens * inner);
-    for (std::size_t head = 0; head < heads; ++head) {
-      const std::size_t group = head / (heads / static_cast<std::size_t>(sizes.groups));
-      const float* b = mixed.data() + inner + group * size;
-      plain().ssd({.state = state.data() + head * size * dim,
-                   .state_size = size,
-                   .head_dim = dim,
-                   .tokens = kTokens,
-                   .x = mixed.data() + head * dim,
-                   .b = b,
-                   .c = b + static_cast<std::size_t>(sizes.groups) * size,
-                   .stride = channels,
-                   .step = wide_step.data() + head,
-                   .step_stride = step_stride,
-                   .dt_scale = 1.25F,
-                   .dt_bias = dt_bias[head],
-                   .dt_min = 0.001F,
-                   .dt_max = most,
-                   .decay = decay[head],
-                   .skip = skip[head],
-                   .y = y.data() + head * dim,
-                   .y_stride = inner});
-    }
-    expect_near(got.y, y, 1e-4F, "y");
-    expect_near(got.slot, state, 1e-4F, "the state");
-  }
-}
-TEST_F(CudaScans, TheRecurrenceOfMamba2) {
-  the_recurrence_of_mamba2<Bf16>();
-}
-TEST_F(CudaScans, TheRecurrenceOfMamba2OverF32) {
-  the_recurrence_of_mamba2<float>();
 }
 
 template <class Row>

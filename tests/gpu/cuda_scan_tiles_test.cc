@@ -1,4 +1,4 @@
-// Prefills in tiles of Mamba-1 and RG-LRU on a GPU, and decode after them: against the plain CPU kernels, and against
+// Mamba-1 and RG-LRU on a GPU, without tiles and with them, and decode after them: against the plain CPU kernels, and against
 // themselves, bit by bit (tests/gpu/cuda_tiles_rig.h). Without a GPU all of it is skipped.
 
 #include <utility>
@@ -10,86 +10,52 @@
 namespace reprise::gpu::test {
 namespace {
 
-/// Of rows of bf16 and of f32.
-class CudaScanTiles : public CudaTiles {
- protected:
-  template <class Row>
-  void selective_scans();
-  template <class Row>
-  void rg_lru();
-};
-
+/// A layer of Mamba-1, the state before and the rows through it.
 template <class Row>
-void CudaScanTiles::selective_scans() {
-  Random random(41);
-  for (const auto& [channels, size] : {std::pair<std::size_t, std::size_t>{8, 16},
-                                       {37, 16},
-                                       {300, 16},
-                                       {24, 3},
-                                       {40, 32},
-                                       {21, 17},
-                                       {16, 50}}) {  // the last: token after token
-    SCOPED_TRACE(std::to_string(channels) + " channels of " + std::to_string(size));
-    const cuda::SelectiveScanShape shape{.channels = static_cast<int>(channels),
-                                         .state_size = static_cast<int>(size),
-                                         .step_rank = 1,
-                                         .state_offset = 0};
-    ASSERT_TRUE(cuda::selective_scan_supports(shape));
-    const std::size_t numbers = (channels + kLanes - 1) / kLanes * kLanes * size;
-    std::vector<float> slot = random.floats(numbers);
-    std::vector<float> a = random.between(numbers, -4.0F, -0.01F);
-    for (std::size_t i = 0; i < numbers; ++i) {  // what fills up the last group
+struct MambaLayer {
+  std::size_t channels, size, step_stride, bc_stride, gate_stride;
+  cuda::SelectiveScanShape shape;
+  std::vector<float> slot, a, skip, step, bc;
+  std::vector<Row> x, gate;
+
+  MambaLayer(Random& random, std::size_t some_channels, std::size_t some_states, std::size_t rows)
+      : channels(some_channels),
+        size(some_states),
+        step_stride(channels + 3),
+        bc_stride(2 * size + 5),
+        gate_stride(channels + 7),
+        shape{.channels = static_cast<int>(channels),
+              .state_size = static_cast<int>(size),
+              .step_rank = 1,
+              .state_offset = 0},
+        slot(random.floats((channels + kLanes - 1) / kLanes * kLanes * size)),
+        a(random.between(slot.size(), -4.0F, -0.01F)),
+        skip(random.floats(channels)),
+        step(random.between(rows * step_stride, -12.0F, 4.0F)),
+        bc(random.floats(rows * bc_stride)),
+        x(as_rows<Row>(random.floats(rows * channels))),
+        gate(as_rows<Row>(random.floats(rows * gate_stride))) {
+    for (std::size_t i = 0; i < slot.size(); ++i) {  // what fills up the last group
       if (i / (size * kLanes) * kLanes + i % kLanes >= channels) slot[i] = a[i] = 0;
     }
-    std::vector<float> a_of_two = a;
-    for (float& value : a_of_two) value *= 1.44269504F;
-    const std::size_t step_stride = channels + 3;
-    const std::size_t bc_stride = 2 * size + 5;
-    const std::size_t gate_stride = channels + 7;
-    const std::vector<float> skip = random.floats(channels);
-    const std::vector<Row> x = as_rows<Row>(random.floats(kInputs * channels));
-    const std::vector<float> step = random.between(kInputs * step_stride, -12.0F, 4.0F);
-    const std::vector<float> bc = random.floats(kInputs * bc_stride);
-    const std::vector<Row> gate = as_rows<Row>(random.floats(kInputs * gate_stride));
-    const DeviceBytes on_a = upload(a_of_two);
-    const DeviceBytes on_skip = upload(skip);
-    const DeviceBytes on_x = upload(x);
-    const DeviceBytes on_bc = upload(bc);
-    const DeviceBytes on_gate = upload(gate);
-    const auto got = same_on_the_grid<Row>(
-        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Row* y) {
-          const DeviceBytes on_step = upload(step);  // used up
-          const DeviceBytes workspace = spoiled(cuda::selective_scan_workspace(shape, batch.tile_count));
-          cuda::selective_scan(shape, batch,
-                               cuda::SelectiveScanPass<Row>{.a = on_a.as<float>(),
-                                                            .skip = on_skip.as<float>(),
-                                                            .x = on_x.as<Row>() + first * channels,
-                                                            .step = on_step.as<float>() + first * step_stride,
-                                                            .step_stride = static_cast<int>(step_stride),
-                                                            .b = on_bc.as<float>() + first * bc_stride,
-                                                            .bc_stride = static_cast<int>(bc_stride),
-                                                            .gate = on_gate.as<Row>() + first * gate_stride,
-                                                            .gate_stride = static_cast<int>(gate_stride),
-                                                            .out = y,
-                                                            .workspace = workspace.data(),
-                                                            .exports = exports},
-                               stream_->handle());
-          stream_->wait();  // before these go
-        });
+  }
+
+  /// The outputs of the first rows, and the state after them, on the CPU.
+  CudaScan::Result<float> run(std::size_t rows) const {
     std::vector<float> dense;  // the CPU has steps without a stride
-    for (std::size_t row = 0; row < kOurs; ++row) {
+    for (std::size_t row = 0; row < rows; ++row) {
       const float* from = step.data() + row * step_stride;
       dense.insert(dense.end(), from, from + channels);
     }
-    std::vector<float> y(kOurs * channels);
+    CudaScan::Result<float> result{std::vector<float>(rows * channels), slot};
     const std::vector<float> wide_x = widened(x);
     const std::vector<float> wide_gate = widened(gate);
-    plain().selective_scan({.state = slot.data(),
+    plain().selective_scan({.state = result.slot.data(),
                             .a = a.data(),
                             .skip = skip.data(),
                             .channels = channels,
                             .state_size = size,
-                            .tokens = kOurs,
+                            .tokens = rows,
                             .x = wide_x.data(),
                             .step = dense.data(),
                             .b = bc.data(),
@@ -97,72 +63,180 @@ void CudaScanTiles::selective_scans() {
                             .bc_stride = bc_stride,
                             .gate = wide_gate.data(),
                             .gate_stride = gate_stride,
-                            .y = y.data()},
+                            .y = result.y.data()},
                            0, channels);
-    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
-    expect_near(got.slot, slot, 1e-4F, "the state");
+    return result;
+  }
+};
+
+/// A layer of RG-LRU and the rows through it: of a sequence that begins, with zeros.
+template <class Row>
+struct RgLruLayer {
+  std::size_t channels, stride;
+  cuda::RgLruShape shape;
+  std::vector<float> slot, x, input_gate, recurrence_gate, rate;
+  std::vector<Row> branch;
+
+  RgLruLayer(Random& random, std::size_t some_channels, std::size_t rows)
+      : channels(some_channels),
+        stride(channels + 5),
+        shape{.channels = static_cast<int>(channels), .state_offset = 0},
+        slot(channels, 0.0F),
+        x(random.floats(rows * channels)),
+        input_gate(random.floats(rows * channels)),
+        recurrence_gate(random.between(rows * channels, -6.0F, 4.0F)),
+        rate(random.between(channels, -9.0F, -0.001F)),
+        branch(as_rows<Row>(random.floats(rows * stride))) {}
+
+  CudaScan::Result<float> run(std::size_t rows) const {
+    CudaScan::Result<float> result{std::vector<float>(rows * channels), slot};
+    plain().rg_lru({.state = result.slot.data(),
+                    .x = x.data(),
+                    .input_gate = input_gate.data(),
+                    .recurrence_gate = recurrence_gate.data(),
+                    .rate = rate.data(),
+                    .out = result.y.data(),
+                    .channels = channels,
+                    .tokens = rows,
+                    .begins = true},
+                   0, channels);
+    const std::vector<float> wide_branch = widened(branch);
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::vector<float> gate;
+      for (std::size_t i = 0; i < channels; ++i) gate.push_back(wide_branch[row * stride + i]);
+      plain().gate_gelu(gate.data(), result.y.data() + row * channels, channels);
+    }
+    return result;
+  }
+};
+
+/// Of rows of bf16 and of f32.
+class CudaScanTiles : public CudaTiles {
+ protected:
+  /// Make passes over the inputs from a row on, with outputs at `y`. What the last one has used up goes with the next.
+  template <class Row>
+  auto passes_over(const MambaLayer<Row>& in) {
+    std::vector<float> a_of_two = in.a;
+    for (float& value : a_of_two) value *= 1.44269504F;
+    return [this, &in, a = upload(a_of_two), skip = upload(in.skip), x = upload(in.x), bc = upload(in.bc),
+            gate = upload(in.gate)](std::size_t first, Row* y) {
+      use_up({&in.step});
+      return cuda::SelectiveScanPass<Row>{.a = a.template as<float>(),
+                                          .skip = skip.template as<float>(),
+                                          .x = x.template as<Row>() + first * in.channels,
+                                          .step = used_up_[0].as<float>() + first * in.step_stride,
+                                          .step_stride = static_cast<int>(in.step_stride),
+                                          .b = bc.template as<float>() + first * in.bc_stride,
+                                          .bc_stride = static_cast<int>(in.bc_stride),
+                                          .gate = gate.template as<Row>() + first * in.gate_stride,
+                                          .gate_stride = static_cast<int>(in.gate_stride),
+                                          .out = y};
+    };
+  }
+  template <class Row>
+  auto passes_over(const RgLruLayer<Row>& in) {
+    return [this, &in, x = upload(in.x), rate = upload(in.rate), branch = upload(in.branch)](
+               std::size_t first, Row* y) {
+      use_up({&in.input_gate, &in.recurrence_gate});
+      return cuda::RgLruPass<Row>{.x = x.template as<float>() + first * in.channels,
+                                  .input_gate = used_up_[0].as<float>() + first * in.channels,
+                                  .recurrence_gate = used_up_[1].as<float>() + first * in.channels,
+                                  .rate = rate.template as<float>(),
+                                  .branch = branch.template as<Row>() + first * in.stride,
+                                  .branch_stride = static_cast<int>(in.stride),
+                                  .out = y};
+    };
+  }
+
+  /// In one slice, cut and beside a stranger. launch(batch, pass).
+  template <class Row, class Inputs, class Launch>
+  void without_tiles(const Inputs& in, const Launch& launch) {
+    const auto pass_from = passes_over(in);
+    const auto got = same_however_cut<Row>(
+        in.slot, in.channels,
+        [&](const Batch& batch, std::size_t first, Row* y) { launch(batch, pass_from(first, y)); });
+    expect_as_on_cpu<Row>(got, in.run(kTokens));
+  }
+  /// Prefills in tiles, and tokens after them. workspace_of(tiles): bytes.
+  template <class Row, class Inputs, class Workspace, class Launch>
+  void in_tiles(const Inputs& in, const Workspace& workspace_of, const Launch& launch) {
+    const auto pass_from = passes_over(in);
+    const auto got = same_on_the_grid<Row>(
+        in.slot, in.channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Row* y) {
+          const DeviceBytes workspace = spoiled(workspace_of(batch.tile_count));
+          auto pass = pass_from(first, y);
+          pass.workspace = workspace.data();
+          pass.exports = exports;
+          launch(batch, pass);
+          stream_->wait();  // before it goes
+        });
+    expect_as_on_cpu<Row>(got, in.run(kOurs));
+  }
+
+  template <class Row>
+  void mamba();
+  template <class Row>
+  void rg_lru();
+
+ private:
+  void use_up(std::initializer_list<const std::vector<float>*> values) {
+    used_up_.clear();
+    for (const auto* one : values) used_up_.push_back(upload(*one));
+  }
+  template <class Row>
+  static void expect_as_on_cpu(const Result<Row>& got, const Result<float>& wanted) {
+    expect_near(widened(got.y), wanted.y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
+    expect_near(got.slot, wanted.slot, 1e-4F, "the state");
+  }
+
+  std::vector<DeviceBytes> used_up_;
+};
+
+template <class Row>
+void CudaScanTiles::mamba() {
+  Random random(41);
+  using Sizes = std::pair<std::size_t, std::size_t>;  // channels and states of each
+  const auto inputs = [&](const Sizes& sizes, std::size_t rows) {
+    MambaLayer<Row> in(random, sizes.first, sizes.second, rows);
+    EXPECT_TRUE(cuda::selective_scan_supports(in.shape));
+    return in;
+  };
+  for (const Sizes& sizes : {Sizes{8, 16}, {37, 16}, {24, 3}, {40, 32}, {16, 50}, {9, 100}, {8, 256}}) {
+    SCOPED_TRACE(std::to_string(sizes.first) + " channels of " + std::to_string(sizes.second));
+    const MambaLayer<Row> in = inputs(sizes, kRows);
+    without_tiles<Row>(in, [&](const Batch& batch, const cuda::SelectiveScanPass<Row>& pass) {
+      cuda::selective_scan(in.shape, batch, pass, stream_->handle());
+    });
+  }
+  for (const Sizes& sizes : {Sizes{8, 16}, {37, 16}, {300, 16}, {24, 3}, {40, 32}, {21, 17}, {16, 50}}) {
+    SCOPED_TRACE(std::to_string(sizes.first) + " channels of " + std::to_string(sizes.second) + ", in tiles");
+    const MambaLayer<Row> in = inputs(sizes, kInputs);  // the last: token after token
+    in_tiles<Row>(
+        in, [&](int tiles) { return cuda::selective_scan_workspace(in.shape, tiles); },
+        [&](const Batch& batch, const cuda::SelectiveScanPass<Row>& pass) {
+          cuda::selective_scan(in.shape, batch, pass, stream_->handle());
+        });
   }
 }
 TEST_F(CudaScanTiles, SelectiveScans) {
-  selective_scans<Bf16>();
+  mamba<Bf16>();
 }
 TEST_F(CudaScanTiles, SelectiveScansOfF32) {
-  selective_scans<float>();
+  mamba<float>();
 }
 
 template <class Row>
 void CudaScanTiles::rg_lru() {
   Random random(42);
-  for (const std::size_t channels : {8U, 37U, 300U}) {
+  for (const std::size_t channels : {8U, 37U, 130U, 300U}) {
     SCOPED_TRACE(std::to_string(channels) + " channels");
-    const cuda::RgLruShape shape{.channels = static_cast<int>(channels), .state_offset = 0};
-    const std::size_t stride = channels + 5;
-    const std::vector<float> slot(channels, 0.0F);  // a sequence begins with zeros
-    const std::vector<float> x = random.floats(kInputs * channels);
-    const std::vector<float> input_gate = random.floats(kInputs * channels);
-    const std::vector<float> recurrence_gate = random.between(kInputs * channels, -6.0F, 4.0F);
-    const std::vector<float> rate = random.between(channels, -9.0F, -0.001F);
-    const std::vector<Row> branch = as_rows<Row>(random.floats(kInputs * stride));
-    const DeviceBytes on_x = upload(x);
-    const DeviceBytes on_rate = upload(rate);
-    const std::vector<float> wide_branch = widened(branch);
-    const DeviceBytes on_branch = upload(branch);
-    const auto got = same_on_the_grid<Row>(
-        slot, channels, [&](const Batch& batch, const SlotExports& exports, std::size_t first, Row* y) {
-          const DeviceBytes gates[] = {upload(input_gate), upload(recurrence_gate)};  // they are used up
-          const DeviceBytes workspace = spoiled(cuda::rg_lru_workspace(shape, batch.tile_count));
-          cuda::rg_lru(shape, batch,
-                       cuda::RgLruPass<Row>{.x = on_x.as<float>() + first * channels,
-                                            .input_gate = gates[0].as<float>() + first * channels,
-                                            .recurrence_gate = gates[1].as<float>() + first * channels,
-                                            .rate = on_rate.as<float>(),
-                                            .branch = on_branch.as<Row>() + first * stride,
-                                            .branch_stride = static_cast<int>(stride),
-                                            .out = y,
-                                            .workspace = workspace.data(),
-                                            .exports = exports},
-                       stream_->handle());
-          stream_->wait();  // before these go
-        });
-    std::vector<float> state = slot;
-    std::vector<float> y(kOurs * channels);
-    plain().rg_lru({.state = state.data(),
-                    .x = x.data(),
-                    .input_gate = input_gate.data(),
-                    .recurrence_gate = recurrence_gate.data(),
-                    .rate = rate.data(),
-                    .out = y.data(),
-                    .channels = channels,
-                    .tokens = kOurs,
-                    .begins = true},
-                   0, channels);
-    for (std::size_t row = 0; row < kOurs; ++row) {
-      std::vector<float> gate;
-      for (std::size_t i = 0; i < channels; ++i) gate.push_back(wide_branch[row * stride + i]);
-      plain().gate_gelu(gate.data(), y.data() + row * channels, channels);
-    }
-    expect_near(widened(got.y), y, tolerance_of<Row>(1e-2F, 1e-4F), "y");
-    expect_near(got.slot, state, 1e-4F, "the state");
+    const RgLruLayer<Row> in(random, channels, kInputs);
+    const auto launch = [&](const Batch& batch, const cuda::RgLruPass<Row>& pass) {
+      cuda::rg_lru(in.shape, batch, pass, stream_->handle());
+    };
+    without_tiles<Row>(in, launch);
+    in_tiles<Row>(
+        in, [&](int tiles) { return cuda::rg_lru_workspace(in.shape, tiles); }, launch);
   }
 }
 TEST_F(CudaScanTiles, RgLru) {

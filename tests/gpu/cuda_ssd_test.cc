@@ -1,7 +1,7 @@
 // The recurrence of Mamba-2 in chunks on a GPU: against the plain CPU kernel, and against itself, bit by bit, however
 // prompts are cut on the grid and batched. Without a GPU all of it is skipped.
 
-#include <cstdio>
+#include <array>
 #include <limits>
 
 #include "gpu/cuda/mamba2.h"
@@ -73,48 +73,45 @@ struct SsdInputs {
   }
 };
 
+/// Of rows of bf16 and of f32.
 class CudaSsd : public CudaChunks {
  protected:
-  /// The recurrence over `in`, for run_batches(): so many times over the same rows, and its time if there are several.
+  /// Makes passes over the inputs from a row on, with outputs at `y`.
   template <class Row>
-  auto launcher(const SsdInputs<Row>& in, int times = 1) {
-    return [this, &in, times, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
-            decay = upload(in.decay),
-            skip = upload(in.skip)](const Batch& batch, const cuda::SlotExports& exports, float* y) {
+  auto passes_over(const SsdInputs<Row>& in) {
+    return [&in, mixed = upload(in.mixed), step = upload(in.step), dt_bias = upload(in.dt_bias),
+            decay = upload(in.decay), skip = upload(in.skip)](std::size_t first, float* y) {
+      return cuda::SsdPass<Row>{.mixed = mixed.template as<float>() + first * in.channels,
+                                .step = step.template as<Row>() + first * in.step_stride,
+                                .step_stride = static_cast<int>(in.step_stride),
+                                .dt_bias = dt_bias.template as<float>(),
+                                .decay = decay.template as<float>(),
+                                .skip = skip.template as<float>(),
+                                .dt_scale = 1.25F,
+                                .dt_min = 0.001F,
+                                .dt_max = in.dt_max,
+                                .out = y};
+    };
+  }
+  /// For run_batches().
+  template <class Row>
+  auto launcher(const SsdInputs<Row>& in) {
+    return [this, &in, pass_from = passes_over(in)](const Batch& batch, const cuda::SlotExports& exports,
+                                                    float* y) {
       const std::size_t bytes = cuda::ssd_workspace(in.shape, batch.rows, batch.tile_count);
-      const DeviceBytes workspace(std::max<std::size_t>(256, bytes));
-      cuda::fill(workspace.data(), 0xff, workspace.size(),
-                 stream_->handle());  // what was there must not matter
-      cuda::Stopwatch watch;
-      for (int i = 0; i < times; ++i) {
-        if (i == 1) watch.start(stream_->handle());
-        cuda::ssd(in.shape, batch,
-                  cuda::SsdPass<Row>{.mixed = mixed.template as<float>(),
-                                     .step = step.template as<Row>(),
-                                     .step_stride = static_cast<int>(in.step_stride),
-                                     .dt_bias = dt_bias.template as<float>(),
-                                     .decay = decay.template as<float>(),
-                                     .skip = skip.template as<float>(),
-                                     .dt_scale = 1.25F,
-                                     .dt_min = 0.001F,
-                                     .dt_max = in.dt_max,
-                                     .out = y,
-                                     .workspace = workspace.data(),
-                                     .exports = times > 1 ? cuda::SlotExports{} : exports},
-                  stream_->handle());
-      }
-      if (times > 1) {
-        watch.stop(stream_->handle());
-        std::printf("%d heads of %d, state %d, %d groups: %d rows in %.0f us\n", in.shape.heads,
-                    in.shape.head_dim, in.shape.state_size, in.shape.groups, batch.rows,
-                    watch.milliseconds() * 1000 / (times - 1));
-      }
+      const DeviceBytes workspace = spoiled(bytes);
+      cuda::SsdPass<Row> pass = pass_from(0, y);
+      pass.workspace = workspace.data();
+      pass.exports = exports;
+      cuda::ssd(in.shape, batch, pass, stream_->handle());
       stream_->wait();  // before the workspace goes
     };
   }
 
   template <class Row>
   void prefill_and_decode();
+  template <class Row>
+  void without_tiles();
 };
 
 template <class Row>
@@ -143,30 +140,7 @@ void CudaSsd::prefill_and_decode() {
     for (std::size_t i = 0; i < sequences.count(); ++i) {
       sequences.slots.push_back(i == 1 ? std::vector<float>(in.slot_size()) : random.floats(in.slot_size()));
     }
-    const auto launch = launcher(in);
-    const ChunkResult prefilled = prefill(sequences, launch);
-    const ChunkResult decoded = decode(sequences, prefilled, launch);
-
-    std::vector<float> y(prefilled.y.size(), 0.0F);
-    std::vector<float> y_of_tokens = y;
-    for (std::size_t i = 0; i < sequences.count(); ++i) {
-      const std::string what = "sequence " + std::to_string(i);
-      const auto first = static_cast<std::size_t>(sequences.first_row(i));
-      const auto end = first + static_cast<std::size_t>(sequences.prefills[i]);
-      std::vector<float> state = sequences.slots[i];
-      std::size_t row = first;
-      for (const std::vector<float>& behind : prefilled.behind[i]) {
-        in.run(state, row, row + cuda::kGrid, y);
-        expect_near(behind, state, 1e-4F, what + ", the state behind a tile");
-        row += cuda::kGrid;
-      }
-      in.run(state, row, end, y);
-      expect_near(prefilled.slots[i], state, 1e-4F, what + ", the state");
-      in.run(state, end, end + 1, y_of_tokens);
-      expect_near(decoded.slots[i], state, 1e-4F, what + ", the state after a token");
-    }
-    expect_near(prefilled.y, y, 1e-4F, "y");
-    expect_near(decoded.y, y_of_tokens, 1e-4F, "y of tokens");
+    compare(in, sequences, launcher(in));
   }
 }
 TEST_F(CudaSsd, InChunks) {
@@ -176,20 +150,35 @@ TEST_F(CudaSsd, TokenAfterTokenOverF32) {
   prefill_and_decode<float>();
 }
 
-/// Prints; decides nothing.
-TEST_F(CudaSsd, Times) {
-  Random random(44);
-  for (const cuda::SsdShape& shape :
-       {cuda::SsdShape{.heads = 24, .head_dim = 64, .groups = 1, .state_size = 128, .state_offset = 0},
-        cuda::SsdShape{.heads = 128, .head_dim = 64, .groups = 8, .state_size = 128, .state_offset = 0},
-        cuda::SsdShape{.heads = 24, .head_dim = 128, .groups = 1, .state_size = 256, .state_offset = 0}}) {
-    const SsdInputs<Bf16> in(random, shape, 8193, -8.0F);
-    const ChunkSequences sequences{.prefills = {8192},
-                                   .slots = {std::vector<float>(in.slot_size())},
-                                   .width = static_cast<std::size_t>(shape.inner())};
-    run_batches(sequences, {{{0, 0, 8192}}}, true, launcher(in, 6));
-    run_batches(sequences, {{{0, 0, 8192}}}, false, launcher(in, 2));  // token after token
+template <class Row>
+void CudaSsd::without_tiles() {
+  Random random(3);
+  for (const auto& [heads, head_dim, groups, state_size] :
+       {std::array{4, 16, 1, 16}, {4, 12, 2, 24}, {2, 64, 1, 128}, {3, 8, 3, 64}, {2, 16, 2, 256}}) {
+    const cuda::SsdShape shape{
+        .heads = heads, .head_dim = head_dim, .groups = groups, .state_size = state_size, .state_offset = 0};
+    SCOPED_TRACE(std::to_string(shape.heads) + " heads of " + std::to_string(shape.head_dim) + ", " +
+                 std::to_string(shape.state_size));
+    ASSERT_TRUE(cuda::ssd_supports(shape));
+    const SsdInputs<Row> in(random, shape, kRows, -8.0F);
+    std::vector<float> state = random.floats(in.slot_size());
+    const auto inner = static_cast<std::size_t>(shape.inner());
+    const auto pass_from = passes_over(in);
+    const auto got =
+        same_however_cut<float>(state, inner, [&](const Batch& batch, std::size_t first, float* y) {
+          cuda::ssd(shape, batch, pass_from(first, y), stream_->handle());
+        });
+    std::vector<float> y(kTokens * inner);
+    in.run(state, 0, kTokens, y);
+    expect_near(got.y, y, 1e-4F, "y");
+    expect_near(got.slot, state, 1e-4F, "the state");
   }
+}
+TEST_F(CudaSsd, WithoutTiles) {
+  without_tiles<Bf16>();
+}
+TEST_F(CudaSsd, WithoutTilesOverF32) {
+  without_tiles<float>();
 }
 
 }  // namespace

@@ -26,13 +26,6 @@ class CudaTiles : public CudaScan {
   static constexpr int kShorter = 7;                   // of a third, behind that one
   static constexpr int kInputs = kOurs + kLonger + kShorter;
 
-  /// Memory as a step before may have left it.
-  DeviceBytes spoiled(std::size_t bytes) {
-    DeviceBytes out(std::max<std::size_t>(16, bytes));
-    cuda::fill(out.data(), 0xff, out.size(), stream_->handle());
-    return out;
-  }
-
   /// Calls launch(batch, exports) for a prefill. exports: a slot or null for each tile; or empty.
   template <class Launch>
   void prefill(const std::vector<BatchSlice>& slices, const std::vector<std::byte*>& exports,

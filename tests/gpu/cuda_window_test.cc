@@ -4,6 +4,7 @@
 
 #include "gpu/devices.h"
 #include "tests/gpu/cuda_attention_rig.h"
+#include "tests/require.h"
 
 namespace reprise::gpu::cuda::test {
 namespace {
@@ -13,7 +14,7 @@ using gpu::test::same_bits;
 class CudaWindow : public testing::TestWithParam<AttentionShape> {
  protected:
   void SetUp() override {
-    if (list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   }
 };
 

@@ -2,33 +2,81 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpu/kernels.h"
+#include "tests/require.h"
 
 namespace reprise::gpu {
 namespace {
 
 TEST(ListDevices, DescribesEachDevice) {
+  const std::vector<DeviceInfo> devices = list_devices();
+  if (devices.empty())
+    REPRISE_SKIP_WITHOUT("gpu", "no CUDA device: tests that take every device leave it out");
+  const std::vector<DeviceInfo> again = list_devices();
+  ASSERT_EQ(devices.size(), again.size());
   int previous_index = -1;
-  for (const DeviceInfo& device : list_devices()) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const DeviceInfo& device = devices[i];
     EXPECT_GT(device.index, previous_index);
     EXPECT_FALSE(device.name.empty());
     EXPECT_GT(device.total_bytes, 0u);
     EXPECT_LE(device.free_bytes, device.total_bytes);
     EXPECT_GT(device.compute_major, 0);
+    EXPECT_EQ(again[i].index, device.index);
+    EXPECT_EQ(again[i].name, device.name);
+    EXPECT_EQ(again[i].total_bytes, device.total_bytes);
     previous_index = device.index;
   }
 }
 
-TEST(ListDevices, AnswersTheSameDevicesAgain) {
-  EXPECT_EQ(list_devices().size(), list_devices().size());
+[[maybe_unused]] bool a_driver_shows_a_gpu() {
+  bool found = false;
+  for (int i = 0; i < 64; ++i) found = found || std::filesystem::exists("/dev/nvidia" + std::to_string(i));
+  return found;
 }
 
-TEST(ListDevices, IsEmptyWithoutCudaOrWithoutGpu) {
+// A GPU that is not listed would have all of its tests skipped.
+TEST(ListDevices, FindsAGpuWhereTheDriverShowsOneAndElseNone) {
 #ifdef REPRISE_HAS_CUDA
-  if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "this machine has an NVIDIA GPU";
-#endif
+  if (std::getenv("CUDA_VISIBLE_DEVICES") != nullptr || std::filesystem::exists("/dev/dxg")) {
+    REPRISE_SKIP_WITHOUT("gpu", "CUDA_VISIBLE_DEVICES, or WSL, decides what is listed");
+  }
+  EXPECT_EQ(list_devices().empty(), !a_driver_shows_a_gpu());
+#else
   EXPECT_TRUE(list_devices().empty());
+#endif
 }
+
+/// Tests of kernels take those of available_isas(): one that is missing is named here.
+class InstructionSet : public testing::TestWithParam<Isa> {};
+
+TEST_P(InstructionSet, IsTestedWhereTheProcessorHasIt) {
+  const Isa isa = GetParam();
+  if (!is_available(isa)) {
+    REPRISE_SKIP_WITHOUT(reprise::test::Need::named(name_of(isa)), "tests of kernels leave this set out");
+  }
+  EXPECT_EQ(cpu_kernels(isa).isa, isa);
+}
+
+#if defined(__aarch64__)
+INSTANTIATE_TEST_SUITE_P(OfThisArchitecture, InstructionSet,
+                         testing::Values(Isa::kNeon, Isa::kNeonDotprod, Isa::kNeonI8mm),
+#elif defined(__x86_64__)
+INSTANTIATE_TEST_SUITE_P(OfThisArchitecture, InstructionSet,
+                         testing::Values(Isa::kAvx2, Isa::kAvx2Vnni, Isa::kAvx512, Isa::kAvx512Vnni,
+                                         Isa::kAvx512Amx),
+#endif
+                         [](const auto& info) {
+                           std::string name(name_of(info.param));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace reprise::gpu

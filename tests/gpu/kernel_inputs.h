@@ -19,6 +19,8 @@
 
 namespace reprise::gpu::test {
 
+inline constexpr double kUlp = 0x1p-23;  // of 1.0F
+
 inline const Kernels& plain() {
   return cpu_kernels(Isa::kPlain);
 }
@@ -174,8 +176,10 @@ class Random {
         value = from_bf16(out.halves.back());
       } else {
         // any exponent below that of infinity, the denormals' among them
-        out.halves.push_back(
-            static_cast<std::uint16_t>(bits_() % 2 << 15 | bits_() % 18 << 10 | (bits_() & 1023)));
+        std::uint64_t half = bits_() % 2 << 15;
+        half |= bits_() % 18 << 10;
+        half |= bits_() & 1023;
+        out.halves.push_back(static_cast<std::uint16_t>(half));
         value = from_f16(out.halves.back());
       }
     }

@@ -11,8 +11,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-constexpr double kUlp = 0x1p-23;  // of 1.0F
-
 double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }

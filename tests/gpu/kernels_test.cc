@@ -150,7 +150,9 @@ TEST(KernelBits, CausalConv) {
 TEST(KernelBits, DeltaRule) {
   Random random(6);
   for (std::size_t round = 0; round < 60; ++round) {
-    const DeltaInputs inputs(random, random.size(1, 130), 8 * random.size(1, 17), random.size(1, 12));
+    const std::size_t keys = random.size(1, 130);
+    const std::size_t values = 8 * random.size(1, 17);
+    const DeltaInputs inputs(random, keys, values, random.size(1, 12));
     const std::size_t outputs = inputs.tokens * inputs.value_dim;
     std::vector<float> state = inputs.state;
     std::vector<float> out(outputs);

@@ -164,8 +164,10 @@ struct QuantWeight {
       : bytes(rows * columns / quant.format->block_size * quant.format->block_bytes) {
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.size(0, 255));
     for (std::size_t at = 0; at < bytes.size(); at += quant.format->block_bytes) {
-      for (const std::size_t half : quant.halves)
-        set_half(at + half, random.size(0x1400, 0x23ff) | (random.coin() ? 0x8000 : 0));
+      for (const std::size_t half : quant.halves) {
+        const std::size_t magnitude = random.size(0x1400, 0x23ff);
+        set_half(at + half, magnitude | (random.coin() ? 0x8000 : 0));
+      }
       if (quant.halves.empty()) bytes[at] = static_cast<std::uint8_t>(random.size(117, 121));
     }
     view = {.format = quant.format, .rows = rows, .columns = columns, .data = bytes.data()};

@@ -17,6 +17,8 @@
 #include "gpu/cpu/tables.h"
 #include "gpu/host_weight.h"
 #include "gpu/threads.h"
+#include "tests/require.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::gpu {
 namespace {
@@ -50,8 +52,8 @@ TEST(NumaNodes, ListsAreReadAsLinuxWritesThem) {
 }
 
 TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("numa_nodes_" + std::to_string(getpid()));
+  const reprise::test::TempDir dir;
+  const std::filesystem::path& folder = dir.path();
   const std::vector<int> mine = processors_of_this_thread();
   const auto write = [&](const std::string& node, const std::string& list) {
     std::filesystem::create_directories(folder / node);
@@ -68,7 +70,6 @@ TEST(NumaNodes, AreThoseWithProcessorsThatMayBeUsed) {
   EXPECT_EQ(nodes.processors[0], std::vector<int>{mine.front()});
   EXPECT_EQ(nodes.processors[1], std::vector<int>{mine.back()});
   EXPECT_EQ(numa_nodes(folder / "nothing").count(), 0U);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(NumaNodes, ATeamIsSpreadOverThem) {
@@ -106,8 +107,9 @@ TEST(NumaNodes, AWeightIsCopiedByThoseWhoReadIt) {
   const WeightView view{.format = &kF32Format, .rows = kRows, .columns = kColumns, .data = numbers.data()};
   const MachineMemory memory = machine_memory();
   if (memory.available < memory.all / 4 + 2 * view.bytes()) {
-    GTEST_SKIP() << "weights are placed where a fourth of the memory stays free; of " << memory.all
-                 << " bytes " << memory.available << " are";
+    REPRISE_SKIP_WITHOUT("memory", "weights are placed where a fourth of the memory stays free; of " +
+                                       std::to_string(memory.all) + " bytes " +
+                                       std::to_string(memory.available) + " are");
   }
   const Kernels& kernels = cpu_kernels(Isa::kPlain);
   Threads threads(2, two_nodes());

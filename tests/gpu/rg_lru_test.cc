@@ -52,7 +52,8 @@ double lru_sigmoid(double x) {
 TEST(RgLru, BitsDoNotDependOnTablesOrSlices) {
   Random random(1);
   for (int round = 0; round < 40; ++round) {
-    const LruInputs inputs(random, random.size(1, 70), random.size(1, 20));
+    const std::size_t channels = random.size(1, 70);
+    const LruInputs inputs(random, channels, random.size(1, 20));
     const std::vector<float> expected = inputs.run(plain());
     for (const Kernels* table : all_tables()) {
       EXPECT_TRUE(same_bits(expected, inputs.run(*table))) << label(*table);

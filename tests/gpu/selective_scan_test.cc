@@ -74,7 +74,9 @@ void expect_same(const ScanInputs::Result& expected, const ScanInputs::Result& r
 TEST(SelectiveScan, EveryTableHasTheSameBits) {
   Random random(1);
   for (int round = 0; round < 80; ++round) {
-    const ScanInputs inputs(random, random.size(1, 70), random.size(1, 24), random.size(1, 12));
+    const std::size_t channels = random.size(1, 70);
+    const std::size_t states = random.size(1, 24);
+    const ScanInputs inputs(random, channels, states, random.size(1, 12));
     const ScanInputs::Result expected = inputs.run(plain());
     for (const Kernels* table : fast_tables()) expect_same(expected, inputs.run(*table), label(*table));
   }

@@ -28,7 +28,9 @@ Result run(const SsdInputs& inputs, const Kernels& kernels, std::vector<std::siz
 TEST(Ssd, EveryTableHasTheSameBits) {
   Random random(1);
   for (int round = 0; round < 60; ++round) {
-    const SsdInputs inputs(random, random.size(1, 40), random.size(1, 90), random.size(1, 12));
+    const std::size_t states = random.size(1, 40);
+    const std::size_t head_dim = random.size(1, 90);
+    const SsdInputs inputs(random, states, head_dim, random.size(1, 12));
     const Result expected = run(inputs, plain());
     for (const Kernels* table : fast_tables()) {
       const Result result = run(inputs, *table);

@@ -1,58 +1,30 @@
-// Sequences and snapshots: what is copied, what is shared, what is refused, and that nothing leaks; at last
-// random operations against a model that copies everything.
+// Sequences and snapshots: what a store promises in any memory, here in the host's; what is copied, what is shared, what is
+// refused, and that nothing leaks.
 
 #include "gpu/state_store.h"
 #include "gpu/scarce_memory.h"
 #include "gpu/snapshot_group.h"
 
 #include <algorithm>
-#include <limits>
-
-#include <gtest/gtest.h>
-
 #include <cstring>
-#include <random>
 #include <set>
 
-namespace reprise::gpu {
+#include "tests/gpu/state_store_contract.h"
+
+namespace reprise::gpu::test {
 namespace {
 
-constexpr StateSizes kSizes{.page_bytes = kPageTokens * 4, .slot_bytes = 24};  // 4 bytes a token
+struct InHostMemory {
+  static constexpr int kSteps = 20000;
+  static constexpr const char* kName = "Host";
+  static bool is_here() { return true; }
+  ~InHostMemory() { EXPECT_EQ(memory_.used(), 0U) << "all of it was given back"; }
+  BlockMemory& memory() { return memory_; }
 
-void put(Sequence& sequence, std::uint32_t value) {
-  ASSERT_TRUE(sequence.reserve(1));
-  const std::size_t at = sequence.stored();
-  std::memcpy(sequence.page_data(at / kPageTokens) + at % kPageTokens * 4, &value, 4);
-  std::memcpy(sequence.slot_data(), &value, 4);
-  sequence.advance(1);
-}
-
-std::vector<std::uint32_t> tokens_of(const Sequence& sequence) {
-  std::vector<std::uint32_t> tokens(sequence.stored());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    std::memcpy(&tokens[i], sequence.page_data(i / kPageTokens) + i % kPageTokens * 4, 4);
-  }
-  return tokens;
-}
-
-std::uint32_t slot_of(const Sequence& sequence) {
-  std::uint32_t value;
-  std::memcpy(&value, sequence.slot_data(), 4);
-  return value;
-}
-
-Sequence filled(StateStore& store, std::size_t count, std::uint32_t first = 1) {
-  std::optional<Sequence> sequence = store.open();
-  EXPECT_TRUE(sequence.has_value());
-  for (std::uint32_t i = 0; i < count; ++i) put(*sequence, first + i);
-  return std::move(*sequence);
-}
-
-std::vector<std::uint32_t> counting(std::size_t count, std::uint32_t first = 1) {
-  std::vector<std::uint32_t> values(count);
-  for (std::uint32_t& value : values) value = first++;
-  return values;
-}
+ private:
+  ScarceMemory memory_;
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(In, StateStoreContract, InHostMemory, PlaceNames);
 
 TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   StateStore store(kSizes, {.pages = 8, .slots = 3});
@@ -62,9 +34,9 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   std::optional<Snapshot> snapshot = store.begin_capture(sequence, 2 * kPageTokens);
   ASSERT_TRUE(snapshot.has_value());
   EXPECT_EQ(*snapshot->slot_data(), std::byte{0}) << "whatever was there before";
-  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(sequence, 1000 + i);
+  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(store, sequence, 1000 + i);
   std::memcpy(snapshot->slot_data(), sequence.slot_data(), kSizes.slot_bytes);
-  for (std::uint32_t i = 0; i < 5; ++i) put(sequence, 5000 + i);
+  for (std::uint32_t i = 0; i < 5; ++i) put(store, sequence, 5000 + i);
   Snapshot* const written[] = {&*snapshot};
   store.end_captures(written);
   EXPECT_TRUE(snapshot->finite());
@@ -73,7 +45,7 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   ASSERT_TRUE(restored.sequence.has_value());
   EXPECT_EQ(restored.sequence->stored(), 2 * kPageTokens);
   EXPECT_EQ(restored.sequence->logical(), 2 * kPageTokens);
-  EXPECT_EQ(slot_of(*restored.sequence), 1000 + kPageTokens - 1);
+  EXPECT_EQ(slot_of(store, *restored.sequence), 1000 + kPageTokens - 1);
   EXPECT_FALSE(store.begin_capture(sequence, 3 * kPageTokens).has_value()) << "there is no slot left";
   restored.sequence.reset();
   store.damage(*snapshot);
@@ -81,18 +53,6 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
   snapshot.reset();
   { const Sequence gone = std::move(sequence); }
   EXPECT_EQ(store.used_bytes(), 0U);
-}
-
-TEST(StateStore, OpensWithASlotOfZerosWhateverWasThereBefore) {
-  StateStore store(kSizes, {.pages = 4, .slots = 1});
-  filled(store, 3);
-  std::optional<Sequence> again = store.open();
-  ASSERT_TRUE(again.has_value());
-  EXPECT_EQ(std::vector<std::byte>(again->slot_data(), again->slot_data() + kSizes.slot_bytes),
-            std::vector<std::byte>(kSizes.slot_bytes));
-  EXPECT_EQ(again->stored(), 0U);
-  EXPECT_EQ(again->logical(), 0U);
-  EXPECT_TRUE(again->pages().empty());
 }
 
 // Large blocks are zeros when the system gives them, and are not filled then; those that come back to the store are.
@@ -117,27 +77,6 @@ TEST(StateStore, LargeBlocksAreZerosWhenTheyAreNewAndWhenTheyWereUsed) {
     for (std::size_t i = 0; i < 2; ++i) std::memset(sequence->page_data(i), 0x5a, kLarge.page_bytes);
     std::memset(snapshot->slot_data(), 0x5a, kLarge.slot_bytes);
     std::memset(snapshot->tail_data(), 0x5a, kLarge.page_bytes);
-  }
-}
-
-TEST(StateStore, RestoresWhatWasCapturedAtEveryLength) {
-  for (const std::size_t length : {0, 1, 63, 64, 65, 128, 150}) {
-    StateStore store(kSizes, {.pages = 20, .slots = 4});
-    Sequence source = filled(store, length);
-    std::optional<Snapshot> snapshot = store.capture(source);
-    ASSERT_TRUE(snapshot.has_value());
-    for (std::uint32_t i = 0; i < 5; ++i) put(source, 9000 + i);  // must not reach the snapshot
-    for (int time = 0; time < 2; ++time) {
-      std::optional<Sequence> restored = store.restore(*snapshot).sequence;
-      ASSERT_TRUE(restored.has_value());
-      EXPECT_EQ(restored->stored(), length);
-      EXPECT_EQ(restored->logical(), length);
-      EXPECT_EQ(tokens_of(*restored), counting(length));
-      EXPECT_EQ(slot_of(*restored), length);
-      put(*restored, 7777);  // nor must this
-    }
-    EXPECT_EQ(tokens_of(source).size(), length + 5);
-    EXPECT_EQ(slot_of(source), 9004U);
   }
 }
 
@@ -175,7 +114,7 @@ TEST(StateStore, CountsBytesThatOnlyASnapshotHolds) {
   std::optional<Sequence> source = filled(store, 2 * kPageTokens + 1);
   std::optional<Snapshot> early = store.capture(*source);
   EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);  // its tail
-  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(*source, i);
+  for (std::uint32_t i = 0; i < kPageTokens; ++i) put(store, *source, i);
   std::optional<Snapshot> late = store.capture(*source);
   source.reset();
   EXPECT_EQ(early->exclusive_bytes(), kSizes.slot_bytes + kSizes.page_bytes);
@@ -206,17 +145,17 @@ TEST(StateStore, RefusesWithNothingChanged) {
   ASSERT_TRUE(third.has_value());
   EXPECT_FALSE(store.open().has_value()) << "no slot";
   EXPECT_FALSE(store.capture(*third).has_value()) << "no slot";
-  EXPECT_EQ(tokens_of(source), counting(kPageTokens + 1));
+  EXPECT_EQ(tokens_of(store, source), counting(kPageTokens + 1));
 }
 
 TEST(StateStore, MovesWithoutCounting) {
   StateStore store(kSizes, {.pages = 10, .slots = 4});
   Sequence one = filled(store, 70);
   Sequence two = std::move(one);
-  EXPECT_EQ(tokens_of(two), counting(70));
+  EXPECT_EQ(tokens_of(store, two), counting(70));
   Sequence three = filled(store, 10, 500);
   three = std::move(two);
-  EXPECT_EQ(tokens_of(three), counting(70));
+  EXPECT_EQ(tokens_of(store, three), counting(70));
   EXPECT_EQ(store.slots().used(), 1U);
   EXPECT_EQ(store.pages().used(), 2U);
 }
@@ -233,132 +172,6 @@ TEST(StateStore, LivesWithoutPagesOrSlotBytes) {
   other->advance(70);
   EXPECT_TRUE(attention.capture(*other).has_value());
   EXPECT_EQ(attention.used_bytes(), 2 * kSizes.page_bytes);
-}
-
-TEST(StateStore, AnswersRandomOperationsAsACopyingModelWould) {
-  StateStore store(kSizes, {.pages = 24, .slots = 12});
-  struct LiveSequence {
-    Sequence real;
-    std::vector<std::uint32_t> tokens;
-  };
-  struct LiveSnapshot {
-    Snapshot real;
-    std::vector<std::uint32_t> tokens;
-  };
-  std::vector<LiveSequence> sequences;
-  std::vector<LiveSnapshot> snapshots;
-  std::mt19937 random(1);
-  std::uint32_t next = 1;
-  int refused = 0;
-  const auto drop = [&](auto& list) {
-    if (!list.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(random() % list.size()));
-  };
-  for (int step = 0; step < 20000; ++step) {
-    const std::size_t free_slots = 12 - sequences.size() - snapshots.size();
-    switch (random() % 8) {
-      case 0: {
-        std::optional<Sequence> opened = store.open();
-        ASSERT_EQ(opened.has_value(), free_slots > 0);
-        if (opened) sequences.push_back({std::move(*opened), {}});
-        break;
-      }
-      case 1:
-        drop(sequences);
-        break;
-      case 2:
-        drop(snapshots);
-        break;
-      case 3: {
-        if (sequences.empty()) break;
-        const LiveSequence& from = sequences[random() % sequences.size()];
-        const bool fits =
-            free_slots > 0 && (from.tokens.size() % kPageTokens == 0 || store.pages().used() < 24);
-        std::optional<Snapshot> taken = store.capture(from.real);
-        ASSERT_EQ(taken.has_value(), fits);
-        if (taken) snapshots.push_back({std::move(*taken), from.tokens});
-        refused += taken ? 0 : 1;
-        break;
-      }
-      case 4: {
-        if (snapshots.empty()) break;
-        const LiveSnapshot& from = snapshots[random() % snapshots.size()];
-        std::optional<Sequence> restored = store.restore(from.real).sequence;
-        if (restored) sequences.push_back({std::move(*restored), from.tokens});
-        refused += restored ? 0 : 1;
-        break;
-      }
-      default: {
-        if (sequences.empty()) break;
-        LiveSequence& one = sequences[random() % sequences.size()];
-        const std::size_t count = random() % 40;
-        const std::size_t wanted = (one.tokens.size() + count + kPageTokens - 1) / kPageTokens;
-        const std::size_t held = one.real.pages().size();
-        const bool fits = wanted <= held || wanted - held <= 24 - store.pages().used();
-        ASSERT_EQ(one.real.reserve(count), fits);
-        for (std::size_t i = 0; fits && i < count; ++i) {
-          put(one.real, next);
-          one.tokens.push_back(next++);
-        }
-        refused += fits ? 0 : 1;
-      }
-    }
-    // Everybody still has their own tokens, and the blocks in use are those that somebody holds.
-    std::set<BlockId> held;
-    for (const LiveSequence& one : sequences) {
-      ASSERT_EQ(tokens_of(one.real), one.tokens);
-      ASSERT_EQ(slot_of(one.real), one.tokens.empty() ? 0 : one.tokens.back());
-      held.insert(one.real.pages().begin(), one.real.pages().end());
-    }
-    for (const LiveSnapshot& one : snapshots) held.insert(one.real.pages().begin(), one.real.pages().end());
-    ASSERT_EQ(store.pages().used(), held.size());
-    ASSERT_EQ(store.slots().used(), sequences.size() + snapshots.size());
-    for (const LiveSnapshot& one : snapshots) {
-      std::size_t exclusive = kSizes.slot_bytes;
-      for (const BlockId page : one.real.pages()) {
-        std::size_t holders = 0;
-        const auto count = [&](const HeldState& state) {
-          for (const BlockId other : state.pages()) holders += other == page ? 1 : 0;
-        };
-        for (const LiveSequence& other : sequences) count(other.real);
-        for (const LiveSnapshot& other : snapshots) count(other.real);
-        if (holders == 1) exclusive += kSizes.page_bytes;
-      }
-      ASSERT_EQ(one.real.exclusive_bytes(), exclusive);
-    }
-  }
-  EXPECT_GT(refused, 100) << "the bounds were never met";
-  for (const LiveSnapshot& one : snapshots) {  // what they hold can still be had
-    sequences.clear();
-    std::optional<Sequence> restored = store.restore(one.real).sequence;
-    EXPECT_TRUE(!restored || tokens_of(*restored) == one.tokens);
-  }
-  sequences.clear();
-  snapshots.clear();
-  EXPECT_EQ(store.used_bytes(), 0U);
-  EXPECT_EQ(store.pages().used(), 0U);
-  EXPECT_EQ(store.slots().used(), 0U);
-}
-
-TEST(StateStore, NoticesADamagedSnapshot) {
-  StateStore store(kSizes, {.pages = 20, .slots = 4});
-  Sequence source = filled(store, 100);
-  std::optional<Snapshot> snapshot = store.capture(source);
-  ASSERT_TRUE(snapshot.has_value());
-  EXPECT_FALSE(store.restore(*snapshot).damaged);
-  store.damage(*snapshot);
-  const Restoration restoration = store.restore(*snapshot);
-  EXPECT_TRUE(restoration.damaged);
-  EXPECT_FALSE(restoration.sequence.has_value());
-  EXPECT_EQ(store.slots().used(), 2U) << "the refused copy was let go";
-}
-
-TEST(StateStore, TellsAStateThatIsNotFinite) {
-  StateStore store({.page_bytes = kPageTokens * 4, .slot_bytes = 40}, {.pages = 20, .slots = 4});
-  std::optional<Sequence> source = store.open();
-  EXPECT_TRUE(store.capture(*source)->finite());
-  const float infinity = std::numeric_limits<float>::infinity();
-  std::memcpy(source->slot_data() + 36, &infinity, sizeof infinity);
-  EXPECT_FALSE(store.capture(*source)->finite());
 }
 
 TEST(StateStore, CutsAStateWithoutSlot) {
@@ -381,26 +194,6 @@ TEST(StateStore, CutsAStateWithoutSlot) {
       std::memcpy(&value, restored->page_data(i / kPageTokens) + i % kPageTokens * 4, 4);
       ASSERT_EQ(value, i);
     }
-  }
-}
-
-TEST(StateStore, SavesAndLoadsASequence) {
-  StateStore store(kSizes, {.pages = 20, .slots = 4});
-  for (const std::size_t length : {0, 1, 64, 100}) {
-    SavedSequence saved;
-    std::vector<std::byte> slot(kSizes.slot_bytes);
-    {
-      Sequence source = filled(store, length);
-      saved = store.save(source);
-      std::memcpy(slot.data(), source.slot_data(), slot.size());
-    }
-    EXPECT_EQ(store.used_bytes(), 0U);
-    std::optional<Sequence> loaded = store.load(saved);
-    ASSERT_TRUE(loaded.has_value());
-    EXPECT_EQ(loaded->stored(), length);
-    EXPECT_EQ(std::memcmp(slot.data(), loaded->slot_data(), slot.size()), 0);
-    const SavedSequence again = store.save(*loaded);
-    EXPECT_TRUE(std::ranges::equal(again.bytes.span(), saved.bytes.span()));
   }
 }
 
@@ -428,8 +221,8 @@ TEST(StateStore, PoisonsASequence) {
   const Sequence source = filled(store, 70);
   store.poison(source);
   EXPECT_FALSE(store.look_at_slot(source).finite);
-  EXPECT_EQ(tokens_of(source)[63], 0xffffffff);
-  EXPECT_EQ(tokens_of(source)[64], 65U) << "the second page is not touched";
+  EXPECT_EQ(tokens_of(store, source)[63], 0xffffffff);
+  EXPECT_EQ(tokens_of(store, source)[64], 65U) << "the second page is not touched";
 }
 
 constexpr StateSizes kLargeSlots{.page_bytes = kPageTokens * 4, .slot_bytes = 1024};
@@ -497,22 +290,5 @@ TEST(SnapshotGroup, CountsSharedPagesOnce) {
   EXPECT_EQ(group.bytes(), 0U);
 }
 
-TEST(CheckedCopy, CopiesAndTellsEveryChange) {
-  for (const std::size_t size : {4, 60, 64, 68, 1000, 4096}) {
-    std::vector<std::byte> from(size);
-    for (std::size_t i = 0; i < size; ++i) from[i] = static_cast<std::byte>(i * 7 % 64);
-    std::vector<std::byte> to(size);
-    const CopyFigures figures = checked_copy(to.data(), from.data(), size);
-    EXPECT_EQ(to, from);
-    EXPECT_TRUE(figures.finite);
-    EXPECT_EQ(look_at(from.data(), size).checksum, figures.checksum);
-    for (std::size_t i = 0; i < size; i += 13) {
-      to[i] ^= std::byte{4};
-      EXPECT_NE(look_at(to.data(), size).checksum, figures.checksum);
-      to[i] ^= std::byte{4};
-    }
-  }
-}
-
 }  // namespace
-}  // namespace reprise::gpu
+}  // namespace reprise::gpu::test

@@ -1,7 +1,10 @@
 #include "gpu/threads.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -81,8 +84,14 @@ TEST(Team, OfOneRunsOnTheCaller) {
 }
 
 TEST(Team, HasAThreadForEachCoreUnlessTold) {
+  const auto running = [] {
+    using Entries = std::filesystem::directory_iterator;
+    return std::distance(Entries("/proc/self/task"), Entries());
+  };
+  const auto before = running();
   Threads threads;
-  EXPECT_EQ(threads.count(), std::max(1U, std::thread::hardware_concurrency()));
+  EXPECT_EQ(threads.count(), static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  EXPECT_EQ(running() - before, static_cast<std::ptrdiff_t>(threads.count()) - 1) << "and the caller is one";
 }
 
 TEST(Team, MovesBetweenCallersOneAtATime) {

@@ -12,8 +12,6 @@
 namespace reprise::gpu::test {
 namespace {
 
-constexpr double kUlp = 0x1p-23;  // of 1.0F
-
 Threads& one_thread() {
   static Threads threads(1);
   return threads;

@@ -61,8 +61,8 @@ class CheckpointOracle : public testing::TestWithParam<std::string> {};
 
 TEST_P(CheckpointOracle, BothFormatsHoldTheSameWeights) {
   const std::string& file = GetParam();  // FAMILY or FAMILY-TYPE
-  const std::filesystem::path models = test::oracle_folder() / "models" / file.substr(0, file.find('-'));
-  const std::filesystem::path gguf = test::oracle_folder() / "gguf" / (file + ".gguf");
+  const std::filesystem::path models = test::oracle("models/" + file.substr(0, file.find('-')));
+  const std::filesystem::path gguf = test::oracle("gguf/" + file + ".gguf");
   SKIP_WITHOUT(models);
   SKIP_WITHOUT(gguf);
   const Checkpoint a = Checkpoint::open(models);
@@ -95,8 +95,7 @@ TEST(CheckpointReference, BlockTypesAreWeights) {
 }
 
 TEST(CheckpointReference, OtherFamiliesAreRefusedByName) {
-  const std::filesystem::path folder = test::oracle_folder() / "models";
-  SKIP_WITHOUT(folder);
+  const std::filesystem::path folder = reprise::test::data_folder() / "models";
   ASSERT_EQ(families().front().name, "llama");
   std::size_t refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -12,10 +12,6 @@ using test::GgufWriter;
 using test::TempDir;
 using test::TinyModel;
 
-ModelConfig from_hf(const std::string& text) {
-  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
-}
-
 class ConfigGguf : public testing::Test {
  protected:
   ModelConfig read(const GgufWriter& w) {

@@ -12,10 +12,6 @@ namespace {
 
 using test::TinyModel;
 
-ModelConfig from_hf(const std::string& text) {
-  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
-}
-
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, text.npos) << from;

@@ -4,8 +4,14 @@
 #include <stdexcept>
 
 #include "models/arch/config.h"
+#include "models/files/json_place.h"
 
 namespace reprise::models {
+
+/// Of what a config.json says.
+inline ModelConfig from_hf(const std::string& text) {
+  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
+}
 
 template <class Spec>
 Spec first_part(const ModelConfig& config) {

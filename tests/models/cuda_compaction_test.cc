@@ -2,8 +2,10 @@
 // the definition keeps, and decoding behind it at positions that go on. Without a GPU all of it is skipped.
 
 #include "gpu/kv_rows.h"
+#include "tests/models/compaction.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/naive_kv_selection.h"
+#include "tests/require.h"
 
 namespace reprise::models {
 namespace {
@@ -16,128 +18,68 @@ constexpr KvBudget kWide{
 
 class CudaCompaction : public CudaModelTest {
  protected:
-  static constexpr std::size_t kLength = 200;
-  static constexpr std::size_t kDecoded = 70;  // across an edge of a page
+  static constexpr std::size_t kLength = test::CompactedRuns::kLength;
+  static constexpr std::size_t kDecoded = test::CompactedRuns::kDecoded;
 
   void SetUp() override {
     CudaModelTest::SetUp();
-    if (IsSkipped()) return;
+    if (rig_ == nullptr) return;
     ASSERT_EQ(rig_->model().why_not_compacted(), "");
-    tokens_ = random_tokens(rig_->model(), kLength, 1);
-    reply_ = random_tokens(rig_->model(), kDecoded, 2);
+    runs_.emplace(*rig_);
   }
 
-  std::unique_ptr<PromptTail> tail(const KvBudget& budget) {
-    return PromptTail::make(rig_->model().state().tail_bytes(), budget.window, nullptr,
-                            rig_->store().memory());
-  }
-  void feed(Sequence& sequence, PromptTail* tail, std::size_t begin, std::size_t end) {
-    const Slice slice{.sequence = &sequence,
-                      .tokens = std::span(tokens_).subspan(begin, end - begin),
-                      .logits = Slice::Logits::kNone,
-                      .tail = tail};
-    rig_->model().forward({&slice, 1}, Phase::kPrefill);
-  }
-  void compact(Sequence& sequence, const PromptTail& tail, const KvBudget& budget) {
-    std::optional<gpu::PageRun> pages = rig_->store().take_pages(budget.tokens);
-    ASSERT_TRUE(pages.has_value());
-    rig_->model().compact({.sequence = &sequence, .tail = &tail, .budget = budget, .into = &*pages});
-    sequence.replace_pages(std::move(*pages), budget.tokens);
-    ASSERT_TRUE(sequence.reserve(kDecoded));
-  }
-  /// In one slice.
-  Sequence whole(const KvBudget& budget) {
-    Sequence sequence = rig_->open(kLength);
-    const auto ring = tail(budget);
-    feed(sequence, ring.get(), 0, kLength);
-    compact(sequence, *ring, budget);
-    return sequence;
-  }
-  std::vector<std::byte> bytes_at(const std::byte* from, std::size_t count) {
-    std::vector<std::byte> bytes(count);
-    rig_->store().memory().to_host(bytes.data(), from, count);
-    return bytes;
-  }
   std::vector<std::vector<std::byte>> pages_of(const Sequence& sequence) {
     std::vector<std::vector<std::byte>> pages;
     for (std::size_t i = 0; i < sequence.pages().size(); ++i) {
-      pages.push_back(bytes_at(sequence.page_data(i), rig_->model().state().sizes().page_bytes));
+      pages.push_back(rig_->bytes_at(sequence.page_data(i), rig_->state().sizes().page_bytes));
     }
     return pages;
   }
 
-  std::vector<TokenId> tokens_;
-  std::vector<TokenId> reply_;
+  std::optional<test::CompactedRuns> runs_;
 };
 
 TEST_P(CudaCompaction, IsTheSameForEverySlicing) {
-  constexpr std::size_t kPlaces = (kLength - 1) / kGrid;
+  static_assert(kLength > 3 * kGrid && kLength <= 4 * kGrid);
   for (const KvBudget& budget : {kNarrow, kWide}) {
-    Sequence cold = whole(budget);
-    EXPECT_EQ(cold.stored(), budget.tokens);
-    EXPECT_EQ(cold.logical(), kLength);
-    const std::vector<std::byte> state = rig_->state_of(cold);
-    const std::vector<float> logits = rig_->decode(cold, reply_);
-    for (unsigned chosen = 1; chosen < 1U << kPlaces; ++chosen) {
-      SCOPED_TRACE("places " + std::to_string(chosen));
-      Sequence sliced = rig_->open(kLength);
-      const auto ring = tail(budget);
-      std::size_t done = 0;
-      for (std::size_t place = 1; place <= kPlaces; ++place) {
-        if ((chosen >> (place - 1) & 1U) == 0) continue;
-        feed(sliced, ring.get(), done, place * kGrid);
-        done = place * kGrid;
-      }
-      feed(sliced, ring.get(), done, kLength);
-      compact(sliced, *ring, budget);
-      ASSERT_EQ(rig_->state_of(sliced), state);
-      ASSERT_EQ(rig_->decode(sliced, reply_), logits);
-    }
+    runs_->is_the_same_for_every_slicing(
+        budget, {{64}, {128}, {64, 128}, {192}, {64, 192}, {128, 192}, {64, 128, 192}});
   }
 }
 
 TEST_P(CudaCompaction, GoesOnFromASnapshotThatLeavesTheWindow) {
-  Sequence source = rig_->open(kLength);
-  feed(source, nullptr, 0, 2 * kGrid);
-  const gpu::Snapshot snapshot = rig_->captured(source);
-  Sequence restored = rig_->restored(snapshot, kLength - 2 * kGrid);
-  const auto ring = tail(kNarrow);
-  feed(restored, ring.get(), 2 * kGrid, kLength);
-  ASSERT_TRUE(ring->covers(kLength));
-  compact(restored, *ring, kNarrow);
-  EXPECT_EQ(rig_->state_of(restored), rig_->state_of(whole(kNarrow)));
+  runs_->goes_on_from_a_snapshot_at(kNarrow, 2 * kGrid);
 }
 
 TEST_P(CudaCompaction, RememberingQueriesChangesNothing) {
-  Sequence plain = rig_->open(kLength);
-  feed(plain, nullptr, 0, kLength);
-  Sequence remembered = rig_->open(kLength);
-  const auto ring = tail(kWide);
-  feed(remembered, ring.get(), 0, kLength);
-  EXPECT_EQ(rig_->state_of(remembered), rig_->state_of(plain));
+  runs_->remembering_queries_changes_nothing(kWide);
+}
+
+TEST_P(CudaCompaction, IsSavedAndRestoredAsItIs) {
+  runs_->is_saved_and_restored_as_it_is(kNarrow);
 }
 
 TEST_P(CudaCompaction, IsTheSameAmongStrangers) {
-  const std::vector<std::byte> expected = rig_->state_of(whole(kNarrow));
+  const std::vector<std::byte> expected = rig_->state_of(runs_->compacted(kNarrow));
   Sequence ours = rig_->open(kLength);
-  const auto ring = tail(kNarrow);
-  const auto other_ring = tail(kWide);
+  const auto ring = runs_->tail(kNarrow);
+  const auto other_ring = runs_->tail(kWide);
   for (std::size_t done = 0; done < kLength;) {
     const std::size_t count = std::min(kLength - done, done == 0 ? kGrid : 2 * kGrid);
     Sequence first = rig_->open(100);
     Sequence second = rig_->open(150);
-    const std::vector<TokenId> text = random_tokens(rig_->model(), 150, 9);
+    const std::vector<TokenId> text = rig_->random_tokens(150, 9);
     const std::vector<Slice> batch = {
         {.sequence = &first, .tokens = std::span(text).first(100), .logits = Slice::Logits::kLast},
         {.sequence = &ours,
-         .tokens = std::span(tokens_).subspan(done, count),
+         .tokens = runs_->prompt().subspan(done, count),
          .logits = Slice::Logits::kNone,
          .tail = ring.get()},
         {.sequence = &second, .tokens = text, .logits = Slice::Logits::kNone, .tail = other_ring.get()}};
     rig_->model().forward(batch, Phase::kPrefill);
     done += count;
   }
-  compact(ours, *ring, kNarrow);
+  runs_->compact(ours, *ring, kNarrow);
   EXPECT_EQ(rig_->state_of(ours), expected);
 }
 
@@ -164,11 +106,11 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
     gpu::load_quantised_row(kv, from, count, to.data() + to.size() - count);
   };
   Sequence sequence = rig_->open(kLength);
-  const auto tail_of = tail(kNarrow);
-  feed(sequence, tail_of.get(), 0, kLength);
+  const auto tail_of = runs_->tail(kNarrow);
+  runs_->feed(sequence, tail_of.get(), 0, kLength);
   const std::vector<std::vector<std::byte>> before = pages_of(sequence);
-  const std::vector<std::byte> ring = bytes_at(tail_of->rows(), layout.tail_bytes() * kNarrow.window);
-  compact(sequence, *tail_of, kNarrow);
+  const std::vector<std::byte> ring = rig_->bytes_at(tail_of->rows(), layout.tail_bytes() * kNarrow.window);
+  runs_->compact(sequence, *tail_of, kNarrow);
   const std::vector<std::vector<std::byte>> after = pages_of(sequence);
   std::size_t heads_that_differ = 0;
   std::size_t heads = 0;
@@ -216,39 +158,16 @@ TEST_P(CudaCompaction, KeepsWhatTheDefinitionKeeps) {
   EXPECT_LE(2 * heads_that_differ, heads);
 }
 
-TEST_P(CudaCompaction, IsSavedAndRestoredAsItIsBeforeEveryToken) {
-  Sequence cold = whole(kNarrow);
-  const std::vector<float> reference = rig_->decode(cold, reply_);
-  const std::vector<std::byte> end = rig_->state_of(cold);
-  Sequence preempted = whole(kNarrow);
-  Sequence restored = whole(kNarrow);
-  for (std::size_t step = 0; step < kDecoded; step += 5) {
-    const auto some = std::span(reply_).subspan(step, 5);
-    const std::span<const float> expected =
-        std::span(reference).subspan(step * rig_->vocab(), 5 * rig_->vocab());
-    preempted = rig_->saved_and_loaded(std::move(preempted), kDecoded - step);
-    restored = rig_->restored(rig_->captured(restored), kDecoded - step);
-    EXPECT_EQ(preempted.logical(), kLength + step);
-    for (Sequence* sequence : {&preempted, &restored}) {
-      const std::vector<float> logits = rig_->decode(*sequence, some);
-      ASSERT_TRUE(std::equal(logits.begin(), logits.end(), expected.begin(), expected.end()))
-          << "step " << step;
-    }
-  }
-  EXPECT_EQ(rig_->state_of(preempted), end);
-  EXPECT_EQ(rig_->state_of(restored), end);
-}
-
 // Beside ones that hold all of their tokens.
 TEST_P(CudaCompaction, DecodesTheSameInABatch) {
-  Sequence alone = whole(kNarrow);
-  const std::vector<float> reference = rig_->decode(alone, reply_);
-  Sequence ours = whole(kNarrow);
+  Sequence alone = runs_->compacted(kNarrow);
+  const std::vector<float> reference = rig_->decode(alone, runs_->reply());
+  Sequence ours = runs_->compacted(kNarrow);
   Sequence long_one = rig_->open(kLength + kDecoded);
-  feed(long_one, nullptr, 0, kLength);
+  runs_->feed(long_one, nullptr, 0, kLength);
   for (std::size_t step = 0; step < kDecoded; ++step) {
-    const std::vector<Slice> batch = {{.sequence = &long_one, .tokens = std::span(tokens_).subspan(step, 1)},
-                                      {.sequence = &ours, .tokens = std::span(reply_).subspan(step, 1)}};
+    const std::vector<Slice> batch = {{.sequence = &long_one, .tokens = runs_->prompt().subspan(step, 1)},
+                                      {.sequence = &ours, .tokens = runs_->reply().subspan(step, 1)}};
     const std::span<const float> logits = rig_->model().forward(batch, Phase::kDecode);
     ASSERT_EQ(std::memcmp(logits.data() + rig_->vocab(), reference.data() + step * rig_->vocab(),
                           rig_->vocab() * sizeof(float)),
@@ -263,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaCompaction,
                          test_name);
 
 TEST(CudaCompactionRefusals, ModelsThatCannotKeepFewerSayWhy) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   ModelRig windows(model_folder("recurrent_gemma"), "cuda:0", ComputeOptions{});
   EXPECT_NE(windows.model().why_not_compacted().find("no layer of attention"), std::string::npos);
 }

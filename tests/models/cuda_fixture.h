@@ -5,15 +5,10 @@
 // Prefill slices begin on the grid, as they must on a GPU.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <random>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +16,11 @@
 #include "models/checkpoint.h"
 #include "models/device.h"
 #include "models/gpu_refusal.h"
-#include "models/model.h"
 #include "tests/models/family_table.h"
+#include "tests/models/model_runs.h"
+#include "tests/require.h"
 #include "tests/source_folder.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/write_gguf.h"
 
 namespace reprise::models {
@@ -65,9 +62,8 @@ inline std::vector<std::string> models_on_gpu() {
 
 /// A file of random weights of this type, made when it is asked for first.
 inline std::filesystem::path quantised_file(const std::string& type) {
-  static const std::filesystem::path kFolder =
-      std::filesystem::path(testing::TempDir()) / ("reprise_cuda_" + std::to_string(::getpid()));
-  const std::filesystem::path file = kFolder / (type + ".gguf");
+  static const reprise::test::TempDir kFolder;
+  const std::filesystem::path file = kFolder.path() / (type + ".gguf");
   if (std::filesystem::exists(file)) return file;
   const bool has_experts = type.starts_with("moe_");
   tools::RandomShape shape = *tools::shape_named(has_experts ? "qwen3_5_moe-tiny" : "qwen3_5-tiny");
@@ -93,120 +89,25 @@ inline std::filesystem::path model_folder(const std::string& name) {
   return test::sample_checkpoint({.family = {}, .sample = name});
 }
 
-inline std::vector<TokenId> random_tokens(const Model& model, std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<TokenId> tokens(count);
-  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % model.config().vocab);
-  return tokens;
-}
-
 /// The lowest id among equals.
 inline TokenId argmax(std::span<const float> row) {
   return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-/// A device, a model on it, and room for sequences.
-class ModelRig {
+/// A model on a device, and room for sequences.
+class ModelRig : public test::ModelRuns {
  public:
   ModelRig(const std::filesystem::path& path, const std::string& device_name, const ComputeOptions& options,
            std::uint32_t cpu_experts = 0)
-      : device_(Device::open(device_name, {.arena_bytes = 1ULL << 30, .cpu_experts = cpu_experts})),
-        model_(device_->load(path, options)),
-        store_(std::make_unique<gpu::StateStore>(
-            model_->state().sizes(),
-            gpu::StateBounds{.pages = 1200, .slots = 160, .memory = &device_->memory()})) {}
-
-  Model& model() { return *model_; }
-  gpu::StateStore& store() { return *store_; }
-  std::size_t vocab() const { return model_->config().vocab; }
-
-  gpu::Sequence open(std::size_t room) {
-    std::optional<gpu::Sequence> sequence = store_->open();
-    EXPECT_TRUE(sequence.has_value() && sequence->reserve(room));
-    return std::move(*sequence);
-  }
-
-  /// In steps as large as the device likes.
-  std::vector<float> prefill(gpu::Sequence& sequence, std::span<const TokenId> tokens,
-                             Slice::Logits wanted = Slice::Logits::kAll) {
-    std::vector<float> all;
-    while (!tokens.empty()) {
-      const std::size_t count = std::min<std::size_t>(tokens.size(), device_->prefill_rows());
-      const bool asks = wanted == Slice::Logits::kAll || count == tokens.size();
-      const Slice slice{.sequence = &sequence,
-                        .tokens = tokens.first(count),
-                        .logits = asks ? wanted : Slice::Logits::kNone};
-      const std::span<const float> logits = model_->forward({&slice, 1}, Phase::kPrefill);
-      all.insert(all.end(), logits.begin(), logits.end());
-      tokens = tokens.subspan(count);
-    }
-    return all;
-  }
-
-  /// One after the other, given beforehand: the logits after each.
-  std::vector<float> decode(gpu::Sequence& sequence, std::span<const TokenId> tokens) {
-    std::vector<float> all;
-    for (const TokenId& token : tokens) {
-      const Slice slice{.sequence = &sequence, .tokens = {&token, 1}};
-      const std::span<const float> logits = model_->forward({&slice, 1}, Phase::kDecode);
-      all.insert(all.end(), logits.begin(), logits.end());
-    }
-    return all;
-  }
-
-  /// The slot, and K and V of every stored token.
-  std::vector<std::byte> state_of(const gpu::Sequence& sequence) const {
-    const gpu::StateSizes sizes = model_->state().sizes();
-    gpu::BlockMemory& memory = store_->memory();
-    std::vector<std::byte> bytes(sizes.slot_bytes);
-    if (!bytes.empty()) memory.to_host(bytes.data(), sequence.slot_data(), bytes.size());
-    if (sizes.page_bytes == 0) return bytes;
-    std::vector<std::byte> page(sizes.page_bytes);
-    const auto attention = parts_of<AttentionSpec>(model_->config().layers);
-    const std::size_t heads = attention.empty() ? 1 : attention.front()->kv_heads;  // latents have one
-    for (std::size_t first = 0; first < sequence.stored(); first += gpu::kPageTokens) {
-      memory.to_host(page.data(), sequence.page_data(first / gpu::kPageTokens), page.size());
-      const std::size_t tokens = std::min(gpu::kPageTokens, sequence.stored() - first);
-      for (const StateLayout::Field& field : model_->state().per_token()) {
-        const std::size_t head_bytes = field.bytes / heads;
-        for (std::size_t head = 0; head < heads; ++head) {
-          const std::byte* from = page.data() + field.offset + head * gpu::kPageTokens * head_bytes;
-          bytes.insert(bytes.end(), from, from + tokens * head_bytes);
-        }
-      }
-    }
-    return bytes;
-  }
-
-  /// As if it had been preempted: what it held was given back, used by another, and taken anew.
-  gpu::Sequence saved_and_loaded(gpu::Sequence sequence, std::size_t room) {
-    const gpu::SavedSequence saved = store_->save(sequence);
-    { const gpu::Sequence gone = std::move(sequence); }
-    {
-      gpu::Sequence other = open(2 * kGrid);
-      prefill(other, random_tokens(*model_, 2 * kGrid, 77), Slice::Logits::kNone);
-    }
-    std::optional<gpu::Sequence> loaded = store_->load(saved);
-    EXPECT_TRUE(loaded.has_value() && loaded->reserve(room));
-    return std::move(*loaded);
-  }
-
-  gpu::Sequence restored(const gpu::Snapshot& snapshot, std::size_t room) {
-    std::optional<gpu::Sequence> sequence = store_->restore(snapshot).sequence;
-    EXPECT_TRUE(sequence.has_value() && sequence->reserve(room));
-    return std::move(*sequence);
-  }
-
-  gpu::Snapshot captured(const gpu::Sequence& sequence) {
-    std::optional<gpu::Snapshot> snapshot = store_->capture(sequence);
-    EXPECT_TRUE(snapshot.has_value());
-    return std::move(*snapshot);
-  }
+      : ModelRig(Device::open(device_name, {.arena_bytes = 1ULL << 30, .cpu_experts = cpu_experts}), path,
+                 options) {}
 
  private:
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<gpu::StateStore> store_;
+  ModelRig(const std::shared_ptr<Device>& device, const std::filesystem::path& path,
+           const ComputeOptions& options)
+      : ModelRuns(device, device->load(path, options),
+                  {.pages = 1200, .slots = 160, .memory = &device->memory()}, kGrid, device->prefill_rows()) {
+  }
 };
 
 /// What a test's parameter says: a model's name, which is computed in bf16; or with keys and values in blocks its name, a dash,
@@ -255,7 +156,7 @@ inline std::vector<std::string> precise_models() {
 class CudaModelTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+    if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
     const NamedModel named(GetParam());
     rig_ = std::make_unique<ModelRig>(model_folder(named.model), "cuda:0", named.options, named.cpu_experts);
   }

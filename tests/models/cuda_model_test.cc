@@ -10,6 +10,7 @@
 #include "models/gpu_plan.h"
 #include "tests/models/cuda_fixture.h"
 #include "tests/models/oracle.h"
+#include "tests/require.h"
 #include "tests/source_folder.h"
 
 namespace reprise::models {
@@ -145,7 +146,7 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
   ModelRig host(model_folder(named.model), "cpu",
                 {.compute = gpu::Compute::kF32,
                  .kv = is_quantised(named.options.kv) ? named.options.kv : gpu::KvType::kF32});
-  const std::vector<TokenId> tokens = random_tokens(host.model(), kPrompt + kDecoded, 3);
+  const std::vector<TokenId> tokens = host.random_tokens(kPrompt + kDecoded, 3);
   const std::span<const TokenId> prompt = std::span(tokens).first(kPrompt);
   const std::span<const TokenId> rest = std::span(tokens).subspan(kPrompt);
   gpu::Sequence theirs = host.open(tokens.size());
@@ -166,16 +167,16 @@ TEST_P(CudaModelTest, AgreesWithTheProcessor) {
 TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
   constexpr std::size_t kSize = 9;
   const std::size_t vocab = rig_->vocab();
-  const std::vector<TokenId> tokens = random_tokens(rig_->model(), kSize, 12);
+  const std::vector<TokenId> tokens = rig_->random_tokens(kSize, 12);
   std::vector<gpu::Snapshot> snapshots;
   for (unsigned i = 0; i < kSize; ++i) {
     gpu::Sequence sequence = rig_->open(20 + 30 * i);
-    rig_->prefill(sequence, random_tokens(rig_->model(), 20 + 30 * i, i), Slice::Logits::kNone);
-    snapshots.push_back(rig_->captured(sequence));
+    rig_->prefill(sequence, rig_->random_tokens(20 + 30 * i, i), Slice::Logits::kNone);
+    snapshots.push_back(rig_->capture(sequence));
   }
   const auto decode = [&](const std::vector<std::optional<DrawPlan>>& plans, std::vector<float>& logits) {
     std::vector<gpu::Sequence> sequences;
-    for (const gpu::Snapshot& snapshot : snapshots) sequences.push_back(rig_->restored(snapshot, 1));
+    for (const gpu::Snapshot& snapshot : snapshots) sequences.push_back(rig_->restore(snapshot, 1));
     DecodePass pass;
     for (std::size_t i = 0; i < kSize; ++i) {
       pass.slices.push_back({.sequence = &sequences[i], .tokens = {&tokens[i], 1}});
@@ -212,10 +213,10 @@ TEST_P(CudaModelTest, TheDeviceChoosesTheBestLogit) {
 
 TEST_P(CudaModelTest, PoisonIsTold) {
   gpu::Sequence sequence = rig_->open(100);
-  rig_->prefill(sequence, random_tokens(rig_->model(), 99, 2), Slice::Logits::kNone);
-  EXPECT_TRUE(rig_->captured(sequence).finite());
+  rig_->prefill(sequence, rig_->random_tokens(99, 2), Slice::Logits::kNone);
+  EXPECT_TRUE(rig_->capture(sequence).finite());
   rig_->store().poison(sequence);
-  EXPECT_EQ(rig_->captured(sequence).finite(), rig_->model().state().attention_only());
+  EXPECT_EQ(rig_->capture(sequence).finite(), rig_->model().state().attention_only());
   const TokenId token = 7;
   DecodePass pass;
   pass.slices.push_back({.sequence = &sequence, .tokens = {&token, 1}});
@@ -244,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(Precise, CudaModelTest, testing::ValuesIn(compared_prec
 INSTANTIATE_TEST_SUITE_P(Blocks, CudaModelTest, testing::ValuesIn(compared_with_blocks()), test_name);
 
 TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const std::filesystem::path file = model_folder("moe_Q4_K_M");
   const Checkpoint checkpoint = Checkpoint::open(file);
   constexpr std::uint64_t kArena = 1ULL << 30;
@@ -266,7 +267,7 @@ TEST(CudaExpertsOnHost, TakeNoMemoryOfTheGpu) {
 }
 
 TEST(CudaExpertsOnHost, MoreLayersThanHaveExpertsAreRefused) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const auto device = Device::open("cuda:0", {.arena_bytes = 1ULL << 30, .cpu_experts = 1000});
   EXPECT_THROW(device->load(model_folder("moe_Q4_K_M"), {}), LoadError);
   EXPECT_THROW(device->load(model_folder("builtin"), {}), LoadError) << "a model without experts";
@@ -298,16 +299,11 @@ std::vector<std::string> answered_outside() {
 }
 
 TEST_P(CudaOracle, Agrees) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
-  const std::filesystem::path oracle = test::oracle_folder();
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const NamedModel named(GetParam());
   const std::string& name = named.model;
-  std::vector<std::filesystem::path> files{oracle / "models" / name};
-  for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(oracle / "gguf" / (name + ending));
-  if (!std::filesystem::exists(oracle)) {  // some are also kept here
-    const std::filesystem::path kept = model_folder(name);
-    files = {std::filesystem::is_regular_file(kept) ? kept.parent_path() : kept};
-  }
+  std::vector<std::filesystem::path> files{test::oracle("models/" + name)};
+  for (const char* ending : {".gguf", "-bf16.gguf"}) files.push_back(test::oracle("gguf/" + name + ending));
   SKIP_WITHOUT(files[0]);
   const std::vector<OracleCase> cases = oracle_cases(files[0]);
   if (!std::filesystem::exists(files[0] / "config.json"))
@@ -330,7 +326,7 @@ TEST_P(CudaOracle, Agrees) {
 INSTANTIATE_TEST_SUITE_P(Families, CudaOracle, testing::ValuesIn(answered_outside()), test_name);
 
 TEST(CudaPrecision, IsChosenBySizeAndFormat) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   const auto arithmetic = [](const std::string& model, const char* compute) {
     ModelRig rig(model_folder(model), "cuda:0", compute_options(compute, "auto", ""));
     return rig.model().arithmetic();
@@ -343,7 +339,7 @@ TEST(CudaPrecision, IsChosenBySizeAndFormat) {
 }
 
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
-  if (gpu::list_devices().empty()) GTEST_SKIP() << "no GPU";
+  if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   ModelRig rig(model_folder("builtin"), "cuda:0", {});
   const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   Parity parity{.tolerance = tolerance_for("builtin")};

@@ -1,22 +1,13 @@
 #pragma once
-// A family's sample in one setting, loaded, with sequences to run it on: what tests of bits compare.
-//
-// Threading: one thread, and the team that the model computes on.
-
-#include <gtest/gtest.h>
+// The settings that families' samples are tested in, and a sample in one of them, loaded, with sequences to run it on.
 
 #include <algorithm>
-
-#include <cstring>
 #include <memory>
-#include <optional>
-#include <random>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "models/model.h"
 #include "tests/models/family_table.h"
+#include "tests/models/model_runs.h"
 #include "tests/sanitized.h"
 
 namespace reprise::models::test {
@@ -32,7 +23,6 @@ struct FamilySetting {
   FamilySample row;
   ComputeOptions options;
 
-  bool is_best_isa() const { return options.isa == gpu::best_isa(); }
   std::string name() const {
     std::string name = row.sample;
     name.append(1, '_').append(test_name_of(options.isa));
@@ -52,95 +42,45 @@ inline std::vector<gpu::KvType> block_types_of(const FamilySample& row) {
   return {};
 }
 
-/// Every family, with every instruction set, in both settings, some with keys and values in blocks; under a sanitizer with the machine's best, in the default.
-inline std::vector<FamilySetting> family_settings() {
+/// Every family, in both settings, some with keys and values in blocks, with this machine's best instruction set; under a sanitizer in
+/// the default setting alone.
+inline std::vector<FamilySetting> best_settings() {
   std::vector<FamilySetting> all;
+  const gpu::Isa isa = gpu::best_isa();
   for (const FamilySample& row : family_samples()) {
-    if (kSanitized) {
-      all.push_back(
-          {row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = gpu::best_isa()}});
-      continue;
-    }
-    for (const gpu::Isa isa : different_isas()) {
-      all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
-      all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
-    }
+    all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
+    if (kSanitized) continue;
+    all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
     for (const gpu::KvType kv : block_types_of(row)) {
-      all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = kv, .isa = gpu::best_isa()}});
+      all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = kv, .isa = isa}});
     }
   }
   return all;
 }
 
-class FamilyRuns {
- public:
-  FamilyRuns(const FamilySetting& setting, unsigned threads, gpu::StateBounds bounds)
-      : threads_(threads),
-        model_(Model::load(sample_checkpoint(setting.row), setting.options, threads_)),
-        store_(model_->state().sizes(), bounds) {}
-
-  Model& model() { return *model_; }
-  const StateLayout& state() const { return model_->state(); }
-  gpu::StateStore& store() { return store_; }
-  std::size_t vocab() const { return model_->config().vocab; }
-
-  std::vector<TokenId> random_tokens(std::size_t count, unsigned seed) const {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(count);
-    for (TokenId& token : tokens) token = static_cast<TokenId>(random() % vocab());
-    return tokens;
-  }
-
-  gpu::Sequence open(std::size_t room) {
-    std::optional<gpu::Sequence> sequence = store_.open();
-    EXPECT_TRUE(sequence.has_value() && sequence->reserve(room));
-    return std::move(*sequence);
-  }
-  gpu::Snapshot capture(const gpu::Sequence& sequence) {
-    std::optional<gpu::Snapshot> snapshot = store_.capture(sequence);
-    EXPECT_TRUE(snapshot.has_value());
-    return std::move(*snapshot);
-  }
-  gpu::Sequence restore(const gpu::Snapshot& snapshot, std::size_t room) {
-    std::optional<gpu::Sequence> sequence = store_.restore(snapshot).sequence;
-    EXPECT_TRUE(sequence.has_value() && sequence->stored() == snapshot.stored() && sequence->reserve(room));
-    return std::move(*sequence);
-  }
-
-  /// Logits of every token.
-  std::vector<float> run(gpu::Sequence& sequence, std::span<const TokenId> tokens) {
-    const Slice slice{.sequence = &sequence, .tokens = tokens, .logits = Slice::Logits::kAll};
-    const std::span<const float> logits = model_->forward({&slice, 1});
-    return {logits.begin(), logits.end()};
-  }
-
-  /// The slot, and the pages that are full: places that no token has yet may hold anything.
-  std::vector<std::byte> state_of(const gpu::Sequence& sequence) const {
-    std::vector<std::byte> bytes;
-    const auto add = [&](const std::byte* from, std::size_t size) {
-      if (size != 0) bytes.insert(bytes.end(), from, from + size);
-    };
-    add(sequence.slot_data(), state().sizes().slot_bytes);
-    for (std::size_t page = 0; page < sequence.stored() / gpu::kPageTokens; ++page) {
-      add(sequence.page_data(page), state().sizes().page_bytes);
+/// Every family, in both settings, with each of the other instruction sets that make a difference; none under a sanitizer.
+inline std::vector<FamilySetting> other_settings() {
+  std::vector<FamilySetting> all;
+  for (const FamilySample& row : family_samples()) {
+    for (const gpu::Isa isa : different_isas()) {
+      if (isa == gpu::best_isa()) continue;
+      all.push_back({row, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32, .isa = isa}});
+      all.push_back({row, {.compute = gpu::Compute::kAuto, .kv = gpu::KvType::kBF16, .isa = isa}});
     }
-    return bytes;
   }
+  return all;
+}
+
+/// On the CPU.
+class FamilyRuns : public ModelRuns {
+ public:
+  FamilyRuns(const FamilySetting& setting, unsigned threads, const gpu::StateBounds& bounds)
+      : FamilyRuns(setting, std::make_shared<gpu::Threads>(threads), bounds) {}
 
  private:
-  gpu::Threads threads_;
-  std::unique_ptr<Model> model_;
-  gpu::StateStore store_;
+  FamilyRuns(const FamilySetting& setting, const std::shared_ptr<gpu::Threads>& team,
+             const gpu::StateBounds& bounds)
+      : ModelRuns(team, Model::load(sample_checkpoint(setting.row), setting.options, *team), bounds) {}
 };
-
-/// `logits` are those of tokens first, first + 1, ... of the whole.
-inline testing::AssertionResult same_logits(const std::vector<float>& logits, const std::vector<float>& whole,
-                                            std::size_t first, std::size_t vocab) {
-  if (first * vocab + logits.size() > whole.size()) return testing::AssertionFailure() << "too many logits";
-  if (std::memcmp(logits.data(), whole.data() + first * vocab, logits.size() * sizeof(float)) == 0) {
-    return testing::AssertionSuccess();
-  }
-  return testing::AssertionFailure() << "logits differ from the cold run's, from token " << first;
-}
 
 }  // namespace reprise::models::test

@@ -84,13 +84,13 @@ bool cached_equals_cold(const FamilySample& row) {
     FamilyRuns runs({row, options}, 2, {.pages = 32, .slots = 8});
     const std::vector<TokenId> tokens = runs.random_tokens(100, 4);
     gpu::Sequence cold = runs.open(tokens.size());
-    const std::vector<float> reference = runs.run(cold, tokens);
+    const std::vector<float> reference = runs.prefill(cold, tokens);
     for (const std::size_t cut : {1, 3, 63, 64, 65, 99}) {
       gpu::Sequence source = runs.open(tokens.size());
-      runs.run(source, std::span(tokens).first(cut));
+      runs.prefill(source, std::span(tokens).first(cut));
       gpu::Sequence restored = runs.restore(runs.capture(source), tokens.size() - cut);
-      const auto same =
-          test::same_logits(runs.run(restored, std::span(tokens).subspan(cut)), reference, cut, runs.vocab());
+      const auto same = test::same_logits(runs.prefill(restored, std::span(tokens).subspan(cut)), reference,
+                                          cut, runs.vocab());
       EXPECT_TRUE(same) << row;
       if (!same) return false;
     }

@@ -5,7 +5,7 @@
 //
 // A new family is a row here and its sample, a tiny checkpoint with outside answers, in tests/data/models/<sample>:
 // config.json and model.safetensors, or model.gguf for a family that has no other files; cases.json, logits.safetensors.
-// The same model in llama.cpp's layout is looked for in the outside answers, gguf/<sample>.gguf.
+// The same model in llama.cpp's layout is looked for in the reference answers, gguf/<sample>.gguf or gguf/<sample>-bf16.gguf.
 //
 // Threading: constants, pure functions.
 
@@ -64,7 +64,10 @@ inline std::filesystem::path sample_checkpoint(const FamilySample& row) {
 /// The same model in llama.cpp's layout; it need not be there.
 inline std::filesystem::path sample_gguf(const FamilySample& row) {
   const std::filesystem::path alone = sample_folder(row) / "model.gguf";
-  return std::filesystem::exists(alone) ? alone : oracle_folder() / "gguf" / (row.sample + ".gguf");
+  if (std::filesystem::exists(alone)) return alone;
+  const std::filesystem::path wide = oracle("gguf/" + row.sample + ".gguf");
+  const std::filesystem::path narrow = oracle("gguf/" + row.sample + "-bf16.gguf");
+  return !std::filesystem::exists(wide) && std::filesystem::exists(narrow) ? narrow : wide;
 }
 
 /// The set that one is apart from its products of quantised weights.

@@ -7,10 +7,11 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
+#include <set>
 
 #include "gpu/kernels.h"
 #include "gpu/kv_rows.h"
+#include "tests/models/compaction.h"
 #include "tests/models/family_runs.h"
 #include "tests/models/naive_kv_selection.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 using gpu::kPageTokens;
 using gpu::KvType;
-using gpu::Sequence;
 using test::FamilyRuns;
 using test::FamilySetting;
 
@@ -129,6 +129,7 @@ TEST_P(KvCompaction, KeepsWhatTheDefinitionKeeps) {
   gpu::Threads threads(3);
   for (const KvBudget& budget :
        {kSmall, KvBudget{.tokens = 299, .window = 1, .sinks = 0},
+        KvBudget{.tokens = 99, .window = 16, .sinks = 4, .pool_width = 1},
         KvBudget{.tokens = 128, .window = 70, .pooling = KvBudget::Pooling::kMax, .pool_width = 7}}) {
     const MadeLayer made(GetParam(), budget);
     const auto kept = choose_places(threads, made.layer, made.prompt(), *made.tail, budget);
@@ -191,136 +192,52 @@ INSTANTIATE_TEST_SUITE_P(Kinds, KvCompaction,
 
 // -- whole models
 
-std::vector<FamilySetting> compacting_settings() {
-  std::vector<FamilySetting> all;
-  for (const FamilySetting& setting : test::family_settings()) {
-    const std::string& sample = setting.row.sample;
-    const bool wanted = sample == "llama" || sample == "qwen3_5_text" || sample == "recurrent_gemma";
-    if (wanted && setting.is_best_isa()) all.push_back(setting);
-  }
+std::vector<FamilySetting> settings_of(const std::set<std::string>& samples) {
+  std::vector<FamilySetting> all = test::best_settings();
+  std::erase_if(all, [&](const FamilySetting& setting) { return !samples.contains(setting.row.sample); });
   return all;
 }
 
 class CompactedModel : public testing::TestWithParam<FamilySetting> {
  protected:
-  static constexpr std::size_t kLength = 200;
-  CompactedModel() : runs_(GetParam(), 2, {.pages = 200, .slots = 16}) {
-    tokens_ = runs_.random_tokens(kLength + 8, 5);
-  }
-
-  std::unique_ptr<PromptTail> tail() const {
-    return PromptTail::make(runs_.state().tail_bytes(), kSmall.window);
-  }
-  void feed(Sequence& sequence, PromptTail* tail, std::size_t begin, std::size_t end) {
-    const Slice slice{.sequence = &sequence,
-                      .tokens = std::span(tokens_).subspan(begin, end - begin),
-                      .logits = Slice::Logits::kNone,
-                      .tail = tail};
-    runs_.model().forward({&slice, 1});
-  }
-  void compact(Sequence& sequence, const PromptTail& tail) {
-    std::optional<gpu::PageRun> pages = runs_.store().take_pages(kSmall.tokens);
-    ASSERT_TRUE(pages.has_value());
-    runs_.model().compact({.sequence = &sequence, .tail = &tail, .budget = kSmall, .into = &*pages});
-    sequence.replace_pages(std::move(*pages), kSmall.tokens);
-  }
-  /// With a page's rest, which is zeros.
-  std::vector<std::byte> all_of(const Sequence& sequence) const {
-    std::vector<std::byte> bytes;
-    const gpu::StateSizes sizes = runs_.state().sizes();
-    if (sizes.slot_bytes != 0) bytes.assign(sequence.slot_data(), sequence.slot_data() + sizes.slot_bytes);
-    for (std::size_t i = 0; i < sequence.pages().size(); ++i) {
-      bytes.insert(bytes.end(), sequence.page_data(i), sequence.page_data(i) + sizes.page_bytes);
-    }
-    return bytes;
-  }
-
-  FamilyRuns runs_;
-  std::vector<TokenId> tokens_;
+  FamilyRuns runs_{GetParam(), 2, {.pages = 200, .slots = 16}};
+  test::CompactedRuns compacted_{runs_};
 };
 
 TEST_P(CompactedModel, IsTheSameForEverySlicing) {
-  if (!runs_.model().why_not_compacted().empty()) {
-    EXPECT_EQ(GetParam().row.sample, "recurrent_gemma") << "whose attention has windows";
-    EXPECT_NE(runs_.model().why_not_compacted().find("no layer of attention"), std::string::npos);
-    return;
-  }
-  Sequence whole = runs_.open(kLength);
-  const auto first = tail();
-  feed(whole, first.get(), 0, kLength);
-  compact(whole, *first);
-  EXPECT_EQ(whole.stored(), kSmall.tokens);
-  EXPECT_EQ(whole.logical(), kLength);
-  EXPECT_EQ(whole.pages().size(), 2u);
-  ASSERT_TRUE(whole.reserve(8));
-  const std::vector<float> reply = runs_.run(whole, std::span(tokens_).subspan(kLength));
-  const std::vector<std::byte> state = all_of(whole);
-  for (const std::vector<std::size_t>& cuts :
-       {std::vector<std::size_t>{1}, {64, 128}, {183, 184, 185}, {199}, {100, 190, 191, 192, 193}}) {
-    Sequence sliced = runs_.open(kLength);
-    const auto ring = tail();
-    std::size_t at = 0;
-    for (const std::size_t cut : cuts) feed(sliced, ring.get(), std::exchange(at, cut), cut);
-    feed(sliced, ring.get(), at, kLength);
-    compact(sliced, *ring);
-    ASSERT_TRUE(sliced.reserve(8));
-    // One after the other, as they are decoded.
-    for (std::size_t i = 0; i < 8; ++i) {
-      const auto logits = runs_.run(sliced, std::span(tokens_).subspan(kLength + i, 1));
-      ASSERT_TRUE(test::same_logits(logits, reply, i, runs_.vocab()));
-    }
-    EXPECT_EQ(all_of(sliced), state);
-  }
+  compacted_.is_the_same_for_every_slicing(
+      kSmall, {{1}, {64, 128}, {183, 184, 185}, {199}, {100, 190, 191, 192, 193}});
+}
+
+TEST_P(CompactedModel, RepliesTheSameInOneSlice) {
+  gpu::Sequence one = compacted_.compacted(kSmall);
+  gpu::Sequence other = compacted_.compacted(kSmall);
+  EXPECT_EQ(one.pages().size(), 3U) << "two, and one for the reply";
+  EXPECT_EQ(runs_.prefill(one, compacted_.reply()), runs_.decode(other, compacted_.reply()));
 }
 
 TEST_P(CompactedModel, GoesOnFromASnapshotThatLeavesTheWindow) {
-  if (!runs_.model().why_not_compacted().empty()) GTEST_SKIP() << runs_.model().why_not_compacted();
-  Sequence whole = runs_.open(kLength);
-  const auto first = tail();
-  feed(whole, first.get(), 0, kLength - kSmall.window);
-  const gpu::Snapshot snapshot = runs_.capture(whole);
-  feed(whole, first.get(), kLength - kSmall.window, kLength);
-  compact(whole, *first);
-  Sequence restored = runs_.restore(snapshot, kSmall.window);
-  const auto second = tail();
-  feed(restored, second.get(), kLength - kSmall.window, kLength);
-  EXPECT_TRUE(second->covers(kLength));
-  compact(restored, *second);
-  EXPECT_EQ(all_of(restored), all_of(whole));
+  compacted_.goes_on_from_a_snapshot_at(kSmall, test::CompactedRuns::kLength - kSmall.window);
 }
 
 TEST_P(CompactedModel, RememberingQueriesChangesNothing) {
-  Sequence plain = runs_.open(kLength);
-  feed(plain, nullptr, 0, kLength);
-  Sequence remembered = runs_.open(kLength);
-  const auto ring = tail();
-  feed(remembered, ring.get(), 0, kLength);
-  EXPECT_EQ(all_of(plain), all_of(remembered));
+  compacted_.remembering_queries_changes_nothing(kSmall);
 }
 
-// Snapshots of a compacted sequence, and copies of it, have both lengths.
-TEST_P(CompactedModel, IsSavedAndLoadedAsItIs) {
-  if (!runs_.model().why_not_compacted().empty()) GTEST_SKIP() << runs_.model().why_not_compacted();
-  Sequence sequence = runs_.open(kLength);
-  const auto ring = tail();
-  feed(sequence, ring.get(), 0, kLength);
-  compact(sequence, *ring);
-  const gpu::SavedSequence saved = runs_.store().save(sequence);
-  std::optional<Sequence> loaded = runs_.store().load(saved);
-  ASSERT_TRUE(loaded.has_value());
-  EXPECT_EQ(loaded->stored(), kSmall.tokens);
-  EXPECT_EQ(loaded->logical(), kLength);
-  Sequence restored = runs_.restore(runs_.capture(sequence), 8);
-  EXPECT_EQ(restored.logical(), kLength);
-  ASSERT_TRUE(sequence.reserve(8) && loaded->reserve(8));
-  const auto rest = std::span(tokens_).subspan(kLength);
-  const std::vector<float> reply = runs_.run(sequence, rest);
-  EXPECT_EQ(runs_.run(*loaded, rest), reply);
-  EXPECT_EQ(runs_.run(restored, rest), reply);
+TEST_P(CompactedModel, IsSavedAndRestoredAsItIs) {
+  compacted_.is_saved_and_restored_as_it_is(kSmall);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CompactedModel, testing::ValuesIn(compacting_settings()),
+INSTANTIATE_TEST_SUITE_P(Families, CompactedModel, testing::ValuesIn(settings_of({"llama", "qwen3_5_text"})),
                          [](const auto& info) { return info.param.name(); });
+
+TEST(CompactionRefusals, AModelThatCannotKeepFewerSaysWhy) {
+  for (const FamilySetting& setting : settings_of({"recurrent_gemma"})) {
+    const FamilyRuns windows(setting, 2, {.pages = 20, .slots = 2});
+    EXPECT_NE(windows.model().why_not_compacted().find("no layer of attention"), std::string::npos);
+    test::CompactedRuns(windows).remembering_queries_changes_nothing(kSmall);
+  }
+}
 
 TEST(PromptTail, KnowsWhetherTheLastTokensAreThere) {
   gpu::ByteBudget budget(1000);

@@ -1,13 +1,11 @@
-// Which places of a prompt are kept, against the definition written out once more in double.
+// Which places of a prompt are kept. What is chosen in all is held against the definition in kv_compaction_test.cc.
 
 #include "models/layers/kv_selection.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
-
-#include "tests/models/naive_kv_selection.h"
+#include <limits>
 
 namespace reprise::models {
 namespace {
@@ -55,40 +53,6 @@ TEST(KvSelection, WhatIsNoNumberIsTheLowest) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(kept_places(std::vector<float>{nan, -1, nan, -2}, 5, budget),
             (std::vector<std::uint32_t>{1, 3, 4}));
-}
-
-TEST(KvSelection, EqualsTheDefinition) {
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal;
-  for (const KvBudget& budget :
-       {KvBudget{.tokens = 40, .window = 8, .sinks = 4},
-        KvBudget{.tokens = 40, .window = 8, .sinks = 0, .pooling = Pooling::kMax, .pool_width = 7},
-        KvBudget{.tokens = 99, .window = 16, .sinks = 4, .pool_width = 1}}) {
-    constexpr std::size_t kTokens = 100, kGroup = 3, kDim = 8;
-    test::NaiveHead head{.dim = kDim, .scale = 0.35};
-    for (std::size_t i = 0; i < kTokens * kDim; ++i) head.keys.push_back(normal(random));
-    head.queries.resize(kGroup);
-    for (auto& queries : head.queries) {
-      for (std::size_t i = 0; i < budget.window * kDim; ++i) queries.push_back(2 * normal(random));
-    }
-    const std::vector<double> expected = test::naive_scores(head, budget);
-    std::vector<float> scores(kTokens - budget.window, 0.0F);
-    for (const auto& queries : head.queries) {
-      std::vector<float> sums(scores.size(), 0.0F);
-      for (std::size_t w = 0; w < budget.window; ++w) {
-        std::vector<float> logits;
-        for (std::size_t k = 0; k <= scores.size() + w; ++k) {
-          double dot = 0;
-          for (std::size_t d = 0; d < kDim; ++d) dot += queries[w * kDim + d] * head.keys[k * kDim + d];
-          logits.push_back(static_cast<float>(dot * head.scale));
-        }
-        add_weights(logits, sums);
-      }
-      add_pooled(sums, budget, scores);
-    }
-    for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], expected[i], 1e-5) << i;
-    EXPECT_EQ(kept_places(scores, kTokens, budget), test::naive_kept(expected, kTokens, budget));
-  }
 }
 
 TEST(KvBudget, SaysWhatMakesNoSense) {

@@ -23,6 +23,17 @@ struct Tolerance {
   double margin;  // greedy ids count until the first step with a smaller one
 };
 
+/// The largest difference, of the row's largest magnitude.
+double error_of(std::span<const float> row, std::span<const float> expected) {
+  double largest = 0;
+  double error = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    largest = std::max(largest, static_cast<double>(std::abs(expected[i])));
+    error = std::max(error, static_cast<double>(std::abs(row[i] - expected[i])));
+  }
+  return error / largest;
+}
+
 void expect_agreement(const std::filesystem::path& file, const std::vector<OracleCase>& cases,
                       const ComputeOptions& options, const Tolerance& tolerance) {
   SCOPED_TRACE(file.string() + " with " + std::string(name_of(options.isa)));
@@ -30,29 +41,41 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
   const std::unique_ptr<Model> model = Model::load(file, options, threads);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 2});
   double worst = 0;
+  std::size_t whole = 0;  // prompts compared after each token
   for (const OracleCase& one : cases) {
     std::optional<gpu::Sequence> sequence = store.open();
     ASSERT_TRUE(sequence->reserve(one.prompt.size() + one.greedy.size()));
     std::vector<TokenId> tokens = one.prompt;
     for (std::size_t step = 0; step < one.greedy.size(); ++step) {
-      const Slice slice{.sequence = &*sequence, .tokens = tokens};
-      const std::span<const float> logits = model->forward({&slice, 1});
-      ASSERT_EQ(logits.size(), one.last.size());
+      const bool every = step == 0 && !one.all.empty();
+      const Slice slice{.sequence = &*sequence,
+                        .tokens = tokens,
+                        .logits = every ? Slice::Logits::kAll : Slice::Logits::kLast};
+      const std::span<const float> rows = model->forward({&slice, 1});
+      const std::size_t vocab = one.last.size();
+      ASSERT_EQ(rows.size(), every ? one.all.size() : vocab);
+      const std::span<const float> logits = rows.last(vocab);
       if (step == 0) {
-        double largest = 0;
-        double error = 0;
-        for (std::size_t i = 0; i < logits.size(); ++i) {
-          largest = std::max(largest, static_cast<double>(std::abs(one.last[i])));
-          error = std::max(error, static_cast<double>(std::abs(logits[i] - one.last[i])));
+        const double error = error_of(logits, one.last);
+        worst = std::max(worst, error);
+        EXPECT_LT(error, tolerance.logits);
+      }
+      if (every) {
+        ASSERT_EQ(rows.size(), vocab * tokens.size());
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+          const double error =
+              error_of(rows.subspan(i * vocab, vocab), std::span(one.all).subspan(i * vocab, vocab));
+          worst = std::max(worst, error);
+          EXPECT_LT(error, tolerance.logits) << "after token " << i << " of " << tokens.size();
         }
-        worst = std::max(worst, error / largest);
-        EXPECT_LT(error / largest, tolerance.logits);
+        ++whole;
       }
       if (one.margin[step] < tolerance.margin) break;
       ASSERT_EQ(static_cast<TokenId>(argmax(logits)), one.greedy[step]) << "step " << step;
       tokens = {one.greedy[step]};
     }
   }
+  EXPECT_GE(whole, 2U) << "prompts with logits after each token";
   std::printf("%-40s %-7s %s logits within %.1e\n", file.filename().c_str(),
               std::string(name_of(options.isa)).c_str(), options.compute == Compute::kF32 ? "f32 " : "auto",
               worst);
@@ -60,21 +83,35 @@ void expect_agreement(const std::filesystem::path& file, const std::vector<Oracl
 
 class ModelOracle : public testing::TestWithParam<test::FamilySample> {};
 
-TEST_P(ModelOracle, AgreesInEveryFormatAndSetting) {
+void expect_agreement_in_every_setting(const std::filesystem::path& file,
+                                       const std::vector<OracleCase>& cases) {
+  for (const Isa isa : test::different_isas()) {
+    expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
+    expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa}, {3e-2, 0.2});
+  }
+}
+
+TEST_P(ModelOracle, AgreesInEverySetting) {
   const test::FamilySample& row = GetParam();
-  const std::vector<OracleCase> cases = oracle_cases(test::sample_folder(row));
-  std::vector<std::filesystem::path> files{test::sample_checkpoint(row)};
-  if (row.gguf && std::filesystem::exists(test::oracle_folder())) {
-    ASSERT_TRUE(std::filesystem::exists(test::sample_gguf(row))) << test::sample_gguf(row);
-    if (test::sample_gguf(row) != files[0]) files.push_back(test::sample_gguf(row));
+  expect_agreement_in_every_setting(test::sample_checkpoint(row), oracle_cases(test::sample_folder(row)));
+}
+
+/// The same models as llama.cpp's converter wrote them.
+class ModelOracleGguf : public ModelOracle {};
+
+TEST_P(ModelOracleGguf, AgreesInEverySetting) {
+  const test::FamilySample& row = GetParam();
+  const std::filesystem::path file = test::sample_gguf(row);
+  SKIP_WITHOUT(file);
+  expect_agreement_in_every_setting(file, oracle_cases(test::sample_folder(row)));
+}
+
+std::vector<test::FamilySample> samples_converted_to_gguf() {
+  std::vector<test::FamilySample> rows;
+  for (const test::FamilySample& row : test::family_samples()) {
+    if (row.gguf && test::sample_gguf(row) != test::sample_checkpoint(row)) rows.push_back(row);
   }
-  for (const std::filesystem::path& file : files) {
-    for (const Isa isa : test::different_isas()) {
-      expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
-      expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa},
-                       {3e-2, 0.2});
-    }
-  }
+  return rows;
 }
 
 /// The text model inside of a multimodal one.
@@ -83,11 +120,7 @@ TEST(WrappedModelOracle, AgreesInEveryFormatAndSetting) {
   SKIP_WITHOUT(folder);
   const std::vector<OracleCase> cases = oracle_cases(folder);
   for (const auto& file : {folder, test::oracle_folder() / "gguf" / "qwen3_5.gguf"}) {
-    for (const Isa isa : test::different_isas()) {
-      expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-3});
-      expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa},
-                       {3e-2, 0.2});
-    }
+    expect_agreement_in_every_setting(file, cases);
   }
 }
 
@@ -125,6 +158,8 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelOracle, testing::ValuesIn(test::family_samples()),
+                         [](const auto& info) { return info.param.sample; });
+INSTANTIATE_TEST_SUITE_P(Families, ModelOracleGguf, testing::ValuesIn(samples_converted_to_gguf()),
                          [](const auto& info) { return info.param.sample; });
 
 }  // namespace

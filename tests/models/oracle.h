@@ -1,6 +1,8 @@
 #pragma once
 // Outside answers to hold the engine against: checkpoints with prompts, greedy continuations and logits.
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -16,7 +18,8 @@ struct OracleCase {
   std::vector<std::int32_t> prompt;
   std::vector<std::int32_t> greedy;
   std::vector<double> margin;
-  std::vector<float> last;  // logits after the prompt
+  std::vector<float> last;   // logits after the prompt
+  std::vector<float> all{};  // logits after each token of it; empty for most
 };
 
 inline std::vector<std::int32_t> token_ids(const JsonPlace& list) {
@@ -36,9 +39,15 @@ inline std::vector<OracleCase> oracle_cases(const std::filesystem::path& folder)
                    .last = {}};
     const JsonPlace margins = list.at(i).at("margin");
     for (std::size_t k = 0; k < margins.size(); ++k) one.margin.push_back(margins.at(k).number());
-    const StoredTensor* last = logits.find("case" + std::to_string(i) + ".last");
-    one.last.resize(last->bytes.size() / sizeof(float));
-    std::memcpy(one.last.data(), last->bytes.data(), last->bytes.size());
+    const auto read = [&](const char* what, std::vector<float>& to) {
+      const StoredTensor* rows = logits.find("case" + std::to_string(i) + what);
+      if (rows == nullptr) return;
+      to.resize(rows->bytes.size() / sizeof(float));
+      std::memcpy(to.data(), rows->bytes.data(), rows->bytes.size());
+    };
+    read(".last", one.last);
+    read(".all", one.all);
+    EXPECT_FALSE(one.last.empty()) << folder << " has no logits of case " << i;
     cases.push_back(std::move(one));
   }
   return cases;

@@ -4,5 +4,7 @@
 #include "tests/oracle_folder.h"
 
 namespace reprise::models::test {
+using reprise::test::files_in;
+using reprise::test::oracle;
 using reprise::test::oracle_folder;
 }  // namespace reprise::models::test

@@ -2,9 +2,9 @@
 // sequence, decoded, on several threads, gives the bits of one pass.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "tests/models/family_runs.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/write_gguf.h"
 
 namespace reprise::models::test {
@@ -56,14 +56,13 @@ class QuantExactness : public testing::TestWithParam<gpu::Isa> {
 };
 
 TEST_P(QuantExactness, HoldsForEveryFormat) {
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("reprise_quant_exactness_" + std::to_string(::getpid()));
+  const reprise::test::TempDir folder;
   std::vector<TokenId> tokens(kTokens);
   for (std::size_t i = 0; i < kTokens; ++i) tokens[i] = static_cast<TokenId>((i * 37 + 11) % 203);
   const std::span<const TokenId> all(tokens);
   for (const char* type : kTypes) {
     SCOPED_TRACE(type);
-    const std::filesystem::path file = folder / (std::string(type) + ".gguf");
+    const std::filesystem::path file = folder.path() / (std::string(type) + ".gguf");
     tools::write_random_gguf(shape_of_blocks(), tools::GgufTypes(type), 5, file);
     Runner one(file, GetParam(), 1);
     gpu::Sequence whole = one.open();
@@ -86,7 +85,6 @@ TEST_P(QuantExactness, HoldsForEveryFormat) {
     }
     ASSERT_EQ(done, kTokens);
   }
-  std::filesystem::remove_all(folder);
 }
 
 /// Under a sanitizer the best one alone.

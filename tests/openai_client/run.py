@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import node_client  # noqa: E402
+from server import Server  # noqa: E402
 
 
 def main():
@@ -18,10 +19,10 @@ def main():
     scripted = ["--scripted"] if arguments[0] == "--scripted" else []
     node_client.install(HERE, folder)
     failed = 0
-    with node_client.Server(arguments[len(scripted):]) as url:
+    with Server(*arguments[len(scripted):], serve=()) as server:
         for script in sorted(HERE.glob("*.mjs")):
             print(f"-- {script.name}", flush=True)
-            command = ["node", script.name, url, *scripted]
+            command = ["node", script.name, server.url + "/", *scripted]
             failed |= subprocess.run(command, cwd=folder, timeout=300).returncode
     return failed
 

@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import node_client  # noqa: E402
+from server import Server  # noqa: E402
 
 KEY = "page-test-key"
 
@@ -32,11 +33,10 @@ def main():
         sys.exit("tests/page/run.py: there is no chromium; REPRISE_CHROMIUM may name one")
     folder = options.folder.resolve()
     node_client.install(HERE, folder)
-    with node_client.Server([options.reprise, "serve", "--port", "0", "--device", "cpu"]) as real, \
-            node_client.Server([options.fixture]) as scripted, \
-            node_client.Server([options.fixture, "--key", KEY]) as locked:
-        urls = {"REAL": real, "SCRIPTED": scripted, "LOCKED": locked}
-        environment = os.environ | {"CHROMIUM": chromium, "KEY": KEY} | {name: url.rstrip("/") for name, url in urls.items()}
+    with Server(options.reprise) as real, Server(options.fixture, serve=()) as scripted, \
+            Server(options.fixture, "--key", KEY, serve=()) as locked:
+        environment = os.environ | {"CHROMIUM": chromium, "KEY": KEY, "REAL": real.url, "SCRIPTED": scripted.url,
+                                    "LOCKED": locked.url}
         if options.screenshots:
             options.screenshots.mkdir(parents=True, exist_ok=True)
             command = ["node", "screenshots.mjs", str(options.screenshots.resolve())]

@@ -14,6 +14,9 @@ inline const std::string kChat = R"({"messages":[{"role":"user","content":"hi"}]
 /// Of default_script(): waits for FakeService::release().
 inline const std::string kWaitingChat = R"({"messages":[{"role":"user","content":"wait in the queue"}]})";
 
+/// In a request's members: its answer comes as a stream.
+inline const std::string kStream = R"(,"stream":true)";
+
 inline Json parsed(const std::string& text) {
   auto json = Json::parse(text);
   EXPECT_TRUE(json.ok()) << text;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/protocol/answers.h"
 #include "tests/protocol/named_events.h"
 #include "tests/protocol/served.h"
 
@@ -10,11 +11,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string kPath = "/v1/messages";
-const std::string kTools = R"(,"tools":[{"name":"get_weather","input_schema":{"type":"object"}}])";
-const std::string kStream = R"(,"stream":true)";
+const std::string kMessagesPath = "/v1/messages";
+const std::string kWeatherTool = R"(,"tools":[{"name":"get_weather","input_schema":{"type":"object"}}])";
 
-std::string body_of(const std::string& words, const std::string& more = {}) {
+std::string message_body(const std::string& words, const std::string& more = {}) {
   return R"({"model":"fake","max_tokens":64,"messages":[{"role":"user","content":")" + words + "\"}]" + more +
          "}";
 }
@@ -25,7 +25,7 @@ struct ServedMessages : Served {
   }
   ClientResponse post(const std::string& body, const std::string& headers = {}) {
     HttpClient client(port());
-    return client.post(kPath, body, headers);
+    return client.post(kMessagesPath, body, headers);
   }
 };
 
@@ -40,7 +40,7 @@ const Json& at(const Json& value, std::initializer_list<std::string_view> path) 
 
 TEST(AnthropicHttp, AStreamHasItsEventsInOrder) {
   ServedMessages served;
-  const ClientResponse response = served.post(body_of("hi", kStream));
+  const ClientResponse response = served.post(message_body("hi", kStream));
   ASSERT_EQ(response.status, 200) << response.body;
   EXPECT_TRUE(response.has("Content-Type: text/event-stream"));
   const auto events = named_events(response.body);
@@ -67,7 +67,7 @@ TEST(AnthropicHttp, AStreamHasItsEventsInOrder) {
 
 TEST(AnthropicHttp, ThinkingIsABlockWithASignature) {
   ServedMessages served;
-  const auto events = named_events(served.post(body_of("think", kStream)).body);
+  const auto events = named_events(served.post(message_body("think", kStream)).body);
   std::string thought, text, kinds, signature;
   for (const NamedEvent& event : events) {
     if (event.name == "content_block_start") {
@@ -84,7 +84,7 @@ TEST(AnthropicHttp, ThinkingIsABlockWithASignature) {
   EXPECT_EQ(thought, "Let me see.");
   EXPECT_EQ(text, "Here it is.");
   EXPECT_FALSE(signature.empty());
-  const auto whole = Json::parse(served.post(body_of("think")).body);
+  const auto whole = Json::parse(served.post(message_body("think")).body);
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(
       whole->find("content")->dump(),
@@ -93,7 +93,7 @@ TEST(AnthropicHttp, ThinkingIsABlockWithASignature) {
 
 TEST(AnthropicHttp, ACallIsAToolUseBlock) {
   ServedMessages served;
-  const auto events = named_events(served.post(body_of("call a tool", kTools + kStream)).body);
+  const auto events = named_events(served.post(message_body("call a tool", kWeatherTool + kStream)).body);
   EXPECT_EQ(
       names_of(events),
       "message_start content_block_start content_block_delta content_block_stop message_delta message_stop");
@@ -108,7 +108,7 @@ TEST(AnthropicHttp, ACallIsAToolUseBlock) {
   }
   EXPECT_EQ(Json::parse(json)->dump(), R"({"city":"Paris"})");
   EXPECT_EQ(at(events[events.size() - 2].data, {"delta", "stop_reason"}).as_string(), "tool_use");
-  const auto whole = Json::parse(served.post(body_of("call a tool", kTools)).body);
+  const auto whole = Json::parse(served.post(message_body("call a tool", kWeatherTool)).body);
   ASSERT_TRUE(whole.ok());
   const Json& block = whole->find_array("content")->front();
   EXPECT_EQ(block.find("input")->dump(), R"({"city":"Paris"})");
@@ -128,9 +128,9 @@ TEST(AnthropicHttp, StopReasons) {
     }
     return script;
   });
-  const auto cut = Json::parse(served.post(body_of("hi")).body);
+  const auto cut = Json::parse(served.post(message_body("hi")).body);
   EXPECT_EQ(*cut->find_string("stop_reason"), "max_tokens");
-  const auto stopped = Json::parse(served.post(body_of("hi", R"(,"stop_sequences":["END"])")).body);
+  const auto stopped = Json::parse(served.post(message_body("hi", R"(,"stop_sequences":["END"])")).body);
   EXPECT_EQ(*stopped->find_string("stop_reason"), "stop_sequence");
   EXPECT_EQ(*stopped->find_string("stop_sequence"), "END");
 }
@@ -141,7 +141,7 @@ TEST(AnthropicHttp, ACutCallIsToldAsItStands) {
     return reply_with(request, {"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Par"},
                       FinishReason::kLength);
   });
-  const auto whole = Json::parse(served.post(body_of("hi", kTools)).body);
+  const auto whole = Json::parse(served.post(message_body("hi", kWeatherTool)).body);
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(*whole->find_string("stop_reason"), "max_tokens");
   const Json& block = whole->find_array("content")->front();
@@ -155,7 +155,7 @@ TEST(AnthropicHttp, WhatStandsInTheCacheIsCounted) {
     std::get<Done>(std::get<Event>(script.back())).usage.cache.kept_tokens = 8;
     return script;
   });
-  const auto whole = Json::parse(served.post(body_of("hi")).body);
+  const auto whole = Json::parse(served.post(message_body("hi")).body);
   EXPECT_EQ(
       whole->find("usage")->dump(),
       R"({"input_tokens":1,"cache_creation_input_tokens":3,"cache_read_input_tokens":5,"output_tokens":1})");
@@ -171,7 +171,7 @@ TEST(AnthropicHttp, PingsComeInPrefill) {
     return script;
   });
   HttpClient client(served.port());
-  client.send(HttpClient::post_text(kPath, body_of("hi", kStream)));
+  client.send(HttpClient::post_text(kMessagesPath, message_body("hi", kStream)));
   ASSERT_TRUE(client.read_until("event: ping"));
   EXPECT_NE(client.unread().find("\"input_tokens\":9"), std::string::npos)
       << "the start has the prompt's length";
@@ -195,20 +195,26 @@ TEST(AnthropicHttp, ErrorsHaveAnthropicsShape) {
     if (!body.ok() || *body->find_string("type") != "error") return "no error: " + response.body;
     return std::to_string(response.status) + " " + at(*body, {"error", "type"}).as_string();
   };
-  EXPECT_EQ(problem(served.post(body_of("hi"))), "401 authentication_error");
-  EXPECT_EQ(served.post(body_of("hi"), key).status, 200);
-  EXPECT_EQ(served.post(body_of("hi"), "Authorization: Bearer secret-key\r\n").status, 200);
+  EXPECT_EQ(problem(served.post(message_body("hi"))), "401 authentication_error");
+  EXPECT_EQ(served.post(message_body("hi"), key).status, 200);
+  EXPECT_EQ(served.post(message_body("hi"), "Authorization: Bearer secret-key\r\n").status, 200);
   EXPECT_EQ(problem(served.post("{", key)), "400 invalid_request_error");
-  EXPECT_EQ(problem(served.post(body_of("fail at once"), key)), "429 rate_limit_error");
-  EXPECT_EQ(problem(served.post(body_of(std::string(200'000, 'x')), key)), "413 request_too_large");
+  for (const std::string& more : {kStream, std::string()}) {
+    const ClientResponse early = served.post(message_body("fail at once", more), key);
+    EXPECT_EQ(problem(early), "429 rate_limit_error");
+    EXPECT_EQ(retry_after_of(early), 1);
+  }
+  EXPECT_EQ(problem(served.post(message_body("fail later"), key)), "500 api_error")
+      << "in one piece it has a status";
+  EXPECT_EQ(problem(served.post(message_body(std::string(200'000, 'x')), key)), "413 request_too_large");
   HttpClient client(served.port());
-  EXPECT_EQ(problem(client.get(kPath, key)), "405 invalid_request_error");
-  EXPECT_EQ(problem(client.post(kPath + "/batches", "{}", key)), "404 not_found_error");
+  EXPECT_EQ(problem(client.get(kMessagesPath, key)), "405 invalid_request_error");
+  EXPECT_EQ(problem(client.post(kMessagesPath + "/batches", "{}", key)), "404 not_found_error");
   const auto fails_with = [&](ServiceErrorCode code) {
     served.service.set_script([code](const GenerateRequest&) {
       return Script{Event(Failed{{.code = code, .message = "the prompt has 9 tokens", .field = {}}})};
     });
-    return served.post(body_of("hi"), key);
+    return served.post(message_body("hi"), key);
   };
   EXPECT_EQ(problem(fails_with(ServiceErrorCode::kUnknownModel)), "404 not_found_error");
   EXPECT_EQ(problem(fails_with(ServiceErrorCode::kUnavailable)), "529 overloaded_error");
@@ -219,10 +225,38 @@ TEST(AnthropicHttp, ErrorsHaveAnthropicsShape) {
 
 TEST(AnthropicHttp, AnErrorInTheStreamIsAnEvent) {
   ServedMessages served;
-  const auto events = named_events(served.post(body_of("fail later", kStream)).body);
+  const auto events = named_events(served.post(message_body("fail later", kStream)).body);
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events.back().name, "error");
   EXPECT_EQ(at(events.back().data, {"error", "type"}).as_string(), "api_error");
+}
+
+TEST(AnthropicHttp, WhatTheServerRefusesHasItsShapeToo) {
+  HttpOptions options;
+  options.requests = 1;
+  ServedMessages served(options);
+  HttpClient busy(served.port());
+  busy.send(HttpClient::post_text(kMessagesPath, message_body("wait half way", kStream)));
+  ASSERT_TRUE(busy.read_until("Hel"));
+  const ClientResponse refused = served.post(message_body("hi"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("rate_limit_error"), std::string::npos) << refused.body;
+  served.server.stop(10ms);
+  const std::string rest = busy.read_all();
+  EXPECT_NE(rest.find("event: error\ndata: {\"type\":\"error\""), std::string::npos) << rest;
+}
+
+TEST(AnthropicHttp, ACallCanBeForced) {
+  ServedMessages served;
+  const std::string forced = kWeatherTool + R"(,"tool_choice":{"type":"tool","name":"get_weather"})";
+  EXPECT_EQ(served.post(message_body("hi", forced)).status, 200);
+  const GenerateRequest request = served.service.requests().back();
+  EXPECT_EQ(std::get<ChatPrompt>(request.prompt).reply_opening,
+            "<tool_call>\n{\"name\": \"get_weather\", \"arguments\":");
+  served.service.set_chat_template("{{ messages }}");
+  const ClientResponse refused = served.post(message_body("hi", forced));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("invalid_request_error"), std::string::npos) << refused.body;
 }
 
 TEST(AnthropicHttp, CountsTokens) {
@@ -237,6 +271,9 @@ TEST(AnthropicHttp, CountsTokens) {
   const ClientResponse refused = client.post("/v1/messages/count_tokens", R"({"messages":[]})");
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("invalid_request_error"), std::string::npos);
+  served.service.set_ask_failure(runtime::ErrorCode::kStopped);
+  EXPECT_EQ(client.post("/v1/messages/count_tokens", message_body("hi")).status, 529)
+      << "where others say 503";
 }
 
 }  // namespace

@@ -53,15 +53,32 @@ ChatFormatPtr format(const char* source = kTemplate) {
 Json message(const char* role, const char* content) {
   return Json{{"role", role}, {"content", content}};
 }
-ChatPrompt chat(Json::Array messages) {
+ChatPrompt chat_prompt(Json::Array messages) {
   return {.messages = Json(std::move(messages))};
 }
 
 TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
-  ChatPrompt prompt = chat({message("user", "hi")});
+  ChatPrompt prompt = chat_prompt({message("user", "hi")});
   prompt.reply_opening = "So";
   EXPECT_EQ(*format()->render(prompt),
             "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\nSo");
+}
+
+TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
+  const auto asks = [](const char* extra) {
+    ChatPrompt prompt = chat({message("user", "hi")});
+    prompt.template_extra = *Json::parse(extra);
+    return format()->asks_for_reasoning(prompt);
+  };
+  EXPECT_FALSE(asks("{}"));
+  EXPECT_TRUE(asks(R"({"enable_thinking": true})"));
+  EXPECT_TRUE(asks(R"({"reasoning_effort": "low"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "none"})"));
+  EXPECT_FALSE(asks(R"({"reasoning_effort": "high", "enable_thinking": false})"));
+  ChatPrompt closed = chat({message("user", "hi")});
+  closed.template_extra = Json{{"enable_thinking", false}};
+  EXPECT_TRUE(
+      format()->render(closed)->ends_with("<think>\n</think>"));  // the template opens it whatever it is told
 }
 
 TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
@@ -75,7 +92,7 @@ TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
 }
 
 TEST(ChatFormat, WhatATemplateRefusesIsTheClientsFault) {
-  const auto refused = format("{{ raise_exception('roles must alternate') }}")->render(chat({}));
+  const auto refused = format("{{ raise_exception('roles must alternate') }}")->render(chat_prompt({}));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ServiceErrorCode::kInvalid);
   EXPECT_EQ(refused.error().field, "messages");
@@ -90,7 +107,8 @@ TEST(ChatFormat, ATemplateThatDoesNotCompileIsNone) {
 
 TEST(ChatFormat, KnowsWhereMessagesBegin) {
   const ChatFormatPtr known = format();
-  const TokenList prompt = encode(*known->render(chat({message("system", "s"), message("user", "hi")})));
+  const TokenList prompt =
+      encode(*known->render(chat_prompt({message("system", "s"), message("user", "hi")})));
   const MessageBorders borders = known->borders(prompt);
   ASSERT_TRUE(borders.last_user && borders.last_opener);
   EXPECT_EQ(prompt[*borders.last_user - 1], kStart);
@@ -104,12 +122,13 @@ TEST(ChatFormat, WithoutATokenizerItKnowsNoPlaces) {
   ASSERT_TRUE(made.ok());
   EXPECT_FALSE((*made)->shape().known());
   EXPECT_FALSE((*made)->borders(TokenList{kStart, 'u'}).last_user);
-  EXPECT_TRUE((*made)->history_after(chat({message("user", "hi")}), message("assistant", "x")).empty());
+  EXPECT_TRUE(
+      (*made)->history_after(chat_prompt({message("user", "hi")}), message("assistant", "x")).empty());
 }
 
 TEST(ChatFormat, RepliesAreReadByTheMarksOfTheTemplate) {
   const Json said =
-      format()->message_of(chat({message("user", "hi")}),
+      format()->message_of(chat_prompt({message("user", "hi")}),
                            "hm\n</think>\n\nYes.<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
                            "<|im_start|>assistant\n<think>\n", "seed");
   EXPECT_EQ(*said.find_string("content"), "Yes.");
@@ -126,7 +145,7 @@ TEST(ChatFormat, ACallIsForcedBehindTheThinkingThatThePromptOpened) {
 
 TEST(ChatFormat, TheHistoryIsWhatTheNextTurnWillBeginWith) {
   const ChatFormatPtr known = format();
-  ChatPrompt now = chat({message("user", "hi")});
+  ChatPrompt now = chat_prompt({message("user", "hi")});
   now.reply_opening = "not part of it";
   const Json said{{"role", "assistant"}, {"content", "Yes."}, {"reasoning_content", "hm"}};
   EXPECT_EQ(known->history_after(now, said),
@@ -155,8 +174,8 @@ TEST(ChatFormat, BreakpointsStandAtTheLastTokenBeforeThem) {
 {%- for m in messages -%}<|im_start|>{{ m.role }}
 {{ m.content | trim }}{% for c in m.tool_calls or [] %}<|im_start|>{{ c.function.arguments | tojson }}{% endfor %}<|im_end|>
 {% endfor -%})";
-  ChatPrompt prompt =
-      chat({message("system", "abc\ndef\n"), message("user", "one<|im_end|>two"), message("user", "x")});
+  ChatPrompt prompt = chat_prompt(
+      {message("system", "abc\ndef\n"), message("user", "one<|im_end|>two"), message("user", "x")});
   Json call{{"function", Json{{"name", "f"}, {"arguments", Json{{"a", 1}}}}}};
   Json calling = message("assistant", "so");
   calling["tool_calls"] = Json(Json::Array{call, call});

@@ -54,7 +54,7 @@ TEST(HttpConnections, WhatIsSentBeyondTheLimitIsNotAnsweredButTheAnswerInHandIs)
   client.send(kWaitingPost);
   ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
   std::string more;
-  while (more.size() < 100'000) more += "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+  while (more.size() < 100'000) more += "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
   client.send(more);
   HttpClient other(served.port());  // by now the loop has read it
   for (int i = 0; i < 100; ++i) other.get("/health");
@@ -73,7 +73,7 @@ TEST(HttpConnections, ManyShortRequestsAtOnceAreAllAnswered) {
   HttpClient client(served.port());
   constexpr int kRequests = 1000;  // much more than may wait
   std::thread sender([&] {
-    for (int i = 0; i < kRequests; ++i) client.send("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < kRequests; ++i) client.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   });
   int answered = 0;
   while (answered < kRequests && client.read_response().status == 200) ++answered;

@@ -10,8 +10,8 @@
 namespace reprise::protocol {
 namespace {
 
-const std::string kPost = "POST /v1/completions HTTP/1.1\r\nHost: x\r\n";
-const std::string kSmuggled = "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n";
+const std::string kPost = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n";
+const std::string kSmuggled = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 struct Attack {
   const char* name;
@@ -139,7 +139,7 @@ TEST(HeadCheck, SeesTheSameInPieces) {
   HeadCheck whole, pieces;
   whole.see("GET / HTTP/1.1\r\nContent-Length: 1\r\nA: b\r\nContent-Length: 1\r\n\r\n");
   for (const char* line :
-       {"GET / HTTP/1.1\r\n", "Content-Length: 1\r\n", "A: b\r\nContent-Length: 1\r\n", "\r\n"}) {
+       {"GET / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 1\r\n", "A: b\r\nContent-Length: 1\r\n", "\r\n"}) {
     pieces.see(line);
   }
   EXPECT_NE(whole.problem(), "");

@@ -50,7 +50,7 @@ TEST(HttpLimits, BodiesShareOneBudget) {
   ASSERT_TRUE(eventually([&] { return held(watcher) >= 60'000; }));
 
   HttpClient declares(served.port());  // refused by its head
-  declares.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n");
+  declares.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000\r\n\r\n");
   const ClientResponse refused = declares.read_response();
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(code_of(refused), "server_busy");
@@ -58,7 +58,7 @@ TEST(HttpLimits, BodiesShareOneBudget) {
   EXPECT_TRUE(refused.has("Connection: close"));
 
   HttpClient chunked(served.port());  // refused when it has sent too much
-  chunked.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nc350\r\n" +
+  chunked.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nc350\r\n" +
                body.substr(0, 50'000));
   EXPECT_EQ(code_of(chunked.read_response()), "server_busy");
   EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200) << "small ones still fit";
@@ -84,7 +84,7 @@ TEST(HttpLimits, ASlowBodyHasAnEndHoweverSteadilyItComes) {
   options.body_total_timeout = 100ms;
   Served served(options);
   HttpClient client(served.port());
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+  client.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
   std::thread sender([&] {
     for (int i = 0; i < 1000 && client.send("x"); ++i) std::this_thread::sleep_for(5ms);
   });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 
 namespace reprise::protocol {
@@ -14,7 +15,6 @@ using namespace std::chrono_literals;
 std::string chat(const std::string& words, const std::string& more = {}) {
   return R"({"model":"fake","messages":[{"role":"user","content":")" + words + "\"}]" + more + "}";
 }
-const std::string kStream = R"(,"stream":true)";
 
 /// The JSON of each event, and the text of what is none.
 struct Events {
@@ -212,7 +212,7 @@ TEST(HttpStream, PipelinedRequestsAreAnsweredInOrder) {
   std::string all;
   for (int i = 0; i < 20; ++i) {
     all += i % 2 == 0 ? HttpClient::post_text("/v1/chat/completions", chat("hi", kStream))
-                      : "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+                      : "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
   }
   ASSERT_TRUE(client.send(all));
   for (int i = 0; i < 20; ++i) {

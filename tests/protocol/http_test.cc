@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "protocol/http/key_ring.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
@@ -276,7 +278,7 @@ TEST(Http, MethodsAndPaths) {
   EXPECT_TRUE(client.post("/health", "x").has("Allow: GET, HEAD, OPTIONS"));
   for (const char* path : {"/", "/health", "/nowhere"}) {
     const ClientResponse get = client.get(path);
-    client.send("HEAD " + std::string(path) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    client.send("HEAD " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     const ClientResponse head = client.read_response(/*has_body=*/false);
     EXPECT_EQ(head.status, get.status);
     EXPECT_TRUE(head.has("Content-Length: " + std::to_string(get.body.size())));
@@ -287,13 +289,15 @@ TEST(Http, MethodsAndPaths) {
 TEST(Http, ExpectContinue) {
   Served served;
   HttpClient client(served.port());
-  client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
-              std::to_string(kChat.size()) + "\r\n\r\n");
+  client.send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: " +
+      std::to_string(kChat.size()) + "\r\n\r\n");
   EXPECT_EQ(client.read_response().status, 100);
   client.send(kChat);
   EXPECT_EQ(client.read_response().status, 200);
   // A request that is refused gets its answer instead, and its body is not waited for.
-  client.send("POST /nowhere HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+  client.send(
+      "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
   const ClientResponse refused = client.read_response();
   EXPECT_EQ(refused.status, 404);
   EXPECT_TRUE(refused.has("Connection: close"));
@@ -302,7 +306,8 @@ TEST(Http, ExpectContinue) {
 TEST(Http, ChunkedBodiesComeInAnyPieces) {
   Served served;
   HttpClient client(served.port());
-  std::string text = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string text =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const char c : kChat) text += std::string("1\r\n") + c + "\r\n";
   text += "0\r\n\r\n";
   for (std::size_t at = 0; at < text.size(); at += 7) client.send(std::string_view(text).substr(at, 7));
@@ -328,7 +333,7 @@ TEST(Http, OneZeroClosesUnlessAskedNotTo) {
 TEST(Http, AClientThatHalfClosesGetsItsAnswer) {
   Served served;
   HttpClient client(served.port());
-  client.send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.shut_down_sending();
   EXPECT_NE(client.read_all().find("200 OK"), std::string::npos);
 }
@@ -360,17 +365,22 @@ TEST(Http, SizesAreBounded) {
 }
 
 TEST(Http, SilentAndSlowConnectionsAreClosed) {
-  HttpOptions options;
-  options.idle_timeout = 50ms;
-  options.header_timeout = 50ms;
-  options.body_timeout = 50ms;
-  Served served(options);
-  HttpClient silent(served.port());
+  // One limit each, and the others so long that no machine is slow enough for them.
+  const auto options = [](std::chrono::milliseconds HttpOptions::*limit) {
+    HttpOptions limited;
+    limited.idle_timeout = limited.header_timeout = limited.body_timeout = 10min;
+    limited.*limit = 50ms;
+    return limited;
+  };
+  Served impatient(options(&HttpOptions::idle_timeout));
+  HttpClient silent(impatient.port());
   EXPECT_EQ(silent.read_all(), "");
-  HttpClient slow(served.port());
+  Served for_heads(options(&HttpOptions::header_timeout));
+  HttpClient slow(for_heads.port());
   slow.send("GET / HT");
   EXPECT_EQ(slow.read_all(), "");
-  HttpClient slow_body(served.port());
+  Served for_bodies(options(&HttpOptions::body_timeout));
+  HttpClient slow_body(for_bodies.port());
   slow_body.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\nabc");
   EXPECT_EQ(slow_body.read_response().status, 408);
 }
@@ -447,7 +457,7 @@ TEST(Http, Cors) {
   Served served(options);
   HttpClient client(served.port());
   client.send(
-      "OPTIONS /v1/chat/completions HTTP/1.1\r\nOrigin: https://good.example\r\n"
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://good.example\r\n"
       "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n");
   const ClientResponse preflight = client.read_response();
   EXPECT_EQ(preflight.status, 200);
@@ -457,6 +467,75 @@ TEST(Http, Cors) {
   EXPECT_TRUE(client.get("/health", "Origin: https://good.example\r\n").has("Access-Control-Allow-Origin"));
   EXPECT_FALSE(client.get("/health", "Origin: https://bad.example\r\n").has("Access-Control-Allow-Origin"));
   EXPECT_FALSE(client.get("/health").has("Access-Control"));
+}
+
+TEST(Http, WithoutKeysOtherSitesAreRefused) {
+  HttpOptions options;
+  options.host = "127.0.0.1";
+  options.cors_origins = {"https://good.example"};
+  options.allowed_hosts = {"box.lan"};
+  Served served(options);
+  HttpClient client(served.port());
+  const auto status = [&](const std::string& headers) {
+    client.send("GET /v1/models HTTP/1.1\r\n" + headers + "\r\n");
+    return client.read_response().status;
+  };
+  for (const char* host :
+       {"127.0.0.1", "10.1.2.3:80", "[::1]:8080", "localhost:1", "LOCALHOST", "box.lan:8080"}) {
+    EXPECT_EQ(status("Host: " + std::string(host) + "\r\n"), 200) << host;
+  }
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "evil"}) {
+    EXPECT_EQ(status("Host: " + std::string(host) + "\r\n"), 403) << host;
+  }
+  const std::string own = "Host: localhost:8080\r\n";
+  EXPECT_EQ(status(own + "Origin: http://localhost:8080\r\n"), 200);
+  EXPECT_EQ(status(own + "Origin: https://good.example\r\n"), 200);
+  EXPECT_EQ(status(own + "Origin: https://evil.example\r\n"), 403);
+  EXPECT_EQ(status(own + "Origin: null\r\n"), 403);
+  EXPECT_EQ(status(own + "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n"), 403);
+  EXPECT_EQ(status(own + "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"), 200);
+  EXPECT_EQ(status(own + "Sec-Fetch-Site: same-origin\r\n"), 200);
+  EXPECT_EQ(client.post("/v1/completions", R"({"prompt":"x"})", "Origin: https://evil.example\r\n").status,
+            403);
+  EXPECT_TRUE(served.service.requests().empty());
+}
+
+TEST(Http, WithKeysNamesAreNotAsked) {
+  HttpOptions options;
+  ASSERT_EQ(options.keys.add("first-secret"), "");
+  Served served(options);
+  HttpClient client(served.port());
+  client.send("GET /v1/models HTTP/1.1\r\nHost: chat.example\r\nX-Api-Key: first-secret\r\n\r\n");
+  EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST(Http, HeadsThatHttpForbidsAreRefused) {
+  Served served;
+  HttpClient nameless(served.port());
+  nameless.send("GET /health HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(nameless.read_response().status, 400);
+  HttpClient old(served.port());
+  old.send("GET /health HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(old.read_response().status, 200);
+  HttpClient demanding(served.port());
+  demanding.send("GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: 200-ok\r\n\r\n");
+  EXPECT_EQ(demanding.read_response().status, 417);
+}
+
+TEST(Http, IdsOfRequestsTellNothing) {
+  Served served;
+  HttpClient client(served.port());
+  std::set<std::string> ids;
+  for (int i = 0; i < 50; ++i) {
+    const std::string head = client.get("/health").head;
+    const std::size_t at = head.find("X-Request-Id: req-");
+    ASSERT_NE(at, std::string::npos) << head;
+    const std::string id = head.substr(at + 18, head.find("\r\n", at) - at - 18);
+    EXPECT_EQ(id.size(), 32u);
+    for (const std::size_t half : {0u, 16u})
+      ids.insert(id.substr(half, 16));  // no half of it counts or stays
+  }
+  EXPECT_EQ(ids.size(), 100u);
 }
 
 TEST(Http, AClientMayNameItsRequest) {

@@ -9,7 +9,7 @@ namespace reprise::protocol {
 namespace {
 
 struct OllamaServed : Served {
-  OllamaServed() {
+  explicit OllamaServed(HttpOptions options = {}) : Served(std::move(options)) {
     service.set_chat_template("<think>\n\n</think>\n\n<tool_call>{{ tool_call | tojson }}</tool_call>");
   }
 };
@@ -26,7 +26,7 @@ std::vector<Json> lines_of(const std::string& body) {
   return lines;
 }
 
-std::string chat(const std::string& words, const std::string& more = "") {
+std::string ollama_chat(const std::string& words, const std::string& more = "") {
   return R"({"model":"fake:latest","messages":[{"role":"user","content":")" + words + R"("}])" + more + "}";
 }
 
@@ -55,7 +55,7 @@ TEST(OllamaApi, WhatIsServed) {
 TEST(OllamaApi, AChatIsAStreamOfLines) {
   OllamaServed served;
   HttpClient client(served.port());
-  const ClientResponse response = client.post("/api/chat", chat("hi"));
+  const ClientResponse response = client.post("/api/chat", ollama_chat("hi"));
   ASSERT_EQ(response.status, 200);
   EXPECT_TRUE(response.has("Content-Type: application/x-ndjson"));
   const std::vector<Json> lines = lines_of(response.body);
@@ -71,19 +71,30 @@ TEST(OllamaApi, AChatIsAStreamOfLines) {
   EXPECT_EQ(served.service.requests().back().model, "fake");
 }
 
+TEST(OllamaApi, ASilentStreamIsKeptAwakeByBlanks) {
+  OllamaServed served({.sse_keep_alive = std::chrono::milliseconds(20)});
+  HttpClient client(served.port());
+  client.send(HttpClient::post_text("/api/chat", ollama_chat("wait in the queue")));
+  ASSERT_TRUE(client.read_until("Content-Type: application/x-ndjson")) << "before there is a line";
+  served.service.release();
+  const std::vector<Json> lines = lines_of(client.read_response().body);
+  EXPECT_EQ(lines.back().find("done")->dump(), "true");
+}
+
 TEST(OllamaApi, ThinkingAndCalls) {
   OllamaServed served;
   HttpClient client(served.port());
   const Json thought =
-      parsed(client.post("/api/chat", chat("think", R"(,"stream":false,"think":true)")).body);
+      parsed(client.post("/api/chat", ollama_chat("think", R"(,"stream":false,"think":true)")).body);
   EXPECT_EQ(*message_of(thought).find_string("thinking"), "Let me see.");
   EXPECT_EQ(*message_of(thought).find_string("content"), "Here it is.");
   const std::string tools =
       R"(,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object"}}}])";
   const std::string called = R"([{"function":{"name":"get_weather","arguments":{"city":"Paris"}}}])";
-  const Json whole = parsed(client.post("/api/chat", chat("call a tool", tools + R"(,"stream":false)")).body);
+  const Json whole =
+      parsed(client.post("/api/chat", ollama_chat("call a tool", tools + R"(,"stream":false)")).body);
   EXPECT_EQ(message_of(whole).find("tool_calls")->dump(), called);
-  const std::vector<Json> lines = lines_of(client.post("/api/chat", chat("call a tool", tools)).body);
+  const std::vector<Json> lines = lines_of(client.post("/api/chat", ollama_chat("call a tool", tools)).body);
   ASSERT_GE(lines.size(), 2u);
   EXPECT_EQ(message_of(lines[0]).find("tool_calls")->dump(), called) << "whole, in one line";
 }
@@ -130,12 +141,14 @@ TEST(OllamaApi, WhatCannotBeDoneIsRefusedByName) {
   for (const char* more :
        {R"(,"images":["x"])", R"(,"options":{"dynatemp_range":1})", R"(,"options":{"temperature":"hot"})",
         R"(,"options":5)", R"(,"format":5)", R"(,"think":5)", R"(,"options":{"num_predict":0})"}) {
-    const ClientResponse response = client.post("/api/chat", chat("hi", more));
+    const ClientResponse response = client.post("/api/chat", ollama_chat("hi", more));
     EXPECT_EQ(response.status, 400) << more;
     EXPECT_NE(parsed(response.body).find_string("error"), nullptr) << more;
   }
   EXPECT_EQ(client.post("/api/chat", R"({"messages":[{"role":"user","content":"a"}]})").status, 400);
-  const ClientResponse failed = client.post("/api/chat", chat("fail later"));
+  EXPECT_EQ(*parsed(client.post("/api/chat", ollama_chat("fail at once")).body).find_string("error"),
+            "the queue is full");
+  const ClientResponse failed = client.post("/api/chat", ollama_chat("fail later"));
   EXPECT_EQ(*lines_of(failed.body).back().find_string("error"), "the device is on fire");
 }
 

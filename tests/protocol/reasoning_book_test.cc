@@ -5,7 +5,7 @@
 namespace reprise::protocol {
 namespace {
 
-Json parsed(const std::string& text) {
+Json json_of(const std::string& text) {
   return *Json::parse(text);
 }
 const std::string kAsked = R"({"role":"user","content":"hi"})";
@@ -24,16 +24,16 @@ std::uint32_t reattached(ReasoningBook& book, const std::string& owner, Json& me
 TEST(ReasoningBook, GivesBackWhatAClientDropped) {
   ReasoningBook book;
   ReasoningBook::Key history;
-  Json first = parsed("[" + kAsked + "]");
+  Json first = json_of("[" + kAsked + "]");
   EXPECT_EQ(book.reattach("ann", first, history), 0u);
-  book.keep(history, parsed(kReply));
-  Json second = parsed("[" + kAsked + "," + kBack + R"(,{"role":"tool","content":"ok"}])");
+  book.keep(history, json_of(kReply));
+  Json second = json_of("[" + kAsked + "," + kBack + R"(,{"role":"tool","content":"ok"}])");
   EXPECT_EQ(book.reattach("ann", second, history), 1u);
   EXPECT_EQ(*second.as_array()[1].find_string("reasoning_content"), "hm");
   // The next reply is found behind that history, whether its reasoning was sent or not.
-  book.keep(history, parsed(R"({"role":"assistant","content":"done","reasoning_content":"so"})"));
-  Json third = parsed("[" + kAsked + "," + kReply +
-                      R"(,{"role":"tool","content":"ok"},{"role":"assistant","content":"done"}])");
+  book.keep(history, json_of(R"({"role":"assistant","content":"done","reasoning_content":"so"})"));
+  Json third = json_of("[" + kAsked + "," + kReply +
+                       R"(,{"role":"tool","content":"ok"},{"role":"assistant","content":"done"}])");
   EXPECT_EQ(reattached(book, "ann", third), 1u);
   EXPECT_EQ(*third.as_array()[3].find_string("reasoning_content"), "so");
 }
@@ -41,14 +41,14 @@ TEST(ReasoningBook, GivesBackWhatAClientDropped) {
 TEST(ReasoningBook, GivesNobodyWhatIsNotTheirs) {
   ReasoningBook book;
   ReasoningBook::Key history;
-  Json first = parsed("[" + kAsked + "]");
+  Json first = json_of("[" + kAsked + "]");
   book.reattach("ann", first, history);
-  book.keep(history, parsed(kReply));
-  Json of_bob = parsed("[" + kAsked + "," + kBack + "]");
+  book.keep(history, json_of(kReply));
+  Json of_bob = json_of("[" + kAsked + "," + kBack + "]");
   EXPECT_EQ(reattached(book, "bob", of_bob), 0u);
-  Json other_words = parsed(R"([{"role":"user","content":"hi!"},)" + kBack + "]");
+  Json other_words = json_of(R"([{"role":"user","content":"hi!"},)" + kBack + "]");
   EXPECT_EQ(reattached(book, "ann", other_words), 0u);
-  Json own = parsed("[" + kAsked + R"(,{"role":"assistant","content":"","reasoning":"mine"}])");
+  Json own = json_of("[" + kAsked + R"(,{"role":"assistant","content":"","reasoning":"mine"}])");
   EXPECT_EQ(reattached(book, "ann", own), 0u);
 }
 
@@ -56,13 +56,13 @@ TEST(ReasoningBook, IsBounded) {
   ReasoningBook book({.replies = 2, .bytes = 10'000});
   const auto keep = [&](const std::string& words, const std::string& thought) {
     ReasoningBook::Key history;
-    Json messages = parsed(R"([{"role":"user","content":")" + words + "\"}]");
+    Json messages = json_of(R"([{"role":"user","content":")" + words + "\"}]");
     book.reattach("", messages, history);
     book.keep(history, Json{{"role", "assistant"}, {"content", "a"}, {"reasoning_content", thought}});
   };
   const auto knows = [&](const std::string& words) {
     Json messages =
-        parsed(R"([{"role":"user","content":")" + words + R"("},{"role":"assistant","content":"a"}])");
+        json_of(R"([{"role":"user","content":")" + words + R"("},{"role":"assistant","content":"a"}])");
     return reattached(book, "", messages) == 1;
   };
   keep("1", "x");

@@ -100,11 +100,55 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Published templates: what each writes into the history for a call is read back as that call.
+/// The format of a template's replies: how calls are written, and whether there are thoughts.
+using FoundFormats = std::map<std::string, std::pair<Calls, bool>>;
+
+/// What each template of a folder writes into the history for a call is read back as that call, at least that often.
+void expect_read_back(const std::filesystem::path& folder, const FoundFormats& expected,
+                      std::size_t at_least) {
+  std::size_t read_back = 0;
+  for (const auto& [name, found] : expected) {
+    SCOPED_TRACE(name);
+    const auto file = Json::parse(read(folder / (name + ".cases.json")));
+    ASSERT_TRUE(file.ok());
+    const ReplyFormat format = detect_reply_format(read(folder / *file->find_string("template")));
+    EXPECT_EQ(format.calls, found.first);
+    EXPECT_EQ(format.has_reasoning(), found.second);
+    for (const Json& one : *file->find_array("cases")) {
+      const std::string* output = one.find_string("output");
+      const Json::Array& messages = *one.find("context")->find_array("messages");
+      if (output == nullptr || messages.size() < 2 || messages[1].find("tool_calls") == nullptr) continue;
+      const Json& call = *messages[1].find_array("tool_calls")->back().find("function");
+      const bool bare = format.calls == Calls::kBareJson;
+      const std::size_t at = output->rfind(bare ? "{\"name\": \"" : format.call_open);
+      if (!format.has_calls() || at == std::string::npos) continue;  // the template leaves calls out
+
+      ReplyParserOptions options;
+      options.tools = *one.find("context")->find("tools");
+      const ReplyPieces pieces = parsed(format, options, std::string_view(*output).substr(at));
+      ASSERT_GE(pieces.size(), 3u);
+      EXPECT_EQ(std::get<ToolCallBegin>(pieces[0]).name, *call.find_string("name"));
+      const auto arguments = Json::parse(std::get<ToolCallArguments>(pieces[1]).json);
+      ASSERT_TRUE(arguments.ok());
+      EXPECT_EQ(*arguments, *call.find("arguments"));
+      ++read_back;
+    }
+  }
+  EXPECT_GE(read_back, at_least);
+}
+
+TEST(ReplyFormat, ReadsBackWhatTemplatesOfTheProjectWrite) {
+  const FoundFormats expected = {{"builtin", {Calls::kJson, true}},
+                                 {"headers", {Calls::kBareJson, false}},
+                                 {"instructions", {Calls::kNone, false}},
+                                 {"xml-calls", {Calls::kXml, true}}};
+  expect_read_back(reprise::test::data_folder() / "templates", expected, 5);
+}
+
 TEST(ReplyFormat, ReadsBackWhatPublishedTemplatesWrite) {
   const std::filesystem::path folder = models::test::oracle_folder() / "templates";
   SKIP_WITHOUT(folder);
-  const std::map<std::string, std::pair<Calls, bool>> expected = {
+  const FoundFormats expected = {
       {"HuggingFaceTB-SmolLM3-3B", {Calls::kNone, true}},
       {"Kimi-K2-Instruct", {Calls::kNamed, false}},
       {"LFM2.5-Instruct", {Calls::kPython, true}},
@@ -122,35 +166,7 @@ TEST(ReplyFormat, ReadsBackWhatPublishedTemplatesWrite) {
       {"meta-llama-Llama-3.2-3B-Instruct", {Calls::kBareJson, false}},
       {"microsoft-Phi-3.5-mini-instruct", {Calls::kNone, false}},
   };
-  std::size_t read_back = 0;
-  for (const auto& [name, found] : expected) {
-    SCOPED_TRACE(name);
-    const ReplyFormat format = detect_reply_format(read(folder / (name + ".jinja")));
-    EXPECT_EQ(format.calls, found.first);
-    EXPECT_EQ(format.has_reasoning(), found.second);
-    const auto file = Json::parse(read(folder / (name + ".cases.json")));
-    ASSERT_TRUE(file.ok());
-    for (const Json& one : *file->find_array("cases")) {
-      const std::string* output = one.find_string("output");
-      const Json::Array& messages = *one.find("context")->find_array("messages");
-      if (output == nullptr || messages.size() < 2 || messages[1].find("tool_calls") == nullptr) continue;
-      const Json& call = *messages[1].find_array("tool_calls")->at(0).find("function");
-      const bool bare = format.calls == Calls::kBareJson;
-      const std::size_t at = output->rfind(bare ? "{\"name\": \"" : format.call_open);
-      if (!format.has_calls() || at == std::string::npos) continue;  // the template leaves calls out
-
-      ReplyParserOptions options;
-      options.tools = *one.find("context")->find("tools");
-      const ReplyPieces pieces = parsed(format, options, std::string_view(*output).substr(at));
-      ASSERT_GE(pieces.size(), 3u);
-      EXPECT_EQ(std::get<ToolCallBegin>(pieces[0]).name, *call.find_string("name"));
-      const auto arguments = Json::parse(std::get<ToolCallArguments>(pieces[1]).json);
-      ASSERT_TRUE(arguments.ok());
-      EXPECT_EQ(*arguments, *call.find("arguments"));
-      ++read_back;
-    }
-  }
-  EXPECT_GE(read_back, 18u);
+  expect_read_back(folder, expected, 18);
 }
 
 }  // namespace

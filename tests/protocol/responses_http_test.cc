@@ -12,11 +12,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string kPath = "/v1/responses";
-const std::string kTools =
+const std::string kResponsesPath = "/v1/responses";
+const std::string kTwoTools =
     R"(,"tools":[{"type":"web_search"},{"type":"function","name":"get_weather","parameters":{}}])";
 
-std::string body_of(const std::string& words, const std::string& more = {}) {
+std::string response_body(const std::string& words, const std::string& more = {}) {
   return R"({"model":"fake","input":")" + words + "\"" + more + "}";
 }
 
@@ -26,11 +26,11 @@ struct ServedResponses : Served {
   }
   ClientResponse post(const std::string& body, const std::string& headers = {}) {
     HttpClient client(port());
-    return client.post(kPath, body, headers);
+    return client.post(kResponsesPath, body, headers);
   }
   Json whole(const std::string& body) { return *Json::parse(post(body).body); }
   std::vector<NamedEvent> stream(const std::string& words, const std::string& more = {}) {
-    return named_events(post(body_of(words, more + R"(,"stream":true)")).body);
+    return named_events(post(response_body(words, more + R"(,"stream":true)")).body);
   }
 };
 
@@ -90,13 +90,13 @@ TEST(ResponsesHttp, ReasoningAndCallsAreItems) {
   EXPECT_EQ(thought.back().data.find("response")->find("usage")->find("output_tokens_details")->dump(),
             R"({"reasoning_tokens":2})");
 
-  const auto called = served.stream("call a tool", kTools);
+  const auto called = served.stream("call a tool", kTwoTools);
   expect_sound(called);
   EXPECT_EQ(names_of(called),
             "response.created response.in_progress response.output_item.added "
             "response.function_call_arguments.delta "
             "response.function_call_arguments.done response.output_item.done response.completed");
-  const Json whole = served.whole(body_of("call a tool", kTools));
+  const Json whole = served.whole(response_body("call a tool", kTwoTools));
   const Json& call = whole.find_array("output")->front();
   EXPECT_EQ(*call.find_string("type"), "function_call");
   EXPECT_EQ(*call.find_string("name"), "get_weather");
@@ -121,7 +121,7 @@ TEST(ResponsesHttp, AFailureEndsTheStream) {
   const Json& response = *events.back().data.find_object("response");
   EXPECT_EQ(*response.find_string("status"), "failed");
   EXPECT_EQ(*response.find("error")->find_string("code"), "internal_error");
-  const ClientResponse refused = served.post(body_of("fail at once"));
+  const ClientResponse refused = served.post(response_body("fail at once"));
   EXPECT_EQ(refused.status, 429);
   EXPECT_NE(refused.body.find("rate_limit_error"), std::string::npos);
 }
@@ -129,28 +129,31 @@ TEST(ResponsesHttp, AFailureEndsTheStream) {
 TEST(ResponsesHttp, StoredOnesAreReadWentOnFromAndDeleted) {
   ServedResponses served;
   HttpClient client(served.port());
-  const Json first = served.whole(body_of("one"));
+  const Json first = served.whole(response_body("one"));
   const std::string id = *first.find_string("id");
-  const ClientResponse read = client.get(kPath + "/" + id);
+  const ClientResponse read = client.get(kResponsesPath + "/" + id);
   EXPECT_EQ(read.status, 200);
   EXPECT_EQ(*Json::parse(read.body)->find_string("id"), id);
-  const Json second = served.whole(body_of("two", R"(,"previous_response_id":")" + id + "\""));
+  const Json second = served.whole(response_body("two", R"(,"previous_response_id":")" + id + "\""));
   EXPECT_EQ(*second.find_string("previous_response_id"), id);
   EXPECT_EQ(std::get<ChatPrompt>(served.service.requests().back().prompt).messages.dump(),
             R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello, world!"},)"
             R"({"role":"user","content":"two"}])");
-  client.send("DELETE " + kPath + "/" + id + " HTTP/1.1\r\nHost: test\r\n\r\n");
+  client.send("DELETE " + kResponsesPath + "/" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const ClientResponse deleted = client.read_response();
   EXPECT_EQ(deleted.status, 200);
   EXPECT_EQ(deleted.body, R"({"id":")" + id + R"(","object":"response","deleted":true})");
-  EXPECT_EQ(client.get(kPath + "/" + id).status, 404);
-  EXPECT_EQ(served.post(body_of("two", R"(,"previous_response_id":")" + id + "\"")).status, 400);
+  EXPECT_EQ(client.get(kResponsesPath + "/" + id).status, 404);
+  EXPECT_EQ(served.post(response_body("two", R"(,"previous_response_id":")" + id + "\"")).status, 400);
   // The later one knows the whole conversation.
   EXPECT_EQ(
-      served.post(body_of("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\"")).status,
+      served.post(response_body("three", R"(,"previous_response_id":")" + *second.find_string("id") + "\""))
+          .status,
       200);
-  const Json unstored = served.whole(body_of("x", R"(,"store":false)"));
-  EXPECT_EQ(client.get(kPath + "/" + *unstored.find_string("id")).status, 404);
+  const std::string metrics = client.get("/metrics").body;
+  EXPECT_NE(metrics.find("{path=\"/v1/responses/{id}\",status=\"404\"} 1"), std::string::npos) << metrics;
+  const Json unstored = served.whole(response_body("x", R"(,"store":false)"));
+  EXPECT_EQ(client.get(kResponsesPath + "/" + *unstored.find_string("id")).status, 404);
 }
 
 TEST(ResponsesHttp, TenantsDoNotSeeEachOthers) {
@@ -158,9 +161,10 @@ TEST(ResponsesHttp, TenantsDoNotSeeEachOthers) {
   ASSERT_EQ(options.keys.add("secret-one ann\nsecret-two bob"), "");
   ServedResponses served(options);
   HttpClient client(served.port());
-  const ClientResponse made = client.post(kPath, body_of("x"), "Authorization: Bearer secret-one\r\n");
+  const ClientResponse made =
+      client.post(kResponsesPath, response_body("x"), "Authorization: Bearer secret-one\r\n");
   ASSERT_EQ(made.status, 200);
-  const std::string path = kPath + "/" + *Json::parse(made.body)->find_string("id");
+  const std::string path = kResponsesPath + "/" + *Json::parse(made.body)->find_string("id");
   EXPECT_EQ(client.get(path, "Authorization: Bearer secret-one\r\n").status, 200);
   EXPECT_EQ(client.get(path, "Authorization: Bearer secret-two\r\n").status, 404);
   EXPECT_EQ(client.get(path).status, 401);
@@ -176,7 +180,7 @@ TEST(ResponsesHttp, InPrefillItSaysThatItIsInProgress) {
     return script;
   });
   HttpClient client(served.port());
-  client.send(HttpClient::post_text(kPath, body_of("hi", R"(,"stream":true)")));
+  client.send(HttpClient::post_text(kResponsesPath, response_body("hi", R"(,"stream":true)")));
   ASSERT_TRUE(client.read_until("\"sequence_number\":3"));
   served.service.release();
   const auto events = named_events(client.read_response().body);
@@ -205,9 +209,9 @@ TEST(ResponsesHttp, ModelsAreListedAsCodexReadsThem) {
 TEST(ResponsesHttp, OtherMethodsAreRefused) {
   ServedResponses served;
   HttpClient client(served.port());
-  const ClientResponse got = client.get(kPath);
+  const ClientResponse got = client.get(kResponsesPath);
   EXPECT_EQ(got.status, 405);
-  client.send("PUT " + kPath + "/x HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n");
+  client.send("PUT " + kResponsesPath + "/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
   const ClientResponse put = client.read_response();
   EXPECT_EQ(put.status, 405);
   EXPECT_TRUE(put.has("Allow: GET, HEAD, DELETE, OPTIONS"));

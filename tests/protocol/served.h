@@ -1,28 +1,15 @@
 #pragma once
 // A server in front of a FakeService, for tests over real sockets.
 
-#include <chrono>
-#include <functional>
-#include <thread>
-
 #include "protocol/apis.h"
 #include "protocol/http/http_server.h"
 #include "protocol/http/log.h"
 #include "runtime/system.h"
+#include "tests/eventually.h"
 #include "tests/protocol/fake_service.h"
 #include "tools/bench/http_client.h"
 
 namespace reprise::protocol {
-
-/// Waits for what another thread brings about. Ten seconds at most.
-inline bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 struct Served {
   explicit Served(HttpOptions options = {}, ApiTable apis = all_apis())

@@ -48,7 +48,7 @@ class SnapshotApiTest : public testing::Test {
  protected:
   ClientResponse ask(const std::string& method, const std::string& path) {
     HttpClient client(served_.port());
-    client.send(method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    client.send(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return client.read_response();
   }
   ClientResponse post(const std::string& path, const std::string& body) {

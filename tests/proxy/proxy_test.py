@@ -1,40 +1,25 @@
 #!/usr/bin/env python3
 """The server behind nginx with tools/deploy/nginx.conf. usage: proxy_test.py HTTP_FIXTURE [UNITTEST ARGUMENT]...
 
-Needs nginx and openssl. Everything listens on 127.0.0.1."""
+Needs nginx and openssl. nginx, which cannot be asked for a free port, listens on a socket in a folder."""
 
 import http.client
 import json
-import re
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from server import PATIENCE, Server, wait_until  # noqa: E402
+
 FIXTURE = sys.argv.pop(1)
 SITE = Path(__file__).resolve().parents[2] / "tools" / "deploy" / "nginx.conf"
-HOST = "127.0.0.1"
-PATIENCE = 20  # seconds, for what should come at once
-
-
-def eventually(condition):
-    limit = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > limit:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
 
 
 def replaced(text, old, new):
@@ -43,12 +28,26 @@ def replaced(text, old, new):
     return text.replace(old, new)
 
 
+class Connection(http.client.HTTPSConnection):
+    """TLS over a socket in a folder."""
+
+    def __init__(self, path, certificate):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path, self.context = path, ssl.create_default_context(cafile=certificate)
+
+    def connect(self):
+        plain = socket.socket(socket.AF_UNIX)
+        plain.settimeout(self.timeout)
+        plain.connect(str(self.path))
+        self.sock = self.context.wrap_socket(plain, server_hostname="localhost")
+
+
 class Proxied:
     """The scripted server and nginx in front of it, in a folder of their own."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="reprise-proxy-"))
-        self.processes = []
+        self.server = self.nginx = None
         try:
             self.start()
         except BaseException:
@@ -56,18 +55,16 @@ class Proxied:
             raise
 
     def start(self):
-        server = subprocess.Popen([FIXTURE], stderr=subprocess.PIPE, text=True)
-        self.processes.append(server)
-        self.server_port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)/", server.stderr.readline()).group(1))
+        self.server = Server(FIXTURE, serve=())
         self.certificate = self.folder / "certificate.pem"
         key = self.folder / "key.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                         "-keyout", key, "-out", self.certificate, "-days", "2", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
-        self.port = free_port()
+                        "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True, timeout=PATIENCE)
+        self.path = self.folder / "socket"
         site = SITE.read_text()
-        site = replaced(site, "server 127.0.0.1:8080;", f"server 127.0.0.1:{self.server_port};")
-        site = replaced(site, "listen 443 ssl http2;           # CHANGE", f"listen {HOST}:{self.port} ssl http2;  # CHANGE")
+        site = replaced(site, "server 127.0.0.1:8080;", f"server {self.server.host}:{self.server.port};")
+        site = replaced(site, "listen 443 ssl http2;           # CHANGE", f"listen unix:{self.path} ssl http2;  # CHANGE")
         site = replaced(site, "server_name example.org;", "server_name localhost;")
         site = replaced(site, "/etc/ssl/reprise/fullchain.pem", str(self.certificate))
         site = replaced(site, "/etc/ssl/reprise/privkey.pem", str(key))
@@ -79,31 +76,24 @@ class Proxied:
             f"events {{ worker_connections 512; }}\n"
             f"http {{\n    access_log off;\n{paths}    include {self.folder}/site.conf;\n}}\n")
         command = [shutil.which("nginx") or "/usr/sbin/nginx", "-p", self.folder, "-c", self.folder / "nginx.conf"]
-        subprocess.run([*command, "-t", "-q"], check=True)
-        self.processes.append(subprocess.Popen(command))
-        if not eventually(self.listens):
-            raise RuntimeError("nginx does not listen")
+        subprocess.run([*command, "-t", "-q"], check=True, timeout=PATIENCE)
+        self.nginx = subprocess.Popen(command)
+        wait_until(self.listens, "nginx")
 
     def listens(self):
-        with socket.socket() as probe:
-            return probe.connect_ex((HOST, self.port)) == 0
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.path)) == 0
 
     def stop(self):
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.communicate(timeout=15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+        if self.nginx is not None:
+            self.nginx.kill()
+            self.nginx.wait(PATIENCE)
+        if self.server is not None:
+            self.server.__exit__()
         shutil.rmtree(self.folder)
 
-    def context(self):
-        return ssl.create_default_context(cafile=self.certificate)
-
     def connect(self):
-        return http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE, context=self.context())
+        return Connection(self.path, self.certificate)
 
     def request(self, method, path, body=None):
         connection = self.connect()
@@ -115,11 +105,10 @@ class Proxied:
 
     def metric(self, name):
         """Of the server itself, past the proxy."""
-        connection = http.client.HTTPConnection(HOST, self.server_port, timeout=PATIENCE)
-        connection.request("GET", "/metrics")
-        page = connection.getresponse().read().decode()
-        connection.close()
-        return float(re.search(rf"^{name} (\S+)$", page, re.MULTILINE).group(1))
+        return self.server.figures()[name]
+
+    def wait_for_sequences(self, count):
+        wait_until(lambda: self.metric("sequences") == count, f"that {count} sequences are held")
 
 
 def chat(words, **more):
@@ -143,12 +132,12 @@ class Proxy(unittest.TestCase):
         self.assertEqual(json.loads(answer)["choices"][0]["message"]["content"], "Hello, world!")
 
     def test_old_protocols_are_not_spoken_and_http_2_is(self):
-        context = self.proxied.context()
-        context.set_alpn_protocols(["h2", "http/1.1"])
-        with socket.create_connection((HOST, self.proxied.port)) as plain:
-            with context.wrap_socket(plain, server_hostname="localhost") as secure:
-                self.assertIn(secure.version(), ("TLSv1.2", "TLSv1.3"))
-                self.assertEqual(secure.selected_alpn_protocol(), "h2")
+        connection = self.proxied.connect()
+        connection.context.set_alpn_protocols(["h2", "http/1.1"])
+        connection.connect()
+        self.assertIn(connection.sock.version(), ("TLSv1.2", "TLSv1.3"))
+        self.assertEqual(connection.sock.selected_alpn_protocol(), "h2")
+        connection.close()
 
     def test_health_is_passed_on_and_metrics_are_not(self):
         self.assertEqual(self.proxied.request("GET", "/health"), (200, b'{"status":"ok"}'))
@@ -170,20 +159,20 @@ class Proxy(unittest.TestCase):
     def test_clients_that_vanish_are_noticed(self):
         for count, words in enumerate(("go on for ever", "wait in the queue"), 1):
             connection = self.open_stream(words)
-            self.assertTrue(eventually(lambda: self.proxied.metric("reprise_sequences") == 1))
+            self.proxied.wait_for_sequences(1)
             if words == "go on for ever":
                 self.assertEqual(connection.getresponse().status, 200)
             connection.sock.close()
             connection.close()
-            self.assertTrue(eventually(lambda: self.proxied.metric("reprise_sequences") == 0), words)
-            self.assertEqual(self.proxied.metric("reprise_http_clients_left_total"), count)
+            self.proxied.wait_for_sequences(0)
+            self.assertEqual(self.proxied.metric("http_clients_left_total"), count)
 
     def test_a_client_that_vanishes_before_a_whole_reply_is_noticed(self):
         connection = self.proxied.connect()
         connection.request("POST", "/v1/chat/completions", body=json.dumps(chat("wait in the queue")))
-        self.assertTrue(eventually(lambda: self.proxied.metric("reprise_sequences") == 1))
+        self.proxied.wait_for_sequences(1)
         connection.close()
-        self.assertTrue(eventually(lambda: self.proxied.metric("reprise_sequences") == 0))
+        self.proxied.wait_for_sequences(0)
 
     def test_bodies_up_to_the_limit(self):
         status, _ = self.proxied.request("POST", "/v1/chat/completions", chat("x" * 4_000_000))
@@ -198,7 +187,7 @@ class Proxy(unittest.TestCase):
     def test_connections_to_the_server_are_kept(self):
         for _ in range(20):
             self.assertEqual(self.proxied.request("POST", "/v1/chat/completions", chat("hi"))[0], 200)
-        self.assertLessEqual(self.proxied.metric("reprise_http_connections"), 3, "one of them is ours")
+        self.assertLessEqual(self.proxied.metric("http_connections"), 3, "one of them is ours")
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ struct Loop {
 struct Go {
   using Reply = int;
 };
-struct CancelIt {};
+struct CancelReading {};
 
 class Waiter : public Actor {
  public:
-  using Accepts = Messages<Go, CancelIt>;
+  using Accepts = Messages<Go, CancelReading>;
   static constexpr std::uint32_t kConcurrentHandlers = 2;
   explicit Waiter(asio::io_context& context) : timer_(context) {}
 
@@ -62,7 +62,7 @@ class Waiter : public Actor {
         ? 1
         : 0;
   }
-  void on(CancelIt) { source_.cancel(); }
+  void on(CancelReading) { source_.cancel(); }
 
  private:
   asio::steady_timer timer_;
@@ -77,7 +77,7 @@ TEST(Asio, AnOperationResumesOnTheActorAndObeysItsLimits) {
     auto waiter = system.spawn<Waiter>({.placement = place}, loop.context);
     std::thread canceller([&] {
       std::this_thread::sleep_for(30ms);
-      waiter.tell(CancelIt{});
+      waiter.tell(CancelReading{});
     });
     EXPECT_EQ(*waiter.ask_blocking(Go{}, 10s), 1);
     canceller.join();
@@ -168,13 +168,13 @@ TEST(Asio, StoppingAnActorCancelsItsOperation) {
   EXPECT_EQ(error, asio::error::eof) << "its socket was closed";
 }
 
-struct Ping {
+struct Knock {
   using Reply = int;
 };
-class Ponger : public Actor {
+class Doorman : public Actor {
  public:
-  using Accepts = Messages<Ping>;
-  Task<int> on(Ping) {
+  using Accepts = Messages<Knock>;
+  Task<int> on(Knock) {
     auto pause = sleep_for(1ms);
     const Result<void> rested = co_await pause;
     co_return rested.ok() ? 1 : 0;
@@ -185,10 +185,10 @@ TEST(Asio, AHostMayRunItsLoopItself) {
   asio::io_context context;
   System system({.workers = 1});
   const HomePtr home = adopt_io_context(system, context);
-  auto ponger = system.spawn<Ponger>({.placement = Placement::on(home)});
+  auto ponger = system.spawn<Doorman>({.placement = Placement::on(home)});
   std::atomic<int> answers{0};
   std::thread asks([&] {
-    for (int i = 0; i < 20; ++i) answers += *ponger.ask_blocking(Ping{}, 10s);
+    for (int i = 0; i < 20; ++i) answers += *ponger.ask_blocking(Knock{}, 10s);
   });
   while (answers < 20) {  // the host's own rhythm
     context.restart();
@@ -201,13 +201,13 @@ TEST(Asio, AHostMayRunItsLoopItself) {
 
 struct AskOther {
   using Reply = int;
-  RefOf<Ponger> other;
+  RefOf<Doorman> other;
 };
 class LimitedAsker : public Actor {
  public:
   using Accepts = Messages<AskOther>;
   Task<int> on(AskOther ask) {
-    auto asked = ask.other.ask(Ping{}, 1h);
+    auto asked = ask.other.ask(Knock{}, 1h);
     const Result<int> answer = co_await asked;
     co_return answer.ok() ? *answer : 0;
   }
@@ -218,7 +218,7 @@ TEST(Asio, ADeadlineThatWasNotNeededDoesNotKeepTheLoop) {
   System system({.workers = 1});
   const HomePtr home = adopt_io_context(system, context);
   auto asker = system.spawn<LimitedAsker>({.placement = Placement::on(home)});
-  asker.tell(AskOther{system.spawn<Ponger>()});
+  asker.tell(AskOther{system.spawn<Doorman>()});
   auto work =
       std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(context.get_executor());
   asio::steady_timer release(context, 50ms);
@@ -232,8 +232,8 @@ TEST(Asio, ALoopThatIsGoneDoesNotHinderAStop) {
   asio::io_context context;
   System system({.workers = 1});
   const HomePtr home = adopt_io_context(system, context);
-  auto ponger = system.spawn<Ponger>({.placement = Placement::on(home)});
-  ponger.tell(Ping{});
+  auto ponger = system.spawn<Doorman>({.placement = Placement::on(home)});
+  ponger.tell(Knock{});
   context.stop();
   const TimePoint begin = Clock::now();
   const StopReport report = system.stop(100ms, 5s);

@@ -13,11 +13,11 @@ struct WaitForIt {
 };
 struct Signal {};
 struct GiveUp {};
-struct Forget {};
+struct ForgetWait {};
 
-class Waiter : public Actor {
+class EventWaiter : public Actor {
  public:
-  using Accepts = Messages<WaitForIt, Signal, GiveUp, Forget>;
+  using Accepts = Messages<WaitForIt, Signal, GiveUp, ForgetWait>;
   static constexpr std::uint32_t kConcurrentHandlers = 16;
 
   Task<std::string> on(WaitForIt wait) {
@@ -27,7 +27,7 @@ class Waiter : public Actor {
   }
   void on(Signal) { event_->signal(); }
   void on(GiveUp) { given_up_.cancel(); }
-  void on(Forget) { event_.reset(); }
+  void on(ForgetWait) { event_.reset(); }
 
  private:
   std::unique_ptr<Event> event_ = std::make_unique<Event>();
@@ -47,7 +47,7 @@ class EventTest : public testing::Test {
   }
 
   System system_{{.workers = 1}};
-  RefOf<Waiter> waiter_ = system_.spawn<Waiter>();
+  RefOf<EventWaiter> waiter_ = system_.spawn<EventWaiter>();
 };
 
 TEST_F(EventTest, ASignalWakesAllWhoWait) {
@@ -84,7 +84,7 @@ TEST_F(EventTest, AWaitMayOutliveItsEvent) {
   std::string answer;
   std::thread waiting = ask(20s, answer);
   until_waiting(1);
-  waiter_.tell(Forget{});
+  waiter_.tell(ForgetWait{});
   waiter_.tell(GiveUp{});
   waiting.join();
   EXPECT_EQ(answer, Error{ErrorCode::kCancelled}.describe());

@@ -74,6 +74,7 @@ TEST(Mailbox, RejectTellsTheSender) {
 struct Flood {
   using Reply = int;
   Ref<Item> to;
+  std::atomic<bool>* flooded;
 };
 class Flooder : public Actor {
  public:
@@ -83,19 +84,19 @@ class Flooder : public Actor {
     int refused = 0;
     // Its home is stuck, so nothing is dropped yet; the second bound holds.
     for (int i = 0; i < 8; ++i) refused += flood.to.tell(Item{i}) == SendStatus::kMailboxFull ? 1 : 0;
-    flooded = true;
+    *flood.flooded = true;
     const Result<int> answer = co_await asked;
     co_return answer.ok() ? -1 : static_cast<int>(answer.error().code) * 10 + refused;
   }
-  static inline std::atomic<bool> flooded{false};
 };
 
 TEST(Mailbox, DropOldestKeepsTheNewestAndTellsWhoWaited) {
   HeldBox<Overload::kDropOldest> held;
   auto flooder = held.system.spawn<Flooder>();
+  std::atomic<bool> flooded{false};
   Result<int> outcome(0);
-  std::thread waiting([&] { outcome = flooder.ask_blocking(Flood{held.box}, 10s); });
-  EXPECT_TRUE(eventually([] { return Flooder::flooded.load(); }));
+  std::thread waiting([&] { outcome = flooder.ask_blocking(Flood{held.box, &flooded}, 10s); });
+  EXPECT_TRUE(eventually([&] { return flooded.load(); }));
   EXPECT_EQ(held.seen(), (std::vector<int>{3, 4, 5, 6}));
   waiting.join();
   EXPECT_EQ(*outcome, static_cast<int>(ErrorCode::kDropped) * 10 + 1);

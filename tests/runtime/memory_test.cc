@@ -5,6 +5,7 @@
 #include <random>
 
 #include "runtime/pool.h"
+#include "tests/require.h"
 #include "tests/runtime/probe.h"
 #include "tests/sanitized.h"
 
@@ -38,7 +39,7 @@ class Idler : public Actor {
 };
 
 TEST(Memory, AnIdleActorCostsUnderTwoKilobytesBeforeAndAfterTraffic) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers change what memory costs";
+  if (kSanitized) REPRISE_SKIP_WITHOUT("unsanitized", "sanitizers change what memory costs");
   constexpr std::size_t kActors = 100'000;  // a million of these must fit in 4 GiB
   System system({.workers = 2});
   std::vector<RefOf<Idler>> actors;

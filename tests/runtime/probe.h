@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/system.h"
+#include "tests/eventually.h"
 
 namespace reprise::runtime {
 
@@ -17,17 +18,6 @@ using namespace std::chrono_literals;  // NOLINT: tests only
 inline FailureHooks quiet() {
   return {.on_failure = [](ActorId, const char*, const std::string&) {},
           .on_escalation = [](ActorId, const char*, const std::string&) {}};
-}
-
-/// Waits until `condition` holds; false after 20 seconds.
-template <class Condition>
-bool eventually(Condition condition) {
-  const TimePoint deadline = Clock::now() + 20s;
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(200us);
-  }
-  return true;
 }
 
 /// Counts how many of itself are alive.

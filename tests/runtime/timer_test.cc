@@ -39,7 +39,8 @@ TEST(TimerWheel, NeverEarlyAndAtTheFirstAdvanceAfterItsTick) {
       for (int k = 0; k < 3; ++k) {
         auto alarm = std::make_unique<Alarm>();
         alarm->now = &now;
-        alarm->due = now + milliseconds(random() % span_ms) + std::chrono::microseconds(random() % 1000);
+        alarm->due = now + milliseconds(random() % span_ms);
+        alarm->due += std::chrono::microseconds(random() % 1000);
         wheel.arm(*alarm, alarm->due);
         alarms.push_back(std::move(alarm));
       }
@@ -53,7 +54,8 @@ TEST(TimerWheel, NeverEarlyAndAtTheFirstAdvanceAfterItsTick) {
       }
       const TimePoint wake = wheel.next_wake();
       const TimePoint before = now;
-      now += milliseconds(random() % (span_ms / 16 + 2)) + std::chrono::microseconds(random() % 1000);
+      now += milliseconds(random() % (span_ms / 16 + 2));
+      now += std::chrono::microseconds(random() % 1000);
       for (const auto& alarm : alarms) {
         if (alarm->armed()) {
           ASSERT_LE(wake, std::max(alarm->due, before) + 2ms) << "would oversleep";

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "tests/protocol/snapshots/sealed_snapshot.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::tools {
 namespace {
@@ -19,12 +20,7 @@ const Key kOtherMaster = master_key("what the other folder has");
 
 class SnapshotFilesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "reprise-files-XXXXXX";
-    root_ = ::mkdtemp(pattern.data());
-    ASSERT_FALSE(here().prepare() || there().prepare());
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { ASSERT_FALSE(here().prepare() || there().prepare()); }
 
   SnapshotFolder here() const { return SnapshotFolder(root_ + "/here"); }
   SnapshotFolder there() const { return SnapshotFolder(root_ + "/there"); }
@@ -35,7 +31,8 @@ class SnapshotFilesTest : public testing::Test {
     }
     ASSERT_FALSE(here().write(snapshot.keys.folder, FileKind::kManifest, snapshot.id, snapshot.sealed));
   }
-  std::string root_;
+  const test::TempDir dir_;
+  const std::string root_ = dir_.path();
 };
 
 TEST_F(SnapshotFilesTest, AllThatIsThereIsListedAlsoWhatCannotBeOpened) {

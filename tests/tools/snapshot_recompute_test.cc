@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/actors/engine_harness.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::tools {
 namespace {
@@ -18,8 +19,6 @@ using protocol::snapshots::SnapshotFolder;
 class SnapshotRecomputeTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "reprise-recompute-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
     actors::EngineOptions options = EngineHarness::defaults("cpu", GetParam());
     options.disk.folder = folder_ + "/cache";
     options.disk.master_key = key_;
@@ -28,10 +27,10 @@ class SnapshotRecomputeTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(engine.eventually(
         [&] { return engine.figure("tier_stored_total") >= 1 && engine.figure("tier_waiting") == 0; }));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   const protocol::snapshots::Key key_ = protocol::snapshots::master_key("a secret for the tests");
-  std::string folder_;
+  const test::TempDir dir_;
+  const std::string folder_ = dir_.path();
 };
 
 TEST_P(SnapshotRecomputeTest, WhatAnEngineWroteIsWhatAColdRunGivesAndAChangedBitIsFound) {
@@ -70,7 +69,8 @@ TEST_P(SnapshotRecomputeTest, WhatAnEngineWroteIsWhatAColdRunGivesAndAChangedBit
   EXPECT_GE(judged, 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SnapshotRecomputeTest, testing::Values("qwen3_5_text", "llama"));
+INSTANTIATE_TEST_SUITE_P(Models, SnapshotRecomputeTest, testing::Values("qwen3_5_text", "llama"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace reprise::tools

@@ -3,7 +3,6 @@
 #include "traces/session_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +10,8 @@
 #include <sstream>
 
 #include "base/json.h"
-#include "tests/actors/eventually.h"
+#include "tests/eventually.h"
+#include "tests/temp_dir.h"
 #include "traces/request_trace.h"
 #include "traces/session_control.h"
 #include "traces/trace.h"
@@ -23,13 +23,7 @@ namespace fs = std::filesystem;
 
 class SessionFileTest : public testing::Test {
  protected:
-  fs::path path(const std::string& name) { return folder_ / name; }
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / ("reprise-traces-" + std::to_string(getpid()) + test->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  fs::path path(const std::string& name) { return folder_.path() / name; }
 
   static Json::Array events_of(const fs::path& file) {
     std::ifstream in(file);
@@ -54,7 +48,7 @@ class SessionFileTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const test::TempDir folder_;
 };
 
 constexpr ZoneSite kOuter{"outer"};
@@ -102,7 +96,7 @@ TEST_F(SessionFileTest, EndsByItselfWhenItIsFullAndStaysReadable) {
   auto file = SessionFile::open(path("small.json"), kMost);
   ASSERT_TRUE(file.ok());
   for (int i = 0; i < 2'000; ++i) message("a message of some length");
-  ASSERT_TRUE(actors::eventually([] { return !recording(); })) << "a full file ends the recording";
+  ASSERT_TRUE(eventually([] { return !recording(); })) << "a full file ends the recording";
   const SessionFile::Summary summary = (*file)->stop();
   EXPECT_TRUE(summary.full);
   EXPECT_EQ(summary.events + summary.dropped, 2'000U);
@@ -138,7 +132,7 @@ TEST_F(SessionFileTest, SessionsFollowEachOtherInFilesOfTheirOwn) {
   EXPECT_FALSE(control.state().records);
   EXPECT_FALSE(control.stop().ok()) << "nothing to stop";
   for (const char* name : {"t.json", "t.2.json", "t.3.json"}) {
-    ASSERT_TRUE(actors::eventually([&] { return control.start().ok(); }));
+    ASSERT_TRUE(eventually([&] { return control.start().ok(); }));
     EXPECT_FALSE(control.start().ok()) << "it runs";
     EXPECT_TRUE(control.state().records);
     EXPECT_EQ(control.state().file, path(name).string());

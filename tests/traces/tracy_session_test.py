@@ -1,29 +1,34 @@
 """A traced server seen by a real Tracy: traces/capture records a session, and one request's whole way is in it.
 
 Usage: tracy_session_test.py PROGRAM HAS_TRACY FOLDER_OF_TRACYS_PROGRAMS
-Ends with 77, which is a skipped test, where Tracy is missing.
+Skipped where Tracy is missing.
 """
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "traces"))
+sys.path[:0] = [str(ROOT / "traces"), str(ROOT / "tests")]
+import require
 import trace_events
+from server import run
 
 CROWD = 3
-SKIPPED = 77
 
 program, has_tracy, folder = sys.argv[1:]
+
+
+def end_skipped(message):
+    require.skip_line("tracy", message)
+    sys.exit(require.SKIPPED)
+
+
 if has_tracy != "ON":
-    print("skipped: this build has no Tracy (REPRISE_TRACY=OFF)")
-    sys.exit(SKIPPED)
+    end_skipped("this build has no Tracy (REPRISE_TRACY=OFF)")
 for tool in ("tracy-capture", "tracy-csvexport"):
     if shutil.which(tool, path=folder or None) is None:
-        print(f"skipped: there is no {tool} in {folder or 'PATH'}")
-        sys.exit(SKIPPED)
+        end_skipped(f"there is no {tool} in {folder or 'PATH'}")
 
 
 def expect(condition, what):
@@ -57,8 +62,8 @@ def facts(marks, event):
 
 with tempfile.TemporaryDirectory() as scratch:
     command = [ROOT / "traces" / "capture", "--program", program, "--out", scratch, "--crowd", str(CROWD),
-               *(["--tracy-bin", folder] if folder else []), "--", "--threads", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+               *(["--tracy-bin", folder] if folder else []), "--", "--threads", "1", "--device", "cpu"]
+    done = run(*command, timeout=240)
     expect(done.returncode == 0, f"traces/capture ended with {done.returncode}:\n{done.stderr}")
     trace = trace_events.read(scratch)
     size = (pathlib.Path(scratch) / "session.tracy").stat().st_size

@@ -98,7 +98,7 @@ class HttpClient {
   }
 
   ClientResponse get(const std::string& path, const std::string& headers = {}) {
-    send("GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "\r\n");
+    send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
     return read_response();
   }
   ClientResponse post(const std::string& path, const std::string& body, const std::string& headers = {}) {
@@ -107,7 +107,7 @@ class HttpClient {
   }
   static std::string post_text(const std::string& path, const std::string& body,
                                const std::string& headers = {}) {
-    return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n" + headers +
+    return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + headers +
            "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   }
 

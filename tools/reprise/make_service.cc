@@ -178,6 +178,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.log_error = [](const std::string& line) { protocol::log_line(protocol::LogLevel::kError, line); };
   options.device_lost = [](const std::string& why) {
     protocol::log_line(protocol::LogLevel::kError, "ending, to be started anew: the device is lost: " + why);
+    protocol::flush_log();
     std::_Exit(kDeviceLostExit);
   };
   return std::make_unique<actors::Engine>(system, std::move(options));

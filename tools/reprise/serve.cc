@@ -28,11 +28,16 @@ using protocol::LogLevel;
 constexpr auto kDrainTime = 200ms;  // of the actors, when all connections have been closed
 constexpr auto kStopTime = 500ms;
 
+/// Those that end the server. SIGHUP is not among them where it was ignored from the start, as nohup has it: a signal
+/// that is blocked is kept even if it is ignored.
 sigset_t stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
@@ -113,13 +118,29 @@ std::unique_ptr<traces::SessionControl> trace_sessions(const TraceConfig& config
   return sessions;
 }
 
-/// From now on a signal ends the program.
+/// From now on SIGINT or SIGTERM ends the program.
 void end_at_next_signal() {
   const auto end = [](int) { _exit(1); };
   std::signal(SIGINT, end);
   std::signal(SIGTERM, end);
   const sigset_t signals = stop_signals();
+  std::signal(SIGHUP, SIG_IGN);  // a terminal that closes may send several
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+const char* meaning_of(int signal) {
+  if (signal == SIGINT) return "interrupted";
+  return signal == SIGHUP ? "hung up" : "terminated";
+}
+
+/// What the runtime would print to stderr, and wait there for its reader.
+runtime::FailureHooks logged_failures() {
+  const auto logs = [](const char* how) {
+    return [how](runtime::ActorId who, const char* name, const std::string& why) {
+      log_line(LogLevel::kError, std::string("actor ") + name + " #" + std::to_string(who) + how + why);
+    };
+  };
+  return {.on_failure = logs(" failed: "), .on_escalation = logs(": nobody treats its failure: ")};
 }
 
 bool is_loopback(const std::string& host) {
@@ -161,6 +182,7 @@ void warn_about(const ServeConfig& config) {
 int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // for all threads to come
+  std::signal(SIGPIPE, SIG_IGN);                  // a pipe without reader is an error of who writes to it
   protocol::set_log_level(protocol::log_level_named(config.log_level).value_or(LogLevel::kInfo));
 
   raise_descriptor_limit(config.http);
@@ -172,7 +194,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
   }
   protocol::IoLoop loop;
-  runtime::System system;
+  runtime::System system({.hooks = logged_failures()});
   std::unique_ptr<protocol::Service> service = make_service(system, config);
   if (auto* desk = dynamic_cast<protocol::ServerDesk*>(service.get())) {
     std::ranges::move(protocol::admin::cache_routes(*desk, scopes_of(config.http.keys)),
@@ -194,7 +216,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   if (signal == 0) {
     log_line(LogLevel::kError, "stopping: no model could be loaded; the lines above say why");
   } else {
-    log_line(LogLevel::kInfo, signal == SIGINT ? "stopping: interrupted" : "stopping: terminated");
+    log_line(LogLevel::kInfo, std::string("stopping: ") + meaning_of(signal));
   }
   const bool closed = server->stop(config.shutdown);
   if (closed) service.reset();
@@ -205,6 +227,7 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
     }
     log_line(LogLevel::kInfo, "stopped");
     if (sessions != nullptr && sessions->state().records) sessions->finish();
+    protocol::flush_log();
     _exit(signal == 0 ? 1 : 0);
   }
   log_line(LogLevel::kInfo, "stopped");

@@ -12,7 +12,7 @@
 namespace reprise::tools {
 
 ServeCommand::ServeCommand(CLI::App& app)
-    : command_(app.add_subcommand("serve", "Run the HTTP server until SIGINT or SIGTERM")),
+    : command_(app.add_subcommand("serve", "Run the HTTP server until SIGINT, SIGTERM or SIGHUP")),
       settings_(serve_settings(config_)) {
   command_->footer(
       "Every setting may stand in the file as well, and in a variable: see --print-config, where http.port "

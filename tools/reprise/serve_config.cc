@@ -185,6 +185,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
   table.number("http.port", "--port", http.port, 0, 65535, "Port to listen on, 0 for any");
   table.list("http.cors_origins", "--cors-origins", http.cors_origins,
              "Origins whose pages may use the server: localhost for those of this machine, * for all");
+  table.list("http.allowed_hosts", "--allowed-hosts", http.allowed_hosts,
+             "Names that requests may have in Host, besides addresses, localhost and --host; * for all. "
+             "Asked only where there are no keys");
   table.toggle("http.front_page", "--no-ui", "false", http.front_page, "Nothing at /");
   table.number("http.max_connections", "--max-connections", http.connections, 1, 1'000'000,
                "Connections open at once");

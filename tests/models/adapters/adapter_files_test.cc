@@ -256,7 +256,8 @@ TEST_F(AdapterFiles, BrokenBytesEndInAnError) {
   };
   for (int i = 0; i < 120; ++i) {
     const auto broken = [&](std::string bytes, std::size_t within) {
-      bytes[random() % std::min(within, bytes.size())] = static_cast<char>(random());
+      const std::size_t at = random() % std::min(within, bytes.size());
+      bytes[at] = static_cast<char>(random());
       if (i % 3 == 0) bytes.resize(random() % bytes.size());
       return bytes;
     };

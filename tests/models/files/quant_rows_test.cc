@@ -21,16 +21,14 @@ Json read_json(const std::filesystem::path& path) {
   return Json::parse(text.str()).value();
 }
 
-TEST(QuantRows, AreTheOracles) {
-  const std::filesystem::path folder = reprise::test::oracle_folder() / "gguf";
-  SKIP_WITHOUT(folder);
+/// Every row of the files in a folder; together they have all formats.
+void expect_rows_of_llama_cpp(const std::filesystem::path& folder) {
+  constexpr std::string_view kEnding = ".rows.json";
   std::set<std::string> types;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string file = entry.path().filename().string();
-    const std::size_t suffix = file.find(".rows.json");
-    if (suffix == std::string::npos) continue;
-    const Gguf gguf = Gguf::open(folder / (file.substr(0, suffix) + ".gguf"));
-    const Json rows = read_json(entry.path());
+  for (const std::filesystem::path& path : reprise::test::files_in(folder, std::string(kEnding))) {
+    const std::string file = path.string();
+    const Gguf gguf = Gguf::open(file.substr(0, file.size() - kEnding.size()) + ".gguf");
+    const Json rows = read_json(path);
     for (const Json& row : *rows.find_array("rows")) {
       const std::string& name = *row.find_string("tensor");
       const StoredTensor* tensor = gguf.tensors().find(name);
@@ -58,6 +56,16 @@ TEST(QuantRows, AreTheOracles) {
     }
   }
   EXPECT_GE(types.size(), 15U);
+}
+
+TEST(QuantRows, AreThoseOfLlamaCpp) {
+  expect_rows_of_llama_cpp(reprise::test::data_folder() / "gguf");
+}
+
+TEST(QuantRows, OfWholeModelsAreThoseOfLlamaCpp) {
+  const std::filesystem::path folder = reprise::test::oracle_folder() / "gguf";
+  SKIP_WITHOUT(folder);
+  expect_rows_of_llama_cpp(folder);
 }
 
 }  // namespace

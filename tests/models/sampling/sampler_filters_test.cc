@@ -121,11 +121,11 @@ TEST(Filters, MinP) {
 TEST(Filters, Together) {
   test::RandomLogits random(99);
   for (int round = 0; round < 60; ++round) {
-    expect_reference({.temperature = 0.3 + 0.1 * static_cast<double>(random.below(40)),
-                      .top_k = static_cast<std::int64_t>(random.below(100)),
-                      .top_p = 0.01 * static_cast<double>(random.below(101)),
-                      .min_p = 0.003 * static_cast<double>(random.below(100))},
-                     1 + random.below(500), 40);
+    const SamplingParams params{.temperature = 0.3 + 0.1 * static_cast<double>(random.below(40)),
+                                .top_k = static_cast<std::int64_t>(random.below(100)),
+                                .top_p = 0.01 * static_cast<double>(random.below(101)),
+                                .min_p = 0.003 * static_cast<double>(random.below(100))};
+    expect_reference(params, 1 + random.below(500), 40);
   }
 }
 

@@ -145,7 +145,8 @@ TEST(Spm, EqualsTheNaiveLoopWithRandomScores) {
     spec.model = TokenizerModel::kSpm;
     spec.tokens = {"a", "b", "c", "d"};
     for (std::size_t n = random.below(40); n > 0; --n) {
-      const std::string joined = random.pick(spec.tokens) + random.pick(spec.tokens);
+      std::string joined = random.pick(spec.tokens);
+      joined += random.pick(spec.tokens);
       if (std::find(spec.tokens.begin(), spec.tokens.end(), joined) == spec.tokens.end())
         spec.tokens.push_back(joined);
     }
@@ -199,7 +200,8 @@ TEST(MergeQueue, IsAPriorityQueue) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> expected;  // sorted
     for (int step = 0; step < 300; ++step) {
       if (random.below(3) > 0) {
-        const std::pair<std::uint32_t, std::uint32_t> entry(random.below(50), random.below(1000));
+        const std::size_t priority = random.below(50);
+        const std::pair<std::uint32_t, std::uint32_t> entry(priority, random.below(1000));
         queue.push(entry.first, entry.second);
         expected.insert(std::upper_bound(expected.begin(), expected.end(), entry), entry);
       } else {

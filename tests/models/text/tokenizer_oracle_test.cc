@@ -36,11 +36,6 @@ TEST(TokenizerOracle, HuggingFaceByteLevelBpe) {
   check_cases(test::data_folder());
 }
 
-TEST(TokenizerOracle, HuggingFaceByteLevelBpeOfTheOracle) {
-  SKIP_WITHOUT(test::oracle_folder() / "tokenizer");
-  check_cases(test::oracle_folder() / "tokenizer");
-}
-
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -270,5 +270,27 @@ TEST(Grammar, MemoryIsLetGoAndPlacesAreFoundAgain) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(random_reply(small, one), random_reply(plenty, other));
 }
 
+// What is kept stays within its bound, whatever is asked for.
+TEST(Grammar, MemoryStaysWithinItsBound) {
+  Limits limits;
+  limits.char_states = 3'000;
+  limits.all_char_states = 20'000;
+  limits.configurations = 400;
+  limits.matcher_bytes = 400'000;
+  const auto program = compile(
+      schema_of(
+          R"({"type":"array","items":{"type":"object","properties":{"a":{"type":"string","maxLength":300},
+        "b":{"type":"number"},"c":{}}}})"),
+      limits);
+  ASSERT_TRUE(program.ok());
+  const auto maker = std::make_shared<MaskMaker>(*program, small_vocabulary());
+  std::mt19937_64 random(4);
+  const std::size_t of_one_mask = 200'000;  // the bound is looked at between two
+  for (int i = 0; i < 30; ++i) {
+    static_cast<void>(random_reply(maker, random));
+    EXPECT_LT(maker->bytes(), limits.matcher_bytes + (*program)->bytes() + of_one_mask);
+  }
+}
+
 }  // namespace
 }  // namespace reprise::protocol::grammar

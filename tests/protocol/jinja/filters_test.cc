@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kFilterCases[] = {
     {"{{ '  a b ' | trim }}| {{ 'xxaxx' | trim('x') }} {{ 'abc' | upper }} {{ 'ABC' | lower }} {{ 'hello WORLD' | capitalize }} {{ 'hello wORLD foo-bar (baz)' | title }} {{ 'hello' | length }} {{ [1,2] | count }}", "a b| a ABC abc Hello world Hello World Foo-Bar (Baz) 5 2"},
     {"{{ [1,2,3] | join }} {{ [1,2,3] | join(', ') }} {{ people | join('-', attribute='name') }} {{ 'abc' | join('.') }} {{ ['a', none, 1.0] | join('|') }} {{ [1,2]|join(3) }}", "123 1, 2, 3 Bo-al-Cy a.b.c a|None|1.0 132"},
     {"{{ 'abc' | list }} {{ d | list }} {{ (1,2) | list }} {{ lst | first }} {{ lst | last }} {{ 'abc' | first }} {{ 'abc' | last }} {{ [] | first }}| {{ [] | last }}| {{ d | first }} {{ d | last }}", "['a', 'b', 'c'] ['a', 'b', 'items'] [1, 2] 3 2 a c | | a items"},
@@ -83,7 +83,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Filters) {
-  check_cases(kCases);
+  check_cases(kFilterCases);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kIsTestCases[] = {
     {"{{ 1 is number }} {{ 1.5 is number }} {{ true is number }} {{ 'a' is number }} {{ 1 is integer }} {{ true is integer }} {{ 1.0 is integer }} {{ 1.0 is float }} {{ 1 is float }}", "True True True False True False False True False"},
     {"{{ 'a' is string }} {{ 1 is string }} {{ d is mapping }} {{ lst is mapping }} {{ lst is sequence }} {{ 'a' is sequence }} {{ d is sequence }} {{ 1 is sequence }} {{ (1,) is sequence }} {{ d.items() is sequence }} {{ d.items() is iterable }} {{ range(2) is sequence }}", "True False True False True True True False True False True True"},
     {"{{ lst is iterable }} {{ 1 is iterable }} {{ none is iterable }} {{ 'a' is iterable }} {{ d is iterable }} {{ lst|map('string') is iterable }} {{ lst|map('string') is sequence }}", "True False False True True True False"},
@@ -30,7 +30,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, IsTests) {
-  check_cases(kCases);
+  check_cases(kIsTestCases);
 }
 
 }  // namespace

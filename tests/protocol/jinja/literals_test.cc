@@ -8,7 +8,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kLiteralCases[] = {
     {R"J({{ 'a\nb' }}|{{ "q\"q" }}|{{ 'it\'s' }})J", R"J(a
 b|q"q|it's)J"},
     {R"J({{ '\x41\u00e9\U0001F600\101\\' }})J", R"J(Aé😀A\)J"},
@@ -32,7 +32,7 @@ line)J"},
 // clang-format on
 
 TEST(Jinja, Literals) {
-  check_cases(kCases);
+  check_cases(kLiteralCases);
 }
 
 }  // namespace

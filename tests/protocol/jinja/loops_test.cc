@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kLoopCases[] = {
     {"{% for i in lst %}{{ loop.index }}/{{ loop.index0 }}/{{ loop.revindex }}/{{ loop.revindex0 }}/{{ loop.first }}/{{ loop.last }}/{{ loop.length }} {% endfor %}", "1/0/3/2/True/False/3 2/1/2/1/False/False/3 3/2/1/0/False/True/3 "},
     {"{% for k in d %}{{ k }};{% endfor %} {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %} {% for c in 'añb' %}{{ c }}.{% endfor %}", "a;b;items; a=1;b=two;items=shadow; a.ñ.b."},
     {"{% for i in [] %}x{% else %}empty{% endfor %} {% for i in [1] if i > 5 %}x{% else %}filtered{% endfor %}", "empty filtered"},
@@ -47,7 +47,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Loops) {
-  check_cases(kCases);
+  check_cases(kLoopCases);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kMethodCases[] = {
     {"{{ 'a,b,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a,b,c'.split(',', 1) }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'abc'.split('x') }} {{ ''.split() }} {{ ''.split(',') }} {{ ' a b  c'.split(none, 1) }} {{ ' a b  c '.rsplit(none, 1) }} {{ 'a,b'.split(sep=',') }} {{ 'a b c'.split(maxsplit=1) }}", "['a', 'b', 'c'] ['a', 'b'] ['a', 'b,c'] ['a,b', 'c'] ['abc'] [] [''] ['a', 'b  c'] [' a b', 'c'] ['a', 'b'] ['a', 'b c']"},
     {R"J({{ ' x '.strip() }}| {{ 'xxaxx'.strip('x') }} {{ 'xyax'.lstrip('xy') }} {{ 'axyx'.rstrip('xy') }} {{ '\n a \t'.strip() }}| {{ '  a'.lstrip() }} {{ 'a  '.rstrip() }}| {{ 'ééaé'.strip('é') }})J", "x| a ax a a| a a| a"},
     {"{{ 'abc'.startswith('a') }} {{ 'abc'.startswith(('x','a')) }} {{ 'abc'.endswith('bc') }} {{ 'abc'.endswith(('x',)) }} {{ 'abc'.startswith('b', 1) }} {{ 'abc'.endswith('b', 0, 2) }} {{ 'abc'.startswith('') }} {{ 'abc'.startswith(()) }}", "True True True False True True True False"},
@@ -42,7 +42,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Methods) {
-  check_cases(kCases);
+  check_cases(kMethodCases);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kOperatorCases[] = {
     {"{{ 7 + 2 }} {{ 7 - 2 }} {{ 7 * 2 }} {{ 7 / 2 }} {{ 7 // 2 }} {{ 7 % 2 }} {{ 7 ** 2 }}", "9 5 14 3.5 3 1 49"},
     {"{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ -7 // -2 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 2 ** -1 }} {{ 2 ** 0.5 }}", "-4 2 -2 3 3.0 0.5 0.5 1.4142135623730951"},
     {"{{ 6 / 3 }} {{ 1 + 1.0 }} {{ true + 1 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }}", "2.0 2.0 2 64 4"},
@@ -34,7 +34,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Operators) {
-  check_cases(kCases);
+  check_cases(kOperatorCases);
 }
 
 }  // namespace

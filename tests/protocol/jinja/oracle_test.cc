@@ -1,4 +1,4 @@
-// Published chat templates over conversations, rendered by Jinja2 beforehand.
+// Chat templates over conversations, rendered by Jinja2 beforehand: those of tests/data/templates, and published ones.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,22 +15,20 @@ std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(JinjaOracle, PublishedTemplates) {
-  const std::filesystem::path folder = reprise::test::oracle_folder() / "templates";
-  SKIP_WITHOUT(folder);
+/// Every case of a folder gives what Jinja2 gave, or fails where it did.
+void expect_answers_of_jinja2(const std::filesystem::path& folder) {
   RenderOptions options;
   options.now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 14) + std::chrono::hours(12);
   std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!entry.path().string().ends_with(".cases.json")) continue;
-    const auto file = Json::parse(contents(entry.path()));
-    ASSERT_TRUE(file.ok()) << entry.path() << ": " << file.error().message;
+  for (const std::filesystem::path& path : reprise::test::files_in(folder, ".cases.json")) {
+    const auto file = Json::parse(contents(path));
+    ASSERT_TRUE(file.ok()) << path << ": " << file.error().message;
     const auto compiled = Template::compile(contents(folder / *file->find_string("template")));
-    ASSERT_TRUE(compiled.ok()) << entry.path() << ": " << compiled.error().describe();
+    ASSERT_TRUE(compiled.ok()) << path << ": " << compiled.error().describe();
     for (const Json& each : *file->find_array("cases")) {
       ++count;
       const auto text = compiled->render(*each.find("context"), options);
-      const std::string place = entry.path().filename().string() + ", " + *each.find_string("case");
+      const std::string place = path.filename().string() + ", " + *each.find_string("case");
       if (const std::string* expected = each.find_string("output")) {
         EXPECT_EQ(text.ok() ? *text : text.error().describe(), *expected) << place;
       } else {
@@ -38,7 +36,17 @@ TEST(JinjaOracle, PublishedTemplates) {
       }
     }
   }
-  EXPECT_GT(count, 0u) << "no cases in " << folder;
+  EXPECT_GE(count, 60u) << "too few cases in " << folder;
+}
+
+TEST(JinjaOracle, TemplatesOfTheProject) {
+  expect_answers_of_jinja2(reprise::test::data_folder() / "templates");
+}
+
+TEST(JinjaOracle, PublishedTemplates) {
+  const std::filesystem::path folder = reprise::test::oracle_folder() / "templates";
+  SKIP_WITHOUT(folder);
+  expect_answers_of_jinja2(folder);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kStatementCases[] = {
     {"{% macro m(a, b=2, c='x') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }} {{ m(1, 3) }} {{ m(1, c='z') }} {{ m(b=1, a=0) }} {{ m() }}", "12x 13x 12z 01x 2x"},
     {"{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, z=4) }}", "1(2, 3){'z': 4}"},
     {"{% macro m(a) %}[{{ caller() }}{{ a }}]{% endmacro %}{% call m(1) %}body{% endcall %}", "[body1]"},
@@ -68,7 +68,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Statements) {
-  check_cases(kCases);
+  check_cases(kStatementCases);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kSubscriptCases[] = {
     {"{{ lst[0] }} {{ lst[-1] }} {{ lst[1:] }} {{ lst[:-1] }} {{ lst[::-1] }} {{ lst[::2] }} {{ lst[5:] }} {{ lst[-2:] }}", "3 2 [1, 2] [3, 1] [2, 1, 3] [3, 2] [] [1, 2]"},
     {"{{ s[1] }} {{ s[-1] }} {{ s[1:4] }} {{ s[::-1] }} {{ u[1] }} {{ u[1:] }} {{ u[::-1] }} {{ u[:2] }} {{ s[0:11:3] }}", "é d éll dlröw olléh 本 本語 語本日 日本 hlwl"},
     {"{{ d.a }} {{ d['b'] }} {{ d.missing }}| {{ d['missing'] }}| {{ nested.a.b[0].c }} {{ nested['a']['b'][0]['c'] }}", "1 two | | deep deep"},
@@ -27,7 +27,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Subscripts) {
-  check_cases(kCases);
+  check_cases(kSubscriptCases);
 }
 
 }  // namespace

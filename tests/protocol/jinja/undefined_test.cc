@@ -8,7 +8,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kUndefinedCases[] = {
     {"[{{ nothing }}] {{ nothing is defined }} {{ nothing is undefined }} {{ nothing | default('d') }} {{ nothing | length }}", "[] False True d 0"},
     {"{{ d.nothing is defined }} {{ d.a is defined }} {{ d.nothing | default('x') }} {{ x | default('y') }} {{ x | default('y', true) }} {{ '' | default('z', true) }} {{ '' | d('z', boolean=true) }}", "False True x None y z z"},
     {"{% for q in nothing %}{{ q }}{% else %}none{% endfor %}", "none"},
@@ -66,7 +66,7 @@ constexpr Case kCases[] = {
 // clang-format on
 
 TEST(Jinja, Undefined) {
-  check_cases(kCases);
+  check_cases(kUndefinedCases);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace reprise::protocol::jinja::test {
 namespace {
 
 // clang-format off
-constexpr Case kCases[] = {
+constexpr Case kWhitespaceCases[] = {
     {R"J(a
 {% if true %}
 b
@@ -127,7 +127,7 @@ b)J"},
 // clang-format on
 
 TEST(Jinja, Whitespace) {
-  check_cases(kCases);
+  check_cases(kWhitespaceCases);
 }
 
 }  // namespace

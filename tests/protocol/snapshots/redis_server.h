@@ -2,8 +2,10 @@
 // Redis servers for tests: a real one, where one is installed, and one that misbehaves as it is told.
 
 #include <arpa/inet.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -26,27 +29,34 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// A socket that listens on a port of its own.
-inline int listen_anywhere(std::uint16_t& port) {
+/// A socket with a port of its own, which nobody is let in at before it listens.
+inline int bind_anywhere(std::uint16_t& port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
-  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 64) != 0 ||
+  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     std::abort();
   }
   port = ntohs(address.sin_port);
   return socket;
 }
+inline int listen_anywhere(std::uint16_t& port) {
+  const int socket = bind_anywhere(port);
+  if (::listen(socket, 64) != 0) std::abort();
+  return socket;
+}
 
-/// redis-server, on a free port, without files; killed with its end.
+/// redis-server, on a free port, without files; killed with its end, or with the test's.
 class RedisServer {
  public:
   static bool is_installed() { return std::system("command -v redis-server >/dev/null 2>&1") == 0; }
 
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
-    ::close(listen_anywhere(port_));
-    start();
+    for (int tries = 0; process_ < 0 && tries < 20; ++tries) {  // another may take the port first
+      ::close(bind_anywhere(port_));
+      start();
+    }
   }
   ~RedisServer() { stop(); }
   RedisServer(const RedisServer&) = delete;
@@ -54,7 +64,7 @@ class RedisServer {
 
   std::uint16_t port() const { return port_; }
 
-  /// Again on the same port, with nothing in it.
+  /// On the same port, with nothing in it. It does not run where that is taken, or nothing answers within 20 s.
   void start() {
     std::vector<std::string> words = {"redis-server",
                                       "--port",
@@ -77,12 +87,19 @@ class RedisServer {
     argv.push_back(nullptr);
     process_ = ::fork();
     if (process_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::execvp(argv[0], argv.data());
       ::_exit(127);
     }
-    for (int tries = 0; tries < 2000 && !answers(); ++tries) {
+    for (int tries = 0; tries < 2000; ++tries) {
+      if (::waitpid(process_, nullptr, WNOHANG) != 0) {
+        process_ = -1;
+        return;
+      }
+      if (answers()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+    stop();
   }
   void stop() {
     if (process_ <= 0) return;
@@ -92,12 +109,23 @@ class RedisServer {
   }
 
  private:
+  /// Whether this server does, and no other: it tells its process, or that it wants a password first.
   bool answers() const {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const timeval time{.tv_sec = 1, .tv_usec = 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
     sockaddr_in address = loopback(port_);
-    const bool connected = ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    constexpr std::string_view kQuestion = "INFO server\r\n";
+    std::string answer;
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+        ::send(socket, kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL) > 0) {
+      answer.resize(4096);
+      const ssize_t got = ::recv(socket, answer.data(), answer.size(), 0);
+      answer.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    }
     ::close(socket);
-    return connected;
+    return answer.starts_with("-NOAUTH") ||
+           answer.find("process_id:" + std::to_string(process_) + "\r") != std::string::npos;
   }
 
   std::vector<std::string> options_;

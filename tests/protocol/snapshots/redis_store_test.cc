@@ -7,13 +7,14 @@
 #include <algorithm>
 
 #include "tests/protocol/snapshots/redis_server.h"
+#include "tests/require.h"
 
 namespace reprise::protocol::snapshots {
 namespace {
 
 using namespace std::chrono_literals;
-using test::FakeRedis;
-using test::RedisServer;
+using reprise::test::FakeRedis;
+using reprise::test::RedisServer;
 
 RecordId numbered(unsigned char number) {
   RecordId id;
@@ -61,7 +62,7 @@ TEST(RedisAddressTest, RefusesWhatIsNone) {
 class RedisStoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!RedisServer::is_installed()) GTEST_SKIP() << "no redis-server: tools/packages store";
+    if (!RedisServer::is_installed()) REPRISE_SKIP_WITHOUT("redis", "no redis-server in PATH");
   }
   const NamespaceKeys keys_ = keys_of(master_key("a secret for the tests"), 1, "somebody");
   const std::shared_ptr<StoreBreaker> breaker_ = std::make_shared<StoreBreaker>();
@@ -211,11 +212,12 @@ INSTANTIATE_TEST_SUITE_P(Manners, RedisMannersTest,
 
 TEST(RedisStoreAloneTest, NobodyThereIsATrouble) {
   std::uint16_t port = 0;
-  ::close(test::listen_anywhere(port));
+  const int closed = reprise::test::bind_anywhere(port);
   const auto breaker = std::make_shared<StoreBreaker>();
   RedisStore store(settings_for(port), breaker);
   EXPECT_TRUE(store.prepare());
   EXPECT_TRUE(breaker->is_open());
+  ::close(closed);
 }
 
 }  // namespace

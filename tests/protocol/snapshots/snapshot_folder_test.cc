@@ -11,6 +11,7 @@
 #include "protocol/snapshots/collection.h"
 #include "protocol/snapshots/folder_store.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
+#include "tests/temp_dir.h"
 
 namespace reprise::protocol::snapshots {
 namespace {
@@ -19,12 +20,7 @@ namespace fs = std::filesystem;
 
 class SnapshotFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "reprise-folder-XXXXXX";
-    root_ = ::mkdtemp(pattern.data());
-    ASSERT_FALSE(folder().prepare().has_value());
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { ASSERT_FALSE(folder().prepare().has_value()); }
 
   SnapshotFolder folder() const { return SnapshotFolder(root_ + "/a/b"); }
   void store(const SealedSnapshot& snapshot) const {
@@ -35,7 +31,8 @@ class SnapshotFolderTest : public testing::Test {
     ASSERT_FALSE(folder().write(snapshot.keys.folder, FileKind::kManifest, snapshot.id, snapshot.sealed));
     ASSERT_FALSE(folder().sync(snapshot.keys.folder));
   }
-  std::string root_;
+  const reprise::test::TempDir dir_;
+  const std::string root_ = dir_.path();
 };
 
 TEST_F(SnapshotFolderTest, WhatWasWrittenIsFoundAndNobodyElseCanReadIt) {

@@ -8,6 +8,7 @@
 #include "models/files/load_error.h"
 #include "models/model.h"
 #include "models/weight_tensors.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/random_blocks.h"
 #include "tools/random_model/write_gguf.h"
 
@@ -15,19 +16,6 @@ namespace reprise::tools {
 namespace {
 
 using models::DType;
-
-class GgufFolder {
- public:
-  explicit GgufFolder(const std::string& name)
-      : path_(std::filesystem::path(testing::TempDir()) / ("reprise_random_gguf_" + name)) {
-    std::filesystem::remove_all(path_);
-  }
-  ~GgufFolder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path file(const std::string& name = "m.gguf") const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Rows of whole blocks of 256. Its value heads are tiled in the file, in units smaller than such a block.
 RandomShape small_shape() {
@@ -89,11 +77,12 @@ TEST(RandomGguf, EveryTypeHasWeightsOfTheScaleAskedFor) {
 
 TEST(RandomGguf, EveryTypeLoadsAndRuns) {
   for (const char* type : kTypes) {
-    const GgufFolder folder("types");
-    const std::uint64_t bytes = write_random_gguf(small_shape(), GgufTypes(type), 1, folder.file());
-    EXPECT_EQ(models::Checkpoint::open(folder.file()).total_bytes(), bytes) << type;
-    const std::vector<float> exact = logits_of(folder.file(), gpu::Compute::kF32);
-    const std::vector<float> fast = logits_of(folder.file(), gpu::Compute::kAuto);
+    const reprise::test::TempDir folder;
+    const std::uint64_t bytes =
+        write_random_gguf(small_shape(), GgufTypes(type), 1, folder.path() / "m.gguf");
+    EXPECT_EQ(models::Checkpoint::open(folder.path() / "m.gguf").total_bytes(), bytes) << type;
+    const std::vector<float> exact = logits_of(folder.path() / "m.gguf", gpu::Compute::kF32);
+    const std::vector<float> fast = logits_of(folder.path() / "m.gguf", gpu::Compute::kAuto);
     ASSERT_EQ(exact.size(), 12U * 128U);
     double squares = 0;
     double errors = 0;  // by the rounding of activations
@@ -140,16 +129,16 @@ TEST(RandomGguf, MixesAreThoseOfTheQuantiser) {
 }
 
 TEST(RandomGguf, PartsAreOneModel) {
-  const GgufFolder folder("parts");
+  const reprise::test::TempDir folder;
   const GgufTypes types("Q4_K_M");
-  write_random_gguf(small_shape(), types, 9, folder.file("one.gguf"));
-  write_random_gguf(small_shape(), types, 9, folder.file("three.gguf"), 3);
-  const std::vector<float> one = logits_of(folder.file("one.gguf"), gpu::Compute::kAuto);
-  EXPECT_EQ(one, logits_of(folder.file("three-00001-of-00003.gguf"), gpu::Compute::kAuto));
-  EXPECT_EQ(one, logits_of(folder.file("three-00003-of-00003.gguf"), gpu::Compute::kAuto));
-  std::filesystem::remove(folder.file("three-00002-of-00003.gguf"));
+  write_random_gguf(small_shape(), types, 9, folder.path() / "one.gguf");
+  write_random_gguf(small_shape(), types, 9, folder.path() / "three.gguf", 3);
+  const std::vector<float> one = logits_of(folder.path() / "one.gguf", gpu::Compute::kAuto);
+  EXPECT_EQ(one, logits_of(folder.path() / "three-00001-of-00003.gguf", gpu::Compute::kAuto));
+  EXPECT_EQ(one, logits_of(folder.path() / "three-00003-of-00003.gguf", gpu::Compute::kAuto));
+  std::filesystem::remove(folder.path() / "three-00002-of-00003.gguf");
   try {
-    models::Checkpoint::open(folder.file("three-00003-of-00003.gguf"));
+    models::Checkpoint::open(folder.path() / "three-00003-of-00003.gguf");
     FAIL() << "a part is missing";
   } catch (const models::LoadError& error) {
     EXPECT_NE(std::string(error.what()).find("three-00002-of-00003.gguf"), std::string::npos) << error.what();
@@ -160,10 +149,10 @@ TEST(RandomGguf, PartsAreOneModel) {
 // brought into its order. In Q8_0 they can be, and are.
 TEST(RandomGguf, ColumnsThatCannotBeMovedStay) {
   const std::string name = "layers.0.linear_attn.out_proj.weight";
-  const GgufFolder folder("tiles");
-  write_random_gguf(small_shape(), GgufTypes("Q6_K"), 2, folder.file("k.gguf"));
-  write_random_gguf(small_shape(), GgufTypes("Q8_0"), 2, folder.file("8.gguf"));
-  const models::Checkpoint blocks = models::Checkpoint::open(folder.file("k.gguf"));
+  const reprise::test::TempDir folder;
+  write_random_gguf(small_shape(), GgufTypes("Q6_K"), 2, folder.path() / "k.gguf");
+  write_random_gguf(small_shape(), GgufTypes("Q8_0"), 2, folder.path() / "8.gguf");
+  const models::Checkpoint blocks = models::Checkpoint::open(folder.path() / "k.gguf");
   EXPECT_THROW(blocks.tensor(name), models::LoadError);
   const models::Tensor tensor = blocks.tensor(name, models::ColumnOrder::kAny);
   EXPECT_EQ(tensor.owned, nullptr);
@@ -173,7 +162,7 @@ TEST(RandomGguf, ColumnsThatCannotBeMovedStay) {
   EXPECT_EQ(tensor.column_order[64], 128U);
   EXPECT_EQ(tensor.column_order[129], 65U);
   EXPECT_EQ(tensor.column_order[255], 255U);
-  const models::Checkpoint bytes = models::Checkpoint::open(folder.file("8.gguf"));
+  const models::Checkpoint bytes = models::Checkpoint::open(folder.path() / "8.gguf");
   EXPECT_TRUE(bytes.tensor(name, models::ColumnOrder::kAny).column_order.empty());
 }
 

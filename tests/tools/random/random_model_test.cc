@@ -9,22 +9,20 @@
 #include "models/files/json_place.h"
 #include "models/files/load_error.h"
 #include "models/model.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/write.h"
 
 namespace reprise::tools {
 namespace {
 
+/// That is not there yet.
 class Folder {
  public:
-  explicit Folder(const std::string& name)
-      : path_(std::filesystem::path(testing::TempDir()) / ("reprise_random_model_" + name)) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  const reprise::test::TempDir dir_;
+  const std::filesystem::path path_ = dir_.path() / "model";
 };
 
 std::string bytes_of(const std::filesystem::path& file) {
@@ -35,7 +33,7 @@ std::string bytes_of(const std::filesystem::path& file) {
 class TinyShape : public testing::TestWithParam<const char*> {};
 
 TEST_P(TinyShape, LoadsAndRuns) {
-  const Folder folder(GetParam());
+  const Folder folder;
   const std::uint64_t bytes = write_random_model(*shape_named(GetParam()), 1, folder.path());
   gpu::Threads threads(1);
   const auto model = models::Model::load(folder.path(), {}, threads);
@@ -82,8 +80,8 @@ TEST(RandomModel, InFp8IsTheSameButForRounding) {
   RandomShape shape = *shape_named("qwen3-tiny");
   shape.hidden = 256;
   shape.intermediate = 384;
-  const Folder plain("bf16");
-  const Folder small("fp8");
+  const Folder plain;
+  const Folder small;
   const std::uint64_t bytes = write_random_model(shape, 1, plain.path());
   const std::uint64_t fewer = write_random_model(shape, 1, small.path(), FolderType::kFp8);
   EXPECT_LT(fewer, bytes);
@@ -103,7 +101,7 @@ TEST(RandomModel, InFp8IsTheSameButForRounding) {
 }
 
 TEST(RandomModel, IsAFunctionOfTheSeed) {
-  const Folder one("one"), same("same"), other("other");
+  const Folder one, same, other;
   const RandomShape& shape = *shape_named("qwen3_5-tiny");
   write_random_model(shape, 5, one.path());
   write_random_model(shape, 5, same.path());
@@ -121,7 +119,7 @@ TEST(RandomModel, EveryNamedShapeIsAModel) {
 }
 
 TEST(RandomModel, RefusesAShapeThatIsNoModel) {
-  const Folder folder("bad");
+  const Folder folder;
   RandomShape shape = *shape_named("qwen3_5-tiny");
   shape.kv_heads = 3;
   EXPECT_THROW(write_random_model(shape, 1, folder.path()), models::LoadError);
@@ -129,7 +127,7 @@ TEST(RandomModel, RefusesAShapeThatIsNoModel) {
 }
 
 TEST(RandomModel, OfHeadsTooLargeForTheKernelsIsNotLoaded) {
-  const Folder folder("heads");
+  const Folder folder;
   RandomShape shape = *shape_named("llama-tiny");
   shape.head_dim = 1024;
   write_random_model(shape, 1, folder.path());
@@ -138,7 +136,7 @@ TEST(RandomModel, OfHeadsTooLargeForTheKernelsIsNotLoaded) {
 }
 
 TEST(RandomModel, OverwritesNothing) {
-  const Folder folder("twice");
+  const Folder folder;
   const RandomShape& shape = *shape_named("llama-tiny");
   write_random_model(shape, 1, folder.path());
   const std::string before = bytes_of(folder.path() / "model.safetensors");

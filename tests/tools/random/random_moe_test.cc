@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "models/model.h"
+#include "tests/temp_dir.h"
 #include "tools/random_model/write_gguf.h"
 
 namespace reprise::tools {
@@ -71,13 +72,12 @@ class QuantisedExperts {
 TEST(RandomMoe, QuantisedExpertsGiveTheSameBitsInEveryBatch) {
   std::vector<std::size_t> one_by_one(kTokens);
   for (std::size_t i = 0; i < kTokens; ++i) one_by_one[i] = i + 1;
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "reprise_random_moe";
   for (const char* shape : {"qwen3_5_moe-tiny", "qwen3_next-tiny"}) {
     for (const char* type : {"BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K", "IQ4_XS", "Q4_K_M,ffn_up_exps=Q8_0"}) {
       SCOPED_TRACE(std::string(shape) + " in " + type);
-      std::filesystem::remove_all(folder);
-      write_random_gguf(small_mixture(shape), GgufTypes(type), 3, folder / "m.gguf");
-      QuantisedExperts single(folder / "m.gguf", 1);
+      const reprise::test::TempDir folder;
+      write_random_gguf(small_mixture(shape), GgufTypes(type), 3, folder.path() / "m.gguf");
+      QuantisedExperts single(folder.path() / "m.gguf", 1);
       const std::vector<float> cold = single.run({kTokens}, 0);
       ASSERT_EQ(cold.size(), kTokens * kVocab);
       for (const float logit : cold) ASSERT_TRUE(std::isfinite(logit));
@@ -90,12 +90,11 @@ TEST(RandomMoe, QuantisedExpertsGiveTheSameBitsInEveryBatch) {
       };
       expect_the_same(single, one_by_one, 0);
       expect_the_same(single, {1, 8, 9, kTokens}, 4);
-      QuantisedExperts team(folder / "m.gguf", 2);
+      QuantisedExperts team(folder.path() / "m.gguf", 2);
       expect_the_same(team, {kTokens}, 1);
       expect_the_same(team, {1, 15, kTokens}, 3);
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

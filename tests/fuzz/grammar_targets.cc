@@ -1,0 +1,73 @@
+// What replies are held to: GBNF, regular expressions and JSON Schemas. Each is refused in words or kept within its bounds,
+// and what it lets through never comes to a dead end.
+#include <memory>
+#include <random>
+#include <string>
+
+#include "base/check.h"
+#include "protocol/grammar/compile.h"
+#include "protocol/grammar/mask_maker.h"
+#include "tests/fuzz/targets.h"
+#include "tests/protocol/grammar/grammar_fixture.h"
+
+namespace reprise::fuzz {
+namespace {
+
+using namespace protocol::grammar;
+using Kind = Constraint::Kind;
+
+Limits small_limits() {
+  Limits limits;
+  limits.nodes = 20'000;
+  limits.schemas = 2'000;
+  limits.char_states = 3'000;
+  limits.all_char_states = 20'000;
+  limits.configurations = 400;
+  limits.matcher_bytes = 400'000;
+  return limits;
+}
+
+/// Compiles it, and goes some steps where it can be kept.
+bool keep(const Constraint& constraint) {
+  const Limits limits = small_limits();
+  const auto program = compile(constraint, limits);
+  if (!program.ok()) {
+    REPRISE_CHECK(!program.error().empty(), "a refusal without a reason");
+    return false;
+  }
+  REPRISE_CHECK((*program)->nodes.size() <= limits.nodes, "more nodes than there may be");
+  ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()));
+  std::mt19937_64 random(1);
+  try {
+    for (int step = 0; step < 12; ++step) {
+      const SharedMask mask = reply.mask();
+      TokenList allowed;
+      for (std::size_t id = 1; id < small_vocabulary()->token_count(); ++id) {
+        if (mask->allows(static_cast<TokenId>(id))) allowed.push_back(static_cast<TokenId>(id));
+      }
+      REPRISE_CHECK(mask->count > 0 || mask->ends, "a dead end");
+      if (allowed.empty()) break;
+      REPRISE_CHECK(reply.accept(allowed[random() % allowed.size()]), "an allowed token is refused");
+    }
+  } catch (const GrammarError& error) {
+    REPRISE_CHECK(std::string(error.what()).find("places at once") != std::string::npos, "another error");
+  }
+  return true;
+}
+
+}  // namespace
+
+bool fuzz_gbnf(std::string_view input) {
+  return keep({.kind = Kind::kGbnf, .text = std::string(input)});
+}
+
+bool fuzz_reply_pattern(std::string_view input) {
+  return keep({.kind = Kind::kRegex, .text = std::string(input)});
+}
+
+bool fuzz_schema(std::string_view input) {
+  auto json = Json::parse(input);
+  return json.ok() && keep({.kind = Kind::kJsonSchema, .json = std::move(*json)});
+}
+
+}  // namespace reprise::fuzz
