@@ -15,10 +15,7 @@ namespace reprise::protocol {
 inline std::string omitted_part(std::string_view type) {
   if (type.starts_with("input_")) type.remove_prefix(6);
   if (type.ends_with("_url")) type.remove_suffix(4);
-  std::string text("[");
-  text += type;
-  text += " omitted: this model takes text only]";
-  return text;
+  return "[" + std::string(type) + " omitted: this model takes text only]";
 }
 
 }  // namespace reprise::protocol

@@ -14,7 +14,7 @@
 #include "protocol/responses/responses_request.h"
 #include "tests/oracle_folder.h"
 
-namespace reprise::protocol {
+namespace reprise::protocol::agent_bodies {
 namespace {
 
 /// Like Qwen3.5's: a system message stands first, and reasoning is shown behind the last user message alone.
@@ -334,4 +334,4 @@ TEST(AgentHistory, ANewMessageWithAnImageIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace reprise::protocol
+}  // namespace reprise::protocol::agent_bodies
