@@ -41,11 +41,15 @@ inline std::vector<std::filesystem::path> files_in(const std::filesystem::path& 
   return files;
 }
 
+inline std::string text_of(const std::filesystem::path& file) {
+  return file.string();
+}
+
 }  // namespace reprise::test
 
-#define SKIP_WITHOUT(path)                                                                           \
-  if (!std::filesystem::exists(path)) {                                                              \
-    REPRISE_SKIP_WITHOUT("oracle", "no reference files at " + std::filesystem::path(path).string() + \
+#define SKIP_WITHOUT(file)                                                                           \
+  if (!::std::filesystem::exists(file)) {                                                            \
+    REPRISE_SKIP_WITHOUT("oracle", "no reference files at " + ::reprise::test::text_of(file) +       \
                                        "; REPRISE_SHARED names the folder with oracle/");            \
   }                                                                                                  \
   static_assert(true)

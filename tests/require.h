@@ -30,8 +30,11 @@ inline constexpr std::array kNeeds = std::to_array<NeedName>({
     {"fish", "fish in PATH"},
     {"gpu", "an NVIDIA GPU, and CUDA compiled in"},
     {"groff", "groff in PATH"},
+    {"ipv6", "the address ::1"},
     {"libstdcxx", "libstdc++, for keys that collide in its hash"},
     {"memory", "a quarter of the machine's memory free"},
+    {"mounts", "the right to mount a tmpfs in a namespace of one's own"},
+    {"open-files", "a limit of open files that lets a thousand connections be held"},
     {"oracle", "reference answers that are not part of the project: ../shared/oracle, or REPRISE_SHARED"},
     {"readelf", "readelf in PATH"},
     {"redis", "redis-server in PATH"},
@@ -105,9 +108,9 @@ inline std::string told_skip(const Need& need, const std::string& message) {
 }  // namespace reprise::test
 
 /// Ends the test, or the SetUp(), in which it stands.
-#define REPRISE_SKIP_WITHOUT(name, message)                              \
+#define REPRISE_SKIP_WITHOUT(wanted, message)                            \
   do {                                                                   \
-    const ::reprise::test::Need need_of_skip(name);                      \
+    const ::reprise::test::Need need_of_skip(wanted);                    \
     if (::reprise::test::is_required(need_of_skip)) {                    \
       GTEST_FAIL() << "REPRISE_REQUIRE names '" << need_of_skip.name()   \
                    << "', and there is none: " << (message);             \

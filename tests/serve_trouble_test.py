@@ -16,6 +16,7 @@ import tempfile
 import unittest
 import unittest.mock
 
+from require import needs, skip_without
 from sanitized import SANITIZED
 from server import PATIENCE, Server, environment, on_cpu, run, wait_until
 
@@ -139,7 +140,7 @@ class Surroundings(unittest.TestCase):
             small_disk = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
                           'mount -t tmpfs -o size=1m tmpfs "$0" && exec "$@"', folder)
             if run(*small_disk, "true").returncode != 0:
-                self.skipTest("this system lets nobody mount a tmpfs in a namespace of his own")
+                skip_without("mounts", "this system lets nobody mount a tmpfs in a namespace of his own")
             with Server(small_disk[0], "--model", MODEL, "--threads", "1", "--cache-dir", os.path.join(folder, "cache"),
                         "--cache-secret-file", os.path.join(folder, "secret"), "--cache-even-if-slower",
                         serve=(*small_disk[1:], PROGRAM, "serve", "--port", "0")) as server:
@@ -167,7 +168,7 @@ class Surroundings(unittest.TestCase):
             with socket.socket(socket.AF_INET6) as probe:
                 probe.bind(("::1", 0))
         except OSError as error:
-            self.skipTest(f"there is no ::1: {error}")
+            skip_without("ipv6", f"there is no ::1: {error}")
         with serve("--host", "::1") as server:
             self.assertEqual(server.url, f"http://[::1]:{server.port}")
             server.wait_until_ready()
@@ -179,7 +180,7 @@ class Surroundings(unittest.TestCase):
     def test_a_thousand_idle_connections(self):
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         if before[1] < 1200:
-            self.skipTest(f"this system allows {before[1]} open files")
+            skip_without("open-files", f"this system allows {before[1]}")
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
         resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
         with serve("--max-connections", "1100", "--header-timeout", "600", "--idle-timeout", "600").wait_until_ready() as server:
@@ -210,7 +211,7 @@ class LongPrompts(unittest.TestCase):
                 self.assertEqual(warm["usage"]["prompt_tokens_details"]["cached_tokens"], 99_999)
                 self.assertEqual(warm["choices"][0]["token_ids"], cold["choices"][0]["token_ids"])
 
-    @unittest.skipIf(SANITIZED, "it takes minutes under a sanitizer")
+    @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
     def test_of_100000_tokens(self):
         self.ask_twice("--layers", "3")  # all recurrent: attention would take minutes
 

@@ -64,14 +64,15 @@ TEST_P(InstructionSet, IsTestedWhereTheProcessorHasIt) {
   EXPECT_EQ(cpu_kernels(isa).isa, isa);
 }
 
+std::vector<Isa> sets_of_this_architecture() {
 #if defined(__aarch64__)
-INSTANTIATE_TEST_SUITE_P(OfThisArchitecture, InstructionSet,
-                         testing::Values(Isa::kNeon, Isa::kNeonDotprod, Isa::kNeonI8mm),
-#elif defined(__x86_64__)
-INSTANTIATE_TEST_SUITE_P(OfThisArchitecture, InstructionSet,
-                         testing::Values(Isa::kAvx2, Isa::kAvx2Vnni, Isa::kAvx512, Isa::kAvx512Vnni,
-                                         Isa::kAvx512Amx),
+  return {Isa::kNeon, Isa::kNeonDotprod, Isa::kNeonI8mm};
+#else
+  return {Isa::kAvx2, Isa::kAvx2Vnni, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAvx512Amx};
 #endif
+}
+
+INSTANTIATE_TEST_SUITE_P(OfThisArchitecture, InstructionSet, testing::ValuesIn(sets_of_this_architecture()),
                          [](const auto& info) {
                            std::string name(name_of(info.param));
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -66,7 +66,7 @@ TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
 
 TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
   const auto asks = [](const char* extra) {
-    ChatPrompt prompt = chat({message("user", "hi")});
+    ChatPrompt prompt = chat_prompt({message("user", "hi")});
     prompt.template_extra = *Json::parse(extra);
     return format()->asks_for_reasoning(prompt);
   };
@@ -75,7 +75,7 @@ TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
   EXPECT_TRUE(asks(R"({"reasoning_effort": "low"})"));
   EXPECT_FALSE(asks(R"({"reasoning_effort": "none"})"));
   EXPECT_FALSE(asks(R"({"reasoning_effort": "high", "enable_thinking": false})"));
-  ChatPrompt closed = chat({message("user", "hi")});
+  ChatPrompt closed = chat_prompt({message("user", "hi")});
   closed.template_extra = Json{{"enable_thinking", false}};
   EXPECT_TRUE(
       format()->render(closed)->ends_with("<think>\n</think>"));  // the template opens it whatever it is told

@@ -13,7 +13,10 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <regex>
+#include <span>
+#include <thread>
 
 #include "actors/tiers/store_tier.h"
 #include "protocol/snapshots/redis_store.h"
@@ -114,7 +117,7 @@ class Tier {
                              .at = GoldenSnapshot::kStored,
                              .origin = protocol::Origin::kPromptEnd,
                              .snapshot = {.generation = 1, .number = 1},
-                             .worker = system_.spawn<GoldenDevice>(snapshot)});
+                             .worker = system_.spawn<GoldenDevice>({}, snapshot)});
     for (int i = 0; i < 20'000 && figures_->stored.load() == 0; ++i) std::this_thread::sleep_for(1ms);
     return figures_->stored.load() == 1;
   }

@@ -26,7 +26,7 @@ using test::SafetensorsWriter;
 using test::TempDir;
 using test::Weights;
 
-constexpr std::size_t kHidden = 24;
+constexpr std::size_t kWidth = 24;
 constexpr std::size_t kInner = 20;
 constexpr std::size_t kExpertCount = 2;
 
@@ -48,7 +48,7 @@ void stack_experts(ModelConfig& model) {
       };
       place("gate_proj", "ffn_gate_exps.weight", "gate_up_proj", 2 * kInner, 0);
       place("up_proj", "ffn_up_exps.weight", "gate_up_proj", 2 * kInner, kInner);
-      place("down_proj", "ffn_down_exps.weight", "down_proj", kHidden, 0);
+      place("down_proj", "ffn_down_exps.weight", "down_proj", kWidth, 0);
     }
   }
 }
@@ -59,10 +59,10 @@ ModelConfig read_made_up(const ConfigSource& source) {
   const auto other_rope = read_rope(source, {.head_dim = 8, .context_length = sizes.context_length});
   const NormKind norm{.offset = 0, .eps = 1e-5F};
   const AttentionSpec still{
-      .hidden = kHidden, .heads = 4, .kv_heads = 2, .head_dim = 8, .head_norm = norm};  // no rope
-  const AttentionSpec turning{.hidden = kHidden, .heads = 2, .kv_heads = 1, .head_dim = 12, .rope = rope};
-  const AttentionSpec other{.hidden = kHidden, .heads = 3, .kv_heads = 3, .head_dim = 8, .rope = other_rope};
-  const DeltaNetSpec net{.hidden = kHidden,
+      .hidden = kWidth, .heads = 4, .kv_heads = 2, .head_dim = 8, .head_norm = norm};  // no rope
+  const AttentionSpec turning{.hidden = kWidth, .heads = 2, .kv_heads = 1, .head_dim = 12, .rope = rope};
+  const AttentionSpec other{.hidden = kWidth, .heads = 3, .kv_heads = 3, .head_dim = 8, .rope = other_rope};
+  const DeltaNetSpec net{.hidden = kWidth,
                          .key_heads = 2,
                          .value_heads = 4,
                          .key_head_dim = 6,
@@ -70,7 +70,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
                          .conv_kernel = 3,
                          .norm = norm};
   // A last group of channels that is not full, and everything that may be there or not.
-  const SelectiveScanSpec scan{.hidden = kHidden,
+  const SelectiveScanSpec scan{.hidden = kWidth,
                                .inner = 29,
                                .state_size = 5,
                                .step_rank = 3,
@@ -86,9 +86,9 @@ ModelConfig read_made_up(const ConfigSource& source) {
   SelectiveScanSpec plain_scan = scan;
   plain_scan.in_bias = plain_scan.out_bias = false;
   plain_scan.norms = ScanNorms::kNone;
-  const KdaSpec kda{.hidden = kHidden, .heads = 3, .head_dim = 8, .conv_kernel = 3, .norm = norm};
+  const KdaSpec kda{.hidden = kWidth, .heads = 3, .head_dim = 8, .conv_kernel = 3, .norm = norm};
   // Odd sizes, no latent of the queries, no rope.
-  const MlaSpec latent{.hidden = kHidden,
+  const MlaSpec latent{.hidden = kWidth,
                        .heads = 5,
                        .plain_dim = 7,
                        .turned_dim = 3,
@@ -106,14 +106,14 @@ ModelConfig read_made_up(const ConfigSource& source) {
   other_latent.bias = false;
   other_latent.rope_of_neighbours = true;
   const DeltaNetInGguf in_order{.tiled_value_heads = false};
-  const SwiGluSpec expert{.hidden = kHidden, .intermediate = kInner};
+  const SwiGluSpec expert{.hidden = kWidth, .intermediate = kInner};
   // Windows of less than a page, and of more.
   AttentionSpec narrow{
-      .hidden = kHidden, .heads = 6, .kv_heads = 1, .head_dim = 8, .output_bias = true, .window = 20};
+      .hidden = kWidth, .heads = 6, .kv_heads = 1, .head_dim = 8, .output_bias = true, .window = 20};
   AttentionSpec wide{
-      .hidden = kHidden, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
-  const RgLruSpec lru{.hidden = kHidden, .width = 20, .heads = 2, .conv_kernel = 4};
-  TimeMixSpec time_mix{.hidden = kHidden,
+      .hidden = kWidth, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
+  const RgLruSpec lru{.hidden = kWidth, .width = 20, .heads = 2, .conv_kernel = 4};
+  TimeMixSpec time_mix{.hidden = kWidth,
                        .head_dim = 8,
                        .decay_rank = 3,
                        .rate_rank = 4,
@@ -122,7 +122,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
                        .is_first = true};
   TimeMixSpec later_mix = time_mix;
   later_mix.is_first = false;
-  const ChannelMixSpec channel_mix{.hidden = kHidden, .intermediate = 21};
+  const ChannelMixSpec channel_mix{.hidden = kWidth, .intermediate = 21};
   SwiGluSpec gelu = expert;
   gelu.activation = Activation::kGelu;
 
@@ -240,7 +240,7 @@ class DescribedLayers : public testing::Test {
   Checkpoint open_gguf() const {
     GgufWriter writer;
     writer.text("general.architecture", "made-up");
-    writer.u32("made-up.embedding_length", kHidden);
+    writer.u32("made-up.embedding_length", kWidth);
     writer.u32("made-up.context_length", 512);
     writer.f32("made-up.rope.freq_base", 100);
     for (auto [name, tensor] : stored(&TensorSpec::gguf)) {

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tests/models/sampling/random_logits.h"
 
 namespace reprise::models {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using test::kInfinity;
+using test::kNan;
 
 std::vector<TokenId> sorted(const std::vector<float>& logits) {
   std::vector<TokenId> order;

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <vector>
 
 #include "models/sampling/sampler.h"
@@ -11,8 +10,6 @@
 
 namespace reprise::models::test {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr auto kPrompt = TokenOrigin::kPrompt;
 constexpr auto kOutput = TokenOrigin::kOutput;
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "models/sampling/noise.h"
@@ -13,8 +12,8 @@
 namespace reprise::models {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using test::kInfinity;
+using test::kNan;
 
 TEST(Softmax, WeightIsTheExponential) {
   for (const double temperature : {0.05, 0.7, 1.0, 3.0}) {
