@@ -139,10 +139,10 @@ void expect_read_back(const std::filesystem::path& folder, const FoundFormats& e
 
 TEST(ReplyFormat, ReadsBackWhatTemplatesOfTheProjectWrite) {
   const FoundFormats expected = {{"builtin", {Calls::kJson, true}},
-                                 {"headers", {Calls::kBareJson, false}},
+                                 {"headers", {Calls::kNone, false}},
                                  {"instructions", {Calls::kNone, false}},
                                  {"xml-calls", {Calls::kXml, true}}};
-  expect_read_back(reprise::test::data_folder() / "templates", expected, 5);
+  expect_read_back(reprise::test::data_folder() / "templates", expected, 4);
 }
 
 TEST(ReplyFormat, ReadsBackWhatPublishedTemplatesWrite) {
