@@ -118,7 +118,8 @@ std::size_t string_bytes(const Json& value) {
 
 // Where the reply's reasoning may stand before what the client wants, the constraint begins behind it.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
-                                                       const ServedModel& model, const std::string& tail) {
+                                                       const ServedModel& model, const std::string& tail,
+                                                       protocol::grammar::IsWanted wanted) {
   if (!model.constraints) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
                         request.constraint.field};
@@ -133,7 +134,7 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
       if (!protocol::opens_thinking(format, tail)) constraint.think_open = format.think_open;
     }
   }
-  auto found = model.constraints->find(constraint);
+  auto found = model.constraints->find(constraint, std::move(wanted));
   if (found.ok()) return std::move(*found);
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
@@ -206,7 +207,8 @@ TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& t
 }
 
 Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                     const ServedModel& model) {
+                                                     const ServedModel& model,
+                                                     protocol::grammar::IsWanted wanted) {
   const auto invalid = [](std::string message, std::string field) {
     return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
   };
@@ -297,7 +299,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (request.constraint) {
-    auto masks = masks_for(request, model, prepared.tail);
+    auto masks = masks_for(request, model, prepared.tail, std::move(wanted));
     if (!masks.ok()) return masks.error();
     prepared.masks = std::move(*masks);
   }

@@ -23,9 +23,11 @@ struct PreparedPrompt {
   std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
 };
 
-/// Renders, tokenises, and checks all that can be checked without the device.
+/// Renders, tokenises, and checks all that can be checked without the device. `wanted`: whether the client still waits;
+/// compiling a grammar stops soon after it does not.
 Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                               const ServedModel& model);
+                                                               const ServedModel& model,
+                                                               protocol::grammar::IsWanted wanted = {});
 
 /// Bytes of text that have to be worked through for it, about; none for token ids.
 std::size_t text_bytes(const protocol::Prompt& prompt);
