@@ -119,7 +119,8 @@ std::size_t string_bytes(const Json& value) {
 // Where the prompt has opened reasoning, or the request asks for it, the constraint begins after it. A model is not left to
 // open it on its own: one that was told not to think would, since nothing else of what it likes to say is allowed.
 Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
-                                                       const ServedModel& model, const std::string& tail) {
+                                                       const ServedModel& model, const std::string& tail,
+                                                       protocol::grammar::IsWanted wanted) {
   if (!model.constraints) {
     return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
                         request.constraint.field};
@@ -136,7 +137,7 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
       if (!open) constraint.think_open = format.think_open;
     }
   }
-  auto found = model.constraints->find(constraint);
+  auto found = model.constraints->find(constraint, std::move(wanted));
   if (found.ok()) return std::move(*found);
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
@@ -221,7 +222,8 @@ TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& t
 }
 
 Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                     const ServedModel& model) {
+                                                     const ServedModel& model,
+                                                     protocol::grammar::IsWanted wanted) {
   const auto invalid = [](std::string message, std::string field) {
     return ServiceError{ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
   };
@@ -316,7 +318,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   const auto errors = prepared.sampling.validate(model.arch.vocab);
   if (!errors.empty()) return invalid(errors.front().describe(), errors.front().field);
   if (request.constraint) {
-    auto masks = masks_for(request, model, prepared.tail);
+    auto masks = masks_for(request, model, prepared.tail, std::move(wanted));
     if (!masks.ok()) return masks.error();
     prepared.masks = std::move(*masks);
   }

@@ -24,9 +24,11 @@ struct PreparedPrompt {
   std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
 };
 
-/// Renders, tokenises, and checks all that can be checked without the device.
+/// Renders, tokenises, and checks all that can be checked without the device. `wanted`: whether the client still waits;
+/// compiling a grammar stops soon after it does not.
 Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                               const ServedModel& model);
+                                                               const ServedModel& model,
+                                                               protocol::grammar::IsWanted wanted = {});
 
 /// The text of the twelve tokens before the position and of the twelve behind it, special ones as they are written.
 protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t position,

@@ -202,7 +202,7 @@ Task<RequestActor::Failure> RequestActor::give_made_mask(Choice& choice) {
   Result<MaskJob::Reply> answered = co_await asked;
   if (!answered.ok()) co_return failure_of(answered.error());
   MaskJob::Reply made = std::move(*answered);
-  if (!made.ok() && made.error().code == ServiceErrorCode::kOverloaded) made = choice.constraint->mask();
+  if (!made.ok() && made.error().code == ServiceErrorCode::kOverloaded) made = made_mask(*choice.constraint);
   if (!made.ok()) {
     ServiceError error = made.error();
     error.field = job_.request->constraint.field;

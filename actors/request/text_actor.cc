@@ -84,8 +84,9 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
 // The place is given back before the answer: whoever has it may ask again at once, and is to find this actor free.
 void TextActor::on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply) {
   if (!reply.wanted()) return;
-  auto prepared =
-      guarded<PrepareJob::Reply>("prompt", [&] { return prepare_prompt(*job.of.request, *job.of.model); });
+  auto prepared = guarded<PrepareJob::Reply>("prompt", [&] {
+    return prepare_prompt(*job.of.request, *job.of.model, [&] { return reply.wanted(); });
+  });
   job.place.reset();
   reply.answer(std::move(prepared));
 }
@@ -100,15 +101,19 @@ void TextActor::on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
   reply.answer(std::move(history));
 }
 
-void TextActor::on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply) {
-  if (!reply.wanted()) return;
-  auto made = guarded<MaskJob::Reply>("", [&]() -> MaskJob::Reply {
+MaskJob::Reply made_mask(protocol::grammar::ReplyConstraint& constraint, protocol::grammar::IsWanted wanted) {
+  return guarded<MaskJob::Reply>("", [&]() -> MaskJob::Reply {
     try {
-      return job.of->mask();
+      return constraint.mask(std::move(wanted));
     } catch (const protocol::grammar::GrammarError& error) {
       return ServiceError{ServiceErrorCode::kInvalid, error.what()};
     }
   });
+}
+
+void TextActor::on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply) {
+  if (!reply.wanted()) return;
+  auto made = made_mask(*job.of, [&] { return reply.wanted(); });
   job.of.reset();
   job.place.reset();
   reply.answer(std::move(made));

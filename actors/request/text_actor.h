@@ -63,6 +63,10 @@ struct MaskJob {
   std::shared_ptr<void> place{};
 };
 
+/// The constraint's next mask, or why it cannot be made.
+MaskJob::Reply made_mask(protocol::grammar::ReplyConstraint& constraint,
+                         protocol::grammar::IsWanted wanted = {});
+
 class TextActor : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, MaskJob,

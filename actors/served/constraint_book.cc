@@ -29,7 +29,8 @@ std::shared_ptr<const Vocabulary> ConstraintBook::vocabulary() {
   return vocabulary_;
 }
 
-Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constraint& constraint) {
+Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constraint& constraint,
+                                                                 protocol::grammar::IsWanted wanted) {
   const std::string key = constraint.key();
   const auto kept = [&]() -> Maker {
     const auto found = std::find_if(grammars_.begin(), grammars_.end(),
@@ -45,9 +46,16 @@ Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constrain
       return maker;
     }
   }
-  auto program = protocol::grammar::compile(constraint);
+  auto program = protocol::grammar::compile(constraint, {}, wanted);
   if (!program.ok()) return program.error();
-  Maker made = std::make_shared<MaskMaker>(std::move(*program), vocabulary());
+  Maker made;
+  try {
+    made = std::make_shared<MaskMaker>(std::move(*program), vocabulary());
+    // Every reply needs it, and a grammar that takes too much mostly does so here, before anything is computed.
+    static_cast<void>(protocol::grammar::ReplyConstraint(made).mask(std::move(wanted)));
+  } catch (const protocol::grammar::GrammarError& error) {
+    return std::string(error.what());
+  }
   const std::lock_guard<std::mutex> held(lock_);
   if (Maker maker = kept()) return maker;  // another was faster
   grammars_.emplace_front(key, made);

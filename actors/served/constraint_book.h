@@ -33,8 +33,9 @@ class ConstraintBook {
                  std::size_t vocab, std::size_t most_bytes = kMostBytes);
 
   using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
-  /// The error says what is wrong with the constraint.
-  Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint);
+  /// `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
+  Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint,
+                                   protocol::grammar::IsWanted wanted = {});
 
   std::size_t grammars() const;
   std::size_t bytes() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocol/grammar/json_schema.h"
+#include "protocol/grammar/schema_source.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -52,11 +53,13 @@ class CallBuilder {
     const Json* properties = schema.find_object("properties");
     const Json::Array* required = schema.find_array("required");
     const auto is_required = [&](const std::string& name) {
+      if (required != nullptr) builder_.budget().charge(2 * required->size());
       return required != nullptr &&
              std::find(required->begin(), required->end(), Json(name)) != required->end();
     };
     if (required != nullptr) {
       for (const Json& name : *required) {
+        if (properties != nullptr) builder_.budget().charge(properties->size());
         if (!name.is_string() || properties == nullptr || properties->find(name.as_string()) == nullptr) {
           throw GrammarError("required: names a parameter that is not among the properties");
         }
@@ -91,10 +94,13 @@ class CallBuilder {
 
   // A property's value by a schema of its own, which may speak of the whole schema's definitions.
   NodeId value(const Json& whole, const Json& schema) {
+    WorkBudget::Held held(builder_.budget());
     Json own = schema.is_object() ? schema : Json::object();
     for (const char* keyword : {"$defs", "definitions"}) {
       const Json* definitions = whole.find(keyword);
-      if (definitions != nullptr && own.find(keyword) == nullptr) own[keyword] = *definitions;
+      if (definitions == nullptr || own.find(keyword) != nullptr) continue;
+      held.add(bytes_of(*definitions, builder_.budget()));  // a copy for each parameter
+      own[keyword] = *definitions;
     }
     return json_schema_value(builder_, own);
   }

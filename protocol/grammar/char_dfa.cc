@@ -13,25 +13,53 @@ struct CharClass {
   std::vector<CharRange> ranges{};
 };
 
-std::vector<CharClass> classes_of(const std::vector<CharSet>& sets) {
-  std::vector<std::uint32_t> cuts = {0, 0xD800, 0xE000, kMostCodePoint + 1};
-  for (const CharSet& set : sets) {
-    for (const CharRange& range : set.ranges()) {
-      cuts.push_back(range.low);
-      cuts.push_back(range.high + 1);
+// From the lowest character to the highest, with the sets that have it at each place.
+std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& budget) {
+  struct Border {
+    std::uint32_t at;
+    std::uint32_t set;  // begins or ends there
+    auto operator<=>(const Border&) const = default;
+  };
+  WorkBudget::Held held(budget);
+  std::vector<Border> borders;
+  for (std::uint32_t s = 0; s < sets.size(); ++s) {
+    held.add(sets[s].ranges().size() * 2 * sizeof(Border));
+    for (const CharRange& range : sets[s].ranges()) {
+      borders.push_back({range.low, s});
+      borders.push_back({range.high + 1, s});
     }
   }
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::map<std::vector<bool>, CharClass> by_sets;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    if (cuts[i] >= 0xD800 && cuts[i] < 0xE000) continue;
-    std::vector<bool> in(sets.size());
-    for (std::size_t s = 0; s < sets.size(); ++s) in[s] = sets[s].has(cuts[i]);
-    by_sets[std::move(in)].ranges.push_back({cuts[i], cuts[i + 1] - 1});
+  std::sort(borders.begin(), borders.end());
+  std::map<std::vector<std::uint32_t>, CharClass> by_sets;
+  std::vector<std::uint32_t> in;  // ascending
+  const auto add = [&](std::uint32_t low, std::uint32_t end) {
+    if (low >= end) return;
+    budget.charge(2 + in.size());
+    const auto [found, is_new] = by_sets.try_emplace(in);
+    if (is_new) held.add(in.size() * sizeof(std::uint32_t) + 96);
+    found->second.ranges.push_back({low, end - 1});
+  };
+  constexpr std::uint32_t kSurrogates = 0xD800;
+  constexpr std::uint32_t kBehindSurrogates = 0xE000;
+  std::uint32_t low = 0;
+  for (std::size_t i = 0; i <= borders.size();) {
+    const std::uint32_t end = i < borders.size() ? borders[i].at : kMostCodePoint + 1;
+    add(low, std::min(end, kSurrogates));
+    add(std::max(low, kBehindSurrogates), end);
+    low = end;
+    if (i == borders.size()) break;
+    for (; i < borders.size() && borders[i].at == end; ++i) {
+      const auto found = std::lower_bound(in.begin(), in.end(), borders[i].set);
+      budget.charge(1 + in.size() / 16);
+      if (found != in.end() && *found == borders[i].set) {
+        in.erase(found);
+      } else {
+        in.insert(found, borders[i].set);
+      }
+    }
   }
   std::vector<CharClass> classes;
-  for (auto& [in, one] : by_sets) classes.push_back(std::move(one));
+  for (auto& [of_sets, one] : by_sets) classes.push_back(std::move(one));
   return classes;
 }
 
@@ -69,7 +97,7 @@ std::vector<bool> live_states(const Explored& explored) {
   return live;
 }
 
-CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes) {
+CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes, WorkBudget& budget) {
   const std::vector<bool> live = live_states(explored);
   CharDfa dfa;
   if (live.empty() || !live[0]) return dfa;
@@ -84,6 +112,7 @@ CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes)
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const std::uint32_t target = explored.targets[s][c];
       if (target == CharDfa::kDead || !live[target]) continue;
+      budget.charge(classes[c].ranges.size());
       for (const CharRange& range : classes[c].ranges)
         edges.push_back({range.low, range.high, number[target]});
     }
@@ -99,9 +128,10 @@ CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes)
     }
     state.edges_end = static_cast<std::uint32_t>(dfa.edges.size());
     dfa.states.push_back(state);
+    budget.take(sizeof(CharDfa::State) + (state.edges_end - state.edges) * sizeof(CharDfa::Edge));
   }
-  dfa.find_free([](std::uint32_t) { return true; });
-  dfa.find_alike();
+  dfa.find_free([](std::uint32_t) { return true; }, budget);
+  dfa.find_alike(budget);
   return dfa;
 }
 
@@ -142,19 +172,29 @@ CharDfa CharProduct::build() {
 }
 
 CharDfa CharProduct::build(const Label& label) {
+  WorkBudget::Held held(budget_);
   std::vector<CharSet> sets;
   for (const auto& part : parts_) {
     for (CharSet& set : part->alphabet()) {
-      if (std::find(sets.begin(), sets.end(), set) == sets.end()) sets.push_back(std::move(set));
+      held.add(sizeof(CharSet) + set.ranges().size() * sizeof(CharRange));
+      sets.push_back(std::move(set));
     }
-    budget_.check_time();
   }
-  const std::vector<CharClass> classes = classes_of(sets);
+  std::sort(sets.begin(), sets.end());
+  sets.erase(std::unique(sets.begin(), sets.end()), sets.end());
+  const std::vector<CharClass> classes = classes_of(sets, budget_);
 
   using Tuple = std::vector<CharPart::State>;
   std::map<Tuple, std::uint32_t> numbers;
   std::vector<const Tuple*> tuples;
+  const auto size_of = [](const Tuple& tuple) {
+    std::size_t size = 0;
+    for (const CharPart::State& state : tuple) size += 4 + state.size();
+    return size;
+  };
   const auto number_of = [&](Tuple tuple) {
+    const std::size_t size = size_of(tuple);
+    budget_.charge(4 + size / 2);
     const auto [at, is_new] =
         numbers.try_emplace(std::move(tuple), static_cast<std::uint32_t>(tuples.size()));
     if (is_new) {
@@ -163,7 +203,8 @@ CharDfa CharProduct::build(const Label& label) {
         throw GrammarError("a pattern, or patterns and lengths together, need more than " +
                            std::to_string(budget_.limits().char_states) + " states");
       }
-      if (tuples.size() % 256 == 0) budget_.check_time();
+      // With the edges that lead there and back, as trimmed() and find_free() look at them.
+      held.add(128 + 8 * size + classes.size() * 2 * sizeof(std::uint32_t));
     }
     return at->second;
   };
@@ -182,7 +223,9 @@ CharDfa CharProduct::build(const Label& label) {
     }
     explored.labels.push_back(possible ? label(verdicts) : 0);
     auto& targets = explored.targets.emplace_back(classes.size(), CharDfa::kDead);
+    const std::uint64_t of_a_step = 2 + size_of(tuple) / 2;
     for (std::size_t c = 0; c < classes.size(); ++c) {
+      budget_.charge(of_a_step);
       Tuple next;
       next.reserve(parts_.size());
       bool dead = false;
@@ -194,7 +237,7 @@ CharDfa CharProduct::build(const Label& label) {
     }
   }
   budget_.add_char_states(tuples.size());
-  return trimmed(explored, classes);
+  return trimmed(explored, classes, budget_);
 }
 
 }  // namespace reprise::protocol::grammar

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/grammar/compile_budget.h"
 #include "protocol/grammar/regex.h"
+#include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {
 
@@ -42,9 +42,9 @@ struct CharDfa {
 
   bool empty() const { return states.empty(); }
   /// Fills in State::alike; states that count far from a bound are one. Too large automata are left as they are.
-  void find_alike();
+  void find_alike(WorkBudget& budget);
   /// Fills in State::free, for states that are `usable` alone.
-  void find_free(const std::function<bool(std::uint32_t)>& usable);
+  void find_free(const std::function<bool(std::uint32_t)>& usable, WorkBudget& budget);
   std::uint32_t step(std::uint32_t state, std::uint32_t code_point) const;
   /// Whether one of the characters low to high leads on.
   bool leads_on(std::uint32_t state, std::uint32_t low, std::uint32_t high) const;
@@ -68,17 +68,18 @@ class CharPart {
   virtual Verdict verdict(const State& state) const = 0;
 };
 
-std::unique_ptr<CharPart> pattern_part(Nfa nfa);
+/// Patterns and names charge `budget`, which must outlive them.
+std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget);
 std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most);  // UINT32_MAX: no bound
 /// The verdict is 1 + the index of the name. Names are distinct.
-std::unique_ptr<CharPart> names_part(std::vector<std::string> names);
+std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget);
 
 /// Yes where it says no.
 std::unique_ptr<CharPart> negated_part(std::unique_ptr<CharPart> part);
 
 class CharProduct {
  public:
-  explicit CharProduct(CompileBudget& budget) : budget_(budget) {}
+  explicit CharProduct(WorkBudget& budget) : budget_(budget) {}
 
   /// `needed`: a text of which this part says 0 has no label.
   void add(std::unique_ptr<CharPart> part, bool needed = true) {
@@ -93,7 +94,7 @@ class CharProduct {
   CharDfa build();
 
  private:
-  CompileBudget& budget_;
+  WorkBudget& budget_;
   std::vector<std::unique_ptr<CharPart>> parts_;
   std::vector<bool> needed_;
 };

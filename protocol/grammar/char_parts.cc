@@ -13,15 +13,13 @@ constexpr std::uint32_t kForever = UINT32_MAX;  // a match was found, and whatev
 
 class PatternPart : public CharPart {
  public:
-  explicit PatternPart(Nfa nfa) : nfa_(std::move(nfa)) {}
-
-  std::vector<CharSet> alphabet() const override {
-    std::vector<CharSet> sets;
-    for (const NfaNode& node : nfa_.nodes) {
-      if (node.kind == NfaNode::Kind::kChars) sets.push_back(node.chars);
-    }
-    return sets;
+  PatternPart(Nfa nfa, WorkBudget& budget) : nfa_(std::move(nfa)), budget_(budget), held_(budget) {
+    std::size_t ranges = 0;
+    for (const CharSet& set : nfa_.sets) ranges += 4 + set.ranges().size();
+    held_.add(nfa_.nodes.size() * (sizeof(NfaNode) + 4) + ranges * sizeof(CharRange));
   }
+
+  std::vector<CharSet> alphabet() const override { return nfa_.sets; }
 
   State start() const override { return closed({nfa_.start}, true, false); }
 
@@ -30,7 +28,7 @@ class PatternPart : public CharPart {
     State next;
     for (const std::uint32_t at : state) {
       const NfaNode& node = nfa_.nodes[at];
-      if (node.kind == NfaNode::Kind::kChars && node.chars.has(c)) next.push_back(node.next);
+      if (node.kind == NfaNode::Kind::kChars && nfa_.sets[node.set].has(c)) next.push_back(node.next);
     }
     if (nfa_.anywhere) next.push_back(nfa_.start);
     return closed(next, false, false);
@@ -52,6 +50,7 @@ class PatternPart : public CharPart {
     while (!open.empty()) {
       const std::uint32_t at = open.back();
       open.pop_back();
+      budget_.charge();
       if (seen_[at] == round_) continue;
       seen_[at] = round_;
       const NfaNode& node = nfa_.nodes[at];
@@ -81,6 +80,8 @@ class PatternPart : public CharPart {
   }
 
   const Nfa nfa_;
+  WorkBudget& budget_;
+  WorkBudget::Held held_;
   mutable std::vector<std::uint32_t> seen_;  // the round in which a node was last met
   mutable std::uint32_t round_ = 0;
 };
@@ -105,20 +106,26 @@ class LengthPart : public CharPart {
 
 class NamesPart : public CharPart {
  public:
-  explicit NamesPart(std::vector<std::string> names) : nodes_(1) {
+  NamesPart(const std::vector<std::string>& names, WorkBudget& budget) : held_(budget), nodes_(1) {
+    std::vector<CharRange> chars;
     for (std::size_t i = 0; i < names.size(); ++i) {
       std::uint32_t at = 0;
       for (std::size_t place = 0; place < names[i].size();) {
         const Utf8Char c = read_utf8(names[i], place);
         place += c.length;
-        chars_.add(c.code_point, c.code_point);
+        chars.push_back({c.code_point, c.code_point});
         const auto [found, is_new] =
             nodes_[at].next.try_emplace(c.code_point, static_cast<std::uint32_t>(nodes_.size()));
         at = found->second;
-        if (is_new) nodes_.emplace_back();
+        budget.charge(4);
+        if (is_new) {
+          nodes_.emplace_back();
+          held_.add(2 * sizeof(NameNode) + 64);
+        }
       }
       nodes_[at].name = static_cast<std::uint32_t>(i + 1);
     }
+    chars_ = CharSet(std::move(chars));
   }
 
   std::vector<CharSet> alphabet() const override {
@@ -141,6 +148,7 @@ class NamesPart : public CharPart {
     std::map<std::uint32_t, std::uint32_t> next{};
     std::uint32_t name = 0;
   };
+  WorkBudget::Held held_;
   std::vector<NameNode> nodes_;
   CharSet chars_;
 };
@@ -173,16 +181,16 @@ std::unique_ptr<CharPart> negated_part(std::unique_ptr<CharPart> part) {
   return std::make_unique<NegatedPart>(std::move(part));
 }
 
-std::unique_ptr<CharPart> pattern_part(Nfa nfa) {
-  return std::make_unique<PatternPart>(std::move(nfa));
+std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget) {
+  return std::make_unique<PatternPart>(std::move(nfa), budget);
 }
 
 std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most) {
   return std::make_unique<LengthPart>(least, most);
 }
 
-std::unique_ptr<CharPart> names_part(std::vector<std::string> names) {
-  return std::make_unique<NamesPart>(std::move(names));
+std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget) {
+  return std::make_unique<NamesPart>(names, budget);
 }
 
 }  // namespace reprise::protocol::grammar

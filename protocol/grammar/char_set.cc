@@ -14,6 +14,11 @@ CharSet::CharSet(std::initializer_list<CharRange> ranges) {
   for (const CharRange& range : ranges) add(range.low, range.high);
 }
 
+CharSet::CharSet(std::vector<CharRange> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  for (const CharRange& range : ranges) add(range.low, range.high);
+}
+
 CharSet CharSet::all() {
   return {{0, kMostCodePoint}};
 }

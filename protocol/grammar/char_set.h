@@ -4,7 +4,9 @@
 //
 // Threading: plain values.
 
+#include <compare>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace reprise::protocol::grammar {
@@ -15,13 +17,15 @@ struct CharRange {
   std::uint32_t low = 0;
   std::uint32_t high = 0;  // is in it
 
-  bool operator==(const CharRange&) const = default;
+  auto operator<=>(const CharRange&) const = default;
 };
 
 class CharSet {
  public:
   CharSet() = default;
   CharSet(std::initializer_list<CharRange> ranges);
+  /// In any order, with overlap; in the time of sorting them, which adding them one by one is not.
+  explicit CharSet(std::vector<CharRange> ranges);
   static CharSet all();
 
   void add(std::uint32_t low, std::uint32_t high);
@@ -32,7 +36,7 @@ class CharSet {
   bool empty() const { return ranges_.empty(); }
   bool has(std::uint32_t code_point) const;
 
-  bool operator==(const CharSet&) const = default;
+  auto operator<=>(const CharSet&) const = default;
 
  private:
   std::vector<CharRange> ranges_;

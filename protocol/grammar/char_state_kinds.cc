@@ -31,7 +31,8 @@ bool leads_on_to(const CharDfa& dfa, const CharDfa::State& state, const std::vec
 // The classes that are told apart by one character more.
 class Refiner {
  public:
-  explicit Refiner(const CharDfa& dfa) : dfa_(dfa), classes_(dfa.states.size()), hashes_(dfa.states.size()) {
+  Refiner(const CharDfa& dfa, WorkBudget& budget)
+      : dfa_(dfa), budget_(budget), classes_(dfa.states.size()), hashes_(dfa.states.size()) {
     order_.resize(dfa.states.size());
     std::iota(order_.begin(), order_.end(), 0U);
     for (std::size_t s = 0; s < classes_.size(); ++s) classes_[s] = dfa.states[s].label;
@@ -39,6 +40,7 @@ class Refiner {
 
   /// Returns how many classes there are.
   std::size_t refine() {
+    budget_.charge(2 * dfa_.states.size() + dfa_.edges.size() / 4);
     for (std::uint32_t s = 0; s < hashes_.size(); ++s) hashes_[s] = hash_of(s);
     std::sort(order_.begin(), order_.end(), [this](std::uint32_t a, std::uint32_t b) {
       return hashes_[a] != hashes_[b] ? hashes_[a] < hashes_[b] : a < b;
@@ -51,6 +53,7 @@ class Refiner {
       std::size_t other = i;
       while (other > 0 && hashes_[order_[other - 1]] == hashes_[state]) {
         --other;
+        budget_.charge();
         if (same(order_[other], state)) break;
       }
       const bool found = other < i && same(order_[other], state);
@@ -89,6 +92,7 @@ class Refiner {
   }
 
   const CharDfa& dfa_;
+  WorkBudget& budget_;
   std::vector<std::uint32_t> classes_;
   std::vector<std::uint64_t> hashes_;
   std::vector<std::uint32_t> order_;
@@ -97,11 +101,12 @@ class Refiner {
 }  // namespace
 
 // All that could be, less those that lead out of these, and so on.
-void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable) {
+void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable, WorkBudget& budget) {
   std::vector<bool> good(states.size());
   std::vector<std::vector<std::uint32_t>> sources(states.size());
   for (std::uint32_t s = 0; s < states.size(); ++s) {
     good[s] = usable(s);
+    budget.charge(1 + (states[s].edges_end - states[s].edges) / 4);
     for (std::uint32_t e = states[s].edges; e < states[s].edges_end; ++e) {
       auto& list = sources[edges[e].target];
       if (list.empty() || list.back() != s) list.push_back(s);
@@ -112,6 +117,7 @@ void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable) {
   while (!open.empty()) {
     const std::uint32_t s = open.back();
     open.pop_back();
+    budget.charge(1 + (states[s].edges_end - states[s].edges) / 4);
     if (!good[s] || leads_on_to(*this, states[s], good)) continue;
     good[s] = false;
     open.insert(open.end(), sources[s].begin(), sources[s].end());
@@ -121,10 +127,10 @@ void CharDfa::find_free(const std::function<bool(std::uint32_t)>& usable) {
 
 // Edges are compared as they are: where one state has a range in two pieces and another in one, they stay apart, which
 // costs time and nothing else.
-void CharDfa::find_alike() {
+void CharDfa::find_alike(WorkBudget& budget) {
   for (std::uint32_t s = 0; s < states.size(); ++s) states[s].alike = s;
   if (states.size() > kMostStates) return;
-  Refiner refiner(*this);
+  Refiner refiner(*this, budget);
   std::size_t count = 0;
   for (std::uint32_t round = 0; round < kFarthest; ++round) {
     const std::size_t now = refiner.refine();

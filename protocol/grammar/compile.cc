@@ -71,10 +71,15 @@ std::string Constraint::key() const {
   return parts.dump();
 }
 
+WorkBudget compile_budget(const Limits& limits) {
+  return WorkBudget(
+      "compiling it", limits,
+      {.steps = limits.compile_steps, .bytes = limits.compile_bytes, .seconds = limits.compile_seconds});
+}
+
 Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& constraint,
-                                                             const Limits& limits) {
+                                                             WorkBudget& budget) {
   try {
-    CompileBudget budget(limits);
     ProgramBuilder builder(budget);
     const NodeId value = value_or_call(builder, constraint);
     const NodeId start = behind_thinking(builder, constraint, value);
@@ -82,6 +87,13 @@ Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& c
   } catch (const GrammarError& error) {
     return std::string(error.what());
   }
+}
+
+Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& constraint,
+                                                             const Limits& limits, IsWanted wanted) {
+  WorkBudget budget = compile_budget(limits);
+  budget.begin(std::move(wanted));
+  return compile(constraint, budget);
 }
 
 }  // namespace reprise::protocol::grammar

@@ -56,7 +56,7 @@ ContentMasks::Local ContentMasks::number_of(Machine& machine, std::uint32_t a, s
         b == 0 && !branches &&
         (machine.dfa != nullptr ? machine.dfa->states[a].free : machine.rule.most == kUnbounded);
     machine.places.push_back({.a = a, .b = b, .branches = branches, .free = free});
-    bytes_ += sizeof(Machine::Place) + 64;
+    keep_bytes(sizeof(Machine::Place) + 64);
   }
   return at->second;
 }
@@ -87,6 +87,7 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
   bool leads_on = false;
   bool to_others = false;
   const CharDfa::State& state = dfa->states[a];
+  budget_.charge(1 + (state.edges_end - state.edges) / 4);
   for (std::uint32_t e = state.edges; e < state.edges_end && !to_others; ++e) {
     const CharDfa::Edge& edge = dfa->edges[e];
     const auto meets = [&](const CharRange& range) {
@@ -112,12 +113,13 @@ void ContentMasks::walk(Walk& walk, std::uint32_t parent, Local at, bool has_pla
   }
   for (std::uint32_t child = parent + 1; child < nodes[parent].end; child = nodes[child].end) {
     const Vocabulary::TrieNode& node = nodes[child];
+    budget_.charge();
     if ((free || walk.counted) && node.only_plain) return;  // and so are all behind it
     auto& table = machine.places[static_cast<std::size_t>(at)].next;
     if (table == nullptr) {
       table = std::make_unique<std::array<Local, 256>>();
       table->fill(kUnknown);
-      bytes_ += sizeof *table;
+      keep_bytes(sizeof *table);
     }
     Local next = (*table)[node.byte];
     if (next == kUnknown) {
@@ -162,20 +164,19 @@ bool ContentMasks::mostly_free(Machine& machine, Local at) {
 }
 
 const ContentMask& ContentMasks::of(const ContentRule& rule, std::uint32_t a, std::uint32_t b) {
-  auto& kept = masks_[{rule, a, b}];
-  if (kept != nullptr) return *kept;
+  if (const auto known = masks_.find({rule, a, b}); known != masks_.end()) return *known->second;
   Machine& machine = machine_of(rule);
   const Local start = number_of(machine, a, b, false);
   const bool free = machine.places[static_cast<std::size_t>(start)].free;
   const bool counted = machine.dfa == nullptr && rule.most != kUnbounded && b == 0;
   const bool has_plain = counted || free || (b == 0 && mostly_free(machine, start));
   const std::uint32_t chars = counted ? rule.most - a : Vocabulary::kMostChars;
-  kept = std::make_unique<ContentMask>(has_plain ? vocabulary_.plain_up_to(chars)
-                                                 : TokenMask(vocabulary_.size()));
-  Walk one{machine, *kept, counted};
+  auto made = std::make_unique<ContentMask>(has_plain ? vocabulary_.plain_up_to(chars)
+                                                      : TokenMask(vocabulary_.size()));
+  Walk one{machine, *made, counted};
   if (!vocabulary_.nodes().empty()) walk(one, 0, start, has_plain);
-  bytes_ += kept->bytes() + 128;
-  return *kept;
+  keep_bytes(made->bytes() + 128);
+  return *masks_.emplace(std::tuple(rule, a, b), std::move(made)).first->second;
 }
 
 }  // namespace reprise::protocol::grammar

@@ -47,8 +47,8 @@ struct ContentMask {
 
 class ContentMasks {
  public:
-  ContentMasks(const Program& program, const Vocabulary& vocabulary)
-      : program_(program), vocabulary_(vocabulary) {}
+  ContentMasks(const Program& program, const Vocabulary& vocabulary, WorkBudget& budget)
+      : program_(program), vocabulary_(vocabulary), budget_(budget) {}
 
   /// a: state of the automaton, or characters so far; b: CharProgress. Valid until another is asked for.
   const ContentMask& of(const ContentRule& rule, std::uint32_t a, std::uint32_t b);
@@ -62,6 +62,10 @@ class ContentMasks {
   struct Machine;
   struct Walk;
 
+  void keep_bytes(std::size_t bytes) {
+    bytes_ += bytes;
+    budget_.take(bytes);
+  }
   Machine& machine_of(const ContentRule& rule);
   Local find_step(Machine& machine, Local from, std::uint8_t byte);
   Local number_of(Machine& machine, std::uint32_t a, std::uint32_t b, bool branches);
@@ -70,6 +74,7 @@ class ContentMasks {
 
   const Program& program_;
   const Vocabulary& vocabulary_;
+  WorkBudget& budget_;
   std::map<ContentRule, std::shared_ptr<Machine>> machines_;
   std::map<std::tuple<ContentRule, std::uint32_t, std::uint32_t>, std::unique_ptr<ContentMask>> masks_;
   std::size_t bytes_ = 0;

@@ -25,7 +25,9 @@ using GbnfChoice = std::vector<std::vector<GbnfItem>>;
 
 class GbnfReader {
  public:
-  GbnfReader(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
+  /// `held`: what its rules take.
+  GbnfReader(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
+      : text_(text), limits_(budget.limits()), held_(held) {}
 
   std::map<std::string, GbnfChoice> read() {
     std::map<std::string, GbnfChoice> rules;
@@ -36,6 +38,7 @@ class GbnfReader {
       skip(false);
       if (!take("::=")) fail("'::=' is missing behind '" + name + "'");
       skip(true);
+      held_.add(name.size() + 128);
       rules[name] = choice(0);
       skip(true);
     }
@@ -77,6 +80,7 @@ class GbnfReader {
   GbnfChoice choice(std::size_t depth) {
     if (depth > limits_.depth) fail("brackets are nested too deeply");
     GbnfChoice all;
+    held_.add(sizeof all);
     all.push_back(sequence(depth));
     for (;;) {
       const std::size_t before = at_;
@@ -86,6 +90,7 @@ class GbnfReader {
         return all;
       }
       skip(true);
+      held_.add(sizeof all);
       all.push_back(sequence(depth));
     }
   }
@@ -124,6 +129,7 @@ class GbnfReader {
         at_ = behind;
       }
       repetition(item);
+      held_.add(2 * sizeof item + item.text.size() + item.chars.ranges().size() * sizeof(CharRange));
       items.push_back(std::move(item));
     }
   }
@@ -162,7 +168,7 @@ class GbnfReader {
 
   CharSet char_class() {
     const bool negated = take("^");
-    CharSet set;
+    std::vector<CharRange> ranges;
     while (peek() != ']') {
       const std::uint32_t low = character("a class");
       std::uint32_t high = low;
@@ -171,9 +177,10 @@ class GbnfReader {
         high = character("a class");
       }
       if (high < low) fail("a range whose ends are in the wrong order");
-      set.add(low, high);
+      ranges.push_back({low, high});
     }
     ++at_;
+    const CharSet set(std::move(ranges));
     return negated ? set.complement() : set;
   }
 
@@ -209,6 +216,7 @@ class GbnfReader {
 
   const std::string_view text_;
   const Limits& limits_;
+  WorkBudget::Held& held_;
   std::size_t at_ = 0;
 };
 
@@ -267,6 +275,7 @@ class GbnfBuilder {
   }
 
   bool is_nullable(const GbnfItem& item) const {
+    builder_.budget().charge();
     if (item.least == 0) return true;
     switch (item.kind) {
       case GbnfItem::Kind::kLiteral:
@@ -274,7 +283,7 @@ class GbnfBuilder {
       case GbnfItem::Kind::kChars:
         return false;
       case GbnfItem::Kind::kRule:
-        return nullable_.count(item.text) != 0 && nullable_.at(item.text);
+        return nullable_[number_of(item.text)];
       case GbnfItem::Kind::kGroup:
         return is_nullable(item.group);
     }
@@ -287,35 +296,79 @@ class GbnfBuilder {
     });
   }
 
-  void add_first(const GbnfChoice& choice, std::vector<std::string>& first) const {
+  // Rules that the choice speaks of; `at_begin`: those that it can begin with.
+  void add_rules(const GbnfChoice& choice, bool at_begin, std::vector<std::uint32_t>& found) const {
     for (const auto& items : choice) {
       for (const GbnfItem& item : items) {
-        if (item.kind == GbnfItem::Kind::kRule) first.push_back(item.text);
-        if (item.kind == GbnfItem::Kind::kGroup) add_first(item.group, first);
-        if (!is_nullable(item)) break;
+        builder_.budget().charge();
+        if (item.kind == GbnfItem::Kind::kRule) found.push_back(number_of(item.text));
+        if (item.kind == GbnfItem::Kind::kGroup) add_rules(item.group, at_begin, found);
+        if (at_begin && !is_nullable(item)) break;
       }
     }
   }
 
-  void refuse_left_recursion() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const auto& [name, choice] : rules_) {
-        if (nullable_[name] || !is_nullable(choice)) continue;
-        nullable_[name] = true;
-        changed = true;
-      }
+  std::uint32_t number_of(const std::string& name) const {
+    builder_.budget().charge(4);
+    return numbers_.at(name);
+  }
+
+  // From rules that are surely nullable to those that rest on them.
+  void find_nullable(const std::vector<const GbnfChoice*>& choices) {
+    std::vector<std::vector<std::uint32_t>> users(choices.size());
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
+      std::vector<std::uint32_t> used;
+      add_rules(*choices[rule], false, used);
+      for (const std::uint32_t other : used) users[other].push_back(rule);
     }
+    nullable_.resize(choices.size());
+    std::vector<std::uint32_t> found;
+    const auto look_at = [&](std::uint32_t rule) {
+      if (nullable_[rule] || !is_nullable(*choices[rule])) return;
+      nullable_[rule] = true;
+      found.push_back(rule);
+    };
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) look_at(rule);
+    for (std::size_t at = 0; at < found.size(); ++at) {
+      for (const std::uint32_t user : users[found[at]]) look_at(user);
+    }
+  }
+
+  // A circle among the rules that rules can begin with.
+  void refuse_left_recursion() {
+    std::vector<const GbnfChoice*> choices;
+    std::vector<const std::string*> names;
     for (const auto& [name, choice] : rules_) {
-      std::vector<std::string> open;
-      std::map<std::string, bool> met;
-      add_first(choice, open);
-      while (!open.empty()) {
-        const std::string other = open.back();
-        open.pop_back();
-        if (other == name) throw GrammarError("rule '" + name + "' begins with itself");
-        if (std::exchange(met[other], true)) continue;
-        add_first(rules_.at(other), open);
+      numbers_[name] = static_cast<std::uint32_t>(choices.size());
+      choices.push_back(&choice);
+      names.push_back(&name);
+    }
+    find_nullable(choices);
+    enum : std::uint8_t { kNew, kOpen, kDone };
+    std::vector<std::uint8_t> met(choices.size(), kNew);
+    struct Visit {
+      std::uint32_t rule;
+      std::vector<std::uint32_t> first{};
+    };
+    std::vector<Visit> path;
+    const auto enter = [&](std::uint32_t rule) {
+      met[rule] = kOpen;
+      path.push_back({.rule = rule});
+      add_rules(*choices[rule], true, path.back().first);
+    };
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
+      if (met[rule] == kNew) enter(rule);
+      while (!path.empty()) {
+        Visit& last = path.back();
+        if (last.first.empty()) {
+          met[last.rule] = kDone;
+          path.pop_back();
+          continue;
+        }
+        const std::uint32_t next = last.first.back();
+        last.first.pop_back();
+        if (met[next] == kOpen) throw GrammarError("rule '" + *names[next] + "' begins with itself");
+        if (met[next] == kNew) enter(next);
       }
     }
   }
@@ -324,15 +377,19 @@ class GbnfBuilder {
   const std::map<std::string, GbnfChoice>& rules_;
   std::map<std::string, NodeId> nodes_;
   std::map<std::string, std::uint32_t> lists_;
-  std::map<std::string, bool> nullable_;
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<bool> nullable_;  // by number
 };
 
 }  // namespace
 
 NodeId gbnf_root(ProgramBuilder& builder, std::string_view text) {
-  const Limits& limits = builder.budget().limits();
-  if (text.size() > limits.text_bytes) throw GrammarError("the grammar is too long");
-  const auto rules = GbnfReader(text, limits).read();
+  WorkBudget& budget = builder.budget();
+  if (text.size() > budget.limits().text_bytes) {
+    throw GrammarError("the grammar has more than " + std::to_string(budget.limits().text_bytes) + " bytes");
+  }
+  WorkBudget::Held held(budget);
+  const auto rules = GbnfReader(text, budget, held).read();
   return GbnfBuilder(builder, rules).build();
 }
 

@@ -43,6 +43,7 @@ class SchemaCompiler {
 
  private:
   NodeId value(SchemaSet set) {
+    builder_.budget().charge(4 + 2 * set.size());
     std::erase_if(set, [](Schema schema) { return schema->is_bool() && schema->as_bool(); });
     std::sort(set.begin(), set.end());
     set.erase(std::unique(set.begin(), set.end()), set.end());
@@ -51,6 +52,7 @@ class SchemaCompiler {
     const auto list = static_cast<std::uint32_t>(builder_.program().lists.size());
     builder_.program().lists.emplace_back();
     const NodeId node = builder_.add(Op::kSplit, 0, list);
+    builder_.budget().take(160 + 2 * set.size() * sizeof(Schema));
     values_.emplace(set, node);
     if (values_.size() > builder_.budget().limits().schemas) {
       throw GrammarError("its combinations of schemas are too many: more than " +
@@ -61,6 +63,7 @@ class SchemaCompiler {
   }
 
   void add_choices(const Alternative& part, std::vector<NodeId>& choices) {
+    for (const Schema base : part.bases) builder_.budget().charge(8 + 32 * base->size());
     bool has_constants = false;
     const std::vector<Json> constants = parts_.constants(part, has_constants);
     if (has_constants) return add_constants(constants, choices);
@@ -68,8 +71,9 @@ class SchemaCompiler {
     const auto allows = [&](const Json& value) {
       return std::none_of(part.bases.begin(), part.bases.end(), [&](Schema base) {
         const Json* list = base->find(kNotEnum);
-        return list != nullptr && std::any_of(list->as_array().begin(), list->as_array().end(),
-                                              [&](const Json& one) { return same_value(one, value); });
+        return list != nullptr &&
+               std::any_of(list->as_array().begin(), list->as_array().end(),
+                           [&](const Json& one) { return source_.same_value(one, value); });
       });
     };
     if ((part.types & kNullType) != 0 && allows(nullptr)) choices.push_back(builder_.literal("null", end));
@@ -89,20 +93,23 @@ class SchemaCompiler {
     for (const Json& value : constants) {
       if (!value.is_string()) {
         choices.push_back(constant(value));
-      } else if (std::find(texts.begin(), texts.end(), value.as_string()) == texts.end()) {
+      } else {
         texts.push_back(value.as_string());
       }
     }
-    if (!texts.empty()) choices.push_back(one_of(std::move(texts)));
+    std::sort(texts.begin(), texts.end());
+    texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+    if (!texts.empty()) choices.push_back(one_of(texts));
   }
 
-  NodeId one_of(std::vector<std::string> texts) {
+  NodeId one_of(const std::vector<std::string>& texts) {
     CharProduct product(builder_.budget());
-    product.add(names_part(std::move(texts)));
+    product.add(names_part(texts, builder_.budget()));
     return builder_.string({.dfa = builder_.add_dfa(product.build())}, builder_.end());
   }
 
   NodeId constant(const Json& value) {
+    const WorkBudget::Level level(builder_.budget());
     if (value.is_string()) return one_of({value.as_string()});
     if (value.is_array()) {
       ArraySpec spec{.least = static_cast<std::uint32_t>(value.size()),
@@ -128,7 +135,7 @@ class SchemaCompiler {
     }
     if (!names.empty()) {
       CharProduct keys(builder_.budget());
-      keys.add(names_part(std::move(names)));
+      keys.add(names_part(names, builder_.budget()));
       spec.keys = builder_.add_dfa(keys.build([](std::span<const Verdict> v) { return v[0]; }));
     }
     return builder_.object(std::move(spec), builder_.end());
@@ -163,7 +170,6 @@ class SchemaCompiler {
     CharProduct product(builder_.budget());
     std::vector<Bound> bounds;
     bool exact = false;
-    const Limits& limits = builder_.budget().limits();
     const bool integer = (part.types & kFractionType) == 0;
     const auto decimal = [](const char* word, const Json& value) {
       if (!value.is_number()) fail_at(word, "must be a number");
@@ -191,6 +197,7 @@ class SchemaCompiler {
         for (const Json& one : list->as_array()) {
           if (!one.is_number()) continue;
           checks.push_back(compared_to(decimal("not", one)));
+          builder_.budget().take(256);
           bounds.push_back({.low = false, .strict = false, .excludes = true});
         }
       }
@@ -202,7 +209,7 @@ class SchemaCompiler {
     const char* pattern = integer ? kIntegerPattern : bounds.empty() ? kNumberPattern : kDecimalPattern;
     if (exact) pattern = integer ? kLongIntegerPattern : kLongDecimalPattern;
     if ((part.types & kIntegerType) == 0) pattern = kFractionPattern;
-    product.add(pattern_part(parse_regex(pattern, false, limits)));
+    product.add(pattern_part(parse_regex(pattern, false, builder_.budget()), builder_.budget()));
     for (auto& check : checks) product.add(std::move(check));
     for (const Decimal& step : std::exchange(multiples_, {})) product.add(multiple_of(step));
     CharDfa dfa = product.build([&](std::span<const Verdict> verdicts) -> std::uint32_t {
@@ -230,6 +237,7 @@ class SchemaCompiler {
     if (spec.least > builder_.budget().limits().repetitions) fail_at("minItems", "is too large");
     const std::size_t first = parts_.first_items(part);
     if (first > kMostFirstItems) fail_at("items", "has too many schemas");
+    builder_.budget().take(first * sizeof(NodeId));
     for (std::size_t i = 0; i < first; ++i) spec.first.push_back(value(parts_.of_item(part, i)));
     spec.rest = value(parts_.of_item(part, first));
     return builder_.array(std::move(spec), builder_.end());
@@ -252,6 +260,7 @@ std::vector<std::string> SchemaCompiler::names_of(const Alternative& part) const
   std::vector<std::string> names;
   const auto add_list = [&](const Json& list, const char* keyword) {
     if (!list.is_array()) return;
+    builder_.budget().charge(8 * list.size());
     for (const Json& name : list.as_array()) {
       if (!name.is_string()) fail_at(keyword, "must be a list of names");
       names.push_back(name.as_string());
@@ -260,6 +269,7 @@ std::vector<std::string> SchemaCompiler::names_of(const Alternative& part) const
   for (const Schema base : part.bases) {
     if (const Json* properties = base->find("properties")) {
       if (!properties->is_object()) fail_at("properties", "must be an object");
+      builder_.budget().charge(8 * properties->size());
       for (const Json::Member& property : properties->as_object()) names.push_back(property.key);
     }
     if (const Json* required = base->find("required")) add_list(*required, "required");
@@ -280,6 +290,7 @@ std::vector<std::string> SchemaCompiler::names_of(const Alternative& part) const
 
 void SchemaCompiler::add_needs(const Alternative& part, const std::vector<std::string>& names,
                                ObjectSpec& spec) const {
+  WorkBudget& budget = builder_.budget();
   const auto index_of = [&](const std::string& name) {
     return static_cast<std::uint32_t>(std::lower_bound(names.begin(), names.end(), name) - names.begin());
   };
@@ -290,6 +301,7 @@ void SchemaCompiler::add_needs(const Alternative& part, const std::vector<std::s
       for (const Json::Member& need : needs->as_object()) {
         if (!need.value.is_array()) continue;
         ObjectSpec::Need one{.property = index_of(need.key)};
+        budget.take(64 + 8 * need.value.size());
         for (const Json& name : need.value.as_array()) one.needs.push_back(index_of(name.as_string()));
         spec.needs.push_back(std::move(one));
       }
@@ -301,15 +313,17 @@ NodeId SchemaCompiler::object(const Alternative& part) {
   const std::vector<std::string> names = names_of(part);
   ObjectSpec spec{.least = parts_.least_of(part, "minProperties"),
                   .most = parts_.most_of(part, "maxProperties")};
+  const std::vector<std::string> required = parts_.required(part);
+  builder_.budget().take(names.size() * (sizeof(ObjectSpec::Property) + 64));
   for (const std::string& name : names) {
-    spec.properties.push_back(
-        {.value = value(parts_.of_property(part, name)), .required = parts_.requires_property(part, name)});
+    spec.properties.push_back({.value = value(parts_.of_property(part, name)),
+                               .required = std::binary_search(required.begin(), required.end(), name)});
   }
   add_needs(part, names, spec);
 
   // Keys that are no property's: which patterns they match tells what their values must fit.
   CharProduct keys(builder_.budget());
-  keys.add(names_part(names), false);
+  keys.add(names_part(names, builder_.budget()), false);
   struct Pattern {
     Schema base;
     Schema value;
@@ -320,7 +334,7 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     if (list == nullptr) continue;
     if (!list->is_object()) fail_at("patternProperties", "must be an object");
     for (const Json::Member& pattern : list->as_object()) {
-      keys.add(pattern_part(parse_regex(pattern.key, true, builder_.budget().limits())), false);
+      keys.add(pattern_part(parse_regex(pattern.key, true, builder_.budget()), builder_.budget()), false);
       patterns.push_back({base, &pattern.value});
     }
   }
@@ -334,7 +348,9 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     for (const Json& one : parts_.constants(rules[0], has)) {
       if (one.is_string()) texts.push_back(one.as_string());
     }
-    if (has) keys.add(names_part(std::move(texts)));
+    std::sort(texts.begin(), texts.end());
+    texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+    if (has) keys.add(names_part(texts, builder_.budget()));
     if ((rules[0].types & kStringType) == 0) keys.add(length_part(1, 0));  // no name is no string
     static_cast<void>(parts_.add_string_parts(rules[0], keys));
   }
@@ -344,7 +360,10 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     std::vector<bool> matched;
     for (std::size_t i = 0; i < patterns.size(); ++i) matched.push_back(verdicts[1 + i] != 0);
     const auto [group, is_new] = groups.try_emplace(matched, kNowhere);
+    builder_.budget().charge(patterns.size());
     if (is_new) {
+      builder_.budget().take(128 + patterns.size() / 8);
+      builder_.budget().charge(part.bases.size() * (patterns.size() + 1));
       SchemaSet set;
       for (const Schema base : part.bases) {
         bool named = false;

@@ -10,7 +10,9 @@ MaskMaker::MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<con
     : program_(std::move(program)),
       vocabulary_(std::move(vocabulary)),
       program_bytes_(program_->bytes()),
-      known_(std::make_unique<Known>(program_, *vocabulary_)) {
+      budget_("making a mask", program_->limits,
+              {.steps = program_->limits.mask_steps, .bytes = program_->limits.mask_bytes}),
+      known_(std::make_unique<Known>(program_, *vocabulary_, budget_)) {
   count_bytes();
 }
 
@@ -96,6 +98,7 @@ Matcher::State MaskMaker::add_contents(Known& known, Matcher::State state, Token
   if (strings.empty()) return state;
   const auto nodes = vocabulary_->nodes();
   for (const Matcher::Within& one : strings) {
+    budget_.charge(mask.bits.size() / 16);
     const ContentMask& content = known.contents.of(one.rule, one.place.a, one.place.b);
     for (std::size_t i = 0; i < mask.bits.size(); ++i) mask.bits[i] |= content.tokens.bits[i];
     std::uint32_t label = 0;
@@ -131,6 +134,7 @@ void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State stat
   }
   for (std::uint32_t child = parent + 1; child < nodes[parent].end; child = nodes[child].end) {
     const Vocabulary::TrieNode& node = nodes[child];
+    budget_.charge();
     if (has_plain && node.only_plain) return;  // and so are all behind it
     const Matcher::State next = matcher.step(state, node.byte);
     if (next == Matcher::kDead) continue;
@@ -139,10 +143,10 @@ void MaskMaker::walk(Matcher& matcher, std::uint32_t parent, Matcher::State stat
   }
 }
 
-void MaskMaker::let_go_if_full() {
-  if (known_->bytes() <= program_->limits.matcher_bytes) return;
-  known_ = std::make_unique<Known>(program_, *vocabulary_);
+void MaskMaker::let_go() {
+  known_ = std::make_unique<Known>(program_, *vocabulary_, budget_);
   ++epoch_;
+  count_bytes();
 }
 
 // The place in what is known now, behind all tokens.
@@ -160,26 +164,43 @@ void ReplyConstraint::find_place() {
   }
 }
 
-SharedMask ReplyConstraint::mask() {
+SharedMask ReplyConstraint::mask(IsWanted wanted) {
   const std::lock_guard<std::mutex> held(maker_->lock_);
-  maker_->let_go_if_full();
-  find_place();
-  SharedMask mask = maker_->mask_at(*maker_->known_, state_);
-  maker_->count_bytes();
-  return mask;
+  if (maker_->known_->bytes() > maker_->program_->limits.matcher_bytes) {
+    maker_->budget_.begin({});
+    maker_->let_go();
+  }
+  maker_->budget_.begin(std::move(wanted));
+  try {
+    find_place();
+    SharedMask mask = maker_->mask_at(*maker_->known_, state_);
+    maker_->count_bytes();
+    return mask;
+  } catch (const GrammarError&) {
+    maker_->budget_.begin({});
+    maker_->let_go();
+    throw;
+  }
 }
 
 SharedMask ReplyConstraint::mask_if_known() {
   const std::unique_lock<std::mutex> held(maker_->lock_, std::try_to_lock);
   constexpr std::size_t kFew = 8;  // tokens, that are soon read again
   if (!held.owns_lock() || (epoch_ != maker_->epoch_ && tokens_.size() > kFew)) return nullptr;
-  find_place();
+  constexpr std::uint64_t kFewSteps = 50'000;  // about a millisecond
+  maker_->budget_.begin({}, kFewSteps);
+  try {
+    find_place();
+  } catch (const GrammarError&) {
+    return nullptr;  // mask() says so, or takes its time
+  }
   const auto found = maker_->known_->masks.find(state_);
   return found == maker_->known_->masks.end() ? nullptr : found->second;
 }
 
 bool ReplyConstraint::accept(TokenId token) {
   const std::lock_guard<std::mutex> held(maker_->lock_);
+  maker_->budget_.begin({});
   find_place();
   const Matcher::State next = maker_->step(*maker_->known_, state_, token);
   if (next == Matcher::kDead) return false;
@@ -191,6 +212,7 @@ bool ReplyConstraint::accept(TokenId token) {
 
 bool ReplyConstraint::may_end() {
   const std::lock_guard<std::mutex> held(maker_->lock_);
+  maker_->budget_.begin({});
   find_place();
   return maker_->known_->matcher.accepts(state_);
 }

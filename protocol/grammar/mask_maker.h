@@ -6,7 +6,8 @@
 // it does not depend on the state, and is kept apart (content_masks.h): what is walked then are tokens that end the string.
 //
 // Memory is bounded (Limits::matcher_bytes): when states and masks are more, all are let go, and each reply finds
-// its place again from the tokens that it has.
+// its place again from the tokens that it has. One mask is bounded as well (Limits::mask_steps, mask_bytes): what takes
+// more is a GrammarError, and leaves nothing behind.
 //
 // Threading: a MaskMaker may be shared, and does one thing at a time behind its lock. A ReplyConstraint belongs to
 // one reply.
@@ -26,6 +27,7 @@ namespace reprise::protocol::grammar {
 
 class MaskMaker {
  public:
+  /// Throws GrammarError where already the grammar's beginning takes too much.
   MaskMaker(std::shared_ptr<const Program> program, std::shared_ptr<const Vocabulary> vocabulary);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -37,8 +39,8 @@ class MaskMaker {
 
   // What is known until memory is let go.
   struct Known {
-    Known(const std::shared_ptr<const Program>& program, const Vocabulary& vocabulary)
-        : matcher(program), contents(*program, vocabulary) {}
+    Known(const std::shared_ptr<const Program>& program, const Vocabulary& vocabulary, WorkBudget& budget)
+        : matcher(program, budget), contents(*program, vocabulary, budget) {}
     Matcher matcher;
     ContentMasks contents;
     std::unordered_map<Matcher::State, SharedMask> masks{};
@@ -57,13 +59,14 @@ class MaskMaker {
   void add_below(Matcher& matcher, std::uint32_t node, Matcher::State state, TokenMask& mask) const;
   void walk(Matcher& matcher, std::uint32_t parent, Matcher::State state, bool has_plain,
             TokenMask& mask) const;
-  void let_go_if_full();
+  void let_go();
   void count_bytes() { bytes_.store(program_bytes_ + known_->bytes(), std::memory_order_relaxed); }
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
   const std::size_t program_bytes_;
   std::mutex lock_;
+  mutable WorkBudget budget_;  // of the mask that is being made
   std::unique_ptr<Known> known_;
   std::uint64_t epoch_ = 1;  // of known_
   std::atomic<std::size_t> bytes_{0};
@@ -73,8 +76,8 @@ class ReplyConstraint {
  public:
   explicit ReplyConstraint(std::shared_ptr<MaskMaker> maker) : maker_(std::move(maker)) {}
 
-  /// Of the next token. Throws GrammarError where the matcher cannot go on.
-  SharedMask mask();
+  /// Of the next token. Throws GrammarError where it takes too much, or is not `wanted` any more.
+  SharedMask mask(IsWanted wanted = {});
   /// The same, if it is known and nobody else is at work on the grammar: it never takes long. Null: mask() makes it.
   SharedMask mask_if_known();
   /// The token that came. False: it was not allowed.

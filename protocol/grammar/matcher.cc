@@ -19,7 +19,8 @@ std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t 
 
 }  // namespace
 
-Matcher::Matcher(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+Matcher::Matcher(std::shared_ptr<const Program> program, WorkBudget& budget)
+    : program_(std::move(program)), budget_(budget) {
   states_.emplace_back();  // kDead
   states_[kDead].next = std::make_unique<Transitions>();
   states_[kDead].next->fill(kDead);
@@ -37,6 +38,7 @@ Matcher::State Matcher::step(State state, std::string_view bytes) {
 
 Matcher::State Matcher::find_step(State state, std::uint8_t byte) {
   std::vector<Place> open;
+  budget_.charge(1 + states_[state].places.size());
   for (std::size_t i = 0; i < states_[state].places.size(); ++i) {
     const Place place = states_[state].places[i];
     advance(place, byte, open);
@@ -56,7 +58,7 @@ void Matcher::keep_step(StateData& data, std::uint8_t byte, State next) {
     data.next = std::make_unique<Transitions>();
     data.next->fill(kUnknown);
     for (std::size_t i = 0; i < kFew; ++i) (*data.next)[data.few_bytes[i]] = data.few[i];
-    bytes_ += sizeof(Transitions);
+    keep_bytes(sizeof(Transitions));
   }
   (*data.next)[byte] = next;
 }
@@ -64,6 +66,7 @@ void Matcher::keep_step(StateData& data, std::uint8_t byte, State next) {
 Matcher::State Matcher::step_special(State state, std::string_view text) {
   std::vector<Place> marked;
   std::vector<Place> in_text;
+  budget_.charge(states_[state].places.size());
   for (const Place& place : states_[state].places) {
     const Node& node = program_->nodes[place.node];
     if (node.op == Op::kMark && place.a == 0 && program_->texts[node.arg] == text) {
@@ -89,6 +92,7 @@ Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
   close(open, data.places, data.accepts);
   if (data.places.empty() && !data.accepts) return kDead;
   std::sort(data.places.begin(), data.places.end());
+  budget_.charge(1 + data.places.size());
   std::uint64_t hash = data.accepts;
   for (const Place& place : data.places) {
     hash = mix(hash, std::uint64_t{place.node} << 32 | place.stack);
@@ -97,6 +101,7 @@ Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
   }
   const auto [begin, end] = state_index_.equal_range(hash);
   for (auto at = begin; at != end; ++at) {
+    budget_.charge();
     const StateData& other = states_[at->second];
     if (other.accepts == data.accepts && other.places == data.places) return at->second;
   }
@@ -105,7 +110,7 @@ Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
     data.takes_special = data.takes_special || node.op == Op::kText || (node.op == Op::kMark && place.a == 0);
     data.free = data.free || leads_to_free(place);
   }
-  bytes_ += sizeof(StateData) + data.places.size() * sizeof(Place) + 64;
+  keep_bytes(sizeof(StateData) + data.places.size() * sizeof(Place) + 64);
   states_.push_back(std::move(data));
   const auto state = static_cast<State>(states_.size() - 1);
   state_index_.emplace(hash, state);
@@ -114,18 +119,13 @@ Matcher::State Matcher::intern(std::vector<Place> open, bool accepts) {
 
 // From places that have just been reached to those that wait for a byte.
 void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts) {
-  std::vector<Place> seen;
-  const auto is_new = [&seen](const Place& place) {
-    const auto at = std::lower_bound(seen.begin(), seen.end(), place);
-    if (at != seen.end() && *at == place) return false;
-    seen.insert(at, place);
-    return true;
-  };
+  met_.clear();
   while (!open.empty()) {
     const Place place = open.back();
     open.pop_back();
-    if (!is_new(place)) continue;
-    if (seen.size() > program_->limits.configurations) {
+    budget_.charge();
+    if (!first_met(place)) continue;
+    if (met_.size() > program_->limits.configurations) {
       throw GrammarError("the grammar is too ambiguous: more than " +
                          std::to_string(program_->limits.configurations) + " places at once");
     }
@@ -137,6 +137,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
       case Op::kFail:
         break;
       case Op::kSplit:
+        budget_.charge(program_->lists[node.arg].size() / 2);
         for (const NodeId choice : program_->lists[node.arg]) enter(choice, place.stack, open);
         break;
       case Op::kCall:
@@ -191,6 +192,33 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
   }
 }
 
+// Few are compared one by one; the rest has a table of open addresses.
+bool Matcher::first_met(const Place& place) {
+  constexpr std::size_t kFew = 16;
+  if (met_.size() < kFew) {
+    if (std::find(met_.begin(), met_.end(), place) != met_.end()) return false;
+    met_.push_back(place);
+    return true;
+  }
+  const auto slot_of = [this](const Place& one) -> std::uint32_t& {
+    const std::size_t last = met_table_.size() - 1;
+    const std::uint64_t hash =
+        mix(mix(mix(one.phase, std::uint64_t{one.node} << 32 | one.stack), one.a), one.b);
+    std::size_t at = (hash >> 20) & last;
+    while (met_table_[at] != 0 && met_[met_table_[at] - 1] != one) at = (at + 1) & last;
+    return met_table_[at];
+  };
+  if (met_.size() == kFew || 2 * met_.size() >= met_table_.size()) {
+    met_table_.assign(met_.size() == kFew ? 4 * kFew : 2 * met_table_.size(), 0);
+    for (std::uint32_t i = 0; i < met_.size(); ++i) slot_of(met_[i]) = i + 1;
+  }
+  std::uint32_t& slot = slot_of(place);
+  if (slot != 0) return false;
+  met_.push_back(place);
+  slot = static_cast<std::uint32_t>(met_.size());
+  return true;
+}
+
 void Matcher::enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) const {
   open.push_back({.node = node, .stack = stack});
 }
@@ -239,7 +267,7 @@ std::uint32_t Matcher::frame(NodeId node, std::uint32_t value, std::uint32_t bel
   frames_.push_back(wanted);
   const auto id = static_cast<std::uint32_t>(frames_.size() - 1);
   frame_index_.emplace(hash, id);
-  bytes_ += sizeof(Frame) + 48;
+  keep_bytes(sizeof(Frame) + 48);
   return id;
 }
 
@@ -250,7 +278,7 @@ std::uint32_t Matcher::intern_members(Members members) {
   for (auto at = begin; at != end; ++at) {
     if (members_[at->second] == members) return at->second;
   }
-  bytes_ += sizeof(Members) + members.seen.size() * 8 + 48;
+  keep_bytes(sizeof(Members) + members.seen.size() * 8 + 48);
   members_.push_back(std::move(members));
   const auto id = static_cast<std::uint32_t>(members_.size() - 1);
   member_index_.emplace(hash, id);

@@ -20,6 +20,7 @@
 #include "protocol/grammar/content_rule.h"
 #include "protocol/grammar/json_char.h"
 #include "protocol/grammar/program.h"
+#include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {
 
@@ -43,10 +44,11 @@ class Matcher {
     auto operator<=>(const Place&) const = default;
   };
 
-  explicit Matcher(std::shared_ptr<const Program> program);
+  /// `budget` is charged for all of its work, and must outlive it.
+  Matcher(std::shared_ptr<const Program> program, WorkBudget& budget);
 
   State start() const { return start_; }
-  /// Throws GrammarError where a state would have too many places.
+  /// Throws GrammarError where a state would have too many places, or the budget is used up.
   State step(State state, std::uint8_t byte) {
     const StateData& data = states_[state];
     if (data.next != nullptr) {
@@ -78,6 +80,7 @@ class Matcher {
   struct Within {
     ContentRule rule{};
     Place place{};
+    std::uint32_t index = 0;  // among the state's places
   };
   /// All places of the state that are within strings, as far as that can be said for each alone.
   std::vector<Within> within(State state) const;
@@ -121,6 +124,11 @@ class Matcher {
   void keep_step(StateData& data, std::uint8_t byte, State next);
   State intern(std::vector<Place> open, bool accepts = false);
   void close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts);
+  bool first_met(const Place& place);
+  void keep_bytes(std::size_t bytes) {
+    bytes_ += bytes;
+    budget_.take(bytes);
+  }
   void enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) const;
   void leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts);
   void advance(const Place& place, std::uint8_t byte, std::vector<Place>& open);
@@ -146,6 +154,9 @@ class Matcher {
   std::uint32_t intern_members(Members members);
 
   const std::shared_ptr<const Program> program_;
+  WorkBudget& budget_;
+  std::vector<Place> met_;                // by close(), in the order of their coming
+  std::vector<std::uint32_t> met_table_;  // where these are many: 1 + an index of met_, by hash
   std::vector<StateData> states_;
   std::unordered_multimap<std::uint64_t, State> state_index_;
   std::vector<Frame> frames_;  // 0: the bottom

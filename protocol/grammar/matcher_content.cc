@@ -21,6 +21,7 @@ std::uint32_t typical_count(const JsonStringSpec& spec, std::uint32_t count) {
 Matcher::State Matcher::typical(State state) {
   const StateData& data = states_[state];
   std::vector<Place> places = data.places;
+  budget_.charge(places.size());
   for (Place& place : places) {
     const Node& node = program_->nodes[place.node];
     if (node.op == Op::kDfa) {
@@ -53,11 +54,14 @@ bool Matcher::leads_to_free(const Place& place) const {
 
 std::vector<Matcher::Within> Matcher::within(State state) const {
   std::vector<Within> found;
-  for (const Place& place : states_[state].places) {
+  const std::vector<Place>& places = states_[state].places;
+  budget_.charge(places.size());
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
     const Node& node = program_->nodes[place.node];
     if (node.op == Op::kString && place.phase == 1) {
       const JsonStringSpec& spec = program_->strings[node.arg];
-      Within one{.rule = {.dfa = spec.dfa}, .place = place};
+      Within one{.rule = {.dfa = spec.dfa}, .place = place, .index = i};
       if (spec.dfa == kNowhere) {
         // As if the string began here.
         one.rule.least = spec.least > place.a ? std::min(spec.least - place.a, kManyChars) : 0;
@@ -68,7 +72,7 @@ std::vector<Matcher::Within> Matcher::within(State state) const {
     } else if (node.op == Op::kObject && phase_of(place.phase) == Phase::kKey) {
       const ObjectSpec& spec = program_->objects[node.arg];
       if (!spec.reach[place.a].others || !can_add_other(spec, members_[frames_[place.stack].value])) continue;
-      found.push_back({.rule = {.dfa = spec.keys, .object = node.arg}, .place = place});
+      found.push_back({.rule = {.dfa = spec.keys, .object = node.arg}, .place = place, .index = i});
     }
   }
   return found;
@@ -76,13 +80,14 @@ std::vector<Matcher::Within> Matcher::within(State state) const {
 
 Matcher::State Matcher::without(State state, const std::vector<Within>& these) {
   std::vector<Place> rest;
-  for (const Place& place : states_[state].places) {
-    const bool is_one = std::any_of(these.begin(), these.end(), [&](const Within& one) {
-      return one.place.node == place.node && one.place.stack == place.stack &&
-             one.place.phase == place.phase && one.place.b == place.b &&
-             (one.place.a == place.a || one.rule.dfa == kNowhere);
-    });
-    if (!is_one) rest.push_back(place);
+  const std::vector<Place>& places = states_[state].places;
+  auto next = these.begin();  // in the order of the places
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    if (next != these.end() && next->index == i) {
+      ++next;
+    } else {
+      rest.push_back(places[i]);
+    }
   }
   return rest.empty() ? kDead : intern(std::move(rest));
 }

@@ -25,6 +25,7 @@ bool counts(const ObjectSpec& spec) {
 
 // Members that must still come if `property` does (kNowhere: as it is).
 std::uint32_t Matcher::missing(const ObjectSpec& spec, const Members& members, std::uint32_t property) const {
+  budget_.charge(1 + spec.properties.size() / 2);
   std::vector<std::uint64_t> wanted = members.seen;
   std::uint32_t count = 0;
   const auto want = [&](std::uint32_t p) {
@@ -40,6 +41,7 @@ std::uint32_t Matcher::missing(const ObjectSpec& spec, const Members& members, s
   for (bool changed = true; changed;) {
     changed = false;
     for (const ObjectSpec::Need& need : spec.needs) {
+      budget_.charge(1 + need.needs.size() / 2);
       if (!is_seen(wanted, need.property)) continue;
       for (const std::uint32_t p : need.needs) changed = want(p) || changed;
     }
@@ -64,6 +66,7 @@ bool Matcher::leads_to_key(const ObjectSpec& spec, const Members& members, std::
   const ObjectSpec::Reach& reach = spec.reach[state];
   if (reach.others && can_add_other(spec, members)) return true;
   for (std::uint32_t p = reach.low; p < reach.high; ++p) {
+    budget_.charge();
     if (can_add(spec, members, p)) return true;
   }
   return false;
@@ -75,6 +78,7 @@ bool Matcher::may_close(const ObjectSpec& spec, const Members& members) const {
 
 std::uint32_t Matcher::with_property(const ObjectSpec& spec, std::uint32_t members, std::uint32_t property) {
   Members more = members_[members];
+  budget_.charge(1 + more.seen.size() / 4);
   set_seen(more.seen, property);
   if (counts(spec)) more.count = std::min(more.count + 1, spec.most == kUnbounded ? spec.least : kUnbounded);
   return intern_members(std::move(more));
@@ -141,6 +145,7 @@ void Matcher::advance_key(const Place& place, std::uint8_t byte, std::vector<Pla
       const CharDfa::State& state = keys.states[place.a];
       bool leads_on = false;
       for (std::uint32_t e = state.edges; e < state.edges_end && !leads_on; ++e) {
+        budget_.charge();
         const CharDfa::Edge& edge = keys.edges[e];
         const auto meets = [&](const CharRange& range) {
           return edge.low <= range.high && edge.high >= range.low;

@@ -8,22 +8,86 @@ namespace {
 // Which nodes can come to an end, from those that surely do to those that rest on them.
 class EndFinder {
  public:
-  explicit EndFinder(const Program& program) : program_(program), ends_(program.nodes.size()) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (NodeId i = 0; i < program.nodes.size(); ++i) {
-        if (ends_[i] || !can_end(program.nodes[i])) continue;
-        ends_[i] = true;
-        changed = true;
-      }
+  EndFinder(const Program& program, WorkBudget& budget)
+      : program_(program), budget_(budget), held_(budget), ends_(program.nodes.size()) {
+    find_users();
+    std::vector<NodeId> found;
+    const auto look_at = [&](NodeId node) {
+      if (ends_[node] || !can_end(program.nodes[node])) return;
+      ends_[node] = true;
+      found.push_back(node);
+    };
+    for (NodeId i = 0; i < program.nodes.size(); ++i) look_at(i);
+    for (std::size_t at = 0; at < found.size(); ++at) {  // the first first: an object follows its last member
+      const NodeId node = found[at];
+      for (std::uint32_t i = first_user_[node]; i < first_user_[node + 1]; ++i) look_at(users_[i]);
     }
   }
 
   bool operator()(NodeId node) const { return node != kNowhere && ends_[node]; }
 
  private:
+  template <class Visit>
+  void for_each_used(const Node& node, const Visit& visit) const {
+    const auto visit_all = [&](const std::vector<NodeId>& list) {
+      std::for_each(list.begin(), list.end(), visit);
+    };
+    switch (node.op) {
+      case Op::kReturn:
+      case Op::kFail:
+        return;
+      case Op::kSplit:
+        return visit_all(program_.lists[node.arg]);
+      case Op::kCall:
+        visit(node.arg);
+        break;
+      case Op::kRepeat:
+        visit(program_.repeats[node.arg].body);
+        break;
+      case Op::kObject: {
+        const ObjectSpec& spec = program_.objects[node.arg];
+        for (const ObjectSpec::Property& property : spec.properties) visit(property.value);
+        visit_all(spec.others);
+        break;
+      }
+      case Op::kArray: {
+        const ArraySpec& spec = program_.arrays[node.arg];
+        visit_all(spec.first);
+        visit(spec.rest);
+        break;
+      }
+      default:
+        break;
+    }
+    visit(node.next);
+  }
+
+  // users_: by the node that they use, behind each other.
+  void find_users() {
+    first_user_.resize(program_.nodes.size() + 1);
+    std::size_t count = 0;
+    for (const Node& node : program_.nodes) {
+      for_each_used(node, [&](NodeId used) {
+        if (used == kNowhere) return;
+        ++first_user_[used + 1];
+        ++count;
+      });
+    }
+    held_.add(count * sizeof(NodeId) + 3 * first_user_.size() * sizeof(std::uint32_t));
+    budget_.charge(count + program_.nodes.size());
+    for (std::size_t i = 1; i < first_user_.size(); ++i) first_user_[i] += first_user_[i - 1];
+    users_.resize(count);
+    std::vector<std::uint32_t> next = first_user_;
+    for (NodeId i = 0; i < program_.nodes.size(); ++i) {
+      for_each_used(program_.nodes[i], [&](NodeId used) {
+        if (used != kNowhere) users_[next[used]++] = i;
+      });
+    }
+  }
+
   bool can_end(const Node& node) const {
     const auto fits = [this](NodeId id) { return (*this)(id); };
+    budget_.charge();
     switch (node.op) {
       case Op::kReturn:
         return true;
@@ -31,6 +95,7 @@ class EndFinder {
         return false;
       case Op::kSplit: {
         const auto& list = program_.lists[node.arg];
+        budget_.charge(list.size() / 4);
         return std::any_of(list.begin(), list.end(), fits);
       }
       case Op::kCall:
@@ -51,6 +116,7 @@ class EndFinder {
   }
 
   bool object_ends(const ObjectSpec& spec) const {
+    budget_.charge((spec.properties.size() + spec.others.size()) / 4);
     std::uint64_t available = 0;
     std::uint64_t required = 0;
     for (const ObjectSpec::Property& property : spec.properties) {
@@ -59,12 +125,14 @@ class EndFinder {
       available += ends ? 1 : 0;
       required += property.required ? 1 : 0;
     }
-    const bool others = std::any_of(spec.others.begin(), spec.others.end(), *this);
+    const bool others =
+        std::any_of(spec.others.begin(), spec.others.end(), [this](NodeId value) { return (*this)(value); });
     return required <= spec.most && spec.least <= spec.most && (others || available >= spec.least);
   }
 
   bool array_ends(const ArraySpec& spec) const {
     if (spec.least > spec.most) return false;
+    budget_.charge(spec.first.size() / 4);
     for (std::uint32_t i = 0; i < spec.least; ++i) {
       if (!(*this)(spec.item(i))) return false;
       if (i >= spec.first.size()) break;  // the rest is all the same
@@ -73,7 +141,11 @@ class EndFinder {
   }
 
   const Program& program_;
+  WorkBudget& budget_;
+  WorkBudget::Held held_;
   std::vector<bool> ends_;
+  std::vector<std::uint32_t> first_user_;
+  std::vector<NodeId> users_;
 };
 
 }  // namespace
@@ -100,7 +172,7 @@ NodeId ProgramBuilder::add(Op op, NodeId next, std::uint32_t arg) {
   if (program_.nodes.size() >= budget_.limits().nodes) {
     throw GrammarError("it is too large: more than " + std::to_string(budget_.limits().nodes) + " nodes");
   }
-  if (program_.nodes.size() % 1024 == 0) budget_.check_time();
+  budget_.take(sizeof(Node));
   program_.nodes.push_back({op, next, arg});
   return static_cast<NodeId>(program_.nodes.size() - 1);
 }
@@ -108,7 +180,8 @@ NodeId ProgramBuilder::add(Op op, NodeId next, std::uint32_t arg) {
 namespace {
 
 template <class T>
-std::uint32_t kept(std::vector<T>& all, T one) {
+std::uint32_t kept(std::vector<T>& all, T one, WorkBudget& budget, std::size_t bytes = 0) {
+  budget.take(sizeof(T) + bytes);
   all.push_back(std::move(one));
   return static_cast<std::uint32_t>(all.size() - 1);
 }
@@ -117,21 +190,24 @@ std::uint32_t kept(std::vector<T>& all, T one) {
 
 NodeId ProgramBuilder::literal(std::string text, NodeId next) {
   if (text.empty()) return next;
-  return add(Op::kLiteral, next, kept(program_.texts, std::move(text)));
+  const std::size_t bytes = text.size();
+  return add(Op::kLiteral, next, kept(program_.texts, std::move(text), budget_, bytes));
 }
 
 NodeId ProgramBuilder::mark(std::string text, NodeId next) {
   if (text.empty()) return next;
-  return add(Op::kMark, next, kept(program_.texts, std::move(text)));
+  const std::size_t bytes = text.size();
+  return add(Op::kMark, next, kept(program_.texts, std::move(text), budget_, bytes));
 }
 
 NodeId ProgramBuilder::split(std::vector<NodeId> choices) {
   if (choices.size() == 1) return choices.front();
-  return add(Op::kSplit, 0, kept(program_.lists, std::move(choices)));
+  const std::size_t bytes = choices.size() * sizeof(NodeId);
+  return add(Op::kSplit, 0, kept(program_.lists, std::move(choices), budget_, bytes));
 }
 
 std::uint32_t ProgramBuilder::add_dfa(CharDfa dfa) {
-  return kept(program_.dfas, std::move(dfa));
+  return kept(program_.dfas, std::move(dfa), budget_);
 }
 
 NodeId ProgramBuilder::dfa(CharDfa dfa, NodeId next) {
@@ -141,7 +217,7 @@ NodeId ProgramBuilder::dfa(CharDfa dfa, NodeId next) {
 
 NodeId ProgramBuilder::pattern(std::string_view regex, NodeId next) {
   CharProduct product(budget_);
-  product.add(pattern_part(parse_regex(regex, false, budget_.limits())));
+  product.add(pattern_part(parse_regex(regex, false, budget_), budget_));
   return dfa(product.build(), next);
 }
 
@@ -149,6 +225,7 @@ NodeId ProgramBuilder::pattern(std::string_view regex, NodeId next) {
 NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
   if (set.empty()) return add(Op::kFail, 0, 0);
   CharDfa one;
+  budget_.take(set.ranges().size() * sizeof(CharDfa::Edge) + 2 * sizeof(CharDfa::State));
   for (const CharRange& range : set.ranges()) one.edges.push_back({range.low, range.high, 1});
   const auto count = static_cast<std::uint32_t>(one.edges.size());
   one.states = {{.edges = 0, .edges_end = count, .label = 0},
@@ -157,19 +234,19 @@ NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
 }
 
 NodeId ProgramBuilder::string(JsonStringSpec spec, NodeId next) {
-  return add(Op::kString, next, kept(program_.strings, spec));
+  return add(Op::kString, next, kept(program_.strings, spec, budget_));
 }
 
 NodeId ProgramBuilder::repeat(RepeatSpec spec, NodeId next) {
-  return add(Op::kRepeat, next, kept(program_.repeats, spec));
+  return add(Op::kRepeat, next, kept(program_.repeats, spec, budget_));
 }
 
 NodeId ProgramBuilder::object(ObjectSpec spec, NodeId next) {
-  return add(Op::kObject, next, kept(program_.objects, std::move(spec)));
+  return add(Op::kObject, next, kept(program_.objects, std::move(spec), budget_));
 }
 
 NodeId ProgramBuilder::array(ArraySpec spec, NodeId next) {
-  return add(Op::kArray, next, kept(program_.arrays, std::move(spec)));
+  return add(Op::kArray, next, kept(program_.arrays, std::move(spec), budget_));
 }
 
 NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
@@ -179,7 +256,7 @@ NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
     while (border > 0 && spec.mark[border] != spec.mark[i]) border = spec.borders[border];
     spec.borders.push_back(spec.mark[border] == spec.mark[i] ? border + 1 : 0);
   }
-  return add(Op::kText, next, kept(program_.free_texts, std::move(spec)));
+  return add(Op::kText, next, kept(program_.free_texts, std::move(spec), budget_));
 }
 
 // What a required property needs is required, too.
@@ -188,6 +265,7 @@ void ProgramBuilder::spread_required() {
     for (bool changed = true; changed;) {
       changed = false;
       for (const ObjectSpec::Need& need : spec.needs) {
+        budget_.charge(1 + need.needs.size() / 4);
         if (!spec.properties[need.property].required) continue;
         for (const std::uint32_t other : need.needs) {
           changed = changed || !spec.properties[other].required;
@@ -201,7 +279,7 @@ void ProgramBuilder::spread_required() {
 // What cannot come to an end is not begun: where a choice remains it is left out, elsewhere nothing leads to it.
 // True: something more may have become impossible by that.
 bool ProgramBuilder::prune() {
-  const EndFinder ends(program_);
+  const EndFinder ends(program_, budget_);
   if (!ends(program_.start)) throw GrammarError("nothing fits it");
   bool lost = false;
   for (auto& list : program_.lists) std::erase_if(list, [&](NodeId id) { return !ends(id); });
@@ -224,6 +302,7 @@ bool ProgramBuilder::prune() {
     for (bool changed = true; changed;) {
       changed = false;
       for (const ObjectSpec::Need& need : spec.needs) {
+        budget_.charge(1 + need.needs.size() / 4);
         ObjectSpec::Property& property = spec.properties[need.property];
         if (property.value == kNowhere) continue;
         const bool met = std::all_of(need.needs.begin(), need.needs.end(),
@@ -240,9 +319,11 @@ bool ProgramBuilder::prune() {
     if (spec.keys == kNowhere) continue;
     const CharDfa& keys = program_.dfas[spec.keys];
     // Which keys each state leads to: known where it ends, and handed back along the edges.
+    if (spec.reach.empty()) budget_.take(keys.states.size() * sizeof(ObjectSpec::Reach));
     spec.reach.assign(keys.states.size(), {properties, 0, false});
     for (bool changed = true; changed;) {
       changed = false;
+      budget_.charge(keys.states.size() + keys.edges.size() / 4);
       for (std::size_t s = keys.states.size(); s-- > 0;) {
         ObjectSpec::Reach all = spec.reach[s];
         const auto take = [&all](const ObjectSpec::Reach& reach) {
@@ -277,7 +358,8 @@ Program ProgramBuilder::finish(NodeId start) {
   }
   for (const ObjectSpec& spec : program_.objects) {
     if (spec.keys == kNowhere) continue;
-    program_.dfas[spec.keys].find_free([&](std::uint32_t state) { return spec.reach[state].others; });
+    program_.dfas[spec.keys].find_free([&](std::uint32_t state) { return spec.reach[state].others; },
+                                       budget_);
   }
   return std::move(program_);
 }

@@ -121,12 +121,12 @@ struct Program {
 /// Builds nodes, and bounds them.
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(CompileBudget& budget) : budget_(budget) {
+  explicit ProgramBuilder(WorkBudget& budget) : budget_(budget) {
     program_.limits = budget.limits();
     end_ = add(Op::kReturn, 0, 0);
   }
 
-  CompileBudget& budget() { return budget_; }
+  WorkBudget& budget() { return budget_; }
   Program& program() { return program_; }
   /// The kReturn that all share.
   NodeId end() const { return end_; }
@@ -153,7 +153,7 @@ class ProgramBuilder {
   void spread_required();
   bool prune();
 
-  CompileBudget& budget_;
+  WorkBudget& budget_;
   Program program_;
   NodeId end_ = 0;
 };

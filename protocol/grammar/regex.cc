@@ -1,6 +1,7 @@
 #include "protocol/grammar/regex.h"
 
-#include <memory>
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -36,7 +37,8 @@ const CharSet& no_line_end() {
 struct RegexTree {
   enum class Kind : std::uint8_t { kNothing, kChars, kSequence, kChoice, kRepeat, kBegin, kEnd };
   Kind kind = Kind::kNothing;
-  CharSet chars{};
+  std::uint32_t set = 0;   // kChars
+  std::size_t height = 0;  // of groups and repetitions within it
   std::vector<RegexTree> parts{};
   std::uint32_t low = 0;  // kRepeat
   std::uint32_t high = kNoBound;
@@ -44,11 +46,16 @@ struct RegexTree {
 
 class RegexParser {
  public:
-  RegexParser(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
+  /// `held`: what its tree takes.
+  RegexParser(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
+      : text_(text), budget_(budget), held_(held) {}
 
-  RegexTree parse() {
+  /// The sets that its tree speaks of go to `sets`.
+  RegexTree parse(std::vector<CharSet>& sets) {
     RegexTree tree = choice(0);
     if (at_ < text_.size()) fail("a ')' without '('");
+    sets.resize(numbers_.size());
+    for (const auto& [set, number] : numbers_) sets[number] = set;
     return tree;
   }
 
@@ -78,17 +85,28 @@ class RegexParser {
   }
 
   RegexTree choice(std::size_t depth) {
-    if (depth > limits_.depth) fail("too many brackets within each other");
+    if (depth > budget_.limits().depth) fail_depth();
     RegexTree tree{.kind = Kind::kChoice};
-    tree.parts.push_back(sequence(depth));
-    while (take('|')) tree.parts.push_back(sequence(depth));
+    do add(tree, sequence(depth));
+    while (take('|'));
     return tree.parts.size() == 1 ? std::move(tree.parts.front()) : tree;
   }
 
   RegexTree sequence(std::size_t depth) {
     RegexTree tree{.kind = Kind::kSequence};
-    while (more() && peek() != '|' && peek() != ')') tree.parts.push_back(repeated(depth));
+    while (more() && peek() != '|' && peek() != ')') add(tree, repeated(depth));
     return tree;
+  }
+
+  void add(RegexTree& tree, RegexTree part) {
+    tree.height = std::max(tree.height, part.height);
+    tree.parts.push_back(std::move(part));
+    held_.add(sizeof(RegexTree));
+  }
+
+  [[noreturn]] void fail_depth() const {
+    fail("more than " + std::to_string(budget_.limits().depth) +
+         " brackets and repetitions within each other");
   }
 
   RegexTree repeated(std::size_t depth) {
@@ -106,8 +124,10 @@ class RegexParser {
       }
       static_cast<void>(take('?'));  // lazy: which text matches does not change
       if (peek() == '+') fail("a possessive repetition");
+      if (part.height >= budget_.limits().depth) fail_depth();
       RegexTree repeat{.kind = Kind::kRepeat, .low = low, .high = high};
-      repeat.parts.push_back(std::move(part));
+      add(repeat, std::move(part));
+      ++repeat.height;
       part = std::move(repeat);
     }
   }
@@ -137,7 +157,14 @@ class RegexParser {
     return true;
   }
 
-  static RegexTree chars_of(CharSet set) { return {.kind = Kind::kChars, .chars = std::move(set)}; }
+  RegexTree chars_of(CharSet set) {
+    const std::size_t bytes = set.ranges().size() * sizeof(CharRange);
+    budget_.charge(1 + bytes / 16);
+    const auto [found, is_new] =
+        numbers_.try_emplace(std::move(set), static_cast<std::uint32_t>(numbers_.size()));
+    if (is_new) held_.add(2 * bytes + 128);
+    return {.kind = Kind::kChars, .set = found->second};
+  }
 
   RegexTree atom(std::size_t depth) {
     if (take('(')) {
@@ -152,6 +179,7 @@ class RegexParser {
       }
       RegexTree inner = choice(depth + 1);
       if (!take(')')) fail("a '(' without ')'");
+      if (++inner.height > budget_.limits().depth) fail_depth();
       return inner;
     }
     if (take('[')) return chars_of(char_class());
@@ -225,7 +253,11 @@ class RegexParser {
 
   CharSet char_class() {
     const bool negated = take('^');
-    CharSet set;
+    std::vector<CharRange> ranges;
+    const auto add_all = [&](const CharSet& set) {
+      held_.add(set.ranges().size() * sizeof(CharRange));
+      ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
+    };
     bool first = true;
     while (first ? more() : (more() && peek() != ']')) {
       if (first && peek() == ']') break;  // [] is nothing, [^] everything
@@ -236,20 +268,21 @@ class RegexParser {
         ++at_;
         const CharSet high = member();
         if (!is_single(high)) {
-          set.add(low);
-          set.add('-', '-');
-          set.add(high);
+          add_all(low);
+          ranges.push_back({'-', '-'});
+          add_all(high);
           continue;
         }
         const std::uint32_t from = low.ranges()[0].low;
         const std::uint32_t to = high.ranges()[0].low;
         if (from > to) fail("a range whose ends are in the wrong order");
-        set.add(from, to);
+        ranges.push_back({from, to});
       } else {
-        set.add(low);
+        add_all(low);
       }
     }
     if (!take(']')) fail("a '[' without ']'");
+    const CharSet set(std::move(ranges));
     return negated ? set.complement() : set;
   }
 
@@ -268,31 +301,34 @@ class RegexParser {
   }
 
   const std::string_view text_;
-  const Limits& limits_;
+  WorkBudget& budget_;
+  WorkBudget::Held& held_;
   std::size_t at_ = 0;
+  std::map<CharSet, std::uint32_t> numbers_;
 };
 
 // Nodes from the end to the beginning: each part is told what follows it.
 class NfaBuilder {
  public:
-  NfaBuilder(Nfa& nfa, const Limits& limits) : nfa_(nfa), limits_(limits) {}
+  NfaBuilder(Nfa& nfa, WorkBudget& budget) : nfa_(nfa), budget_(budget) {}
 
   std::uint32_t add(NfaNode node) {
-    if (nfa_.nodes.size() >= limits_.char_states) {
+    if (nfa_.nodes.size() >= budget_.limits().char_states) {
       throw GrammarError("the regular expression is too large: more than " +
-                         std::to_string(limits_.char_states) + " nodes");
+                         std::to_string(budget_.limits().char_states) + " nodes");
     }
-    nfa_.nodes.push_back(std::move(node));
+    nfa_.nodes.push_back(node);
     return static_cast<std::uint32_t>(nfa_.nodes.size() - 1);
   }
 
   std::uint32_t build(const RegexTree& tree, std::uint32_t next) {
     using Kind = RegexTree::Kind;
+    budget_.charge();  // for parts without nodes as well, of which there may be any number of copies
     switch (tree.kind) {
       case Kind::kNothing:
         return next;
       case Kind::kChars:
-        return add({.kind = NfaNode::Kind::kChars, .next = next, .chars = tree.chars});
+        return add({.kind = NfaNode::Kind::kChars, .next = next, .set = tree.set});
       case Kind::kBegin:
         return add({.kind = NfaNode::Kind::kBegin, .next = next});
       case Kind::kEnd:
@@ -333,16 +369,20 @@ class NfaBuilder {
   }
 
   Nfa& nfa_;
-  const Limits& limits_;
+  WorkBudget& budget_;
 };
 
 }  // namespace
 
-Nfa parse_regex(std::string_view pattern, bool anywhere, const Limits& limits) {
-  if (pattern.size() > limits.text_bytes) throw GrammarError("the regular expression is too long");
-  const RegexTree tree = RegexParser(pattern, limits).parse();
+Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget) {
+  if (pattern.size() > budget.limits().text_bytes) {
+    throw GrammarError("the regular expression has more than " + std::to_string(budget.limits().text_bytes) +
+                       " bytes");
+  }
   Nfa nfa{.anywhere = anywhere};
-  NfaBuilder builder(nfa, limits);
+  WorkBudget::Held held(budget);
+  const RegexTree tree = RegexParser(pattern, budget, held).parse(nfa.sets);
+  NfaBuilder builder(nfa, budget);
   const std::uint32_t match = builder.add({.kind = NfaNode::Kind::kMatch});
   nfa.start = builder.build(tree, match);
   return nfa;

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "protocol/grammar/char_set.h"
-#include "protocol/grammar/grammar_error.h"
+#include "protocol/grammar/work_budget.h"
 
 namespace reprise::protocol::grammar {
 
 struct NfaNode {
   enum class Kind : std::uint8_t {
-    kChars,  // one of `chars`, then `next`
+    kChars,  // a character of `set`, then `next`
     kSplit,  // `next` or `other`
     kBegin,  // `next`, at the beginning of the text alone
     kEnd,    // `next`, at its end alone
@@ -27,16 +27,17 @@ struct NfaNode {
   Kind kind = Kind::kMatch;
   std::uint32_t next = 0;
   std::uint32_t other = 0;
-  CharSet chars{};
+  std::uint32_t set = 0;  // kChars: of Nfa::sets
 };
 
 struct Nfa {
   std::vector<NfaNode> nodes{};
+  std::vector<CharSet> sets{};  // each once
   std::uint32_t start = 0;
   bool anywhere = false;  // a match may begin and end within the text
 };
 
 /// `anywhere`: as patterns are searched for; else the whole text must match.
-Nfa parse_regex(std::string_view pattern, bool anywhere, const Limits& limits);
+Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget);
 
 }  // namespace reprise::protocol::grammar

@@ -50,25 +50,11 @@ Alternative both(const Alternative& a, const Alternative& b) {
   return all;
 }
 
-std::vector<std::string> required_names(const Alternative& a, const Alternative& b) {
-  std::vector<std::string> names;
-  for (const Alternative* part : {&a, &b}) {
-    for (const Schema base : part->bases) {
-      const auto* list = base->find_array("required");
-      if (list == nullptr) continue;
-      for (const Json& name : *list) {
-        if (name.is_string() && std::find(names.begin(), names.end(), name.as_string()) == names.end())
-          names.push_back(name.as_string());
-      }
-    }
-  }
-  return names;
-}
-
 }  // namespace
 
 bool SchemaParts::disjoint(const std::vector<Alternative>& a, const std::vector<Alternative>& b,
                            std::size_t depth) {
+  const WorkBudget::Level level(source_.budget());
   return std::all_of(a.begin(), a.end(), [&](const Alternative& one) {
     return std::all_of(b.begin(), b.end(),
                        [&](const Alternative& other) { return disjoint(one, other, depth); });
@@ -77,8 +63,8 @@ bool SchemaParts::disjoint(const std::vector<Alternative>& a, const std::vector<
 
 bool SchemaParts::disjoint(const Alternative& a, const Alternative& b, std::size_t depth) {
   const std::uint32_t types = a.types & b.types;
+  source_.budget().charge(1 + (types == 0 ? 0 : 8 * (a.bases.size() + b.bases.size())));
   if (types == 0) return true;
-  source_.budget().check_time();
   const Alternative together = both(a, b);
   bool has = false;
   if (constants(together, has).empty() && has) return true;
@@ -101,7 +87,7 @@ bool SchemaParts::disjoint_numbers(const Alternative& a, const Alternative& b) c
 // Some property is there, and no value of it fits both.
 bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, std::size_t depth) {
   if (depth >= kDeepest) return false;
-  const std::vector<std::string> names = required_names(a, b);
+  const std::vector<std::string> names = required(both(a, b));
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     SchemaSet set = of_property(a, name);
     const SchemaSet other = of_property(b, name);
@@ -122,6 +108,7 @@ bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, st
 bool SchemaParts::only_empty_lists_in_common(const std::vector<Alternative>& a,
                                              const std::vector<Alternative>& b) {
   const Schema not_empty = source_.make(Json{{"minItems", 1}});
+  source_.budget().charge(8 * a.size());
   std::vector<Alternative> longer = a;
   for (Alternative& one : longer) one.bases.push_back(not_empty);
   return disjoint(longer, b, 0);

@@ -78,29 +78,31 @@ bool is_annotation(const std::string& keyword) {
 
 }  // namespace
 
-std::vector<Schema> SchemaParts::negated(Schema schema, std::size_t depth) {
-  if (depth > 16) fail_at("not", "is nested too deeply");
+std::vector<Schema> SchemaParts::negated(Schema schema) {
+  const WorkBudget::Level level(source_.budget());
+  source_.budget().charge(8 + 16 * schema->size());
   if (schema->is_bool())
     return schema->as_bool() ? std::vector<Schema>{} : std::vector<Schema>{source_.make(Json(true))};
   if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
   std::vector<Schema> found;
   if (const std::string* reference = schema->find_string("$ref")) {
-    found = negated(source_.resolve(*reference), depth + 1);
+    found = negated(source_.resolve(*reference));
     if (source_.ref_stands_alone()) return found;
   }
   for (const Json::Member& keyword : schema->as_object()) {
-    if (keyword.key != "$ref" && !is_annotation(keyword.key)) negate_keyword(*schema, keyword, depth, found);
+    if (keyword.key != "$ref" && !is_annotation(keyword.key)) negate_keyword(*schema, keyword, found);
   }
   return found;
 }
 
-void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword, std::size_t depth,
+void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword,
                                  std::vector<Schema>& found) {
   const std::string& name = keyword.key;
   const Json& value = keyword.value;
   const auto add = [&](Json one) { found.push_back(source_.make(std::move(one))); };
   const auto bound = [&](const char* type, const char* other, std::int64_t by) {
     if (!value.is_int()) fail_at(name, "must be a whole number");
+    if (value.as_int() < 0 || value.as_int() > UINT32_MAX) fail_at(name, "is too large or below 0");
     if (value.as_int() + by >= 0) add(with(of_type(type), other, value.as_int() + by));
   };
   const auto is_strict = [&](const char* word) {
@@ -119,24 +121,24 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
     if ((others & (kIntegerType | kFractionType)) == kFractionType) types.push_back(kFraction);
     if (types.size() > 0) add(with(Json::object(), "type", std::move(types)));
   } else if (name == "enum" || name == "const") {
-    Json values = name == "enum" ? value : list_of(value);
-    for (const Json& one : values.as_array()) {
+    Json values = name == "enum" ? source_.copy(value) : list_of(source_.copy(value));
+    for (const Json& one : list_at(name, values)) {
       if (one.is_array() || one.is_object()) fail_at("not", "lists and objects cannot be excluded");
     }
     add(with(Json::object(), kNotEnum, std::move(values)));
   } else if (name == "required") {
-    for (const Json& one : value.as_array()) {
+    for (const Json& one : list_at(name, value)) {
       if (!one.is_string()) fail_at("required", "must be a list of names");
       add(with(of_type("object"), "properties", Json{{one.as_string(), Json(false)}}));
     }
   } else if (name == "properties") {
     const Names names = names_of_others_;
     const NamesInForce of_the_value(*this, nullptr);
-    for (const Json::Member& property : value.as_object()) {
+    for (const Json::Member& property : object_at(name, value)) {
       if (names != nullptr && !std::binary_search(names->begin(), names->end(), property.key)) continue;
-      for (const Schema other : negated(&property.value, depth + 1)) {
+      for (const Schema other : negated(&property.value)) {
         Json one = with(of_type("object"), "required", list_of(property.key));
-        add(with(std::move(one), "properties", Json{{property.key, *other}}));
+        add(with(std::move(one), "properties", Json{{property.key, source_.copy(*other)}}));
       }
     }
   } else if (name == "pattern") {
@@ -169,24 +171,24 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
   } else if (name == "maxProperties") {
     bound("object", "minProperties", 1);
   } else if (name == "allOf") {
-    for (const Json& one : value.as_array()) {
-      for (const Schema other : negated(&one, depth + 1)) found.push_back(other);
+    for (const Json& one : list_at(name, value)) {
+      for (const Schema other : negated(&one)) found.push_back(other);
     }
   } else if (name == "anyOf") {
     Json all = Json::array();
-    for (const Json& one : value.as_array()) {
+    for (const Json& one : list_at(name, value)) {
       Json any = Json::array();
-      for (const Schema other : negated(&one, depth + 1)) any.push_back(*other);
+      for (const Schema other : negated(&one)) any.push_back(source_.copy(*other));
       if (any.size() == 0) return;  // one of them always fits
       all.push_back(with(Json::object(), "anyOf", std::move(any)));
     }
     add(with(Json::object(), "allOf", std::move(all)));
   } else if (name == "oneOf") {
-    negate_one_of(value, depth, found);
+    negate_one_of(value, found);
   } else if (name == "not") {
     found.push_back(&value);
   } else if ((name == "additionalProperties" || name == "patternProperties") && names_of_others_ != nullptr) {
-    negate_for_names(schema, name, depth, found);
+    negate_for_names(schema, name, found);
   } else if (name == "additionalProperties" && value.is_bool() && value.as_bool()) {
     return;
   } else {
@@ -195,22 +197,22 @@ void SchemaParts::negate_keyword(const Json& schema, const Json::Member& keyword
 }
 
 // None of the options fits, or two do.
-void SchemaParts::negate_one_of(const Json& options, std::size_t depth, std::vector<Schema>& found) {
+void SchemaParts::negate_one_of(const Json& options, std::vector<Schema>& found) {
   constexpr std::size_t kMostOptions = 12;
   if (!options.is_array() || options.size() > kMostOptions) fail_at("not", "'oneOf' has too many options");
   Json none = Json::array();
   bool one_always_fits = false;
   for (const Json& one : options.as_array()) {
     Json any = Json::array();
-    for (const Schema other : negated(&one, depth + 1)) any.push_back(*other);
+    for (const Schema other : negated(&one)) any.push_back(source_.copy(*other));
     one_always_fits = one_always_fits || any.size() == 0;
     none.push_back(with(Json::object(), "anyOf", std::move(any)));
   }
   if (!one_always_fits) found.push_back(source_.make(with(Json::object(), "allOf", std::move(none))));
   for (std::size_t i = 0; i < options.size(); ++i) {
     for (std::size_t j = i + 1; j < options.size(); ++j) {
-      Json both = list_of(options.as_array()[i]);
-      both.push_back(options.as_array()[j]);
+      Json both = list_of(source_.copy(options.as_array()[i]));
+      both.push_back(source_.copy(options.as_array()[j]));
       found.push_back(source_.make(with(Json::object(), "allOf", std::move(both))));
     }
   }
@@ -218,15 +220,15 @@ void SchemaParts::negate_one_of(const Json& options, std::size_t depth, std::vec
 
 // What is said of members that are no declared property's, where it is known what names members can have at all: one of
 // these is there, and its value does not fit.
-void SchemaParts::negate_for_names(const Json& schema, const std::string& keyword, std::size_t depth,
+void SchemaParts::negate_for_names(const Json& schema, const std::string& keyword,
                                    std::vector<Schema>& found) {
   const Json* properties = schema.find_object("properties");
   const Json* patterns = schema.find_object("patternProperties");
   const auto add = [&](const std::string& name, const Json& value) {
     const NamesInForce of_the_value(*this, nullptr);
-    for (const Schema other : negated(&value, depth + 1)) {
+    for (const Schema other : negated(&value)) {
       Json one = with(of_type("object"), "required", list_of(name));
-      found.push_back(source_.make(with(std::move(one), "properties", Json{{name, *other}})));
+      found.push_back(source_.make(with(std::move(one), "properties", Json{{name, source_.copy(*other)}})));
     }
   };
   for (const std::string& name : *names_of_others_) {

@@ -35,7 +35,10 @@ std::uint32_t whole_number(const char* keyword, const Json& value) {
 std::uint32_t types_of(const Json& types) {
   if (types.is_array()) {
     std::uint32_t all = 0;
-    for (const Json& type : types.as_array()) all |= types_of(type);
+    for (const Json& type : types.as_array()) {
+      if (type.is_array()) fail_at("type", "must be a name or a list of names");
+      all |= types_of(type);
+    }
     return all;
   }
   static const std::map<std::string, std::uint32_t> kTypes = {
@@ -56,6 +59,7 @@ struct SchemaParts::Open {
   std::vector<std::vector<SchemaSet>> choices{};  // each: of the sets, one
   std::vector<const Json*> exclusive{};           // oneOf, to be looked at when all else is known
   bool impossible = false;
+  std::size_t bytes() const;
   bool loose =
       false;  // alternatives may have values that do not fit: good enough to show that two have none in common
 };
@@ -77,19 +81,25 @@ std::vector<Alternative> SchemaParts::taken_apart(const SchemaSet& set, bool loo
 }
 
 void SchemaParts::expand(Schema schema, Open& open) {
+  WorkBudget& budget = source_.budget();
+  const WorkBudget::Level level(budget);
   if (schema->is_bool()) {
     open.impossible = open.impossible || !schema->as_bool();
     return;
   }
   if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
   if (!open.met.insert(schema).second) return;
+  budget.charge(8 + 16 * schema->size());  // its keywords are looked for one by one
   if (const Json* reference = schema->find("$ref"); reference != nullptr && reference->is_string()) {
     expand(source_.resolve(reference->as_string()), open);
     if (source_.ref_stands_alone()) return;
   }
   refuse_unsupported(*schema);
   open.part.bases.push_back(schema);
-  if (const Json* types = schema->find("type")) open.part.types &= types_of(*types);
+  if (const Json* types = schema->find("type")) {
+    budget.charge(4 * types->size());
+    open.part.types &= types_of(*types);
+  }
   if (open.part.types == 0) open.impossible = true;
   if (const Json* all = schema->find("allOf")) {
     if (!all->is_array()) fail_at("allOf", "must be a list");
@@ -102,10 +112,12 @@ void SchemaParts::expand_choices(Schema schema, Open& open) {
   if (const Json* any = schema->find("anyOf")) {
     if (!any->is_array()) fail_at("anyOf", "must be a list");
     auto& choice = open.choices.emplace_back();
+    source_.budget().charge(4 * any->size());
     for (const Json& one : any->as_array()) choice.push_back({&one});
   }
   if (const Json* one = schema->find("oneOf")) {
     if (!one->is_array()) fail_at("oneOf", "must be a list");
+    source_.budget().charge(4 * one->size());
     if (open.loose) {
       auto& choice = open.choices.emplace_back();
       for (const Json& option : one->as_array()) choice.push_back({&option});
@@ -147,40 +159,49 @@ void SchemaParts::expand_choices(Schema schema, Open& open) {
   }
 }
 
+std::size_t SchemaParts::Open::bytes() const {
+  std::size_t sets = 0;
+  for (const auto& choice : choices) sets += 1 + choice.size();
+  return 256 + part.bases.size() * sizeof(Schema) + met.size() * 48 + sets * 40;
+}
+
 void SchemaParts::divide(Open open, std::vector<Alternative>& found) {
   if (open.impossible) return;
-  if (++looked_at_ > source_.budget().limits().schemas) {
-    throw GrammarError("its alternatives are too many: more than " +
-                       std::to_string(source_.budget().limits().schemas));
+  WorkBudget& budget = source_.budget();
+  const WorkBudget::Level level(budget);
+  if (++looked_at_ > budget.limits().schemas) {
+    throw GrammarError("its alternatives are too many: more than " + std::to_string(budget.limits().schemas));
   }
-  if (looked_at_ % 64 == 0) source_.budget().check_time();
   if (open.choices.empty() && !open.exclusive.empty()) {
     const Json* options = open.exclusive.back();
     open.exclusive.pop_back();
     open.choices.push_back(exclusive(*options, open));
   }
   if (open.choices.empty()) {
+    budget.take(sizeof(Alternative) + open.part.bases.size() * sizeof(Schema));
     found.push_back(std::move(open.part));
     return;
   }
-  if (++depth_ > source_.budget().limits().depth)
-    throw GrammarError("its alternatives are nested too deeply");
   const auto fewest = std::min_element(open.choices.begin(), open.choices.end(),
                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
   const std::vector<SchemaSet> choice = std::move(*fewest);
   open.choices.erase(fewest);
+  WorkBudget::Held held(budget);
+  const std::size_t bytes = open.bytes();
+  held.add(bytes + choice.size() * 40);
   for (const SchemaSet& set : choice) {
+    budget.charge(bytes / 16);
     Open one = open;
     for (const Schema schema : set) expand(schema, one);
     divide(std::move(one), found);
   }
-  --depth_;
 }
 
 namespace {
 
 // All names that members can have; nothing: others may be there.
-std::optional<std::vector<std::string>> closed_names(const std::vector<Alternative>& parts) {
+std::optional<std::vector<std::string>> closed_names(const std::vector<Alternative>& parts,
+                                                     WorkBudget& budget) {
   std::vector<std::string> names;
   for (const Alternative& part : parts) {
     if ((part.types & kObjectType) == 0) continue;
@@ -192,6 +213,7 @@ std::optional<std::vector<std::string>> closed_names(const std::vector<Alternati
     if (closed == part.bases.end()) return std::nullopt;
     const Json* properties = (*closed)->find_object("properties");
     if (properties == nullptr) continue;
+    budget.charge(8 * properties->size());
     for (const Json::Member& property : properties->as_object()) names.push_back(property.key);
   }
   std::sort(names.begin(), names.end());
@@ -204,8 +226,10 @@ std::optional<std::vector<std::string>> closed_names(const std::vector<Alternati
 // Each option, without what another fits as well.
 std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& open) {
   const std::size_t count = options.size();
+  WorkBudget& budget = source_.budget();
   std::vector<std::vector<Alternative>> parts(count);
   for (std::size_t i = 0; i < count; ++i) {
+    budget.charge(open.bytes() / 16);
     Open one = open;
     one.exclusive.clear();
     one.loose = true;
@@ -216,6 +240,7 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
   for (std::size_t i = 0; i < count; ++i) sets[i].push_back(&options.as_array()[i]);
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = i + 1; j < count; ++j) {
+      budget.charge();
       if (disjoint(parts[i], parts[j], 0)) continue;
       if (only_empty_lists_in_common(parts[i], parts[j])) {
         const Json empty = Json::array();
@@ -225,11 +250,12 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
         continue;
       }
       const auto keep_apart = [&](std::size_t from, std::size_t other) {
-        const auto names = closed_names(parts[from]);
+        const auto names = closed_names(parts[from], budget);
         const NamesInForce in_force(*this, names ? &*names : nullptr);
         Json any = Json::object();
         any["anyOf"] = Json::array();
-        for (const Schema schema : negated(&options.as_array()[other])) any["anyOf"].push_back(*schema);
+        for (const Schema schema : negated(&options.as_array()[other]))
+          any["anyOf"].push_back(source_.copy(*schema));
         sets[from].push_back(source_.make(std::move(any)));
       };
       try {
@@ -265,9 +291,10 @@ std::uint32_t SchemaParts::least_of(const Alternative& part, const char* keyword
 SchemaSet SchemaParts::of_property(const Alternative& part, const std::string& name) {
   SchemaSet set;
   for (const Schema base : part.bases) {
+    source_.budget().charge(4 + 4 * base->size());
     bool named = false;
     const Json* properties = base->find_object("properties");
-    if (const Json* own = properties == nullptr ? nullptr : properties->find(name)) {
+    if (const Json* own = properties == nullptr ? nullptr : source_.member(*properties, name)) {
       set.push_back(own);
       named = true;
     }
@@ -290,6 +317,7 @@ SchemaSet SchemaParts::of_property(const Alternative& part, const std::string& n
 SchemaSet SchemaParts::of_item(const Alternative& part, std::size_t index) const {
   SchemaSet set;
   for (const Schema base : part.bases) {
+    source_.budget().charge(1 + 2 * base->size());
     const Json* items = base->find("items");
     const Json* first = base->find("prefixItems");
     const Json* rest = items;
@@ -297,7 +325,8 @@ SchemaSet SchemaParts::of_item(const Alternative& part, std::size_t index) const
       first = items;
       rest = base->find("additionalItems");
     }
-    const Json* item = first != nullptr && index < first->size() ? &first->as_array()[index] : rest;
+    const Json* item =
+        first != nullptr && index < list_at("prefixItems", *first).size() ? &first->as_array()[index] : rest;
     if (item != nullptr) set.push_back(item);
   }
   return set;
@@ -314,69 +343,85 @@ std::size_t SchemaParts::first_items(const Alternative& part) const {
   return most;
 }
 
-bool SchemaParts::requires_property(const Alternative& part, const std::string& name) const {
-  return std::any_of(part.bases.begin(), part.bases.end(), [&](Schema base) {
-    const auto* names = base->find_array("required");
-    return names != nullptr &&
-           std::any_of(names->begin(), names->end(), [&](const Json& one) { return one == Json(name); });
-  });
+std::vector<std::string> SchemaParts::required(const Alternative& part) const {
+  std::vector<std::string> names;
+  for (const Schema base : part.bases) {
+    const auto* list = base->find_array("required");
+    if (list == nullptr) continue;
+    source_.budget().charge(8 * list->size());
+    for (const Json& name : *list) {
+      if (name.is_string()) names.push_back(name.as_string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 std::vector<Json> SchemaParts::constants(const Alternative& part, bool& has) {
+  const auto is_of_choices = [](const std::string& keyword) {
+    constexpr auto kChoices =
+        std::to_array<std::string_view>({"anyOf", "oneOf", "allOf", "not", "if", "$ref"});
+    return std::find(kChoices.begin(), kChoices.end(), keyword) != kChoices.end();
+  };
   std::vector<Json> values;
-  has = false;
+  Schema giver = nullptr;
   for (const Schema base : part.bases) {
     const Json* list = base->find("enum");
     const Json* one = base->find("const");
     if (list != nullptr && !list->is_array()) fail_at("enum", "must be a list");
     if (list == nullptr && one == nullptr) continue;
-    has = true;
-    values = one != nullptr ? std::vector<Json>{*one} : list->as_array();
+    giver = base;
+    const Json copied = source_.copy(one != nullptr ? *one : *list);
+    values = one != nullptr ? std::vector<Json>{copied} : copied.as_array();
     break;
   }
-  std::erase_if(values, [&](const Json& value) {
-    // Choices have been made: of each schema its own keywords count.
-    return std::any_of(part.bases.begin(), part.bases.end(), [&](Schema base) {
-      Json own = Json::object();
-      for (const Json::Member& member : base->as_object()) {
-        const auto is_choice = [&](const char* name) { return member.key == name; };
-        constexpr auto kChoices =
-            std::to_array<const char*>({"anyOf", "oneOf", "allOf", "not", "if", "$ref"});
-        if (std::none_of(kChoices.begin(), kChoices.end(), is_choice)) own[member.key] = member.value;
-      }
-      return !source_.fits(&own, value);
-    });
-  });
+  has = giver != nullptr;
+  if (!has) return values;
+  // Choices have been made: of each schema its own keywords count.
+  for (const Schema base : part.bases) {
+    Json::Object own;
+    for (const Json::Member& member : base->as_object()) {
+      const bool says_so_itself = base == giver && member.key == (base->find("const") ? "const" : "enum");
+      if (!is_of_choices(member.key) && !says_so_itself)
+        own.push_back({member.key, source_.copy(member.value)});
+    }
+    const Schema rest = source_.make(Json(std::move(own)));
+    std::erase_if(values, [&](const Json& value) { return !source_.fits(rest, value); });
+  }
   return values;
 }
 
 bool SchemaParts::add_string_parts(const Alternative& part, CharProduct& product) {
-  const Limits& limits = source_.budget().limits();
+  WorkBudget& budget = source_.budget();
   for (const Schema base : part.bases) {
+    budget.charge(4 + 4 * base->size());
     if (const Json* pattern = base->find("pattern")) {
       if (!pattern->is_string()) fail_at("pattern", "must be a string");
       try {
-        product.add(pattern_part(parse_regex(pattern->as_string(), true, limits)));
+        product.add(pattern_part(parse_regex(pattern->as_string(), true, budget), budget));
       } catch (const GrammarError& error) {
         fail_at("pattern", error.what());
       }
     }
     if (const std::string* pattern = base->find_string(kNotPattern)) {
-      product.add(negated_part(pattern_part(parse_regex(*pattern, true, limits))));
+      product.add(negated_part(pattern_part(parse_regex(*pattern, true, budget), budget)));
     }
     if (const std::string* format = base->find_string("format")) {
       const char* pattern = pattern_of_format(*format);
       if (pattern == nullptr && is_defined_format(*format))
         fail_at("format", "'" + *format + "' is not supported");
-      if (pattern != nullptr) product.add(pattern_part(parse_regex(pattern, false, limits)));
+      if (pattern != nullptr) product.add(pattern_part(parse_regex(pattern, false, budget), budget));
     }
     if (const Json* list = base->find(kNotEnum)) {
       std::vector<std::string> texts;
+      budget.charge(8 * list->size());
       for (const Json& one : list->as_array()) {
-        if (one.is_string() && std::find(texts.begin(), texts.end(), one.as_string()) == texts.end())
-          texts.push_back(one.as_string());
+        if (one.is_string()) texts.push_back(one.as_string());
       }
-      if (!texts.empty()) product.add(negated_part(names_part(std::move(texts))));
+      std::sort(texts.begin(), texts.end());
+      texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+      if (!texts.empty()) product.add(negated_part(names_part(texts, budget)));
     }
   }
   const std::uint32_t least = least_of(part, "minLength");

@@ -50,7 +50,8 @@ class SchemaParts {
   SchemaSet of_property(const Alternative& part, const std::string& name);
   SchemaSet of_item(const Alternative& part, std::size_t index) const;
   std::size_t first_items(const Alternative& part) const;
-  bool requires_property(const Alternative& part, const std::string& name) const;
+  /// Names that must be there, sorted.
+  std::vector<std::string> required(const Alternative& part) const;
   /// Constants that fit all of it; `has` where it has any enum or const.
   std::vector<Json> constants(const Alternative& part, bool& has);
 
@@ -81,13 +82,11 @@ class SchemaParts {
   std::vector<SchemaSet> exclusive(const Json& options, const Open& open);
 
   // -- schema_negation.cc
-  std::vector<Schema> negated(Schema schema, std::size_t depth = 0);
-  void negate_keyword(const Json& schema, const Json::Member& keyword, std::size_t depth,
-                      std::vector<Schema>& found);
+  std::vector<Schema> negated(Schema schema);
+  void negate_keyword(const Json& schema, const Json::Member& keyword, std::vector<Schema>& found);
 
-  void negate_one_of(const Json& options, std::size_t depth, std::vector<Schema>& found);
-  void negate_for_names(const Json& schema, const std::string& keyword, std::size_t depth,
-                        std::vector<Schema>& found);
+  void negate_one_of(const Json& options, std::vector<Schema>& found);
+  void negate_for_names(const Json& schema, const std::string& keyword, std::vector<Schema>& found);
 
   // -- schema_disjoint.cc
   bool disjoint(const std::vector<Alternative>& a, const std::vector<Alternative>& b, std::size_t depth);
@@ -102,7 +101,6 @@ class SchemaParts {
   /// While something is negated for values whose members can have these names alone; null: that is not known.
   Names names_of_others_ = nullptr;
   std::size_t looked_at_ = 0;
-  std::size_t depth_ = 0;
 };
 
 /// The types that a `type` keyword names.

@@ -1,6 +1,7 @@
 #include "protocol/grammar/schema_source.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "protocol/grammar/string_formats.h"
 
@@ -32,7 +33,97 @@ std::string pointer_part(std::string_view part) {
   return plain;
 }
 
-const Json* at_pointer(const Json& document, std::string_view pointer) {
+// Whether the count is within the bounds that these keywords give.
+bool within(const Json& schema, const char* least, double count, const char* most) {
+  const auto bound = [&](const char* keyword) -> const Json* {
+    const Json* found = schema.find(keyword);
+    if (found != nullptr && !found->is_number()) fail_at(keyword, "must be a number");
+    return found;
+  };
+  if (const Json* low = bound(least); low != nullptr && count < low->as_double()) return false;
+  const Json* high = bound(most);
+  return high == nullptr || count <= high->as_double();
+}
+
+}  // namespace
+
+void fail_at(std::string_view keyword, const std::string& what) {
+  throw GrammarError(std::string(keyword) + ": " + what);
+}
+
+const Json::Array& list_at(std::string_view keyword, const Json& value) {
+  if (!value.is_array()) fail_at(keyword, "must be a list");
+  return value.as_array();
+}
+
+const Json::Object& object_at(std::string_view keyword, const Json& value) {
+  if (!value.is_object()) fail_at(keyword, "must be an object");
+  return value.as_object();
+}
+
+std::size_t bytes_of(const Json& value, WorkBudget& budget) {
+  const WorkBudget::Level level(budget);
+  std::size_t bytes = sizeof(Json::Member);
+  if (value.is_string()) bytes += value.as_string().size();
+  budget.charge(2 + bytes / 256);
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) bytes += bytes_of(item, budget);
+  } else if (value.is_object()) {
+    for (const Json::Member& member : value.as_object())
+      bytes += member.key.size() + bytes_of(member.value, budget);
+  }
+  return bytes;
+}
+
+SchemaSource::SchemaSource(const Json& document, WorkBudget& budget) : document_(document), budget_(budget) {
+  if (const std::string* draft = document.find_string("$schema")) {
+    for (const char* old : {"draft-03", "draft-04", "draft-06", "draft-07"}) {
+      if (draft->find(old) != std::string::npos) ref_stands_alone_ = true;
+    }
+  }
+  find_ids(document);
+}
+
+void SchemaSource::find_ids(const Json& value) {
+  const WorkBudget::Level level(budget_);
+  budget_.charge(value.size());
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) find_ids(item);
+  } else if (value.is_object()) {
+    for (const char* name : {"$id", "id"}) {
+      if (const std::string* id = value.find_string(name)) ids_.try_emplace(*id, &value);
+    }
+    for (const char* name : {"$anchor", "$dynamicAnchor"}) {
+      if (const std::string* anchor = value.find_string(name)) ids_.try_emplace("#" + *anchor, &value);
+    }
+    for (const Json::Member& member : value.as_object()) find_ids(member.value);
+  }
+}
+
+Schema SchemaSource::make(Json schema) {
+  budget_.take(bytes_of(schema, budget_));
+  return &made_.emplace_back(std::move(schema));
+}
+
+Json SchemaSource::copy(const Json& value) {
+  budget_.take(bytes_of(value, budget_));
+  return value;
+}
+
+const Json* SchemaSource::member(const Json& object, std::string_view key) {
+  constexpr std::size_t kFew = 16;
+  budget_.charge(1 + key.size() / 64);
+  if (object.size() <= kFew || !object.is_object()) return object.find(key);
+  auto& index = members_[&object];
+  if (index.empty()) {
+    budget_.take(object.size() * 64);
+    for (const Json::Member& member : object.as_object()) index.emplace(member.key, &member.value);
+  }
+  const auto found = index.find(key);
+  return found == index.end() ? nullptr : found->second;
+}
+
+const Json* SchemaSource::at_pointer(const Json& document, std::string_view pointer) {
   const Json* at = &document;
   while (!pointer.empty() && at != nullptr) {
     if (pointer.front() != '/') return nullptr;
@@ -44,51 +135,24 @@ const Json* at_pointer(const Json& document, std::string_view pointer) {
       const std::size_t index = std::strtoul(part.c_str(), nullptr, 10);
       at = index < at->size() ? &at->as_array()[index] : nullptr;
     } else {
-      at = at->find(part);
+      at = member(*at, part);
     }
   }
   return at;
 }
 
-}  // namespace
-
-void fail_at(std::string_view keyword, const std::string& what) {
-  throw GrammarError(std::string(keyword) + ": " + what);
-}
-
-SchemaSource::SchemaSource(const Json& document, CompileBudget& budget)
-    : document_(document), budget_(budget) {
-  if (const std::string* draft = document.find_string("$schema")) {
-    for (const char* old : {"draft-03", "draft-04", "draft-06", "draft-07"}) {
-      if (draft->find(old) != std::string::npos) ref_stands_alone_ = true;
-    }
-  }
-  find_ids(document, 0);
-}
-
-void SchemaSource::find_ids(const Json& value, std::size_t depth) {
-  if (depth > budget_.limits().depth) throw GrammarError("the schema is nested too deeply");
-  if (value.is_array()) {
-    for (const Json& item : value.as_array()) find_ids(item, depth + 1);
-  } else if (value.is_object()) {
-    for (const char* name : {"$id", "id"}) {
-      if (const std::string* id = value.find_string(name)) ids_.try_emplace(*id, &value);
-    }
-    for (const char* name : {"$anchor", "$dynamicAnchor"}) {
-      if (const std::string* anchor = value.find_string(name)) ids_.try_emplace("#" + *anchor, &value);
-    }
-    for (const Json::Member& member : value.as_object()) find_ids(member.value, depth + 1);
-  }
-}
-
-Schema SchemaSource::resolve(const std::string& reference) const {
+Schema SchemaSource::resolve(const std::string& reference) {
   const auto usable = [&](const Json* found) {
     if (found == nullptr || !(found->is_bool() || found->is_object())) {
       fail_at("$ref", "'" + reference + "' leads to no schema of this document, and nothing is fetched");
     }
     return found;
   };
+  budget_.charge(4 + reference.size() / 16);
   if (const auto found = ids_.find(reference); found != ids_.end()) return found->second;
+  const auto [known, is_new] = resolved_.try_emplace(reference, nullptr);
+  if (!is_new && known->second != nullptr) return known->second;
+  budget_.take(96 + reference.size());
   const std::size_t hash = std::min(reference.find('#'), reference.size());
   const std::string base = reference.substr(0, hash);
   const Json* from = &document_;
@@ -99,30 +163,34 @@ Schema SchemaSource::resolve(const std::string& reference) const {
     if (from == nullptr) return usable(nullptr);
   }
   const std::string pointer = hash < reference.size() ? unescaped(reference.substr(hash + 1)) : "";
-  return usable(at_pointer(*from, pointer));
+  return known->second = usable(at_pointer(*from, pointer));
 }
 
 // -- whether a value fits
 
-bool same_value(const Json& a, const Json& b) {
+bool SchemaSource::same_value(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return a.as_double() == b.as_double();
   if (a.kind() != b.kind()) return false;
+  budget_.charge(1 + a.size());
   if (a.is_array()) {
     return std::equal(a.as_array().begin(), a.as_array().end(), b.as_array().begin(), b.as_array().end(),
-                      same_value);
+                      [this](const Json& x, const Json& y) { return same_value(x, y); });
   }
   if (!a.is_object()) return a == b;
   return a.size() == b.size() &&
-         std::all_of(a.as_object().begin(), a.as_object().end(), [&](const auto& member) {
-           const Json* other = b.find(member.key);
-           return other != nullptr && same_value(member.value, *other);
+         std::all_of(a.as_object().begin(), a.as_object().end(), [&](const auto& one) {
+           budget_.charge(b.size());
+           const Json* other = b.find(one.key);
+           return other != nullptr && same_value(one.value, *other);
          });
 }
 
 bool has_type(const Json& types, const Json& value) {
   if (types.is_array()) {
-    return std::any_of(types.as_array().begin(), types.as_array().end(),
-                       [&](const Json& type) { return has_type(type, value); });
+    return std::any_of(types.as_array().begin(), types.as_array().end(), [&](const Json& type) {
+      if (type.is_array()) fail_at("type", "must be a name or a list of names");
+      return has_type(type, value);
+    });
   }
   if (!types.is_string()) fail_at("type", "must be a name or a list of names");
   const std::string& type = types.as_string();
@@ -131,9 +199,7 @@ bool has_type(const Json& types, const Json& value) {
   if (type == "string") return value.is_string();
   if (type == "number") return value.is_number();
   const auto is_whole = [&] {
-    return value.is_int() ||
-           (value.is_double() &&
-            value.as_double() == static_cast<double>(static_cast<std::int64_t>(value.as_double())));
+    return value.is_int() || (value.is_double() && value.as_double() == std::floor(value.as_double()));
   };
   if (type == "integer") return is_whole();
   if (type == kFraction) return value.is_number() && !is_whole();
@@ -146,24 +212,31 @@ bool SchemaSource::pattern_fits(const std::string& pattern, std::string_view tex
   auto found = patterns_.find(pattern);
   if (found == patterns_.end()) {
     CharProduct product(budget_);
-    product.add(pattern_part(parse_regex(pattern, true, budget_.limits())));
+    product.add(pattern_part(parse_regex(pattern, true, budget_), budget_));
     found = patterns_.emplace(pattern, product.build()).first;
   }
+  budget_.charge(1 + text.size());
   return found->second.accepts(text);
 }
 
-bool SchemaSource::fits(Schema schema, const Json& value, std::size_t depth) {
-  if (depth > 64) throw GrammarError("a constant of the schema is checked too deeply");
+bool SchemaSource::fits(Schema schema, const Json& value) {
+  const WorkBudget::Level level(budget_);
+  budget_.charge(8 + 4 * schema->size() + value.size());
   if (schema->is_bool()) return schema->as_bool();
   if (!schema->is_object()) throw GrammarError("a schema must be an object, true or false");
   if (const std::string* reference = schema->find_string("$ref")) {
-    if (!fits(resolve(*reference), value, depth + 1)) return false;
+    if (!fits(resolve(*reference), value)) return false;
     if (ref_stands_alone_) return true;
   }
-  if (const Json* types = schema->find("type"); types != nullptr && !has_type(*types, value)) return false;
+  if (const Json* types = schema->find("type"); types != nullptr) {
+    budget_.charge(types->size());
+    if (!has_type(*types, value)) return false;
+  }
   const auto in = [&](const Json& list) {
-    return std::any_of(list.as_array().begin(), list.as_array().end(),
-                       [&](const Json& one) { return same_value(one, value); });
+    return std::any_of(list.as_array().begin(), list.as_array().end(), [&](const Json& one) {
+      budget_.charge();
+      return same_value(one, value);
+    });
   };
   if (const Json* list = schema->find("enum"); list != nullptr && list->is_array() && !in(*list))
     return false;
@@ -171,26 +244,25 @@ bool SchemaSource::fits(Schema schema, const Json& value, std::size_t depth) {
   if (const Json* list = schema->find(kNotEnum); list != nullptr && in(*list)) return false;
   if (value.is_number() && !fits_number(*schema, value)) return false;
   if (value.is_string() && !fits_string(*schema, value.as_string())) return false;
-  if (value.is_array() && !fits_array(*schema, value.as_array(), depth)) return false;
-  if (value.is_object() && !fits_object(*schema, value, depth)) return false;
-  return fits_others(*schema, value, depth);
+  if (value.is_array() && !fits_array(*schema, value.as_array())) return false;
+  if (value.is_object() && !fits_object(*schema, value)) return false;
+  return fits_others(*schema, value);
 }
 
-bool SchemaSource::fits_others(const Json& schema, const Json& value, std::size_t depth) {
+bool SchemaSource::fits_others(const Json& schema, const Json& value) {
   const auto count = [&](const char* keyword) -> std::ptrdiff_t {
     const auto& list = *schema.find_array(keyword);
-    return std::count_if(list.begin(), list.end(),
-                         [&](const Json& one) { return fits(&one, value, depth + 1); });
+    return std::count_if(list.begin(), list.end(), [&](const Json& one) { return fits(&one, value); });
   };
   if (const auto* list = schema.find_array("allOf")) {
     if (count("allOf") != static_cast<std::ptrdiff_t>(list->size())) return false;
   }
   if (schema.find_array("anyOf") != nullptr && count("anyOf") == 0) return false;
   if (schema.find_array("oneOf") != nullptr && count("oneOf") != 1) return false;
-  if (const Json* no = schema.find("not"); no != nullptr && fits(no, value, depth + 1)) return false;
+  if (const Json* no = schema.find("not"); no != nullptr && fits(no, value)) return false;
   if (const Json* condition = schema.find("if")) {
-    const Json* follows = schema.find(fits(condition, value, depth + 1) ? "then" : "else");
-    if (follows != nullptr && !fits(follows, value, depth + 1)) return false;
+    const Json* follows = schema.find(fits(condition, value) ? "then" : "else");
+    if (follows != nullptr && !fits(follows, value)) return false;
   }
   return true;
 }
@@ -217,7 +289,7 @@ bool SchemaSource::fits_number(const Json& schema, const Json& value) const {
     return false;
   if (const Json* step = bound("multipleOf")) {
     const double ratio = number / step->as_double();
-    if (ratio != static_cast<double>(static_cast<std::int64_t>(ratio))) return false;
+    if (ratio != std::floor(ratio)) return false;
   }
   return true;
 }
@@ -225,9 +297,7 @@ bool SchemaSource::fits_number(const Json& schema, const Json& value) const {
 bool SchemaSource::fits_string(const Json& schema, const std::string& value) {
   const auto length = static_cast<double>(std::count_if(
       value.begin(), value.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-  if (const Json* low = schema.find("minLength"); low != nullptr && length < low->as_double()) return false;
-  if (const Json* high = schema.find("maxLength"); high != nullptr && length > high->as_double())
-    return false;
+  if (!within(schema, "minLength", length, "maxLength")) return false;
   if (const std::string* pattern = schema.find_string("pattern");
       pattern != nullptr && !pattern_fits(*pattern, value))
     return false;
@@ -241,10 +311,9 @@ bool SchemaSource::fits_string(const Json& schema, const std::string& value) {
   return true;
 }
 
-bool SchemaSource::fits_array(const Json& schema, const Json::Array& value, std::size_t depth) {
+bool SchemaSource::fits_array(const Json& schema, const Json::Array& value) {
   const auto size = static_cast<double>(value.size());
-  if (const Json* low = schema.find("minItems"); low != nullptr && size < low->as_double()) return false;
-  if (const Json* high = schema.find("maxItems"); high != nullptr && size > high->as_double()) return false;
+  if (!within(schema, "minItems", size, "maxItems")) return false;
   const Json* items = schema.find("items");
   const Json* first = schema.find("prefixItems");
   const Json* rest = items;
@@ -253,19 +322,19 @@ bool SchemaSource::fits_array(const Json& schema, const Json::Array& value, std:
     rest = schema.find("additionalItems");
   }
   for (std::size_t i = 0; i < value.size(); ++i) {
-    const Json* item = first != nullptr && i < first->size() ? &first->as_array()[i] : rest;
-    if (item != nullptr && !fits(item, value[i], depth + 1)) return false;
+    const Json* item =
+        first != nullptr && i < list_at("prefixItems", *first).size() ? &first->as_array()[i] : rest;
+    if (item != nullptr && !fits(item, value[i])) return false;
   }
   return true;
 }
 
-bool SchemaSource::fits_object(const Json& schema, const Json& value, std::size_t depth) {
+bool SchemaSource::fits_object(const Json& schema, const Json& value) {
   const auto size = static_cast<double>(value.size());
-  if (const Json* low = schema.find("minProperties"); low != nullptr && size < low->as_double()) return false;
-  if (const Json* high = schema.find("maxProperties"); high != nullptr && size > high->as_double())
-    return false;
+  if (!within(schema, "minProperties", size, "maxProperties")) return false;
   if (const auto* required = schema.find_array("required")) {
     for (const Json& name : *required) {
+      budget_.charge(1 + value.size());
       if (name.is_string() && value.find(name.as_string()) == nullptr) return false;
     }
   }
@@ -276,16 +345,16 @@ bool SchemaSource::fits_object(const Json& schema, const Json& value, std::size_
     bool named = false;
     const auto check = [&](Schema one) {
       named = true;
-      return fits(one, member.value, depth + 1);
+      return fits(one, member.value);
     };
-    const Json* own = properties == nullptr ? nullptr : properties->find(member.key);
+    const Json* own = properties == nullptr ? nullptr : this->member(*properties, member.key);
     if (own != nullptr && !check(own)) return false;
     if (patterns != nullptr) {
       for (const Json::Member& pattern : patterns->as_object()) {
         if (pattern_fits(pattern.key, member.key) && !check(&pattern.value)) return false;
       }
     }
-    if (!named && others != nullptr && !fits(others, member.value, depth + 1)) return false;
+    if (!named && others != nullptr && !fits(others, member.value)) return false;
   }
   return true;
 }

@@ -38,6 +38,21 @@ TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
   EXPECT_EQ(all.grammars(), 2U);
 }
 
+// Already its first mask has too many places: that is the client's error, found before anything is computed.
+TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
+  ConstraintBook all = book(ConstraintBook::kMostBytes);
+  std::string stars = "root ::= ";
+  for (int i = 0; i < 15'000; ++i) stars += "[a-z]* ";
+  const auto refused = all.find({.kind = Constraint::Kind::kGbnf, .text = stars});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error(), "the grammar is too ambiguous: more than 20000 places at once");
+  const auto unwanted = all.find({.kind = Constraint::Kind::kRegex, .text = "(((){20000}){20000}){20000}"},
+                                 [] { return false; });
+  ASSERT_FALSE(unwanted.ok());
+  EXPECT_EQ(unwanted.error(), "the client has gone");
+  EXPECT_EQ(all.grammars(), 0U);
+}
+
 TEST_F(ConstraintBookTest, WhatIsUnusedLongestGoesWhenAllHoldTooMuch) {
   ConstraintBook few = book(60'000);
   const auto kept = few.find(regex(1));

@@ -1,24 +1,35 @@
-// Every limit holds, and its error names it.
+// Every limit holds, and its error names it; all of it on a small stack.
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "tests/protocol/jinja/render_cases.h"
+#include "tests/small_stack.h"
 
 namespace reprise::protocol::jinja::test {
 namespace {
 
 std::string limited(std::string_view source, const std::function<void(RenderLimits&)>& set,
                     std::string_view context = "{}") {
-  RenderOptions options;
-  set(options.limits);
-  const auto compiled = Template::compile(source);
-  if (!compiled.ok()) return compiled.error().describe();
-  const auto json = Json::parse(context);
-  const auto text = compiled->render(*json, options);
-  if (text.ok()) return "rendered " + std::to_string(text->size()) + " bytes";
-  EXPECT_EQ(text.error().kind, TemplateError::Kind::kLimit) << text.error().describe();
-  return text.error().reason;
+  std::string result;
+  on_small_stack([&] {
+    RenderOptions options;
+    set(options.limits);
+    const auto compiled = Template::compile(source);
+    if (!compiled.ok()) {
+      result = compiled.error().describe();
+      return;
+    }
+    const auto json = Json::parse(context);
+    const auto text = compiled->render(*json, options);
+    if (text.ok()) {
+      result = "rendered " + std::to_string(text->size()) + " bytes";
+    } else {
+      EXPECT_EQ(text.error().kind, TemplateError::Kind::kLimit) << text.error().describe();
+      result = text.error().reason;
+    }
+  });
+  return result;
 }
 
 std::string repeated(std::string_view piece, std::size_t times) {

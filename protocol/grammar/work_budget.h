@@ -1,0 +1,148 @@
+#pragma once
+// WorkBudget: what compiling one grammar, or making one mask, has used of its limits. Every loop and every recursive
+// function over what a client sent charges it. Exceeding a limit throws a GrammarError that names the limit; once the
+// steps or the time are used up, every further charge throws as well, so that a caller that catches the error for
+// another attempt gets no further.
+//
+// Threading: one thread, for one piece of work.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "protocol/grammar/grammar_error.h"
+
+namespace reprise::protocol::grammar {
+
+/// Whether the result is still wanted; asked every few milliseconds. Empty: always.
+using IsWanted = std::function<bool()>;
+
+class WorkBudget {
+ public:
+  struct Most {
+    std::uint64_t steps = 0;
+    std::size_t bytes = 0;
+    double seconds = 0;  // 0: any
+  };
+
+  /// `work` names it in errors: "compiling it".
+  WorkBudget(const char* work, const Limits& limits, const Most& most)
+      : limits_(limits), work_(work), most_(most) {
+    begin({});
+  }
+  WorkBudget(const WorkBudget&) = delete;
+  WorkBudget& operator=(const WorkBudget&) = delete;
+
+  /// Another piece of the same kind of work, with nothing used yet; of `most_steps` where these are fewer.
+  void begin(IsWanted wanted, std::uint64_t most_steps = UINT64_MAX) {
+    wanted_ = std::move(wanted);
+    most_steps_ = std::min(most_.steps, most_steps);
+    steps_ = 0;
+    next_look_ = std::min(kBetweenLooks, most_steps_ + 1);
+    bytes_ = 0;
+    has_begun_ = most_.seconds > 0;
+    if (has_begun_) began_ = std::chrono::steady_clock::now();
+  }
+
+  const Limits& limits() const { return limits_; }
+  std::uint64_t steps() const { return steps_; }
+  std::size_t bytes() const { return bytes_; }
+
+  void charge(std::uint64_t steps = 1) {
+    steps_ += steps;
+    if (steps_ >= next_look_) look();
+  }
+
+  /// Memory for the rest of the work; Held for less.
+  void take(std::size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > most_.bytes) fail_bytes();
+    charge(1 + bytes / kBytesPerStep);
+  }
+
+  /// Memory until its end of life.
+  class Held {
+   public:
+    explicit Held(WorkBudget& budget) : budget_(budget) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() { budget_.bytes_ -= bytes_; }
+    void add(std::size_t bytes) {
+      bytes_ += bytes;
+      budget_.take(bytes);
+    }
+
+   private:
+    WorkBudget& budget_;
+    std::size_t bytes_ = 0;
+  };
+
+  /// One level of recursion, whatever recurses.
+  class Level {
+   public:
+    explicit Level(WorkBudget& budget) : budget_(budget) {
+      if (budget_.depth_ >= budget_.limits_.depth) budget_.fail_depth();
+      ++budget_.depth_;
+      budget_.charge();
+    }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+    ~Level() { --budget_.depth_; }
+
+   private:
+    WorkBudget& budget_;
+  };
+
+  void add_char_states(std::size_t count) {
+    char_states_ += count;
+    if (char_states_ > limits_.all_char_states) {
+      throw GrammarError("its patterns and names need more than " + std::to_string(limits_.all_char_states) +
+                         " states");
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kBetweenLooks = 1 << 16;
+  static constexpr std::size_t kBytesPerStep = 256;
+
+  void look() {
+    next_look_ = steps_;  // stays so where it throws
+    if (steps_ > most_steps_)
+      throw GrammarError(std::string(work_) + " takes more than " + std::to_string(most_steps_) + " steps");
+    if (wanted_ && !wanted_()) throw GrammarError("the client has gone");
+    if (has_begun_) {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began_;
+      if (spent.count() > most_.seconds) {
+        throw GrammarError(std::string(work_) + " takes longer than " +
+                           std::to_string(static_cast<int>(most_.seconds)) + " s");
+      }
+    }
+    next_look_ = std::min(steps_ + kBetweenLooks, most_steps_ + 1);
+  }
+  [[noreturn]] void fail_bytes() const {
+    throw GrammarError(std::string(work_) + " needs more than " + std::to_string(most_.bytes >> 20) +
+                       " MiB of memory");
+  }
+  [[noreturn]] void fail_depth() const {
+    throw GrammarError("it is nested too deeply: more than " + std::to_string(limits_.depth) + " levels");
+  }
+
+  const Limits limits_;
+  const char* const work_;
+  const Most most_;
+  IsWanted wanted_;
+  std::chrono::steady_clock::time_point began_;
+  bool has_begun_ = false;
+  std::uint64_t most_steps_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t next_look_ = 0;
+  std::size_t bytes_ = 0;
+  std::size_t depth_ = 0;
+  std::size_t char_states_ = 0;
+};
+
+}  // namespace reprise::protocol::grammar
