@@ -43,9 +43,9 @@ run_tests() {
   (cd "$root" && "${unrandomised[@]}" ctest --preset "$preset" --parallel "$(nproc)" "$@") || failed=$?
   log=$root/build-$preset/Testing/Temporary/LastTest.log
   [[ $preset != release ]] || log=$root/build/Testing/Temporary/LastTest.log
-  if grep -q '^skipped for want of ' "$log" 2>/dev/null; then
+  if grep -q 'skipped for want of ' "$log" 2>/dev/null; then
     say "skipped (REPRISE_REQUIRE=NAME,... makes the want of a thing a failure)"
-    grep -h '^skipped for want of ' "$log" | sort | uniq -c >&2
+    grep -oh 'skipped for want of .*' "$log" | sort | uniq -c >&2
   fi
   return $failed
 }

@@ -83,6 +83,7 @@ TEST_P(TierTest, AnotherSecretOrTenantGetsNothing) {
   protocol::GenerateRequest of_other_tenant = EngineHarness::request(prompt_);
   of_other_tenant.name_space = "1 somebody";
   EXPECT_EQ(next_engine.ask(of_other_tenant).cache.restored_tokens, 0U);
+  next_engine.settle();
   EXPECT_EQ(next_engine.ask(prompt_).cache.tier, tier());
 }
 
