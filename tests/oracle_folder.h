@@ -47,9 +47,9 @@ inline std::string text_of(const std::filesystem::path& file) {
 
 }  // namespace reprise::test
 
-#define SKIP_WITHOUT(file)                                                                           \
-  if (!::std::filesystem::exists(file)) {                                                            \
-    REPRISE_SKIP_WITHOUT("oracle", "no reference files at " + ::reprise::test::text_of(file) +       \
-                                       "; REPRISE_SHARED names the folder with oracle/");            \
-  }                                                                                                  \
+#define SKIP_WITHOUT(file)                                                                     \
+  if (!::std::filesystem::exists(file)) {                                                      \
+    REPRISE_SKIP_WITHOUT("oracle", "no reference files at " + ::reprise::test::text_of(file) + \
+                                       "; REPRISE_SHARED names the folder with oracle/");      \
+  }                                                                                            \
   static_assert(true)

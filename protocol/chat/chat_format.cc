@@ -54,7 +54,8 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
 
 SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
   const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {
-    auto text = template_.render(context_of({.messages = Json(), .add_generation_prompt = false}, Json(messages)));
+    auto text =
+        template_.render(context_of({.messages = Json(), .add_generation_prompt = false}, Json(messages)));
     if (!text.ok()) return std::nullopt;
     return std::move(*text);
   };

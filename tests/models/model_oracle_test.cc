@@ -87,8 +87,10 @@ class ModelOracle : public testing::TestWithParam<test::FamilySample> {};
 void expect_agreement_in_every_setting(const std::filesystem::path& file,
                                        const std::vector<OracleCase>& cases) {
   for (const Isa isa : test::different_isas()) {
-    expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa}, {1e-4, 2e-4, 2e-3});
-    expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa}, {3e-2, 0.15, 0.2});
+    expect_agreement(file, cases, {.compute = Compute::kF32, .kv = KvType::kF32, .isa = isa},
+                     {1e-4, 2e-4, 2e-3});
+    expect_agreement(file, cases, {.compute = Compute::kAuto, .kv = KvType::kBF16, .isa = isa},
+                     {3e-2, 0.15, 0.2});
   }
 }
 

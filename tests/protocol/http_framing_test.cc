@@ -138,8 +138,8 @@ TEST(HttpFraming, WhatIsClearIsTaken) {
 TEST(HeadCheck, SeesTheSameInPieces) {
   HeadCheck whole, pieces;
   whole.see("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nA: b\r\nContent-Length: 1\r\n\r\n");
-  for (const char* line :
-       {"GET / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 1\r\n", "A: b\r\nContent-Length: 1\r\n", "\r\n"}) {
+  for (const char* line : {"GET / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 1\r\n",
+                           "A: b\r\nContent-Length: 1\r\n", "\r\n"}) {
     pieces.see(line);
   }
   EXPECT_NE(whole.problem(), "");

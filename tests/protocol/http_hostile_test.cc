@@ -104,7 +104,8 @@ TEST(HttpHostile, AServerOutlivesWhatItIsSent) {
       "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
       "chunked\r\n\r\n8\r\n{\"prompt\r\n9;x=y\r\n\":[1,2]}  \r\n"
       "0\r\n\r\n",
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 67\r\n\r\n"
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
+      "67\r\n\r\n"
       "{\"messages\":[{\"role\":\"user\",\"content\":\"go on for ever\"}],\"stream\":true}"};
   HttpOptions options;
   options.header_timeout = options.body_timeout = std::chrono::milliseconds(200);

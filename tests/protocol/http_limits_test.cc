@@ -58,8 +58,9 @@ TEST(HttpLimits, BodiesShareOneBudget) {
   EXPECT_TRUE(refused.has("Connection: close"));
 
   HttpClient chunked(served.port());  // refused when it has sent too much
-  chunked.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nc350\r\n" +
-               body.substr(0, 50'000));
+  chunked.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nc350\r\n" +
+      body.substr(0, 50'000));
   EXPECT_EQ(code_of(chunked.read_response()), "server_busy");
   EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200) << "small ones still fit";
 

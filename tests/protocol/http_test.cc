@@ -351,14 +351,18 @@ TEST(Http, SizesAreBounded) {
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(4096, 'x') + "\r\n\r\n"), 431);
   EXPECT_EQ(status_of("GET /" + std::string(4096, 'x')), 431);
   EXPECT_EQ(status_of(HttpClient::post_text("/v1/completions", std::string(5000, ' '))), 413);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n" +
-                      std::string(5000, ' ')),
-            413);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
-                      std::string(100'000, 'x')),
-            431);
+  EXPECT_EQ(
+      status_of(
+          "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n" +
+          std::string(5000, ' ')),
+      413);
+  EXPECT_EQ(
+      status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
+                std::string(100'000, 'x')),
+      431);
   EXPECT_EQ(status_of("this is not HTTP\r\n\r\n"), 400);
-  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde"),
+  EXPECT_EQ(status_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+                      "5\r\nContent-Length: 6\r\n\r\nabcde"),
             400);
 }
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 
 #include "actors/cache/eviction_policy.h"
+#include "tools/lab/replay_rivals.h"
 #include "tools/reprise/engine_flags.h"
 #include "tools/reprise/json_text.h"
-#include "tools/lab/replay_rivals.h"
 #include "tools/reprise/trace_file.h"
 
 namespace reprise::tools {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <map>
 
-#include "tools/reprise/json_text.h"
 #include "tools/lab/replay.h"
+#include "tools/reprise/json_text.h"
 
 namespace reprise::tools {
 namespace {

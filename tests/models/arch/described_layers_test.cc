@@ -110,8 +110,7 @@ ModelConfig read_made_up(const ConfigSource& source) {
   // Windows of less than a page, and of more.
   AttentionSpec narrow{
       .hidden = kWidth, .heads = 6, .kv_heads = 1, .head_dim = 8, .output_bias = true, .window = 20};
-  AttentionSpec wide{
-      .hidden = kWidth, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
+  AttentionSpec wide{.hidden = kWidth, .heads = 2, .kv_heads = 2, .head_dim = 12, .window = 70, .rope = rope};
   const RgLruSpec lru{.hidden = kWidth, .width = 20, .heads = 2, .conv_kernel = 4};
   TimeMixSpec time_mix{.hidden = kWidth,
                        .head_dim = 8,
