@@ -137,7 +137,7 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
       if (!open) constraint.think_open = format.think_open;
     }
   }
-  auto found = model.constraints->find(constraint, std::move(wanted));
+  auto found = model.constraints->find(constraint, request.name_space, std::move(wanted));
   if (found.ok()) return std::move(*found);
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }

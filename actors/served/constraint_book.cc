@@ -30,8 +30,10 @@ std::shared_ptr<const Vocabulary> ConstraintBook::vocabulary() {
 }
 
 Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constraint& constraint,
+                                                                 std::string_view name_space,
                                                                  protocol::grammar::IsWanted wanted) {
-  const std::string key = constraint.key();
+  const std::string key =
+      std::to_string(name_space.size()) + ':' + std::string(name_space) + constraint.key();
   const auto kept = [&]() -> Maker {
     const auto found = std::find_if(grammars_.begin(), grammars_.end(),
                                     [&](const auto& entry) { return entry.first == key; });

@@ -1,6 +1,6 @@
 #pragma once
-// ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all that ask for
-// the same; those used longest ago go when there are many, or when all together hold too much. One that goes lives on
+// ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all requests of one
+// namespace that ask for the same: how long the first takes tells nobody else whether it was there. Those used longest ago go when there are many, or when all together hold too much. One that goes lives on
 // while a reply keeps to it.
 //
 // Threading: any thread. Compiling may take long (protocol/grammar/grammar_error.h has the bound), and holds up nobody
@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,9 @@ class ConstraintBook {
                  std::size_t vocab, std::size_t most_bytes = kMostBytes);
 
   using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
-  /// `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
+  /// `name_space`: protocol/name_space.h. `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
   Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint,
-                                   protocol::grammar::IsWanted wanted = {});
+                                   std::string_view name_space = {}, protocol::grammar::IsWanted wanted = {});
 
   std::size_t grammars() const;
   std::size_t bytes() const;

@@ -58,6 +58,8 @@ KnownNames generation_fields() {
           "guided_regex",
           "guided_choice",
           "guided_grammar",
+          "regex",
+          "ebnf",
           "cache_prompt",
           "min_cache_tokens",
           "kv_budget",

@@ -65,7 +65,11 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& 
 
 // The automaton as it is explored: states may turn out to lead nowhere.
 struct Explored {
-  std::vector<std::vector<std::uint32_t>> targets{};  // [state][class]; kDead: nowhere
+  struct Step {
+    std::uint32_t by_class;
+    std::uint32_t target;
+  };
+  std::vector<std::vector<Step>> steps{};  // [state]
   std::vector<std::uint32_t> labels{};
 };
 
@@ -73,9 +77,9 @@ std::vector<bool> live_states(const Explored& explored) {
   const std::size_t count = explored.labels.size();
   std::vector<std::vector<std::uint32_t>> sources(count);
   for (std::uint32_t s = 0; s < count; ++s) {
-    for (const std::uint32_t target : explored.targets[s]) {
-      if (target != CharDfa::kDead && (sources[target].empty() || sources[target].back() != s))
-        sources[target].push_back(s);
+    for (const Explored::Step& step : explored.steps[s]) {
+      auto& list = sources[step.target];
+      if (list.empty() || list.back() != s) list.push_back(s);
     }
   }
   std::vector<bool> live(count);
@@ -109,12 +113,11 @@ CharDfa trimmed(const Explored& explored, const std::vector<CharClass>& classes,
   for (std::size_t s = 0; s < live.size(); ++s) {
     if (!live[s]) continue;
     std::vector<CharDfa::Edge> edges;
-    for (std::size_t c = 0; c < classes.size(); ++c) {
-      const std::uint32_t target = explored.targets[s][c];
-      if (target == CharDfa::kDead || !live[target]) continue;
-      budget.charge(classes[c].ranges.size());
-      for (const CharRange& range : classes[c].ranges)
-        edges.push_back({range.low, range.high, number[target]});
+    for (const Explored::Step& step : explored.steps[s]) {
+      if (!live[step.target]) continue;
+      const std::vector<CharRange>& ranges = classes[step.by_class].ranges;
+      budget.charge(ranges.size());
+      for (const CharRange& range : ranges) edges.push_back({range.low, range.high, number[step.target]});
     }
     std::sort(edges.begin(), edges.end(), [](const auto& a, const auto& b) { return a.low < b.low; });
     CharDfa::State state{.edges = static_cast<std::uint32_t>(dfa.edges.size()), .label = explored.labels[s]};
@@ -203,8 +206,7 @@ CharDfa CharProduct::build(const Label& label) {
         throw GrammarError("a pattern, or patterns and lengths together, need more than " +
                            std::to_string(budget_.limits().char_states) + " states");
       }
-      // With the edges that lead there and back, as trimmed() and find_free() look at them.
-      held.add(128 + 8 * size + classes.size() * 2 * sizeof(std::uint32_t));
+      held.add(160 + 8 * size);
     }
     return at->second;
   };
@@ -222,9 +224,9 @@ CharDfa CharProduct::build(const Label& label) {
       if (needed_[i] && verdicts[i] == 0) possible = false;
     }
     explored.labels.push_back(possible ? label(verdicts) : 0);
-    auto& targets = explored.targets.emplace_back(classes.size(), CharDfa::kDead);
-    const std::uint64_t of_a_step = 2 + size_of(tuple) / 2;
-    for (std::size_t c = 0; c < classes.size(); ++c) {
+    auto& steps = explored.steps.emplace_back();
+    const std::uint64_t of_a_step = 1 + size_of(tuple) / 4;
+    for (std::uint32_t c = 0; c < classes.size(); ++c) {
       budget_.charge(of_a_step);
       Tuple next;
       next.reserve(parts_.size());
@@ -233,8 +235,10 @@ CharDfa CharProduct::build(const Label& label) {
         next.push_back(parts_[i]->step(tuple[i], classes[c].ranges.front().low));
         dead = needed_[i] && next.back().empty();
       }
-      if (!dead) targets[c] = number_of(std::move(next));
+      if (!dead) steps.push_back({c, number_of(std::move(next))});
     }
+    // With the ways back, as live_states() and find_free() look at them.
+    held.add(steps.size() * (sizeof(Explored::Step) + 2 * sizeof(std::uint32_t)));
   }
   budget_.add_char_states(tuples.size());
   return trimmed(explored, classes, budget_);

@@ -34,8 +34,11 @@ TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
   EXPECT_EQ(*all.find(regex(1)), *first);
   EXPECT_NE(*all.find(regex(2)), *first);
   EXPECT_EQ(all.grammars(), 2U);
+  EXPECT_NE(*all.find(regex(1), "another's"), *first) << "what it takes would tell whether it was there";
+  EXPECT_EQ(*all.find(regex(1), "another's"), *all.find(regex(1), "another's"));
+  EXPECT_EQ(all.grammars(), 3U);
   EXPECT_FALSE(all.find({.kind = Constraint::Kind::kRegex, .text = "("}).ok());
-  EXPECT_EQ(all.grammars(), 2U);
+  EXPECT_EQ(all.grammars(), 3U);
 }
 
 // Already its first mask has too many places: that is the client's error, found before anything is computed.
@@ -47,7 +50,7 @@ TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error(), "the grammar is too ambiguous: more than 20000 places at once");
   const auto unwanted = all.find({.kind = Constraint::Kind::kRegex, .text = "(((){20000}){20000}){20000}"},
-                                 [] { return false; });
+                                 "", [] { return false; });
   ASSERT_FALSE(unwanted.ok());
   EXPECT_EQ(unwanted.error(), "the client has gone");
   EXPECT_EQ(all.grammars(), 0U);

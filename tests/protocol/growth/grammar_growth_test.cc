@@ -334,7 +334,7 @@ void try_out(const Constraint& constraint, const std::string& what, Grower& grow
 template <class Make>
 void grow(std::uint64_t seed, int often, const Make& make) {
   Tally tally;
-  const int all = thorough() ? often * 30 : rounds(often);
+  const int all = thorough() ? often * 8 : rounds(often);
   for (int i = 0; i < all; ++i) {
     Grower grower(seed + static_cast<std::uint64_t>(i));
     const std::size_t size = grower.size();
