@@ -61,7 +61,8 @@ class SmallBlockTiles {
         std::copy_n(scales, blocks, to.scales[i]);
       }
       if constexpr (Quant::kHasOffsets) {
-        for (std::size_t b = 0; b < blocks; ++b) to.sums[i][b] = static_cast<float>(x.sums(i)[k / 32 + b]);
+        const auto* sums = x.sums(i) + k / 32;
+        for (std::size_t b = 0; b < blocks; ++b) to.sums[i][b] = static_cast<float>(sums[b]);
       }
     }
   }
