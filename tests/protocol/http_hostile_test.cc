@@ -12,13 +12,14 @@
 #include "tests/base/colliding_keys.h"
 #include "tests/fuzz/mutator.h"
 #include "tests/protocol/served.h"
+#include "tests/sanitized.h"
 #include "tests/thorough.h"
 
 namespace reprise::protocol {
 namespace {
 
-// What a server takes by default is eight times as much.
-const std::size_t kBodyBytes = thorough() ? 32u << 20 : 4u << 20;
+// What a server takes by default is 32 MiB.
+const std::size_t kBodyBytes = thorough() ? 32u << 20 : kSanitized ? 1u << 20 : 4u << 20;
 
 /// `open`, then `part` as often as it fits, then `close`.
 std::string filled(const std::string& open, const std::string& part, const std::string& close,
@@ -182,7 +183,7 @@ class Crowd : public runtime::Actor {
 
  private:
   runtime::Task<void> hand_in() {
-    std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", 70'000);
+    std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", kSanitized ? 7'000 : 70'000);
     auto parsing = parsers_.parse({.endpoint = endpoint_, .body = std::move(body)}, runtime::CancelToken());
     const std::optional<ParsedCall> parsed = co_await parsing;
     const auto* error = parsed ? std::get_if<ApiError>(&*parsed) : nullptr;
