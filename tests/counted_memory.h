@@ -40,6 +40,7 @@ inline std::int64_t weight_of(void* memory) {
 
 }  // namespace reprise::counted_memory
 
+#ifndef REPRISE_SANITIZED  // sanitizers have an allocator of their own: nothing is counted under them
 void* operator new(std::size_t size) {
   return reprise::counted_memory::take(size);
 }
@@ -49,3 +50,4 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   reprise::counted_memory::give_back(memory);
 }
+#endif
