@@ -55,7 +55,8 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
                                      .on_failure = runtime::OnFailure::restart(
                                          ModelSupervisor::kMostRestarts, ModelSupervisor::kRestartWindow)},
                                     options, directory, board, requests, restarts,
-                                    all_tiers ? protocol::TierRef(all_tiers) : protocol::TierRef());
+                                    all_tiers ? protocol::TierRef(all_tiers) : protocol::TierRef(),
+                                    all_tiers ? protocol::TurnStoreRef(all_tiers) : protocol::TurnStoreRef());
 }
 
 void Engine::Parts::spawn_tiers() {
@@ -65,6 +66,7 @@ void Engine::Parts::spawn_tiers() {
     return tiers.back().figures;
   };
   const std::shared_ptr<gpu::TransferBuffers> buffers = buffers_for(options);
+  std::vector<protocol::TurnStoreRef> turn_stores;
   if (options.host.most_bytes > 0) {
     HostTierSettings settings = options.host;
     if (!settings.buffers) settings.buffers = buffers;
@@ -79,9 +81,11 @@ void Engine::Parts::spawn_tiers() {
     if (!settings.buffers) settings.buffers = buffers;
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(settings.tier);
-    tiers.back().actor = system.spawn<StoreTier>(
+    const auto tier = system.spawn<StoreTier>(
         {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)},
         std::move(settings), figures);
+    tiers.back().actor = tier;
+    turn_stores.emplace_back(tier);
   };
   if (!options.disk.folder.empty()) add_store(tier_settings(options.disk));
   if (options.remote.redis) add_store(tier_settings(options.remote));
@@ -90,7 +94,7 @@ void Engine::Parts::spawn_tiers() {
   for (const LowerTier& lower : tiers) refs.emplace_back(lower.actor);
   all_tiers = system.spawn<TierStack>(
       {.on_failure = runtime::OnFailure::restart(TierStack::kMostRestarts, TierStack::kRestartWindow)},
-      std::move(refs));
+      std::move(refs), turn_stores);
 }
 
 Engine::Engine(runtime::System& system, EngineOptions options)

@@ -40,13 +40,15 @@ std::string file_name_of(const std::string& path) {
 
 ModelSupervisor::ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
                                  std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
-                                 std::shared_ptr<Restarts> restarts, protocol::TierRef tier)
+                                 std::shared_ptr<Restarts> restarts, protocol::TierRef tier,
+                                 protocol::TurnStoreRef turn_store)
     : options_(std::move(options)),
       directory_(std::move(directory)),
       board_(std::move(board)),
       requests_(std::move(requests)),
       restarts_(std::move(restarts)),
-      tier_(std::move(tier)) {}
+      tier_(std::move(tier)),
+      turn_store_(std::move(turn_store)) {}
 
 void ModelSupervisor::on_start() {
   restarts_->supervisors.note_start();
@@ -331,6 +333,8 @@ void ModelSupervisor::give_registry(Managed& managed, ServedModel& served) {
         return figures->oldest_use_ns.load(std::memory_order_relaxed);
       }});
   served.registry = managed.registry;
+  served.turns = turns_;
+  served.turn_store = turn_store_;
 }
 
 BindRegistry ModelSupervisor::binding_of(const Managed& managed) const {

@@ -82,7 +82,8 @@ class ModelSupervisor : public runtime::Actor {
 
   ModelSupervisor(EngineOptions options, std::shared_ptr<ModelDirectory> directory,
                   std::shared_ptr<DeviceBoard> board, std::shared_ptr<RequestRoll> requests,
-                  std::shared_ptr<Restarts> restarts, protocol::TierRef tier = {});
+                  std::shared_ptr<Restarts> restarts, protocol::TierRef tier = {},
+                  protocol::TurnStoreRef turn_store = {});
 
   void on_start();
   void on(LoadModel load, runtime::ReplyTo<LoadModel::Reply> reply);
@@ -167,7 +168,9 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<DeviceBoard> board_;
   const std::shared_ptr<RequestRoll> requests_;
   const std::shared_ptr<Restarts> restarts_;
-  const protocol::TierRef tier_;           // below the devices; may be nobody
+  const protocol::TierRef tier_;  // below the devices; may be nobody
+  const protocol::TurnStoreRef turn_store_;
+  const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
   std::map<std::string, Device> devices_;  // by name; they stay
   std::map<std::string, Managed> models_;
 };

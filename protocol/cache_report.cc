@@ -4,8 +4,8 @@ namespace reprise::protocol {
 
 std::string_view name_of(Origin origin) {
   constexpr std::array<std::string_view, kOrigins> kNames = {
-      "system",   "last_user", "history", "prompt_end", "branch",
-      "turn_end", "spaced",    "tool",    "breakpoint", "reply"};
+      "system", "last_user", "history",    "prompt_end", "branch", "turn_end",
+      "spaced", "tool",      "breakpoint", "reply",      "call"};
   return kNames[static_cast<std::size_t>(origin)];
 }
 

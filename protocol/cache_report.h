@@ -24,8 +24,9 @@ enum class Origin : std::uint8_t {
   kTool,        // behind the result of a tool
   kBreakpoint,  // where the client wished for one (cache_control)
   kReply,       // inside a long reply
+  kCall,        // before the first tool call of a reply
 };
-inline constexpr std::size_t kOrigins = 10;
+inline constexpr std::size_t kOrigins = 11;
 
 /// Where a state was kept.
 enum class Tier : std::uint8_t {

@@ -449,6 +449,8 @@ struct Decode {
   std::shared_ptr<const MaskSlot> masks{};
   SharedPlan plan{};                   // none: no checkpoints
   std::uint32_t checkpoint_every = 0;  // tokens; 0: none
+  SharedPlan call_plan{};  // of one checkpoint before the first `call_opener`; none: it is not taken
+  TokenId call_opener = -1;
   runtime::StreamWriter<DecodeEvent> out{};
 };
 

@@ -136,9 +136,10 @@ struct EmbeddingWish {
 };
 
 struct GenerateRequest {
-  std::string id{};       // for logs; prompts of one client's request have it in common
-  std::string model{};    // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
-  std::string adapter{};  // of the model, by name; empty: none, or what `model` says
+  std::string id{};        // for logs; prompts of one client's request have it in common
+  std::string reply_id{};  // that ids of the reply's calls are made of (turn_id()); empty: `id`
+  std::string model{};     // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
+  std::string adapter{};   // of the model, by name; empty: none, or what `model` says
   Prompt prompt;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: what the server gives, or what the context leaves
@@ -219,6 +220,8 @@ struct Usage {
   std::optional<TextAround>
       miss_text{};               // of a miss: around CacheReport::known_tokens, where it was asked for
   std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
+  std::uint32_t recognized_calls =
+      0;  // tool calls of the history that are in the prompt as they were sampled
   std::vector<std::string>
       unknown_fields{};  // of the request, that mean nothing here (protocol/api/known_fields.h)
 };

@@ -12,6 +12,7 @@
 
 #include "protocol/cache_report.h"
 #include "protocol/job.h"
+#include "protocol/sampled_turns.h"
 #include "protocol/snapshots/state_key.h"
 #include "runtime/ref.h"
 
@@ -68,6 +69,22 @@ struct ForgetStates {
   SharedTokens tokens{};
   std::uint32_t length = 0;
 };
+
+/// Keep a turn as it was sampled, for after a restart. Nobody waits for it.
+struct StoreTurn {
+  std::uint64_t model = 0;  // fingerprint
+  std::string name_space{};
+  SharedTurn turn{};
+};
+/// The turns of these names that the store has, in any order.
+struct FetchTurns {
+  using Reply = std::vector<SharedTurn>;
+  std::uint64_t model = 0;
+  std::string name_space{};
+  std::vector<std::string> names{};
+};
+/// A store of turns: a tier that outlasts the process, or all of these together.
+using TurnStoreRef = runtime::Ref<StoreTurn, FetchTurns>;
 
 /// One tier, and all of them together.
 using OneTierRef = runtime::Ref<FindState, FetchState, StoreState, ForgetStates>;

@@ -16,7 +16,8 @@ using Tokens = std::span<const TokenId>;
 
 // Those that stand for a conversation as it is now: the next one makes them useless.
 bool moves_on(Origin origin) {
-  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd;
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
+         origin == Origin::kCall;
 }
 
 }  // namespace

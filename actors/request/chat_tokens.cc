@@ -18,6 +18,7 @@ protocol::ChatFormat::Tokens chat_tokens(std::shared_ptr<const models::Tokenizer
               [tokenizer, bos](const std::string& text) {
                 return bos == BosBy::kTokenizer ? encode_prompt(*tokenizer, text) : tokenizer->encode(text);
               },
+          .encode_rest = [tokenizer](const std::string& text) { return tokenizer->encode(text); },
           .is_special = [tokenizer](TokenId id) { return tokenizer->is_special(id); },
           .bytes = [tokenizer](TokenId id) { return tokenizer->token_bytes(id).size(); }};
 }

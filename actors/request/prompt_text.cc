@@ -72,9 +72,9 @@ void add_biases(const protocol::GenerateRequest& request, const ServedModel& mod
   for (const TokenId id : ends) sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
 }
 
-// The prompt's tokens, and its text where it has one.
+// The prompt's tokens, and its text where it has one. Of a chat: also its turns that are known as they were sampled.
 Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
-                                           std::string& text) {
+                                           std::string& text, PreparedPrompt& prepared) {
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
   if (!model.tokenizer) {
     return ServiceError{ServiceErrorCode::kUnsupported,
@@ -86,10 +86,19 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
       return ServiceError{ServiceErrorCode::kUnsupported,
                           "model '" + model.card.id + "' has no chat template: use completions", "messages"};
     }
-    auto rendered = model.card.chat->render(*chat);
-    if (!rendered.ok()) return rendered.error();
-    text = std::move(*rendered);
-    return model.card.chat->encode(text);
+    const protocol::ChatFormat& format = *model.card.chat;
+    if (model.turns) {
+      prepared.turns = protocol::recognize_turns(chat->messages, [&](const std::string& name) {
+        return model.turns->find(model.arch.identity, request.name_space, name);
+      });
+    }
+    auto shown = format.show(*chat, prepared.turns);
+    if (!shown.ok()) return shown.error();
+    prepared.recognized_calls = shown->recognized_calls;
+    text = std::move(shown->text);
+    if (chat->add_generation_prompt && !chat->opening_is_content)
+      prepared.turn_begin = format.turn_begin(text, shown->tokens);
+    return std::move(shown->tokens);
   }
   if (const auto* mixed = std::get_if<protocol::PromptParts>(&request.prompt)) {
     return tokens_of_parts(*mixed, *model.tokenizer);
@@ -242,7 +251,7 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   std::string text;
   const auto tokens_or_error = [&]() -> Outcome<TokenList, ServiceError> {
     try {
-      return tokens_of(request, model, text);
+      return tokens_of(request, model, text, prepared);
     } catch (const std::exception& error) {
       return text_error(error, prompt_field);
     }
@@ -290,7 +299,10 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
     std::vector<protocol::ChatBreakpoint> places = of_chat->breakpoints;
     const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*of_chat);
     places.insert(places.end(), blocks.begin(), blocks.end());
-    const std::vector<std::uint32_t> at = model.card.chat->breakpoints(*of_chat, places, text, *tokens);
+    protocol::ShownChat prompt{.text = std::move(text), .tokens = std::move(*tokens)};
+    const std::vector<std::uint32_t> at =
+        model.card.chat->breakpoints(*of_chat, prepared.turns, places, prompt);
+    tokens = std::move(prompt.tokens);
     for (std::size_t i = 0; i < at.size(); ++i) {
       prepared.breakpoints.push_back(
           {.at = at[i], .ttl = places[i].ttl, .is_block = i >= of_chat->breakpoints.size()});

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/served/served_model.h"
+#include "protocol/chat/chat_format.h"
 #include "protocol/service.h"
 
 namespace reprise::actors {
@@ -20,6 +21,9 @@ struct PreparedPrompt {
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
   std::vector<PlacedBreakpoint> breakpoints;
+  std::vector<protocol::RecognizedTurn> turns;  // of the chat, that were looked for as they were sampled
+  std::uint32_t recognized_calls = 0;           // of these, that the prompt has
+  std::optional<std::size_t> turn_begin;        // the first token of the turn that the reply belongs to
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
   std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
 };

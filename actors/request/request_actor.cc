@@ -16,6 +16,9 @@ using runtime::Task;
 namespace {
 
 constexpr std::chrono::seconds kLastWord{10};
+constexpr std::chrono::milliseconds kTurnsDeadline{
+    500};                                            // for a store that may be slow: turns are rendered then
+constexpr std::size_t kMaxFetched = 256;             // turns of one request, from a store
 constexpr std::chrono::seconds kLastCheckpoint{30};  // of a prompt that nobody waits for any more
 
 }  // namespace
@@ -117,7 +120,33 @@ Task<void> RequestActor::run() {
   stop();
 }
 
+Task<void> RequestActor::fetch_turns() {
+  const ServedModel& model = *job_.model;
+  const auto* chat = std::get_if<protocol::ChatPrompt>(&job_.request->prompt);
+  if (chat == nullptr || !model.turns || !model.turn_store) co_return;
+  protocol::FetchTurns fetch{.model = model.arch.identity, .name_space = job_.request->name_space};
+  if (!chat->messages.is_array()) co_return;
+  const Json::Array& messages = chat->messages.as_array();
+  for (auto message = messages.rbegin(); message != messages.rend() && fetch.names.size() < kMaxFetched;
+       ++message) {
+    const std::string* role = message->find_string("role");
+    if (role == nullptr || *role != "assistant") continue;
+    std::string name = protocol::turn_name(*message);
+    if (!name.empty() && model.turns->find(fetch.model, fetch.name_space, name) == nullptr)
+      fetch.names.push_back(std::move(name));
+  }
+  if (fetch.names.empty()) co_return;
+  auto asked = model.turn_store.ask(std::move(fetch), runtime::deadline_after(kTurnsDeadline), lost_.token());
+  Result<protocol::FetchTurns::Reply> fetched = co_await asked;
+  if (!fetched.ok()) co_return;
+  for (protocol::SharedTurn& turn : *fetched) {
+    model.turns->keep(job_.request->tenant, model.arch.identity, job_.request->name_space, std::move(turn));
+  }
+}
+
 Task<RequestActor::Failure> RequestActor::prepare() {
+  Task<void> fetching = fetch_turns();
+  co_await fetching;
   PrepareJob::Reply prepared = ServiceError{};
   const bool needs_vocabulary = job_.request->constraint || !job_.request->dry_breakers.empty();
   if (text_bytes(job_.request->prompt) <= kShortText && !needs_vocabulary) {
@@ -131,6 +160,7 @@ Task<RequestActor::Failure> RequestActor::prepare() {
   }
   if (!prepared.ok()) co_return prepared.error();
   prompt_ = std::move(*prepared);
+  usage_.recognized_calls = prompt_.recognized_calls;
   co_return std::nullopt;
 }
 

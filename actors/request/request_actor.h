@@ -96,6 +96,8 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> serve();
   runtime::Task<void> watch_client();
   runtime::Task<Failure> prepare();
+  /// Turns of the chat that only a store outside of the process may know.
+  runtime::Task<void> fetch_turns();
   /// What its prompt is compacted to, nothing where that is not wanted, or the prompt is no longer; and whether it goes on from
   /// compacted states.
   Failure settle_budget(Computation& computation) const;
@@ -141,6 +143,12 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> next_token(Choice& choice);
   runtime::Task<bool> send(protocol::Event event);
   runtime::Task<void> keep_turn_end(Choice& choice);
+  /// The reply as the message that its client gets.
+  Json message_of(const Choice& choice) const;
+  /// Remembers the turn as it was sampled, for a client that sends it back (protocol/sampled_turns.h).
+  void keep_turn(Choice& choice);
+  /// Where the first tool call of the first choice begins in its sequence, on the grid; 0: it has none.
+  std::uint32_t call_opener_at() const;
 
   // -- request_after.cc
   runtime::Task<void> prefill_history();

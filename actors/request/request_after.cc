@@ -18,18 +18,25 @@ Task<void> RequestActor::prefill_history() {
       choices_.size() != 1) {
     co_return;
   }
-  Json said = format->message_of(*chat, choices_.front()->reply, prompt_.tail, job_.request->id);
+  const Choice& choice = *choices_.front();
+  Json said = choice.turn ? choice.turn->message : message_of(choice);
   TokenList history;
   if (text_bytes(job_.request->prompt) <= kShortText) {
-    history = format->history_after(*chat, said);
+    history = format->history_after(*chat, said, prompt_.turns, choice.turn);
   } else {
-    auto asked = job_.texts->ask<HistoryJob>(
-        TextOfRequest{.request = job_.request, .model = job_.model, .reply = std::move(said)}, lost_.token());
+    auto asked = job_.texts->ask<HistoryJob>(TextOfRequest{.request = job_.request,
+                                                           .model = job_.model,
+                                                           .reply = said,
+                                                           .turns = prompt_.turns,
+                                                           .reply_turn = choice.turn},
+                                             lost_.token());
     runtime::Result<HistoryJob::Reply> answered = co_await asked;
     if (!answered.ok() || !std::holds_alternative<TokenList>(*answered)) co_return;
     history = std::get<TokenList>(std::move(*answered));
   }
-  Task<void> prefilling = prefill_idle(std::move(history), protocol::Origin::kLastUser);
+  const bool has_calls = said.find("tool_calls") != nullptr;
+  Task<void> prefilling =
+      prefill_idle(std::move(history), has_calls ? protocol::Origin::kHistory : protocol::Origin::kLastUser);
   co_await prefilling;
 }
 
@@ -75,6 +82,13 @@ Task<void> RequestActor::prefill_idle(TokenList tokens, protocol::Origin at_end)
   computation.plan =
       reply_places(computation.report.restored_tokens, end, model.plan_rules(),
                    {.every = model.limits.reply_checkpoint_tokens, .most = model.limits.reply_checkpoints});
+  if (const std::uint32_t call = call_opener_at(); call > computation.report.restored_tokens && call < end) {
+    const auto behind =
+        std::upper_bound(computation.plan.begin(), computation.plan.end(), call,
+                         [](std::uint32_t at, const PlannedCheckpoint& one) { return at < one.at; });
+    if (behind == computation.plan.begin() || std::prev(behind)->at != call)
+      computation.plan.insert(behind, {.at = call, .origin = protocol::Origin::kCall});
+  }
   computation.plan.push_back({.at = end, .origin = at_end});
   Task<Failure> prefilling = prefill(computation, false);
   if (Failure failure = co_await prefilling) co_return;

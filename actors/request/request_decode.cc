@@ -142,9 +142,51 @@ Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) 
     Task<Failure> taking = next_token(choice);
     if (Failure failure = co_await taking) co_return failure;
   }
+  keep_turn(choice);
   Task<void> keeping = keep_turn_end(choice);
   co_await keeping;
   co_return std::nullopt;
+}
+
+Json RequestActor::message_of(const Choice& choice) const {
+  const std::string& id = job_.request->reply_id.empty() ? job_.request->id : job_.request->reply_id;
+  return job_.model->card.chat->message_of(std::get<protocol::ChatPrompt>(job_.request->prompt), choice.reply,
+                                           prompt_.tail, protocol::turn_id(id, choice.index));
+}
+
+std::uint32_t RequestActor::call_opener_at() const {
+  if (choices_.empty() || !choices_.front()->turn) return 0;
+  const std::optional<TokenId> opener = job_.model->card.chat->call_opener();
+  const TokenList& reply = choices_.front()->tokens;
+  const auto at = opener ? std::find(reply.begin(), reply.end(), *opener) : reply.end();
+  if (at == reply.end()) return 0;
+  const std::size_t tokens = main_->tokens->size() + static_cast<std::size_t>(at - reply.begin());
+  return static_cast<std::uint32_t>(tokens / job_.model->arch.grid * job_.model->arch.grid);
+}
+
+void RequestActor::keep_turn(Choice& choice) {
+  const ServedModel& model = *job_.model;
+  if (!prompt_.turn_begin || !model.turns || !model.tokenizer || !caches() || !choice.end_token) return;
+  auto turn = std::make_shared<protocol::SampledTurn>();
+  turn->message = message_of(choice);
+  if (turn->message.find("tool_calls") == nullptr) {
+    const std::string* content = turn->message.find_string("content");
+    if (turn->message.find("reasoning_content") == nullptr || content == nullptr || content->empty()) return;
+    turn->message[protocol::kTurnMember] = protocol::turn_id(
+        job_.request->reply_id.empty() ? job_.request->id : job_.request->reply_id, choice.index);
+  }
+  turn->name = protocol::turn_name(turn->message);
+  turn->tokens.assign(prompt_.tokens->begin() + static_cast<std::ptrdiff_t>(*prompt_.turn_begin),
+                      prompt_.tokens->end());
+  turn->tokens.insert(turn->tokens.end(), choice.tokens.begin(), std::prev(choice.tokens.end()));
+  for (const TokenId token : turn->tokens) turn->text += model.tokenizer->token_bytes(token);
+  turn->end = model.tokenizer->token_bytes(*choice.end_token);
+  choice.turn = std::move(turn);
+  model.turns->keep(job_.request->tenant, model.arch.identity, job_.request->name_space, choice.turn);
+  if (model.turn_store) {
+    model.turn_store.tell(protocol::StoreTurn{
+        .model = model.arch.identity, .name_space = job_.request->name_space, .turn = choice.turn});
+  }
 }
 
 void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
@@ -161,12 +203,17 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     choice.masks = std::make_shared<MaskSlot>();
   }
   protocol::SharedPlan reply_plan;
+  protocol::SharedPlan call_plan;
+  const std::optional<TokenId> call_opener =
+      prompt_.turn_begin ? model.card.chat->call_opener() : std::nullopt;
   // What goes on from a compacted prompt is not what a cold run would have.
   if (choices_.size() == 1 && main_->writes_cache && model.arch.decode_is_canonical && !main_->kept) {
     protocol::CheckpointPlan plan = plan_of(*main_);
     plan.flight = 0;  // nobody waits until they are adopted: the next one, or the end of the turn, is as good
     plan.origin_elsewhere = protocol::Origin::kReply;
-    reply_plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
+    reply_plan = std::make_shared<const protocol::CheckpointPlan>(plan);
+    plan.origin_elsewhere = protocol::Origin::kCall;
+    if (call_opener) call_plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   std::uint32_t every = model.limits.reply_checkpoint_tokens;
   if (main_->kept && main_->turns.flight && model.arch.grid > 1) {  // else the one behind the reply is taken
@@ -184,6 +231,8 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .masks = choice.masks,
                                      .plan = std::move(reply_plan),
                                      .checkpoint_every = every,
+                                     .call_plan = std::move(call_plan),
+                                     .call_opener = call_opener.value_or(-1),
                                      .out = std::move(writer)});
 }
 
@@ -258,6 +307,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   }
 
   choice.finished = true;
+  if (ends_by_token && event->token && !stopped) choice.end_token = event->token->token;
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
     finished.stop = job_.request->stop[choice.text->stop()->index];

@@ -113,6 +113,9 @@ struct RequestActor::Choice {
   TokenList tokens{};
   std::string reply{};
   bool finished = false;
+  std::optional<TokenId> end_token{};  // the last of its tokens, where that ended it
+  protocol::SharedTurn
+      turn{};  // kept for a client that sends it back; null: it has no calls and no reasoning
 };
 
 }  // namespace reprise::actors

@@ -25,7 +25,7 @@ std::uint64_t new_conversation() {
 
 bool carries_on(Origin origin) {
   return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
-         origin == Origin::kReply ||
+         origin == Origin::kReply || origin == Origin::kCall ||
          origin == Origin::kLastUser;  // a turn that was prefilled in idle time begins there
 }
 

@@ -73,11 +73,14 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
                         "messages"};
   }
   return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
-    auto rendered = model.card.chat->render(job.request.chat);
-    if (!rendered.ok()) return rendered.error();
-    protocol::Rendered answer{std::move(*rendered)};
-    if (job.request.want_tokens) answer.tokens = model.card.chat->encode(answer.prompt);
-    return answer;
+    if (!job.request.want_tokens) {
+      auto rendered = model.card.chat->render(job.request.chat);
+      if (!rendered.ok()) return rendered.error();
+      return protocol::Rendered{.prompt = std::move(*rendered)};
+    }
+    auto shown = model.card.chat->show(job.request.chat, {});
+    if (!shown.ok()) return shown.error();
+    return protocol::Rendered{.prompt = std::move(shown->text), .tokens = std::move(shown->tokens)};
   });
 }
 
@@ -95,8 +98,9 @@ void TextActor::on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
   const protocol::ChatFormatPtr& format = job.of.model->card.chat;
   if (!reply.wanted() || chat == nullptr || format == nullptr) return;
-  auto history = guarded<HistoryJob::Reply>(
-      "messages", [&]() -> HistoryJob::Reply { return format->history_after(*chat, job.of.reply); });
+  auto history = guarded<HistoryJob::Reply>("messages", [&]() -> HistoryJob::Reply {
+    return format->history_after(*chat, job.of.reply, job.of.turns, job.of.reply_turn);
+  });
   job.place.reset();
   reply.answer(std::move(history));
 }

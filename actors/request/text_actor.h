@@ -40,7 +40,10 @@ struct RenderJob {
 struct TextOfRequest {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
-  Json reply{};  // HistoryJob: what the assistant said
+  // HistoryJob: what the assistant said, the chat's turns that are known as they were sampled, and this one's where it is kept.
+  Json reply{};
+  std::vector<protocol::RecognizedTurn> turns{};
+  protocol::SharedTurn reply_turn{};
 };
 /// prepare_prompt() of prompt_text.h and history_after() of the chat format. Skipped where nobody waits for it
 /// any more.

@@ -34,6 +34,8 @@ struct ServedModel {
   runtime::RefOf<DeviceWorker> worker;
   runtime::RefOf<PrefixRegistry> registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
+  std::shared_ptr<protocol::TurnBook> turns;  // null: the server runs without a cache
+  protocol::TurnStoreRef turn_store;          // nobody: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
   bool kv_reuse = false;

@@ -223,4 +223,26 @@ RemoveStates::Reply StoreReader::on(RemoveStates job) {
   return removed;
 }
 
+protocol::FetchTurns::Reply StoreReader::on(const protocol::FetchTurns& job) {
+  protocol::FetchTurns::Reply found;
+  const NamespaceKeys keys = keys_of(settings_.master_key, job.model, job.name_space);
+  for (const std::string& name : job.names) {
+    const RecordId id = turn_record(keys, name);
+    const auto file = store_->read(keys.folder, FileKind::kTurn, id, kMaxTurnRecord);
+    if (!file.ok()) {
+      if (settings_.breaker->is_open()) break;
+      continue;
+    }
+    const auto opened = open_record(keys, RecordKind::kTurn, id, *file, kMaxTurnRecord);
+    auto turn = opened.ok() ? protocol::sampled_turn_of(opened->contents) : std::nullopt;
+    if (!turn || turn->name != name) {
+      store_->remove(keys.folder, FileKind::kTurn, id);
+      continue;
+    }
+    store_->touch(keys.folder, FileKind::kTurn, id);
+    found.push_back(std::make_shared<const protocol::SampledTurn>(std::move(*turn)));
+  }
+  return found;
+}
+
 }  // namespace reprise::actors

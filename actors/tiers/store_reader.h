@@ -70,7 +70,8 @@ struct RemoveStates {
 
 class StoreReader : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<ReadManifests, ReadState, CompareStates, RemoveStates>;
+  using Accepts =
+      runtime::Messages<ReadManifests, ReadState, CompareStates, RemoveStates, protocol::FetchTurns>;
   static constexpr const char* kName = "tier reader";
 
   StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures)
@@ -83,6 +84,7 @@ class StoreReader : public runtime::Actor {
   ReadState::Reply on(ReadState job);
   CompareStates::Reply on(CompareStates job);
   RemoveStates::Reply on(RemoveStates job);
+  protocol::FetchTurns::Reply on(const protocol::FetchTurns& job);
 
  private:
   using Manifest = protocol::snapshots::Manifest;

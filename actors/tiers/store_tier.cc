@@ -249,6 +249,19 @@ void StoreTier::on(protocol::StoreState job) {
   writer_.tell(std::move(job));
 }
 
+void StoreTier::on(protocol::StoreTurn job) {
+  writer_.tell(std::move(job));
+}
+
+Task<protocol::FetchTurns::Reply> StoreTier::on(protocol::FetchTurns job) {
+  protocol::FetchTurns::Reply found;
+  if (settings_.breaker->is_open()) co_return found;
+  auto asked = reader_.ask(std::move(job), runtime::deadline_after(kReadDeadline));
+  Result<protocol::FetchTurns::Reply> read = co_await asked;
+  if (read.ok()) found = std::move(*read);
+  co_return found;
+}
+
 Task<void> StoreTier::on(protocol::ForgetStates job) {
   const SharedSpace space = space_of(job.kind, job.name_space);
   auto asked = reader_.ask(RemoveStates{.keys = space->keys, .tokens = job.tokens, .length = job.length},

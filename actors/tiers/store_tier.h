@@ -38,7 +38,8 @@ namespace reprise::actors {
 class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, StateStored, StatesGone>;
+                                    protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
+                                    StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -51,6 +52,8 @@ class StoreTier : public runtime::Actor {
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
+  void on(protocol::StoreTurn job);
+  runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
   void on(StateStored stored);
   void on(StatesGone gone);
 

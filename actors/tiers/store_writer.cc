@@ -13,6 +13,7 @@ namespace reprise::actors {
 
 using namespace protocol::snapshots;
 using protocol::StoreState;
+using protocol::StoreTurn;
 using runtime::Result;
 using runtime::Task;
 
@@ -36,6 +37,18 @@ void StoreWriter::on_start() {
 void StoreWriter::on(StoreState job) {
   if (off_) return;
   if (!waiting_.push(std::move(job))) TierFigures::add(figures_->overtaken);
+  publish();
+}
+
+void StoreWriter::on(const StoreTurn& job) {
+  if (off_) return;
+  const NamespaceKeys keys = keys_of(settings_.master_key, job.model, job.name_space);
+  const RecordId id = turn_record(keys, job.turn->name);
+  const std::vector<std::byte> record =
+      seal_record(keys, RecordKind::kTurn, id, {}, protocol::to_bytes(*job.turn));
+  if (record.size() > kMaxTurnRecord || !make_room(record.size())) return;
+  if (const auto trouble = store_->write(keys.folder, FileKind::kTurn, id, record)) return fail(*trouble);
+  bytes_ += record.size();
   publish();
 }
 

@@ -49,7 +49,7 @@ struct KnownSums {
 
 class StoreWriter : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::StoreState, KnownSums>;
+  using Accepts = runtime::Messages<protocol::StoreState, protocol::StoreTurn, KnownSums>;
   using TierAbove = runtime::Ref<StateStored, StatesGone>;
   static constexpr const char* kName = "tier writer";
   static constexpr std::uint32_t kConcurrentHandlers = 16;
@@ -62,6 +62,7 @@ class StoreWriter : public runtime::Actor {
 
   void on_start();
   void on(protocol::StoreState job);
+  void on(const protocol::StoreTurn& job);
   void on(KnownSums known);
 
  private:

@@ -58,6 +58,25 @@ void TierStack::on(protocol::StoreState job) {
   for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::StoreState(job));
 }
 
+void TierStack::on(protocol::StoreTurn job) {
+  for (const protocol::TurnStoreRef& store : turn_stores_) store.tell(protocol::StoreTurn(job));
+}
+
+Task<protocol::FetchTurns::Reply> TierStack::on(protocol::FetchTurns job) {
+  protocol::FetchTurns::Reply all;
+  for (const protocol::TurnStoreRef& store : turn_stores_) {
+    if (job.names.empty()) break;
+    auto asked = store.ask(protocol::FetchTurns(job), runtime::deadline_after(kFindDeadline));
+    Result<protocol::FetchTurns::Reply> found = co_await asked;
+    if (!found.ok()) continue;
+    for (protocol::SharedTurn& turn : *found) {
+      std::erase(job.names, turn->name);
+      all.push_back(std::move(turn));
+    }
+  }
+  co_return all;
+}
+
 void TierStack::on(protocol::ForgetStates job) {
   for (const protocol::OneTierRef& tier : tiers_) tier.tell(protocol::ForgetStates(job));
 }

@@ -18,22 +18,29 @@ namespace reprise::actors {
 
 class TierStack : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates>;
+  using Accepts = runtime::Messages<protocol::FetchState, protocol::StoreState, protocol::ForgetStates,
+                                    protocol::StoreTurn, protocol::FetchTurns>;
   static constexpr const char* kName = "tiers";
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
   static constexpr std::uint32_t kConcurrentHandlers = 65'536;
   static constexpr std::uint32_t kWorthMore = 64;  // tokens that a tier further away must bring more
 
-  /// From the nearest to the farthest.
-  explicit TierStack(std::vector<protocol::OneTierRef> tiers) : tiers_(std::move(tiers)) {}
+  /// From the nearest to the farthest. `turn_stores`: those that keep turns as well.
+  explicit TierStack(std::vector<protocol::OneTierRef> tiers,
+                     std::vector<protocol::TurnStoreRef> turn_stores = {})
+      : tiers_(std::move(tiers)), turn_stores_(std::move(turn_stores)) {}
 
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
+  void on(protocol::StoreTurn job);
+  /// Of the nearest store that has each.
+  runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
 
  private:
   const std::vector<protocol::OneTierRef> tiers_;
+  const std::vector<protocol::TurnStoreRef> turn_stores_;
 };
 
 }  // namespace reprise::actors

@@ -49,9 +49,10 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   const models::ModelRules& rules = table->rules();
   // A compacted state is what was decoded, by whatever bits, and stands in a namespace of such alone.
   const bool compacted = job.plan && protocol::is_compacted(job.plan->name_space);
-  const bool checkpoints =
-      job.checkpoint_every > 0 && compacted == run->compacted() && (compacted || rules.decode_is_canonical);
-  run->reply_plan = checkpoints ? std::move(job.plan) : nullptr;
+  const bool checkpoints = compacted == run->compacted() && (compacted || rules.decode_is_canonical);
+  run->reply_plan = checkpoints && job.checkpoint_every > 0 ? std::move(job.plan) : nullptr;
+  run->call_plan = checkpoints && !compacted ? std::move(job.call_plan) : nullptr;
+  run->call_opener = job.call_opener;
   run->reply_checkpoint_every = job.checkpoint_every;
   run->place_next_reply_checkpoint(rules.grid);
   run->masks = std::move(job.masks);

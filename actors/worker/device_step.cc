@@ -223,7 +223,12 @@ void DeviceStep::take_apart() {
       } else {
         decoding_.take_logits(run, {row, vocab});
       }
-      if (run.reply_checkpoint_is_due()) snapshots_.take_reply_checkpoint(*table_, run);
+      if (run.call_checkpoint_is_due()) {
+        snapshots_.take_reply_checkpoint(*table_, run, std::exchange(run.call_plan, nullptr));
+      } else if (run.reply_checkpoint_is_due()) {
+        run.place_next_reply_checkpoint(table_->rules().grid);
+        snapshots_.take_reply_checkpoint(*table_, run, run.reply_plan);
+      }
     }
     if (!drawn) row += vocab;
   }

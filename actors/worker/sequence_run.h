@@ -98,6 +98,8 @@ struct SequenceRun {
   protocol::SharedPlan reply_plan;           // of checkpoints inside the reply; null: none are taken
   std::uint32_t reply_checkpoint_every = 0;  // tokens
   std::uint32_t next_reply_checkpoint = 0;   // tokens that the state then holds
+  protocol::SharedPlan call_plan;  // of the checkpoint before the first tool call; null: it is not taken
+  TokenId call_opener = -1;
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
   std::shared_ptr<const MaskSlot> masks;  // null: every token may be chosen
@@ -136,6 +138,11 @@ struct SequenceRun {
   bool reply_checkpoint_is_due() const {
     return phase == Phase::kDecode && reply_plan && held_tokens() >= settled() &&
            held_tokens() >= next_reply_checkpoint;
+  }
+  /// The newest token opens a tool call, and the state holds all tokens before it.
+  bool call_checkpoint_is_due() const {
+    return phase == Phase::kDecode && call_plan && !decoded.empty() && decoded.back() == call_opener &&
+           held_tokens() == settled();
   }
   void place_next_reply_checkpoint(std::uint32_t grid) {
     next_reply_checkpoint = (held_tokens() + reply_checkpoint_every + grid - 1) / grid * grid;

@@ -158,8 +158,8 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
   if (report(table, run, run.plan, at, captured)) ++run.reported;
 }
 
-void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run) {
-  run.place_next_reply_checkpoint(table.rules().grid);
+void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
+                                         const protocol::SharedPlan& plan) {
   if (!stands_on(table.rules().grid, run)) return;
   if (memory_.pressure().choosy()) {
     WorkerFigures::add(figures_.checkpoints_spared);
@@ -167,7 +167,7 @@ void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run) {
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
-  if (captured.taken) report(table, run, run.reply_plan, run.held_tokens(), captured);
+  if (captured.taken) report(table, run, plan, run.held_tokens(), captured);
 }
 
 void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {

@@ -56,7 +56,7 @@ class SnapshotJobs {
   /// The same where the logits have told that the state is not finite.
   void skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run);
   /// Of a reply that has come to one. Its decoding never waits for it: without room there is none.
-  void take_reply_checkpoint(StateTable& table, SequenceRun& run);
+  void take_reply_checkpoint(StateTable& table, SequenceRun& run, const protocol::SharedPlan& plan);
 
   void snapshot(protocol::SnapshotKv job, TakenReply reply);
   void restore(const protocol::RestoreKv& job, RestoredReply reply, Time now);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "protocol/anthropic/message_text.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
@@ -214,6 +215,7 @@ class ChatReader {
   void read_assistant(const Json& content, const std::string& path) {
     BlockText words;
     std::string reasoning;
+    std::string turn;
     Json calls = Json::array();
     std::vector<ChatBreakpoint> behind_calls;
     const auto index = static_cast<std::uint32_t>(chat_.messages.size());
@@ -232,6 +234,9 @@ class ChatReader {
           if (thought == nullptr) refuse_field(block.path_of("thinking"), "missing", "is required");
           count(*thought);
           reasoning += *thought;
+          const std::string* signature = block.string("signature", kNameBytes);
+          if (signature != nullptr && signature->starts_with(kSignature))
+            turn = signature->substr(kSignature.size());
         } else if (type == "tool_use") {
           if (const auto ttl = read_cache_control(block)) {
             behind_calls.push_back(
@@ -246,6 +251,7 @@ class ChatReader {
     Json message{{"role", "assistant"}};
     message["content"] = words.text.empty() && calls.size() > 0 ? Json() : Json(words.text);
     if (!reasoning.empty()) message["reasoning_content"] = std::move(reasoning);
+    if (!turn.empty()) message[kTurnMember] = std::move(turn);
     if (calls.size() > 0) message["tool_calls"] = std::move(calls);
     push(std::move(message), words);
     for (const ChatBreakpoint& one : behind_calls) add_breakpoint(one);

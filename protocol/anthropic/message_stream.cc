@@ -106,7 +106,7 @@ void MessageStream::open_block(Block kind, std::string_view content, std::string
 
 void MessageStream::close_block(std::string& out) {
   if (open_ == Block::kNone) return;
-  if (open_ == Block::kThinking) write_delta("signature_delta", "signature", kSignature, out);
+  if (open_ == Block::kThinking) write_delta("signature_delta", "signature", signature_of(context_.id), out);
   open_ = Block::kNone;
   std::string json = "{\"type\":\"content_block_stop\",\"index\":";
   append_integer(json, blocks_ - 1);

@@ -7,12 +7,17 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/sampled_turns.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol::anthropic {
 
 /// What stands in the place of a proof that a thinking block is the model's own: clients want one to be there.
-inline constexpr std::string_view kSignature = "reprise";
+/// What signs a reply's thinking: it names the turn, for when the client sends it back (protocol/sampled_turns.h).
+inline constexpr std::string_view kSignature = "reprise-turn:";
+inline std::string signature_of(const std::string& reply_id) {
+  return std::string(kSignature) + turn_id(reply_id, 0);
+}
 
 /// {"input_tokens":…,"cache_creation_input_tokens":…,"cache_read_input_tokens":…,"output_tokens":…}: together the
 /// first three are the prompt. Read is what was restored; created what stands behind that in the cache because of this

@@ -24,12 +24,13 @@ bool join(ReplyPieces& blocks, const ReplyPiece& piece) {
   return true;
 }
 
-Json block_of(const ReplyPiece& piece, const std::vector<std::string>& arguments) {
+Json block_of(const ReplyPiece& piece, const std::vector<std::string>& arguments,
+              const std::string& reply_id) {
   if (const auto* content = std::get_if<ReplyContent>(&piece)) {
     return Json{{"type", "text"}, {"text", content->text}};
   }
   if (const auto* reasoning = std::get_if<ReplyReasoning>(&piece)) {
-    return Json{{"type", "thinking"}, {"thinking", reasoning->text}, {"signature", kSignature}};
+    return Json{{"type", "thinking"}, {"thinking", reasoning->text}, {"signature", signature_of(reply_id)}};
   }
   const auto& call = std::get<ToolCallBegin>(piece);
   return Json{
@@ -69,7 +70,7 @@ void MessageWhole::add(const ReplyPieces& pieces) {
 
 void MessageWhole::done(const Done& event, std::string& out) {
   Json content = Json::array();
-  for (const ReplyPiece& piece : blocks_) content.push_back(block_of(piece, arguments_));
+  for (const ReplyPiece& piece : blocks_) content.push_back(block_of(piece, arguments_, context_.id));
   append_opening(out, context_.id, model_);
   out += ",\"content\":";
   content.dump_to(out);

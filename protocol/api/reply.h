@@ -53,7 +53,7 @@ class StreamedReply : public Reply {
 
 /// What a reply is made with.
 struct ReplyContext {
-  std::string id{};             // 24 hex digits that no other request of the server has
+  std::string id{};             // 32 hex digits at random, that no other request has
   ChatFormatPtr chat{};         // the model's; null: it has none, and its replies are plain text
   ReplyParserOptions parser{};  // of a chat; prompt_tail and id_seed are left to parser_of()
 

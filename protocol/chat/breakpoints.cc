@@ -98,10 +98,21 @@ std::vector<ChatBreakpoint> last_blocks(const ChatPrompt& chat) {
   return blocks;
 }
 
+std::optional<std::string> ChatFormat::text_of(const ChatPrompt& chat,
+                                               const std::vector<RecognizedTurn>& turns) const {
+  const auto parts = parts_of(chat, turns);
+  if (!parts.ok()) return std::nullopt;
+  std::string text;
+  for (const ShownPart& part : *parts)
+    text += part.turn == nullptr ? part.text : part.turn->text.substr(part.from);
+  return text;
+}
+
 std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
+                                                   const std::vector<RecognizedTurn>& turns,
                                                    std::span<const ChatBreakpoint> places,
-                                                   const std::string& text,
-                                                   std::span<const TokenId> prompt) const {
+                                                   const ShownChat& prompt) const {
+  const std::string& text = prompt.text;
   std::vector<std::uint32_t> tokens(places.size(), 0);
   if (!tokens_.encode || !tokens_.is_special || places.empty()) return tokens;
   constexpr std::size_t kNowhere = std::string::npos;
@@ -118,14 +129,14 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
                    [&](std::size_t a, std::size_t b) { return places[a].at > places[b].at; });
   for (const std::size_t i : order) text_at(texts, places[i])->insert(places[i].at, text_mark(i));
   if (!order.empty()) {
-    if (const auto marked = render(texts); marked.ok()) find_marks(text, *marked, found);
+    if (const auto marked = text_of(texts, turns)) find_marks(text, *marked, found);
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i].in == ChatBreakpoint::In::kContent) continue;
     ChatPrompt marked = chat;
     if (!mark(marked, places[i])) continue;
-    const auto rendered = render(marked);
-    if (!rendered.ok()) continue;
+    const auto rendered = text_of(marked, turns);
+    if (!rendered) continue;
     found[i] = static_cast<std::size_t>(
         std::mismatch(text.begin(), text.end(), rendered->begin(), rendered->end()).first - text.begin());
   }
@@ -133,8 +144,9 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
   // Where the tokens are the text's bytes in order, one walk finds all places; else the text before each is tokenised.
   std::vector<std::size_t> ends;  // of each token, in bytes of the text
   if (tokens_.bytes) {
-    ends.reserve(prompt.size());
-    for (const TokenId id : prompt) ends.push_back((ends.empty() ? 0 : ends.back()) + tokens_.bytes(id));
+    ends.reserve(prompt.tokens.size());
+    for (const TokenId id : prompt.tokens)
+      ends.push_back((ends.empty() ? 0 : ends.back()) + tokens_.bytes(id));
     if (ends.empty() || ends.back() != text.size()) ends.clear();
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -145,7 +157,8 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
     } else {
       const TokenList head = tokens_.encode(text.substr(0, found[i]));
       tokens[i] = static_cast<std::uint32_t>(
-          std::mismatch(head.begin(), head.end(), prompt.begin(), prompt.end()).first - head.begin());
+          std::mismatch(head.begin(), head.end(), prompt.tokens.begin(), prompt.tokens.end()).first -
+          head.begin());
     }
   }
   return tokens;

@@ -50,7 +50,9 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
       thinking_(thinking),
       reply_(detect_reply_format(source_)),
       system_(learn_places(system)),
-      shape_(shape_of(*this, tokens_)) {}
+      shape_(shape_of(*this, tokens_)),
+      header_(learn_header()),
+      call_opener_(learn_call_opener()) {}
 
 SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
   const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {
@@ -75,8 +77,11 @@ Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
 }
 
 Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
-  const Json context =
-      context_of(chat, place_system_messages(template_form(chat.messages, reply_.null_content), system_));
+  Json messages = place_system_messages(template_form(chat.messages, reply_.null_content), system_);
+  if (messages.is_array()) {
+    for (Json& message : messages.as_array()) message.erase(kTurnMember);
+  }
+  const Json context = context_of(chat, std::move(messages));
   const Json* thinks = context.find("enable_thinking");
   auto rendered = template_.render(context);
   if (rendered.ok()) {
@@ -111,20 +116,29 @@ Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, cons
   return assistant_message(pieces);
 }
 
-TokenList ChatFormat::continued(ChatPrompt chat, const char* next) const {
-  chat.messages.push_back(Json{{"role", "user"}, {"content", next}});
-  const auto rendered = render(chat);
-  return rendered.ok() ? tokens_.encode(*rendered) : TokenList{};
-}
-
-// What two next messages have in common is what stands before either.
-TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_message) const {
+// What two next messages have in common is what comes before either.
+TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_message,
+                                    std::vector<RecognizedTurn> turns, SharedTurn reply_turn) const {
   if (!tokens_.encode || !tokens_.is_special || !chat.messages.is_array()) return {};
   ChatPrompt answered = chat;
   answered.reply_opening.clear();
+  if (reply_turn != nullptr) turns.push_back({answered.messages.size(), std::move(reply_turn)});
   answered.messages.push_back(reply_message);
-  TokenList one = continued(answered, "7");
-  const TokenList other = continued(std::move(answered), "x");
+  const Json::Array* calls = reply_message.find_array("tool_calls");
+  Json next{{"role", "user"}};
+  if (calls != nullptr && !calls->empty()) {
+    const std::string* id = calls->front().find_string("id");
+    next = Json{{"role", "tool"}, {"tool_call_id", id == nullptr ? std::string() : *id}};
+  }
+  const auto continued = [&](const char* words) {
+    ChatPrompt goes_on = answered;
+    next["content"] = words;
+    goes_on.messages.push_back(next);
+    auto shown = show(goes_on, turns);
+    return shown.ok() ? std::move(shown->tokens) : TokenList{};
+  };
+  TokenList one = continued("7");
+  const TokenList other = continued("x");
   auto common = static_cast<std::size_t>(
       std::mismatch(one.begin(), one.end(), other.begin(), other.end()).first - one.begin());
   while (common > 0 && !tokens_.is_special(one[common - 1])) --common;

@@ -23,9 +23,27 @@
 #include "protocol/jinja/template.h"
 #include "protocol/reply/reply_format.h"
 #include "protocol/reply/reply_parser.h"
+#include "protocol/sampled_turns.h"
 #include "protocol/service.h"
 
 namespace reprise::protocol {
+
+/// A turn that came back with the meaning that it was sampled with.
+struct RecognizedTurn {
+  std::size_t message = 0;  // its index
+  SharedTurn turn{};
+};
+/// Null: it is not known.
+using FindTurn = std::function<SharedTurn(const std::string& name)>;
+/// In the order of the messages.
+std::vector<RecognizedTurn> recognize_turns(const Json& messages, const FindTurn& find);
+
+/// A chat as a prompt. Its tokens are those of the text but for recognized turns, which have the tokens that were sampled.
+struct ShownChat {
+  std::string text{};
+  TokenList tokens{};
+  std::uint32_t recognized_calls = 0;
+};
 
 class ChatFormat {
  public:
@@ -34,7 +52,9 @@ class ChatFormat {
   struct Tokens {
     std::string bos{};  // as text; empty: there is none
     std::string eos{};
-    std::function<TokenList(const std::string& text)> encode{};  // recognises special tokens
+    std::function<TokenList(const std::string& text)> encode{};  // recognizes special tokens
+    std::function<TokenList(const std::string& text)>
+        encode_rest{};  // the same, of a text that is not a prompt's first
     std::function<bool(TokenId id)> is_special{};
     std::function<std::size_t(TokenId id)> bytes{};  // that it stands for in a text; may be missing
   };
@@ -58,8 +78,12 @@ class ChatFormat {
   /// (protocol/chat/system_place.h).
   Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
 
-  /// The tokens of a rendered prompt; the tokenizer must have been given.
-  TokenList encode(const std::string& prompt) const { return tokens_.encode(prompt); }
+  /// The prompt with its tokens; the tokenizer must have been given. Turns that the template does not show in their place are
+  /// rendered from their messages.
+  Outcome<ShownChat, ServiceError> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
+  /// The index of the token with which the turn begins that a reply to this prompt belongs to: the first of the template's
+  /// header. Nothing where that cannot be told.
+  std::optional<std::size_t> turn_begin(const std::string& prompt, std::span<const TokenId> tokens) const;
   /// As text; empty where the model has none.
   const std::string& bos() const { return tokens_.bos; }
   const std::string& eos() const { return tokens_.eos; }
@@ -68,11 +92,14 @@ class ChatFormat {
   MessageBorders borders(std::span<const TokenId> prompt) const { return find_borders(shape_, prompt); }
   const PromptShape& shape() const { return shape_; }
   /// For each of these places of the chat, the end of the last token of its prompt at or before it; 0 where there is
-  /// none. `text` and `prompt` are what the chat was rendered and tokenised to.
-  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, std::span<const ChatBreakpoint> places,
-                                         const std::string& text, std::span<const TokenId> prompt) const;
+  /// none, and for places within recognized turns. `prompt` is what show() gave.
+  std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::vector<RecognizedTurn>& turns,
+                                         std::span<const ChatBreakpoint> places,
+                                         const ShownChat& prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
+  /// The token that opens a tool call; nothing where it takes several, or text may have it as well.
+  std::optional<TokenId> call_opener() const { return call_opener_; }
   ReplyParser parser(ReplyParserOptions options) const { return ReplyParser(reply_, std::move(options)); }
   /// What to put behind a prompt with this end so that the reply can only be a call: of the named tool, or of
   /// any where the name is empty. Nothing where the format has no calls, or the name cannot be written in it.
@@ -83,9 +110,11 @@ class ChatFormat {
   /// A whole reply as the message that a client keeps of it. Ids of its calls are made from the seed.
   Json message_of(const ChatPrompt& chat, std::string_view reply, const std::string& prompt_tail,
                   const std::string& id_seed) const;
-  /// What stands before the next user message if the conversation goes on from this reply, up to the last
-  /// stable cut; empty where that cannot be told.
-  TokenList history_after(const ChatPrompt& chat, const Json& reply_message) const;
+  /// What comes before the next message, a tool's result where the reply has calls and else the user's, if the conversation
+  /// goes on from this reply, up to the last stable cut; empty where that cannot be told. `reply_turn`: the reply as it was
+  /// sampled; null: it is rendered.
+  TokenList history_after(const ChatPrompt& chat, const Json& reply_message,
+                          std::vector<RecognizedTurn> turns = {}, SharedTurn reply_turn = nullptr) const;
 
  private:
   ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking,
@@ -93,8 +122,21 @@ class ChatFormat {
   /// The template's variables, with these messages.
   Json context_of(const ChatPrompt& chat, Json messages) const;
   SystemPlaces learn_places(SystemInPlace system) const;
-  /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
-  TokenList continued(ChatPrompt chat, const char* next) const;
+  std::string learn_header() const;
+  std::optional<TokenId> learn_call_opener() const;
+  /// A text, or a turn without its first `from` bytes.
+  struct ShownPart {
+    std::string text{};
+    SharedTurn turn{};
+    std::size_t from = 0;
+  };
+  Outcome<std::vector<ShownPart>, ServiceError> parts_of(const ChatPrompt& chat,
+                                                         std::vector<RecognizedTurn> turns) const;
+  /// `text` has the turns' marks; turns that are found in it are noted in `is_shown`.
+  std::vector<ShownPart> cut_at_turns(const std::string& text, std::span<const RecognizedTurn> turns,
+                                      std::vector<bool>& is_shown) const;
+  /// The text of the parts.
+  std::optional<std::string> text_of(const ChatPrompt& chat, const std::vector<RecognizedTurn>& turns) const;
 
   const std::string source_;
   const jinja::Template template_;
@@ -103,6 +145,8 @@ class ChatFormat {
   const ReplyFormat reply_;
   const SystemPlaces system_;
   const PromptShape shape_;
+  const std::string header_;  // that the template writes before an assistant's turn; empty: not known
+  const std::optional<TokenId> call_opener_;
 };
 
 /// The last places between two blocks of what waits for an answer, which are the messages behind the assistant's last one:

@@ -96,6 +96,7 @@ Task<bool> Generation::run() {
   ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
+    request_.generate.reply_id = context.id;
     auto preparing = prepare_chat(context);
     refused = co_await preparing;
   }

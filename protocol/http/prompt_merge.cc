@@ -113,6 +113,7 @@ Usage sum_of(const std::vector<std::optional<Usage>>& accounts) {
       sum.miss_text = one.miss_text;
     }
     sum.kv_reused += one.kv_reused;
+    sum.recognized_calls += one.recognized_calls;
     if (one.kv && !sum.kv) sum.kv.emplace();
     if (one.kv) {
       sum.kv->tokens += one.kv->tokens;

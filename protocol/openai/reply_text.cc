@@ -175,6 +175,10 @@ void append_reprise(std::string& out, const Usage& usage) {
     out += ",\"reattached\":";
     append_integer(out, usage.reattached);
   }
+  if (usage.recognized_calls > 0) {
+    out += ",\"recognized_calls\":";
+    append_integer(out, usage.recognized_calls);
+  }
   if (!usage.unknown_fields.empty()) {
     out += ",\"unknown_fields\":";
     list_of_texts(usage.unknown_fields).dump_to(out);

@@ -26,7 +26,7 @@ export const kReasons = {
 export const kOrigins = {
   system: 'behind the system message', last_user: 'where the last message began', branch: 'where prompts part',
   spaced: 'on the way', breakpoint: 'where the client wished', history: 'behind the history', prompt_end: 'at the prompt’s end',
-  turn_end: 'behind the reply', reply: 'inside a reply', tool: 'behind a tool’s result',
+  turn_end: 'behind the reply', reply: 'inside a reply', call: 'before a tool call', tool: 'behind a tool’s result',
 };
 
 /** Of a stream's last event, as it is kept with the reply. */

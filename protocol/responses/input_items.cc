@@ -1,17 +1,20 @@
 #include "protocol/responses/input_items.h"
 
+#include <algorithm>
+
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/fields.h"
 #include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
+#include "protocol/sampled_turns.h"
 
 namespace reprise::protocol::responses {
 namespace {
 
 constexpr std::size_t kNameBytes = 256;
-constexpr std::string_view kSeal = "reprise-1:";
+constexpr std::string_view kSeal = "reprise-2:";  // then the turn's id, a colon and the text in base64
 
 class InputReader {
  public:
@@ -93,19 +96,25 @@ class InputReader {
     if (const Json* content = fields.find("content")) {
       text = text_of(*content, fields.path_of("content"), false);
     }
+    const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
+    const bool is_ours = sealed != nullptr && sealed->starts_with(kSeal);
+    if (text.empty() && !is_ours) return;  // another server's, or none
+    std::string_view turn_name =
+        is_ours ? std::string_view(*sealed).substr(kSeal.size()) : std::string_view();
+    const std::size_t colon = std::min(turn_name.find(':'), turn_name.size());
     if (text.empty()) {
-      const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
-      if (sealed == nullptr || !sealed->starts_with(kSeal)) return;  // another server's, or none
-      auto opened = from_base64(std::string_view(*sealed).substr(kSeal.size()));
-      if (!opened || !is_utf8(*opened)) {
+      auto opened = from_base64(turn_name.substr(std::min(colon + 1, turn_name.size())));
+      if (colon == turn_name.size() || !opened || !is_utf8(*opened)) {
         refuse_field(fields.path_of("encrypted_content"), "invalid_value", "is not what this server gave");
       }
       text = std::move(*opened);
       budget_.count(text);
     }
+    turn_name = turn_name.substr(0, colon);
     Json* turn = open_turn();
     if (turn == nullptr || turn->find("content")->is_string()) turn = &begin_turn();
     append((*turn)["reasoning_content"], text);
+    if (!turn_name.empty() && turn_name.size() <= kNameBytes) (*turn)[kTurnMember] = turn_name;
     blocks_.clear();
   }
 
@@ -235,8 +244,8 @@ ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat) {
   return chat;
 }
 
-std::string sealed_reasoning(const std::string& text) {
-  return std::string(kSeal) + to_base64(text);
+std::string sealed_reasoning(const std::string& text, const std::string& turn) {
+  return std::string(kSeal) + turn + ':' + to_base64(text);
 }
 
 }  // namespace reprise::protocol::responses

@@ -27,7 +27,8 @@ ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 /// With the instructions, which may be empty.
 ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
-/// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it.
-std::string sealed_reasoning(const std::string& text);
+/// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it. It names the turn as well
+/// (protocol/sampled_turns.h).
+std::string sealed_reasoning(const std::string& text, const std::string& turn);
 
 }  // namespace reprise::protocol::responses

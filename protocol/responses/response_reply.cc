@@ -7,6 +7,7 @@
 #include "protocol/api/event_text.h"
 #include "protocol/openai/reply_text.h"
 #include "protocol/responses/input_items.h"
+#include "protocol/sampled_turns.h"
 
 namespace reprise::protocol::responses {
 namespace {
@@ -187,8 +188,9 @@ Json ResponseReply::item_json(const Item& item, std::string_view status) const {
     case Item::Kind::kReasoning: {
       Json out{{"id", item.id}, {"type", "reasoning"}, {"status", status}, {"summary", Json::array()}};
       out["content"] = std::move(parts);
-      out["encrypted_content"] =
-          plan_.seals_reasoning && !begins ? Json(sealed_reasoning(item.text)) : Json();
+      out["encrypted_content"] = plan_.seals_reasoning && !begins
+                                     ? Json(sealed_reasoning(item.text, turn_id(context_.id, 0)))
+                                     : Json();
       return out;
     }
     case Item::Kind::kMessage:

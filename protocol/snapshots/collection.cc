@@ -16,23 +16,23 @@ Collection plan_collection(std::vector<FolderFile> files, const CollectionRules&
   Collection plan;
   std::map<Place, std::uint32_t> holders;
   std::map<Place, FolderFile*> chunks;
-  std::vector<FolderFile*> manifests;
+  std::vector<FolderFile*> roots;  // manifests, and turns, which refer to nothing
   for (FolderFile& file : files) {
     plan.bytes_left += file.bytes;
-    if (file.kind == FileKind::kManifest) manifests.push_back(&file);
+    if (file.kind == FileKind::kManifest || file.kind == FileKind::kTurn) roots.push_back(&file);
     if (file.kind == FileKind::kChunk) chunks[{file.folder, file.id}] = &file;
   }
-  for (const FolderFile* manifest : manifests) {
-    for (const RecordId& chunk : manifest->references) ++holders[{manifest->folder, chunk}];
+  for (const FolderFile* root : roots) {
+    for (const RecordId& chunk : root->references) ++holders[{root->folder, chunk}];
   }
   const auto go = [&](FolderFile& file) {
     plan.bytes_left -= file.bytes;
     plan.going.push_back(std::move(file));
   };
-  const auto drop = [&](FolderFile& manifest) {
-    const RecordId folder = manifest.folder;
-    const std::vector<RecordId> references = manifest.references;
-    go(manifest);
+  const auto drop = [&](FolderFile& root) {
+    const RecordId folder = root.folder;
+    const std::vector<RecordId> references = root.references;
+    go(root);
     for (const RecordId& chunk : references) {
       if (--holders[{folder, chunk}] > 0) continue;
       const auto found = chunks.find({folder, chunk});
@@ -49,14 +49,14 @@ Collection plan_collection(std::vector<FolderFile> files, const CollectionRules&
     if (!wanted) go(*chunk->second);
     chunk = wanted ? std::next(chunk) : chunks.erase(chunk);
   }
-  std::sort(manifests.begin(), manifests.end(), [](const FolderFile* a, const FolderFile* b) {
+  std::sort(roots.begin(), roots.end(), [](const FolderFile* a, const FolderFile* b) {
     return std::tie(a->used, a->id) < std::tie(b->used, b->id);
   });
-  for (FolderFile* manifest : manifests) {
-    const bool expired = rules.ttl.count() > 0 && manifest->used + rules.ttl.count() < rules.now;
+  for (FolderFile* root : roots) {
+    const bool expired = rules.ttl.count() > 0 && root->used + rules.ttl.count() < rules.now;
     if (!expired && plan.bytes_left <= rules.most_bytes) break;
-    ++(expired ? plan.expired : plan.evicted);
-    drop(*manifest);
+    if (root->kind == FileKind::kManifest) ++(expired ? plan.expired : plan.evicted);
+    drop(*root);
   }
   return plan;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // What of a folder goes: what outlived its time, what nothing refers to, and the least recently used manifests, with
-// the chunks that are theirs alone, until the rest stays within a bound.
+// the chunks that are theirs alone, and turns, until the rest stays within a bound.
 //
 // Threading: a pure function.
 

@@ -244,8 +244,9 @@ std::vector<FolderFile> SnapshotFolder::scan() const {
     for (const std::string& name : names_in(path_ + "/" + folder_name)) {
       FolderFile file{.folder = *folder, .kind = static_cast<FileKind>(name.front()), .name = name};
       const auto id = RecordId::from_hex(name.substr(1));
-      const bool known = file.kind == FileKind::kTemporary ||
-                         (id && (file.kind == FileKind::kManifest || file.kind == FileKind::kChunk));
+      const bool is_record =
+          file.kind == FileKind::kManifest || file.kind == FileKind::kChunk || file.kind == FileKind::kTurn;
+      const bool known = file.kind == FileKind::kTemporary || (id && is_record);
       const std::string path = path_ + "/" + folder_name + "/" + name;
       struct stat about {};
       if (!known || ::lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) continue;

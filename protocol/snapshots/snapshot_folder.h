@@ -5,6 +5,7 @@
 //   DIR/lock                 who writes a snapshot shares it, who collects has it alone
 //   DIR/<32 hex>/m<32 hex>   a manifest; its time of change is that of its last use
 //   DIR/<32 hex>/c<32 hex>   a chunk
+//   DIR/<32 hex>/r<32 hex>   a turn as it was sampled (protocol/sampled_turns.h); its time of change as a manifest's
 //   DIR/<32 hex>/t...        on its way; what a killed process left is removed by who collects
 // Folders are 0700, files 0600. A record is written under another name, synced and renamed: under its own it is whole.
 // A manifest is written when all that it refers to is there, so nothing that is found leads nowhere, unless it was
@@ -29,7 +30,7 @@ struct IoTrouble {
   std::string message{};
 };
 
-enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTemporary = 't' };
+enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTurn = 'r', kTemporary = 't' };
 
 struct FolderFile {
   RecordId folder{};

@@ -16,6 +16,10 @@ Key next_link(const Key& names, std::string_view label, const Key& before, std::
 
 }  // namespace
 
+RecordId turn_record(const NamespaceKeys& keys, std::string_view turn) {
+  return id_of(keyed_digest(keys.names, "turn", std::as_bytes(std::span(turn))));
+}
+
 PrefixNames::PrefixNames(const NamespaceKeys& keys, const StateKind& kind, std::span<const TokenId> tokens)
     : names_(keys.names), page_tokens_(kind.page_tokens), tokens_(tokens) {
   REPRISE_CHECK(page_tokens_ > 0, "pages have tokens");

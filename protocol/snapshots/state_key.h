@@ -38,6 +38,10 @@ inline std::size_t slot_pieces(const StateKind& kind) {
   return static_cast<std::size_t>((kind.slot_bytes + kSlotPiece - 1) / kSlotPiece);
 }
 
+/// The name of the record of a turn (protocol/sampled_turns.h).
+RecordId turn_record(const NamespaceKeys& keys, std::string_view turn);
+inline constexpr std::size_t kMaxTurnRecord = 16u << 20;
+
 class PrefixNames {
  public:
   /// Of all beginnings of `tokens`, which must outlive it. `kind` has page_tokens above 0.

@@ -12,7 +12,8 @@ bool begins_with(const List& list, const List& start) {
 }
 
 bool moves_on(Origin origin) {
-  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd;
+  return origin == Origin::kHistory || origin == Origin::kPromptEnd || origin == Origin::kTurnEnd ||
+         origin == Origin::kCall;
 }
 
 }  // namespace

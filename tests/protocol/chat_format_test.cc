@@ -155,10 +155,10 @@ TEST(ChatFormat, TheHistoryIsWhatTheNextTurnWillBeginWith) {
 
 /// The prompt's tokens up to each breakpoint, as text: special tokens as | and !.
 std::vector<std::string> kept(const ChatFormat& format, const ChatPrompt& prompt) {
-  const std::string text = *format.render(prompt);
-  const TokenList tokens = encode(text);
+  const ShownChat shown_chat = *format.show(prompt, {});
+  const TokenList& tokens = shown_chat.tokens;
   std::vector<std::string> kept;
-  for (const std::uint32_t end : format.breakpoints(prompt, prompt.breakpoints, text, tokens)) {
+  for (const std::uint32_t end : format.breakpoints(prompt, {}, prompt.breakpoints, shown_chat)) {
     std::string shown;
     for (std::uint32_t i = 0; i < end; ++i) {
       shown += tokens[i] == kStart ? '|' : tokens[i] == kEnd ? '!' : static_cast<char>(tokens[i]);

@@ -101,7 +101,7 @@ TEST(ResponsesRequest, ReasoningComesBackSealed) {
       << "another server's";
   EXPECT_EQ(
       refusal_of(
-          R"("input":[{"role":"user","content":"x"},{"type":"reasoning","encrypted_content":"reprise-1:%"}])"),
+          R"("input":[{"role":"user","content":"x"},{"type":"reasoning","encrypted_content":"reprise-2:x:%"}])"),
       "invalid_value input[1].encrypted_content");
 }
 

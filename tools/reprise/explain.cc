@@ -90,9 +90,9 @@ class Reader {
       return actors::encode_prompt(*tokenizer_, *text);
     const auto* chat = std::get_if<protocol::ChatPrompt>(&prompt);
     if (chat == nullptr) throw UsageError(file + ": neither a chat nor one text");
-    const auto rendered = chat_->render(*chat);
-    if (!rendered.ok()) throw UsageError(file + ": " + rendered.error().message);
-    return chat_->encode(*rendered);
+    auto shown = chat_->show(*chat, {});
+    if (!shown.ok()) throw UsageError(file + ": " + shown.error().message);
+    return std::move(shown->tokens);
   }
 
  private:

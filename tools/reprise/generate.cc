@@ -43,9 +43,9 @@ std::vector<TokenId> chat_prompt_tokens(const GenerateOptions& options, const st
   protocol::ChatPrompt chat{.messages = Json::array()};
   if (!options.system.empty()) chat.messages.push_back(Json{{"role", "system"}, {"content", options.system}});
   chat.messages.push_back(Json{{"role", "user"}, {"content", *options.prompt}});
-  auto rendered = (*format)->render(chat);
-  if (!rendered.ok()) throw UsageError("--chat: " + rendered.error().message);
-  return (*format)->encode(*rendered);
+  auto shown = (*format)->show(chat, {});
+  if (!shown.ok()) throw UsageError("--chat: " + shown.error().message);
+  return std::move(shown->tokens);
 }
 
 /// Says on stderr how a text is given to a model that has a chat template: people who mean the one and get the other
