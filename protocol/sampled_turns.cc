@@ -44,7 +44,7 @@ std::string turn_name(const Json& message) {
 
 std::vector<std::byte> to_bytes(const SampledTurn& turn) {
   std::vector<std::byte> bytes;
-  append_text(bytes, Json{{"name", turn.name}, {"message", turn.message}, {"end", turn.end}}.dump());
+  append_text(bytes, Json{{"name", turn.name}, {"message", turn.message}}.dump());
   append_text(bytes, turn.text);
   append(bytes, turn.tokens.data(), turn.tokens.size() * sizeof(TokenId));
   return bytes;
@@ -58,9 +58,8 @@ std::optional<SampledTurn> sampled_turn_of(std::span<const std::byte> bytes) {
   if (!json.ok()) return std::nullopt;
   const std::string* name = json->find_string("name");
   const Json* message = json->find_object("message");
-  const std::string* end = json->find_string("end");
-  if (name == nullptr || message == nullptr || end == nullptr) return std::nullopt;
-  SampledTurn turn{.name = *name, .message = *message, .text = std::string(*text), .end = *end};
+  if (name == nullptr || message == nullptr) return std::nullopt;
+  SampledTurn turn{.name = *name, .message = *message, .text = std::string(*text)};
   turn.tokens.resize(bytes.size() / sizeof(TokenId));
   if (!bytes.empty()) std::memcpy(turn.tokens.data(), bytes.data(), bytes.size());
   return turn;

@@ -30,7 +30,6 @@ struct SampledTurn {
   std::string text{};  // bytes of the tokens
   TokenList
       tokens{};  // the template's header of the turn, what it opens behind that, and the reply without its end token
-  std::string end{};  // text of the end token
 };
 using SharedTurn = std::shared_ptr<const SampledTurn>;
 

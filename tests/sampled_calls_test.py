@@ -20,14 +20,13 @@ PROGRAM, XML_TEMPLATE = sys.argv[1:3]
 BUILTIN = pathlib.Path(__file__).resolve().parent.parent / "models/builtin"
 CALLS = 3 if SANITIZED else 20
 WORDS = "box shelf lid blue glass screw hammer nine seven ladder".split()
-LONG = " ".join(f"{WORDS[i % 10]}{WORDS[i * 7 % 9]} {i * 37 % 101};" for i in range(40 if SANITIZED else 720))
+LONG = " ".join(f"{WORDS[i % 10]}{WORDS[i * 7 % 9]} {i * 37 % 101};" for i in range(40 if SANITIZED else 480))
 
 READ = {"type": "object", "additionalProperties": False, "required": ["path", "lines"],
         "properties": {"path": {"type": "string", "enum": ["calc.py", "README.md", "a/b c.txt"]},
-                       "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}}}
+                       "lines": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99999}, "minItems": 2, "maxItems": 2}}}
 WRITE = {"type": "object", "additionalProperties": False, "required": ["path", "text"],
          "properties": {"path": {"type": "string", "enum": ["out.txt"]}, "text": {"type": "string", "enum": [LONG]}}}
-TOOLS = {"read": READ, "write": WRITE}
 
 
 def reordered(arguments):
@@ -40,11 +39,12 @@ class Chat:
 
     path = "/v1/chat/completions"
 
-    def __init__(self):
+    def __init__(self, **tools):
+        self.tools = {"read": READ, **tools}
         self.history = [{"role": "user", "content": "Tidy the workshop up."}]
 
     def body(self, tool):
-        tools = [{"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in TOOLS.items()]
+        tools = [{"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in self.tools.items()]
         return {"messages": self.history, "tools": tools, "max_tokens": 6000, "reasoning_effort": "none",
                 "tool_choice": {"type": "function", "function": {"name": tool}}, "parallel_tool_calls": False}
 
@@ -69,7 +69,7 @@ class Messages(Chat):
     path = "/v1/messages"
 
     def body(self, tool):
-        tools = [{"name": name, "input_schema": schema} for name, schema in TOOLS.items()]
+        tools = [{"name": name, "input_schema": schema} for name, schema in self.tools.items()]
         return {"messages": self.history, "tools": tools, "max_tokens": 6000, "thinking": {"type": "disabled"},
                 "tool_choice": {"type": "tool", "name": tool, "disable_parallel_tool_use": True}}
 
@@ -95,7 +95,7 @@ class Responses(Chat):
     path = "/v1/responses"
 
     def body(self, tool):
-        tools = [{"type": "function", "name": name, "parameters": schema, "strict": True} for name, schema in TOOLS.items()]
+        tools = [{"type": "function", "name": name, "parameters": schema, "strict": True} for name, schema in self.tools.items()]
         return {"input": self.history, "tools": tools, "max_output_tokens": 6000, "reasoning": {"effort": "none"},
                 "tool_choice": {"type": "function", "name": tool}, "parallel_tool_calls": False, "store": False}
 
@@ -161,10 +161,10 @@ class SampledCalls(unittest.TestCase):
 
     def test_a_long_call(self):
         with self.serve() as server:
-            api = Chat()
+            api = Chat(write=WRITE)
             self.loop(server, api, 3, long_at=1)
             if not SANITIZED:
-                self.assertGreater(api.tokens(self.ask(server, api))[0], 4000)
+                self.assertGreater(api.tokens(self.ask(server, api))[0], 2 * 4000)  # the tool's schema has the text as well
 
     def test_what_the_client_changes_is_rendered(self):
         with self.serve() as server:
@@ -174,7 +174,6 @@ class SampledCalls(unittest.TestCase):
                 api.go_on(self.ask(server, api, seed=2), change=lambda arguments: {**arguments, "path": "elsewhere"})
                 answer = self.ask(server, api)
                 self.assertEqual(answer["reprise"]["recognized_calls"], 2)
-                self.assertEqual(answer["reprise"]["restored_from"], "call", answer["reprise"])
 
     def test_nobody_elses_calls_are_recognized(self):
         with self.serve() as server:
@@ -199,7 +198,7 @@ class SampledCalls(unittest.TestCase):
                 for api in apis:
                     report = self.ask(server, api)["reprise"]
                     self.assertEqual(report["recognized_calls"], CALLS)
-                    self.assertEqual(report["restored_tier"], "disk", report)
+                    self.assertEqual(report["restored_tier"], "disk" if api is apis[0] else "device", report)
 
     def written(self, folder):
         return sum(name.startswith("r") for _, _, names in os.walk(os.path.join(folder, "cache")) for name in names)

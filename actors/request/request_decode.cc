@@ -166,7 +166,7 @@ std::uint32_t RequestActor::call_opener_at() const {
 
 void RequestActor::keep_turn(Choice& choice) {
   const ServedModel& model = *job_.model;
-  if (!prompt_.turn_begin || !model.turns || !model.tokenizer || !caches() || !choice.end_token) return;
+  if (!prompt_.turn_begin || !model.turns || !model.tokenizer || !caches() || !choice.said) return;
   auto turn = std::make_shared<protocol::SampledTurn>();
   turn->message = message_of(choice);
   if (turn->message.find("tool_calls") == nullptr) {
@@ -178,9 +178,9 @@ void RequestActor::keep_turn(Choice& choice) {
   turn->name = protocol::turn_name(turn->message);
   turn->tokens.assign(prompt_.tokens->begin() + static_cast<std::ptrdiff_t>(*prompt_.turn_begin),
                       prompt_.tokens->end());
-  turn->tokens.insert(turn->tokens.end(), choice.tokens.begin(), std::prev(choice.tokens.end()));
+  turn->tokens.insert(turn->tokens.end(), choice.tokens.begin(),
+                      choice.tokens.begin() + static_cast<std::ptrdiff_t>(*choice.said));
   for (const TokenId token : turn->tokens) turn->text += model.tokenizer->token_bytes(token);
-  turn->end = model.tokenizer->token_bytes(*choice.end_token);
   choice.turn = std::move(turn);
   model.turns->keep(job_.request->tenant, model.arch.identity, job_.request->name_space, choice.turn);
   if (model.turn_store) {
@@ -307,7 +307,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   }
 
   choice.finished = true;
-  if (ends_by_token && event->token && !stopped) choice.end_token = event->token->token;
+  if (ends_by_token && !stopped) choice.said = choice.tokens.size() - (event->token ? 1 : 0);
   protocol::Finished finished{.choice = choice.index, .reason = FinishReason::kStop, .stop = {}};
   if (stopped) {
     finished.stop = job_.request->stop[choice.text->stop()->index];

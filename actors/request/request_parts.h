@@ -113,7 +113,8 @@ struct RequestActor::Choice {
   TokenList tokens{};
   std::string reply{};
   bool finished = false;
-  std::optional<TokenId> end_token{};  // the last of its tokens, where that ended it
+  std::optional<std::size_t>
+      said{};  // of its tokens, without the one that ended it; nothing where it was cut
   protocol::SharedTurn
       turn{};  // kept for a client that sends it back; null: it has no calls and no reasoning
 };

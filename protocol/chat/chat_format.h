@@ -132,6 +132,8 @@ class ChatFormat {
   };
   Outcome<std::vector<ShownPart>, ServiceError> parts_of(const ChatPrompt& chat,
                                                          std::vector<RecognizedTurn> turns) const;
+  /// Where the turn ends whose last words end at `behind`; npos: that cannot be told.
+  std::size_t end_of_turn(const std::string& text, std::size_t behind, const SampledTurn& turn) const;
   /// `text` has the turns' marks; turns that are found in it are noted in `is_shown`.
   std::vector<ShownPart> cut_at_turns(const std::string& text, std::span<const RecognizedTurn> turns,
                                       std::vector<bool>& is_shown) const;

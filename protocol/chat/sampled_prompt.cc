@@ -13,8 +13,8 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::size_t kMaxClosing =
-    256;  // bytes that a template writes between a turn's last argument and its end token
+constexpr std::size_t kMaxClosing = 512;  // bytes that a template writes behind a turn's last argument
+constexpr JsonReading kLongIntegers{.python = true};
 
 std::string_view trimmed_text(const Json& message, const char* member) {
   const std::string* text = message.find_string(member);
@@ -36,6 +36,15 @@ bool is_same_value(const Json& a, const Json& b) {
          });
 }
 
+/// As a value; nothing where there are none, or their text is none.
+std::optional<Json> arguments_of(const Json& function) {
+  const Json* arguments = function.find("arguments");
+  if (arguments == nullptr) return std::nullopt;
+  if (!arguments->is_string()) return *arguments;
+  auto parsed = Json::parse(arguments->as_string(), {}, kLongIntegers);
+  return parsed.ok() ? std::optional(std::move(*parsed)) : std::nullopt;
+}
+
 bool is_same_call(const Json& a, const Json& b) {
   const Json* function = a.find_object("function");
   const Json* other = b.find_object("function");
@@ -43,10 +52,10 @@ bool is_same_call(const Json& a, const Json& b) {
   const std::string* other_id = b.find_string("id");
   if (function == nullptr || other == nullptr || id == nullptr || other_id == nullptr || *id != *other_id)
     return false;
-  const Json* arguments = function->find("arguments");
-  const Json* other_arguments = other->find("arguments");
-  return trimmed_text(*function, "name") == trimmed_text(*other, "name") && arguments != nullptr &&
-         other_arguments != nullptr && is_same_value(*arguments, *other_arguments);
+  const std::optional<Json> arguments = arguments_of(*function);
+  const std::optional<Json> other_arguments = arguments_of(*other);
+  return trimmed_text(*function, "name") == trimmed_text(*other, "name") && arguments && other_arguments &&
+         is_same_value(*arguments, *other_arguments);
 }
 
 /// Whether the client's message is the turn: the same content and calls, and the same reasoning or none.
@@ -200,6 +209,18 @@ std::optional<std::size_t> ChatFormat::turn_begin(const std::string& prompt,
   return first;
 }
 
+// The template ends a turn with a special token, which is not always the one that ended the reply: the first that the turn has
+// not itself, as it has marks of calls.
+std::size_t ChatFormat::end_of_turn(const std::string& text, std::size_t behind,
+                                    const SampledTurn& turn) const {
+  for (const TokenId token : tokens_.encode_rest(text.substr(behind, kMaxClosing))) {
+    const bool is_turns = std::find(turn.tokens.begin(), turn.tokens.end(), token) != turn.tokens.end();
+    if (tokens_.is_special(token) && !is_turns) return behind;
+    behind += tokens_.bytes(token);
+  }
+  return std::string::npos;
+}
+
 std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& text,
                                                             std::span<const RecognizedTurn> turns,
                                                             std::vector<bool>& is_shown) const {
@@ -212,18 +233,8 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
     const bool is_whole = at.first != std::string::npos && at.calls == calls_of(turn) &&
                           at.has_content == !trimmed_text(turn.message, "content").empty();
     const std::size_t begin = is_whole ? text.rfind(header_, at.first) : std::string::npos;
-    const std::size_t end = is_whole ? text.find(turn.end, at.last_end) : std::string::npos;
-    if (begin == std::string::npos || begin < done || end == std::string::npos ||
-        end - at.last_end > kMaxClosing)
-      continue;
-    // Only marks of calls may be between a turn's last words and its end: else that is the end of another message.
-    const TokenList closing = tokens_.encode_rest(text.substr(at.last_end, end - at.last_end));
-    if (std::any_of(closing.begin(), closing.end(), [&](TokenId id) {
-          return tokens_.is_special(id) &&
-                 std::find(turn.tokens.begin(), turn.tokens.end(), id) == turn.tokens.end();
-        })) {
-      continue;
-    }
+    const std::size_t end = is_whole ? end_of_turn(text, at.last_end, turn) : std::string::npos;
+    if (begin == std::string::npos || begin < done || end == std::string::npos) continue;
     const std::size_t body = begin + header_.size();
     const bool shows_reasoning = at.reasoning != std::string::npos;
     const std::size_t opened =

@@ -231,6 +231,26 @@ TEST_F(DeviceWorkerContract, ACheckpointBehindAReplyCarriesAllItsTokens) {
   EXPECT_EQ(*reported()[0].tokens, tokens);
 }
 
+TEST_F(DeviceWorkerContract, TheFirstCallOfAReplyHasACheckpointBeforeIt) {
+  start();
+  const Open other = open();
+  prefill(other, 20);
+  const TokenList reply = decode(other, 6);
+  close(other);
+  const Open sequence = open();
+  prefill(sequence, 20);
+  auto plan = std::make_shared<protocol::CheckpointPlan>();
+  plan->origin_elsewhere = protocol::Origin::kCall;
+  ASSERT_EQ(decode(sequence, 6, plan, reply[3]), reply);
+  const auto before =
+      static_cast<std::size_t>(std::find(reply.begin() + 1, reply.end(), reply[3]) - reply.begin());
+  ASSERT_TRUE(eventually([&] { return reported().size() == 1; }));
+  EXPECT_EQ(reported()[0].at, 20U + before);
+  TokenList tokens = prompt(20);
+  tokens.insert(tokens.end(), reply.begin(), reply.begin() + static_cast<std::ptrdiff_t>(before));
+  EXPECT_EQ(*reported()[0].tokens, tokens);
+}
+
 TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed) {
   start();
   const Open sequence = open();

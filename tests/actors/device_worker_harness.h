@@ -185,9 +185,14 @@ class DeviceWorkerContract : public testing::Test {
                                         std::uint32_t at) {
     return {.sequence = sequence.id, .snapshot = snapshot, .at = at, .token_hash = token_hash(prompt(at))};
   }
-  TokenList decode(const Open& sequence, std::uint32_t count) {
+  TokenList decode(const Open& sequence, std::uint32_t count, protocol::SharedPlan call_plan = {},
+                   TokenId call_opener = -1) {
     auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(8);
-    protocol::Decode job{.sequence = sequence.id, .max_tokens = count, .out = std::move(writer)};
+    protocol::Decode job{.sequence = sequence.id,
+                         .max_tokens = count,
+                         .call_plan = std::move(call_plan),
+                         .call_opener = call_opener,
+                         .out = std::move(writer)};
     job.sampling.temperature = 0;
     worker_.tell(std::move(job));
     TokenList tokens;

@@ -96,7 +96,6 @@ struct Conversation {
     }
     turn->tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(*begin), tokens.end());
     turn->text = prompt.text.substr(prompt.text.rfind("<|im_start|>")) + reply;
-    turn->end = "<|im_end|>";
     known.push_back(std::move(turn));
     chat.messages.push_back(parsed(message));
     chat.messages.push_back(parsed(R"({"role":"tool","tool_call_id":"x","content":"found"})"));
@@ -191,7 +190,6 @@ TEST(SampledTurns, TurnsWithoutCallsAreFoundByTheirSignature) {
   EXPECT_EQ(turn->name, "id");
   turn->text = "<|im_start|>assistant\n<think>\nHm. \n</think>\n\nIt is.";
   turn->tokens = byte_tokens(turn->text);
-  turn->end = "<|im_end|>";
   talk.known.push_back(turn);
   talk.chat.messages.push_back(turn->message);
   talk.chat.messages.push_back(parsed(R"({"role":"system","content":"note"})"));
@@ -213,13 +211,6 @@ TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
     EXPECT_EQ(talk.show().text, *talk.format->render(talk.chat));
     EXPECT_EQ(talk.show().recognized_calls, 0u);
   }
-  // Another token ended the reply than the one that the template writes.
-  Conversation other;
-  other.say(kSampledReply, returned(R"({"path":"a/b","to":9})"));
-  auto turn = std::make_shared<SampledTurn>(*other.known.front());
-  turn->end = "<|im_start|>";
-  other.known.front() = turn;
-  EXPECT_EQ(other.show().text, *other.format->render(other.chat));
 }
 
 TEST(SampledTurns, MarksOfOthersAreNoMarks) {
@@ -269,8 +260,7 @@ TEST(SampledTurn, IsReadAsItWasWritten) {
   SampledTurn turn{.name = "call_1",
                    .message = parsed(R"({"role":"assistant","content":"é"})"),
                    .text = std::string("a\0\xff", 3),
-                   .tokens = {1, 2, 70000},
-                   .end = "<|im_end|>"};
+                   .tokens = {1, 2, 70000}};
   const std::vector<std::byte> bytes = to_bytes(turn);
   const auto read = sampled_turn_of(bytes);
   ASSERT_TRUE(read);
@@ -278,7 +268,6 @@ TEST(SampledTurn, IsReadAsItWasWritten) {
   EXPECT_EQ(read->message.dump(), turn.message.dump());
   EXPECT_EQ(read->text, turn.text);
   EXPECT_EQ(read->tokens, turn.tokens);
-  EXPECT_EQ(read->end, turn.end);
   for (const std::size_t size : {std::size_t{0}, std::size_t{3}, std::size_t{20}, bytes.size() - 1})
     EXPECT_FALSE(sampled_turn_of(std::span(bytes).first(size))) << size;
 }
