@@ -142,10 +142,11 @@ class SampledCalls(unittest.TestCase):
             report = answer["reprise"]
             self.assertEqual(report.get("recognized_calls", 0), number, report)
             self.assertGreaterEqual(report["restored_tokens"], known, f"{api.path}, call {number}: {report}")
-            cold = self.ask(server, api, tool, number, cache_prompt=False)
-            self.assertEqual(cold["reprise"]["restored_tokens"], 0)
-            self.assertEqual(api.call(answer)[1:], api.call(cold)[1:], f"{api.path}, call {number}")
-            self.assertEqual(api.tokens(answer), api.tokens(cold))
+            if number % 6 == 1:
+                cold = self.ask(server, api, tool, number, cache_prompt=False)
+                self.assertEqual(cold["reprise"]["restored_tokens"], 0)
+                self.assertEqual(api.call(answer)[1:], api.call(cold)[1:], f"{api.path}, call {number}")
+                self.assertEqual(api.tokens(answer), api.tokens(cold))
             prompt, reply = api.tokens(answer)
             known = prompt + reply - 1  # but for the token that ended it
             api.go_on(answer)
@@ -198,7 +199,9 @@ class SampledCalls(unittest.TestCase):
                 for api in apis:
                     report = self.ask(server, api)["reprise"]
                     self.assertEqual(report["recognized_calls"], CALLS)
-                    self.assertEqual(report["restored_tier"], "disk" if api is apis[0] else "device", report)
+                    self.assertIn(report["restored_tier"], ("disk", "device"), report)
+                    self.assertEqual(report["miss_reason"], "none", report)
+                self.assertGreater(server.figures()["tier_loaded_total"], 0)
 
     def written(self, folder):
         return sum(name.startswith("r") for _, _, names in os.walk(os.path.join(folder, "cache")) for name in names)

@@ -52,6 +52,7 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
       system_(learn_places(system)),
       shape_(shape_of(*this, tokens_)),
       header_(learn_header()),
+      shows_calls_(learn_shows_calls()),
       call_opener_(learn_call_opener()) {}
 
 SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {

@@ -123,6 +123,7 @@ class ChatFormat {
   Json context_of(const ChatPrompt& chat, Json messages) const;
   SystemPlaces learn_places(SystemInPlace system) const;
   std::string learn_header() const;
+  bool learn_shows_calls() const;
   std::optional<TokenId> learn_call_opener() const;
   /// A text, or a turn without its first `from` bytes.
   struct ShownPart {
@@ -148,6 +149,7 @@ class ChatFormat {
   const SystemPlaces system_;
   const PromptShape shape_;
   const std::string header_;  // that the template writes before an assistant's turn; empty: not known
+  const bool shows_calls_;    // of the history
   const std::optional<TokenId> call_opener_;
 };
 

@@ -96,8 +96,8 @@ std::string mark(std::size_t turn, MarkOf of) {
   return mark_head() + std::to_string(turn) + static_cast<char>(of);
 }
 
-/// The chat with marks for all that its recognized turns say.
-ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns) {
+/// The chat with marks for all that its recognized turns say. Where the template shows no calls, a turn is a content.
+ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns, bool shows_calls) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const Json& sampled = turns[i].turn->message;
     Json& message = chat.messages.as_array()[turns[i].message];
@@ -105,7 +105,9 @@ ChatPrompt marked_chat(ChatPrompt chat, std::span<const RecognizedTurn> turns) {
     message.erase("reasoning_content");
     if (!trimmed_text(sampled, "reasoning_content").empty())
       message["reasoning_content"] = mark(i, MarkOf::kReasoning);
-    if (!trimmed_text(sampled, "content").empty()) message["content"] = mark(i, MarkOf::kContent);
+    if (!shows_calls || !trimmed_text(sampled, "content").empty())
+      message["content"] = mark(i, MarkOf::kContent);
+    if (!shows_calls) message.erase("tool_calls");
     Json* calls = message.find("tool_calls");
     if (calls == nullptr || !calls->is_array()) continue;
     for (Json& call : calls->as_array()) {
@@ -191,6 +193,15 @@ std::string ChatFormat::learn_header() const {
   return header;
 }
 
+bool ChatFormat::learn_shows_calls() const {
+  const auto conversation = Json::parse(R"([{"role": "user", "content": "7"},
+      {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefgh1", "type": "function",
+          "function": {"name": "f", "arguments": {"argument7": 7}}}]},
+      {"role": "tool", "tool_call_id": "abcdefgh1", "name": "f", "content": "7"}])");
+  const auto rendered = render({.messages = *conversation});
+  return !rendered.ok() || rendered->find("argument7") != std::string::npos;
+}
+
 std::optional<TokenId> ChatFormat::learn_call_opener() const {
   if (!tokens_.encode_rest || reply_.call_open.empty()) return std::nullopt;
   const TokenList tokens = tokens_.encode_rest(reply_.call_open);
@@ -230,8 +241,9 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const SampledTurn& turn = *turns[i].turn;
     const MarkedTurn& at = marked[i];
-    const bool is_whole = at.first != std::string::npos && at.calls == calls_of(turn) &&
-                          at.has_content == !trimmed_text(turn.message, "content").empty();
+    const bool has_content = !shows_calls_ || !trimmed_text(turn.message, "content").empty();
+    const bool is_whole = at.first != std::string::npos && at.has_content == has_content &&
+                          at.calls == (shows_calls_ ? calls_of(turn) : 0);
     const std::size_t begin = is_whole ? text.rfind(header_, at.first) : std::string::npos;
     const std::size_t end = is_whole ? end_of_turn(text, at.last_end, turn) : std::string::npos;
     if (begin == std::string::npos || begin < done || end == std::string::npos) continue;
@@ -261,7 +273,7 @@ Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
     const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   if (header_.empty()) turns.clear();
   while (!turns.empty()) {
-    const auto text = render(marked_chat(chat, turns));
+    const auto text = render(marked_chat(chat, turns, shows_calls_));
     if (!text.ok()) break;
     std::vector<bool> is_shown(turns.size(), false);
     std::vector<ShownPart> parts = cut_at_turns(*text, turns, is_shown);

@@ -259,8 +259,8 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--template", help="a chat template, in the place of the built-in model's")
     parser.add_argument("--latest", action="store_true")
-    parser.add_argument("agents", nargs="*", choices=[[], *AGENTS])
-    options = parser.parse_args()
+    parser.add_argument("agents", nargs="*", metavar="AGENT")
+    options = parser.parse_intermixed_args()
     folder = options.folder.resolve()
     node_client.install(HERE, folder)
     if options.latest:

@@ -200,17 +200,34 @@ TEST(SampledTurns, TurnsWithoutCallsAreFoundByTheirSignature) {
   EXPECT_NE(talk.show().text.find("Forged.\n</think>"), std::string::npos) << "is shown as it came";
 }
 
-TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
-  // It shows no calls.
+TEST(SampledTurns, ATemplateThatShowsNoCallsShowsThoseThatWereSampled) {
   Conversation talk{.format = format_of(R"({%- for m in messages -%}<|im_start|>{{ m.role }}
 {{ m.content }}<|im_end|>
 {% endfor -%}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}{# <tool_call> {"name": , "arguments": } </tool_call> #})")};
-  talk.say("<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>", returned("{}"));
-  if (!talk.known.front()->name.empty()) {
-    EXPECT_EQ(talk.show().text, *talk.format->render(talk.chat));
-    EXPECT_EQ(talk.show().recognized_calls, 0u);
-  }
+  ASSERT_TRUE(talk.format->reply_format().has_calls());
+  const TokenList sampled =
+      talk.say("So.<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>",
+               R"({"role":"assistant","content":"So.","tool_calls":[{"id":"call_id0_0","type":"function",)"
+               R"("function":{"name":"read","arguments":"{}"}}]})");
+  EXPECT_TRUE(begins_with(talk.show().tokens, sampled));
+  EXPECT_EQ(talk.show().recognized_calls, 1u);
+}
+
+TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
+  // It leaves all but the last three messages out.
+  Conversation talk{.format = format_of(R"({%- for m in messages[-3:] -%}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor -%}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %})")};
+  const std::string call = "<tool_call>\n{\"name\": \"read\", \"arguments\": { }}\n</tool_call>";
+  talk.say(call, returned("{}"));
+  EXPECT_EQ(talk.show().recognized_calls, 1u);
+  talk.say(call, returned("{}", {}, "call_id1_0"));
+  EXPECT_EQ(talk.recognized().size(), 2u);
+  EXPECT_EQ(talk.show().recognized_calls, 1u) << "the other one is not in the prompt";
 }
 
 TEST(SampledTurns, MarksOfOthersAreNoMarks) {
