@@ -14,6 +14,7 @@ namespace reprise::protocol {
 namespace {
 
 constexpr std::size_t kMaxClosing = 512;  // bytes that a template writes behind a turn's last argument
+constexpr int kMaxPasses = 3;             // renderings to find out which turns the template shows
 constexpr JsonReading kLongIntegers{.python = true};
 
 std::string_view trimmed_text(const Json& message, const char* member) {
@@ -272,7 +273,7 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
 Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
     const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   if (header_.empty()) turns.clear();
-  while (!turns.empty()) {
+  for (int pass = 0; pass < kMaxPasses && !turns.empty(); ++pass) {
     const auto text = render(marked_chat(chat, turns, shows_calls_));
     if (!text.ok()) break;
     std::vector<bool> is_shown(turns.size(), false);
