@@ -9,6 +9,7 @@
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
 #include "tests/models/oracle.h"
+#include "tests/sanitized.h"
 #include "tests/source_folder.h"
 
 namespace reprise::models {
@@ -28,7 +29,7 @@ TEST(BuiltinModel, SaysWhatTheReferenceSays) {
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 1});
   std::size_t steps = 0;
   std::size_t ties = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rounds(50)); ++i) {
     const std::vector<TokenId> greedy = token_ids(cases.at(i).at("greedy"));
     const JsonPlace margins = cases.at(i).at("margin");
     std::vector<TokenId> tokens = token_ids(cases.at(i).at("prompt"));
@@ -46,8 +47,8 @@ TEST(BuiltinModel, SaysWhatTheReferenceSays) {
       }
     }
   }
-  EXPECT_GT(steps, 300U);
-  EXPECT_LT(ties, steps / 50);
+  EXPECT_GT(steps, static_cast<std::size_t>(rounds(300)));
+  EXPECT_LE(ties, steps / 50);
 }
 
 TEST(BuiltinModel, ComesWithVocabularyAndTemplate) {

@@ -86,7 +86,7 @@ TEST(AnthropicHttp, ThinkingIsABlockWithASignature) {
   EXPECT_FALSE(signature.empty());
   const auto whole = Json::parse(served.post(message_body("think")).body);
   ASSERT_TRUE(whole.ok());
-  const std::string* whole_signature = at(*whole, {"content", 0}).find_string("signature");
+  const std::string* whole_signature = whole->find_array("content")->front().find_string("signature");
   ASSERT_NE(whole_signature, nullptr);
   EXPECT_NE(*whole_signature, signature) << "of another reply";
   EXPECT_EQ(whole->find("content")->dump(), R"([{"type":"thinking","thinking":"Let me see.","signature":")" +

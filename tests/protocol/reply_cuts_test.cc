@@ -10,6 +10,7 @@
 #include "protocol/reply/reply_message.h"
 #include "protocol/reply/reply_parser.h"
 #include "tests/protocol/reply_samples.h"
+#include "tests/sanitized.h"
 
 namespace reprise::protocol::test {
 namespace {
@@ -166,7 +167,7 @@ TEST(ReplyCuts, RandomTextGivesTheSameAndLosesNothing) {
   RandomReplies random;
   std::size_t with_calls = 0;
   std::size_t without_calls = 0;
-  for (int round = 0; round < 40'000; ++round) {
+  for (int round = 0; round < rounds(40'000); ++round) {
     const Sample& sample = samples()[random.below(samples().size())];
     const ReplyFormat format = detect_reply_format(sample.source);
     ReplyParserOptions options = sample_options(sample.tail);
@@ -191,13 +192,13 @@ TEST(ReplyCuts, RandomTextGivesTheSameAndLosesNothing) {
     const std::string dropped = options.parse_reasoning ? format.think_open + "/ \n" : "";
     ASSERT_EQ(without(all, dropped), without(text, dropped)) << "reply: " << text;
   }
-  EXPECT_GT(with_calls, 5'000u);
-  EXPECT_GT(without_calls, 5'000u);
+  EXPECT_GT(with_calls, static_cast<std::size_t>(rounds(5'000)));
+  EXPECT_GT(without_calls, static_cast<std::size_t>(rounds(5'000)));
 }
 
-// A megabyte each; anything worse than linear time would not end.
+// A megabyte each, or a sixteenth of it under a sanitizer; anything worse than linear time would not end.
 TEST(ReplyCuts, HostileTextTakesLinearTime) {
-  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  constexpr std::size_t kBytes = rounds(1 << 20);
   for (const std::string_view source : kAllFormats) {
     const ReplyFormat format = detect_reply_format(source);
     const std::string call = format.call_open.empty() ? "<" : format.call_open;

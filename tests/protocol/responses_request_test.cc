@@ -85,13 +85,13 @@ TEST(ResponsesRequest, BlocksBehindTheLastReplyAreKnown) {
 }
 
 TEST(ResponsesRequest, ReasoningComesBackSealed) {
-  const std::string sealed = sealed_reasoning("thought \xc3\xa9");
+  const std::string sealed = sealed_reasoning("thought \xc3\xa9", "turn_0");
   EXPECT_EQ(
       messages_of(
           R"("input":[{"role":"user","content":"x"},{"type":"reasoning","summary":[],"encrypted_content":")" +
           sealed + R"("},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},
                         {"type":"function_call_output","call_id":"1","output":""}])"),
-      R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"reasoning_content":"thought é",)"
+      R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"reasoning_content":"thought é","reprise_turn":"turn_0",)"
       R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
       R"({"role":"tool","tool_call_id":"1","content":""}])");
   EXPECT_EQ(

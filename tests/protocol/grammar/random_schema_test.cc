@@ -4,6 +4,7 @@
 
 #include "tests/protocol/grammar/grammar_fixture.h"
 #include "tests/protocol/grammar/json_validator.h"
+#include "tests/sanitized.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -115,7 +116,7 @@ bool all_ascii(const Json& value) {
 TEST(RandomSchema, EveryReplyParsesAndFits) {
   std::size_t kept = 0;
   std::size_t judged = 0;
-  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(rounds(1000)); ++seed) {
     const Json schema = SchemaWriter(seed).schema(3);
     const auto program = compile({.kind = Constraint::Kind::kJsonSchema, .json = schema});
     if (!program.ok()) {
@@ -136,8 +137,8 @@ TEST(RandomSchema, EveryReplyParsesAndFits) {
       ASSERT_TRUE(validates(schema, schema, *parsed)) << schema.dump() << "\n" << text;
     }
   }
-  EXPECT_GT(kept, 900U);
-  EXPECT_GT(judged, 1500U);
+  EXPECT_GT(kept, rounds(1000) * 9U / 10);
+  EXPECT_GT(judged, rounds(1000) * 3U / 2);
 }
 
 // A mask is put together from what is known of places; the matcher reads a token byte by byte.
@@ -166,7 +167,7 @@ TEST(RandomSchema, MasksSayWhatTheMatcherSays) {
       ASSERT_TRUE(reply.accept(allowed[random() % allowed.size()]));
     }
   };
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(rounds(300)); ++seed) {
     compare({.kind = Constraint::Kind::kJsonSchema, .json = SchemaWriter(seed).schema(3)}, seed);
   }
   std::uint64_t seed = 0;
@@ -187,7 +188,7 @@ TEST(RandomSchema, MasksSayWhatTheMatcherSays) {
   for (const char* regex : {"a{0,250}b?", "(ab|a)*c{3,}", "[^b]*"}) {
     compare({.kind = Constraint::Kind::kRegex, .text = regex}, ++seed);
   }
-  EXPECT_GT(compared, 1'000'000U);
+  EXPECT_GT(compared, static_cast<std::size_t>(rounds(1'000'000)));
 }
 
 }  // namespace
