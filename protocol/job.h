@@ -263,6 +263,7 @@ struct CheckpointPlan {
   std::string name_space{};
   std::uint64_t conversation = 0;
   std::uint32_t keep = 0;                     // do not supersede an entry of this length
+  std::chrono::seconds disk_retention{0};     // as GenerateRequest has it
   std::vector<PlannedCheckpoint> places{};    // ascending
   Origin origin_elsewhere = Origin::kBranch;  // of a checkpoint at none of these places
 };

@@ -46,6 +46,13 @@ bool ModelCard::answers_to(std::string_view name) const {
   return id == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
 }
 
+std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name) {
+  const auto is_model = [](const ModelCard& card) { return card.parent.empty(); };
+  const auto is_named = [&](const ModelCard& card) { return card.answers_to(name); };
+  if (std::count_if(cards.begin(), cards.end(), is_model) != 1) return name;
+  return std::any_of(cards.begin(), cards.end(), is_named) ? name : std::string();
+}
+
 std::string no_such_model(std::string_view name, const std::vector<std::string>& served) {
   constexpr std::size_t kMostNames = 16;
   std::string text = "there is no model '" + std::string(name) + "'";

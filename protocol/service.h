@@ -80,9 +80,16 @@ struct ChatBreakpoint {
   std::chrono::seconds ttl{300};  // it need not be kept for longer
 };
 
+/// A tool that takes a text, and is shown to the model as a function with that one parameter (grammar::kInputName).
+struct TextTool {
+  std::string name;
+  grammar::TextRule input{};
+};
+
 struct ChatPrompt {
-  Json messages;          // array of objects, as the client sent them
-  Json tools{};           // array, or null
+  Json messages;                       // array of objects, as the client sent them
+  Json tools{};                        // array, or null
+  std::vector<TextTool> text_tools{};  // of `tools`
   Json template_extra{};  // object with further names for the template (chat_template_kwargs), or null
   bool add_generation_prompt = true;
   /// Put behind the rendered prompt: the reply goes on from it, and its deltas do not repeat it.
@@ -166,6 +173,8 @@ struct GenerateRequest {
   /// Whether a turn may go on from what an earlier one had compacted. None: as the model is configured.
   std::optional<bool> kv_reuse{};
   std::chrono::seconds pin{0};  // for so long the state of the prompt is the last to be evicted
+  std::chrono::seconds disk_retention{
+      0};  // for so long the prompt's states on disk are the last to be evicted there
   Priority priority = Priority::kNormal;
   std::string tenant{};          // who asks, where clients are told apart: they get fair shares
   double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit
@@ -307,6 +316,9 @@ struct ModelCard {
   bool answers_to(std::string_view name) const;
 };
 std::string_view name_of(ModelCard::State state);
+
+/// Where one model alone is served and no card answers to the name: empty, which means that one. Else the name.
+std::string nearest_model(const std::vector<ModelCard>& cards, const std::string& name);
 
 /// "there is no model 'x'; served: a, b": what a client is told that asks for another, with a few of the names. All
 /// tenants are served all models.

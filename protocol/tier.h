@@ -6,6 +6,7 @@
 // tokens, from an engine with the same arithmetic, or, where the host wants that, one whose states were found to have the
 // same bytes; anything else is a miss with its reason.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -59,6 +60,7 @@ struct StoreState {
   Origin origin = Origin::kSpaced;
   SnapshotId snapshot{};
   runtime::Ref<ReadKv> worker{};
+  std::chrono::seconds retention{0};       // on disk: for so long it is evicted after those without
   std::function<bool()> device_is_idle{};  // set: not before it is
 };
 

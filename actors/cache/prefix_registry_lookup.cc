@@ -149,6 +149,8 @@ void PrefixRegistry::offer_below(const protocol::CheckpointTaken& taken, Origin 
                              .worker = worker_};
   if (origin == Origin::kSpaced || origin == Origin::kReply) {
     store.device_is_idle = bound_.device_is_idle ? bound_.device_is_idle : [] { return true; };
+  } else {
+    store.retention = taken.plan->disk_retention;
   }
   options_.tier.tell(std::move(store));
 }

@@ -310,7 +310,8 @@ protocol::CheckpointPlan RequestActor::plan_of(const Computation& computation) c
           .request = computation.request,
           .name_space = job_.name_space,
           .conversation = computation.conversation,
-          .keep = computation.keep};
+          .keep = computation.keep,
+          .disk_retention = job_.request->disk_retention};
 }
 
 // Nobody follows the flight from now on. A sequence must not be closed before its snapshots are adopted.

@@ -103,7 +103,7 @@ ReadState::Reply StoreReader::on(ReadState job) {
   TierFigures::add(figures_->loaded_tokens, job.at);
   TierFigures::add(figures_->loaded_bytes, (*read)->bytes.size());
   TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
-  store_->touch(job.keys.folder, FileKind::kManifest, job.manifest);
+  store_->touch(job.keys.folder, FileKind::kManifest, job.manifest, std::chrono::seconds(0));
   return read;
 }
 

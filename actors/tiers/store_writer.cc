@@ -80,7 +80,7 @@ Task<void> StoreWriter::write_all() {
 Task<void> StoreWriter::write(StoreState job) {
   SnapshotPlan plan = plan_snapshot(settings_.master_key, job);
   if (store_->exists(plan.keys.folder, FileKind::kManifest, plan.id)) {
-    store_->touch(plan.keys.folder, FileKind::kManifest, plan.id);
+    store_->touch(plan.keys.folder, FileKind::kManifest, plan.id, job.retention);
     co_return;
   }
   std::uint64_t bytes = record_bytes(plan.chunks(), 4096 + 4 * std::uint64_t{job.at} + 8 * plan.chunks());
@@ -109,6 +109,7 @@ Task<void> StoreWriter::write(StoreState job) {
   if (read == ChunksRead::kGone) TierFigures::add(figures_->overtaken);
   if (read != ChunksRead::kAll) co_return;
   if (!write_manifest(plan)) co_return;
+  if (job.retention.count() > 0) store_->touch(plan.keys.folder, FileKind::kManifest, plan.id, job.retention);
   if (auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest)) {
     above_.tell(StateStored{.folder = plan.keys.folder, .kind = job.kind, .entry = std::move(*entry)});
   }

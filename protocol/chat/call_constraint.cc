@@ -99,7 +99,7 @@ CallsConstraint::Arguments arguments_of(const ReplyFormat& format) {
 
 template <class AddBefore>
 CallsConstraint constraint_of(const ReplyFormat& format, const Json& tools, std::string_view only,
-                              const AddBefore& add_before) {
+                              std::span<const TextTool> text_tools, const AddBefore& add_before) {
   CallsConstraint calls{.arguments = arguments_of(format)};
   for (const Json& item : tools.as_array()) {
     const Json& function = function_of(item);
@@ -107,6 +107,9 @@ CallsConstraint constraint_of(const ReplyFormat& format, const Json& tools, std:
     if (name == nullptr || (!only.empty() && *name != only)) continue;
     CallsConstraint::Tool tool{.name = *name, .behind = closing(format), .strict = is_strict(function)};
     if (const Json* parameters = function.find("parameters")) tool.parameters = *parameters;
+    for (const TextTool& one : text_tools) {
+      if (one.name == *name) tool.input = one.input;
+    }
     add_before(*name, tool.before);
     calls.tools.push_back(std::move(tool));
   }
@@ -116,27 +119,33 @@ CallsConstraint constraint_of(const ReplyFormat& format, const Json& tools, std:
 }  // namespace
 
 std::optional<CallsConstraint> forced_call(const ReplyFormat& format, const Json& tools,
-                                           std::string_view name) {
+                                           std::string_view name, std::span<const TextTool> text_tools) {
   if (!format.has_calls() || !tools.is_array()) return std::nullopt;
   // With a name the opening goes on to the arguments.
-  return constraint_of(format, tools, name, [&](const std::string& tool, std::vector<std::string>& before) {
-    if (name.empty()) add_name(format, tool, before);
-  });
+  return constraint_of(format, tools, name, text_tools,
+                       [&](const std::string& tool, std::vector<std::string>& before) {
+                         if (name.empty()) add_name(format, tool, before);
+                       });
 }
 
-std::optional<CallsConstraint> free_calls(const ReplyFormat& format, const Json& tools) {
+std::optional<CallsConstraint> free_calls(const ReplyFormat& format, const Json& tools,
+                                          std::span<const TextTool> text_tools) {
   if (!format.has_calls() || !tools.is_array() || format.call_open.empty()) return std::nullopt;
   if (format.calls == Calls::kBareJson) return std::nullopt;  // a call may also begin without its mark
-  CallsConstraint calls =
-      constraint_of(format, tools, {}, [&](const std::string& tool, std::vector<std::string>& before) {
-        add_opening(format, before);
-        add_name(format, tool, before);
-      });
+  CallsConstraint calls = constraint_of(format, tools, {}, text_tools,
+                                        [&](const std::string& tool, std::vector<std::string>& before) {
+                                          add_opening(format, before);
+                                          add_name(format, tool, before);
+                                        });
   calls.mark = format.call_open;
   return calls;
 }
 
-bool has_strict_tool(const Json& tools) {
+bool has_strict_tool(const Json& tools, std::span<const TextTool> text_tools) {
+  if (std::any_of(text_tools.begin(), text_tools.end(),
+                  [](const TextTool& tool) { return tool.input.kind != grammar::TextRule::Kind::kAny; })) {
+    return true;
+  }
   return tools.is_array() && std::any_of(tools.as_array().begin(), tools.as_array().end(),
                                          [](const Json& tool) { return is_strict(function_of(tool)); });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocol/grammar/json_schema.h"
+#include "protocol/grammar/lark.h"
 #include "protocol/grammar/schema_source.h"
 
 namespace reprise::protocol::grammar {
@@ -11,6 +12,7 @@ namespace {
 using Arguments = CallsConstraint::Arguments;
 
 constexpr const char* kValueEnd = "\n</parameter>\n";
+constexpr const char* kValueMark = "</parameter>";  // where readers see the end of a value
 
 // A schema for an object, whatever a tool says of its parameters.
 Json object_schema(const Json& parameters) {
@@ -38,7 +40,33 @@ class CallBuilder {
     return listed(schema, next);
   }
 
+  /// One text and nothing else: the bytes that a reader of calls decodes to a text that fits.
+  NodeId input(const TextRule& rule, NodeId next) {
+    const std::string name = kInputName;
+    if (form_ == Arguments::kXml) {
+      const TextForm form{.kind = TextForm::Kind::kUntilMark, .mark = kValueMark};
+      return builder_.literal("<parameter=" + name + ">\n",
+                              fitting(rule, form, builder_.literal(kValueEnd, next)));
+    }
+    const TextForm form{.kind = TextForm::Kind::kJsonString};
+    if (form_ == Arguments::kPython) {
+      return builder_.literal(name + "=\"", fitting(rule, form, builder_.literal("\"", next)));
+    }
+    const NodeId string = builder_.literal("\"", fitting(rule, form, builder_.literal("\"", builder_.end())));
+    CharProduct keys(builder_.budget());
+    keys.add(names_part({name}, builder_.budget()));
+    ObjectSpec spec{.properties = {{.value = string, .required = true}}};
+    spec.keys = builder_.add_dfa(keys.build());
+    const NodeId object = builder_.object(std::move(spec), next);
+    return builder_.split({object, builder_.literal(" ", object)});
+  }
+
  private:
+  NodeId fitting(const TextRule& rule, const TextForm& form, NodeId next) {
+    if (rule.kind == TextRule::Kind::kRegex) return pattern_text(builder_, rule.text, form, next);
+    return builder_.call(lark_start(builder_, rule.text, form), next);
+  }
+
   // Each parameter in its turn, in the order of the schema: required ones must come, others may.
   NodeId listed(const Json& schema, NodeId next) {
     for (const char* keyword :
@@ -142,8 +170,12 @@ NodeId one_call(ProgramBuilder& builder, const CallsConstraint& calls, NodeId ne
     const NodeId behind = pieces(tool.behind, next);
     NodeId arguments = 0;
     try {
-      arguments = call.arguments(tool.parameters, behind);
+      arguments = tool.input.kind != TextRule::Kind::kAny ? call.input(tool.input, behind)
+                                                          : call.arguments(tool.parameters, behind);
     } catch (const GrammarError& error) {
+      if (tool.input.kind != TextRule::Kind::kAny) {
+        throw GrammarError("format of '" + tool.name + "': " + error.what());
+      }
       if (tool.strict) throw GrammarError("parameters of '" + tool.name + "': " + error.what());
       arguments = call.arguments(Json::object(), behind);
     }

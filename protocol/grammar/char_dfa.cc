@@ -149,6 +149,7 @@ std::uint32_t CharDfa::step(std::uint32_t state, std::uint32_t code_point) const
 }
 
 bool CharDfa::leads_on(std::uint32_t state, std::uint32_t low, std::uint32_t high) const {
+  if (low > high) return false;
   const auto begin = edges.begin() + states[state].edges;
   const auto end = edges.begin() + states[state].edges_end;
   const auto at =

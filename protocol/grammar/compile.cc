@@ -3,6 +3,7 @@
 #include "protocol/grammar/call_grammar.h"
 #include "protocol/grammar/gbnf.h"
 #include "protocol/grammar/json_schema.h"
+#include "protocol/grammar/lark.h"
 
 namespace reprise::protocol::grammar {
 namespace {
@@ -26,6 +27,8 @@ NodeId value_of(ProgramBuilder& builder, const Constraint& constraint) {
     }
     case Kind::kGbnf:
       return gbnf_root(builder, constraint.text);
+    case Kind::kLark:
+      return lark_start(builder, constraint.text, {});
     case Kind::kCalls:
       return calls_start(builder, constraint.calls);
   }
@@ -64,6 +67,8 @@ std::string Constraint::key() const {
     for (const std::string& text : tool.behind) parts.push_back(text);
     parts.push_back(tool.parameters);
     parts.push_back(tool.strict);
+    parts.push_back(static_cast<int>(tool.input.kind));
+    parts.push_back(tool.input.text);
   }
   parts.push_back(calls.mark);
   parts.push_back(think_open);

@@ -11,6 +11,19 @@
 
 namespace reprise::protocol::grammar {
 
+/// What a text must be.
+struct TextRule {
+  enum class Kind : std::uint8_t {
+    kAny,
+    kRegex,  // all of it matches; of Python's dialect
+    kLark,
+  } kind = Kind::kAny;
+  std::string text{};
+};
+
+/// The one parameter of a tool that takes a text instead of arguments.
+inline constexpr const char* kInputName = "input";
+
 /// Calls of tools, in the form that a model writes them.
 struct CallsConstraint {
   enum class Arguments : std::uint8_t {
@@ -25,6 +38,8 @@ struct CallsConstraint {
     std::vector<std::string> behind{};
     Json parameters{};    // their schema; null: none is known
     bool strict = false;  // false: where the schema cannot be kept, any arguments will do
+    /// Not kAny: the arguments are one text, `kInputName`, that this holds for, whatever `parameters` say.
+    TextRule input{};
   };
   Arguments arguments = Arguments::kJson;
   std::vector<Tool> tools{};  // one of these is called
@@ -41,6 +56,7 @@ struct Constraint {
     kRegex,       // text: all of the reply
     kChoice,      // choices: one of these
     kGbnf,        // text
+    kLark,        // text
     kCalls,       // calls, and nothing else of this
   };
   Kind kind = Kind::kNone;

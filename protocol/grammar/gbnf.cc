@@ -1,27 +1,15 @@
 #include "protocol/grammar/gbnf.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "base/utf8.h"
 #include "protocol/grammar/hex_digit.h"
+#include "protocol/grammar/rules.h"
 
 namespace reprise::protocol::grammar {
 namespace {
-
-// A rule's text becomes items; nodes are made of them from the last to the first.
-struct GbnfItem {
-  enum class Kind : std::uint8_t { kLiteral, kChars, kRule, kGroup };
-  Kind kind = Kind::kLiteral;
-  std::string text{};  // a literal, or the name of a rule
-  CharSet chars{};
-  std::vector<std::vector<GbnfItem>> group{};  // alternatives, each a sequence
-  std::uint32_t least = 1;
-  std::uint32_t most = 1;
-};
-using GbnfChoice = std::vector<std::vector<GbnfItem>>;
 
 class GbnfReader {
  public:
@@ -29,8 +17,8 @@ class GbnfReader {
   GbnfReader(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
       : text_(text), limits_(budget.limits()), held_(held) {}
 
-  std::map<std::string, GbnfChoice> read() {
-    std::map<std::string, GbnfChoice> rules;
+  Rules read() {
+    Rules rules;
     skip(true);
     while (at_ < text_.size()) {
       const std::string name = word();
@@ -39,7 +27,7 @@ class GbnfReader {
       if (!take("::=")) fail("'::=' is missing behind '" + name + "'");
       skip(true);
       held_.add(name.size() + 128);
-      rules[name] = choice(0);
+      rules.by_name[name] = {.choice = choice(0)};
       skip(true);
     }
     return rules;
@@ -77,9 +65,9 @@ class GbnfReader {
   }
 
   // Within brackets alternatives may go over lines; elsewhere a line ends a rule unless a '|' goes on with it.
-  GbnfChoice choice(std::size_t depth) {
+  RuleChoice choice(std::size_t depth) {
     if (depth > limits_.depth) fail("brackets are nested too deeply");
-    GbnfChoice all;
+    RuleChoice all;
     held_.add(sizeof all);
     all.push_back(sequence(depth));
     for (;;) {
@@ -95,29 +83,29 @@ class GbnfReader {
     }
   }
 
-  std::vector<GbnfItem> sequence(std::size_t depth) {
-    std::vector<GbnfItem> items;
+  std::vector<RuleItem> sequence(std::size_t depth) {
+    std::vector<RuleItem> items;
     for (;;) {
       skip(depth > 0);
-      GbnfItem item;
+      RuleItem item;
       if (take("\"")) {
         while (peek() != '"') append_utf8(item.text, character("a literal"));
         ++at_;
       } else if (take("[")) {
-        item.kind = GbnfItem::Kind::kChars;
+        item.kind = RuleItem::Kind::kChars;
         item.chars = char_class();
       } else if (take(".")) {
-        item.kind = GbnfItem::Kind::kChars;
+        item.kind = RuleItem::Kind::kChars;
         item.chars = CharSet::all();
       } else if (take("(")) {
-        item.kind = GbnfItem::Kind::kGroup;
+        item.kind = RuleItem::Kind::kGroup;
         skip(true);
         item.group = choice(depth + 1);
         skip(true);
         if (!take(")")) fail("')' is missing");
       } else {
         const std::size_t before = at_;
-        item.kind = GbnfItem::Kind::kRule;
+        item.kind = RuleItem::Kind::kRule;
         item.text = word();
         if (item.text.empty()) return items;
         const std::size_t behind = at_;
@@ -184,7 +172,7 @@ class GbnfReader {
     return negated ? set.complement() : set;
   }
 
-  void repetition(GbnfItem& item) {
+  void repetition(RuleItem& item) {
     if (take("*")) {
       item.least = 0;
       item.most = kUnbounded;
@@ -220,167 +208,6 @@ class GbnfReader {
   std::size_t at_ = 0;
 };
 
-class GbnfBuilder {
- public:
-  GbnfBuilder(ProgramBuilder& builder, const std::map<std::string, GbnfChoice>& rules)
-      : builder_(builder), rules_(rules) {}
-
-  NodeId build() {
-    if (rules_.find("root") == rules_.end()) throw GrammarError("the grammar has no rule 'root'");
-    // Each rule is a node first, whose alternatives come when all names are known.
-    for (const auto& [name, choice] : rules_) {
-      lists_[name] = static_cast<std::uint32_t>(builder_.program().lists.size());
-      builder_.program().lists.emplace_back();
-      nodes_[name] = builder_.add(Op::kSplit, 0, lists_[name]);
-    }
-    for (const auto& [name, choice] : rules_) {
-      std::vector<NodeId> choices;
-      for (const auto& items : choice) choices.push_back(sequence(items, builder_.end()));
-      builder_.program().lists[lists_[name]] = std::move(choices);
-    }
-    refuse_left_recursion();
-    return nodes_.at("root");
-  }
-
- private:
-  NodeId sequence(const std::vector<GbnfItem>& items, NodeId next) {
-    for (std::size_t i = items.size(); i-- > 0;) next = item(items[i], next);
-    return next;
-  }
-
-  NodeId once(const GbnfItem& item, NodeId next) {
-    switch (item.kind) {
-      case GbnfItem::Kind::kLiteral:
-        return builder_.literal(item.text, next);
-      case GbnfItem::Kind::kChars:
-        return builder_.chars(item.chars, next);
-      case GbnfItem::Kind::kRule: {
-        const auto rule = nodes_.find(item.text);
-        if (rule == nodes_.end()) throw GrammarError("the grammar has no rule '" + item.text + "'");
-        return builder_.call(rule->second, next);
-      }
-      case GbnfItem::Kind::kGroup: {
-        std::vector<NodeId> choices;
-        for (const auto& items : item.group) choices.push_back(sequence(items, next));
-        return builder_.split(std::move(choices));
-      }
-    }
-    return next;
-  }
-
-  NodeId item(const GbnfItem& item, NodeId next) {
-    if (item.least == 1 && item.most == 1) return once(item, next);
-    const NodeId body = once(item, builder_.end());
-    return builder_.repeat({.body = body, .least = item.least, .most = item.most}, next);
-  }
-
-  bool is_nullable(const GbnfItem& item) const {
-    builder_.budget().charge();
-    if (item.least == 0) return true;
-    switch (item.kind) {
-      case GbnfItem::Kind::kLiteral:
-        return item.text.empty();
-      case GbnfItem::Kind::kChars:
-        return false;
-      case GbnfItem::Kind::kRule:
-        return nullable_[number_of(item.text)];
-      case GbnfItem::Kind::kGroup:
-        return is_nullable(item.group);
-    }
-    return false;
-  }
-  bool is_nullable(const GbnfChoice& choice) const {
-    return std::any_of(choice.begin(), choice.end(), [this](const auto& items) {
-      return std::all_of(items.begin(), items.end(),
-                         [this](const GbnfItem& item) { return is_nullable(item); });
-    });
-  }
-
-  // Rules that the choice speaks of; `at_begin`: those that it can begin with.
-  void add_rules(const GbnfChoice& choice, bool at_begin, std::vector<std::uint32_t>& found) const {
-    for (const auto& items : choice) {
-      for (const GbnfItem& item : items) {
-        builder_.budget().charge();
-        if (item.kind == GbnfItem::Kind::kRule) found.push_back(number_of(item.text));
-        if (item.kind == GbnfItem::Kind::kGroup) add_rules(item.group, at_begin, found);
-        if (at_begin && !is_nullable(item)) break;
-      }
-    }
-  }
-
-  std::uint32_t number_of(const std::string& name) const {
-    builder_.budget().charge(4);
-    return numbers_.at(name);
-  }
-
-  // From rules that are surely nullable to those that rest on them.
-  void find_nullable(const std::vector<const GbnfChoice*>& choices) {
-    std::vector<std::vector<std::uint32_t>> users(choices.size());
-    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
-      std::vector<std::uint32_t> used;
-      add_rules(*choices[rule], false, used);
-      for (const std::uint32_t other : used) users[other].push_back(rule);
-    }
-    nullable_.resize(choices.size());
-    std::vector<std::uint32_t> found;
-    const auto look_at = [&](std::uint32_t rule) {
-      if (nullable_[rule] || !is_nullable(*choices[rule])) return;
-      nullable_[rule] = true;
-      found.push_back(rule);
-    };
-    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) look_at(rule);
-    for (std::size_t at = 0; at < found.size(); ++at) {
-      for (const std::uint32_t user : users[found[at]]) look_at(user);
-    }
-  }
-
-  // A circle among the rules that rules can begin with.
-  void refuse_left_recursion() {
-    std::vector<const GbnfChoice*> choices;
-    std::vector<const std::string*> names;
-    for (const auto& [name, choice] : rules_) {
-      numbers_[name] = static_cast<std::uint32_t>(choices.size());
-      choices.push_back(&choice);
-      names.push_back(&name);
-    }
-    find_nullable(choices);
-    enum : std::uint8_t { kNew, kOpen, kDone };
-    std::vector<std::uint8_t> met(choices.size(), kNew);
-    struct Visit {
-      std::uint32_t rule;
-      std::vector<std::uint32_t> first{};
-    };
-    std::vector<Visit> path;
-    const auto enter = [&](std::uint32_t rule) {
-      met[rule] = kOpen;
-      path.push_back({.rule = rule});
-      add_rules(*choices[rule], true, path.back().first);
-    };
-    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
-      if (met[rule] == kNew) enter(rule);
-      while (!path.empty()) {
-        Visit& last = path.back();
-        if (last.first.empty()) {
-          met[last.rule] = kDone;
-          path.pop_back();
-          continue;
-        }
-        const std::uint32_t next = last.first.back();
-        last.first.pop_back();
-        if (met[next] == kOpen) throw GrammarError("rule '" + *names[next] + "' begins with itself");
-        if (met[next] == kNew) enter(next);
-      }
-    }
-  }
-
-  ProgramBuilder& builder_;
-  const std::map<std::string, GbnfChoice>& rules_;
-  std::map<std::string, NodeId> nodes_;
-  std::map<std::string, std::uint32_t> lists_;
-  std::map<std::string, std::uint32_t> numbers_;
-  std::vector<bool> nullable_;  // by number
-};
-
 }  // namespace
 
 NodeId gbnf_root(ProgramBuilder& builder, std::string_view text) {
@@ -389,8 +216,8 @@ NodeId gbnf_root(ProgramBuilder& builder, std::string_view text) {
     throw GrammarError("the grammar has more than " + std::to_string(budget.limits().text_bytes) + " bytes");
   }
   WorkBudget::Held held(budget);
-  const auto rules = GbnfReader(text, budget, held).read();
-  return GbnfBuilder(builder, rules).build();
+  Rules rules = GbnfReader(text, budget, held).read();
+  return rules_start(builder, std::move(rules), "root", {});
 }
 
 }  // namespace reprise::protocol::grammar

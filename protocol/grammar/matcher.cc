@@ -13,6 +13,17 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash * 0xBF58476D1CE4E5B9ULL;
 }
 
+/// Nodes that stand between two automata of one embedded text, and these.
+bool is_of_text(Op op) {
+  return op == Op::kEmbedded || op == Op::kReturn || op == Op::kSplit || op == Op::kCall || op == Op::kRepeat;
+}
+
+/// How much of the mark has been read behind another byte; all of it: the mark ends there.
+std::uint32_t read_of_mark(const TextSpec& spec, std::uint32_t read, std::uint8_t byte) {
+  while (read > 0 && static_cast<std::uint8_t>(spec.mark[read]) != byte) read = spec.borders[read];
+  return static_cast<std::uint8_t>(spec.mark[read]) == byte ? read + 1 : read;
+}
+
 std::uint32_t one_more(std::uint32_t count, std::uint32_t enough, std::uint32_t most) {
   return most == kUnbounded ? std::min(count + 1, enough) : count + 1;
 }
@@ -130,6 +141,7 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
                          std::to_string(program_->limits.configurations) + " places at once");
     }
     const Node& node = program_->nodes[place.node];
+    const std::size_t before = open.size();
     switch (node.op) {
       case Op::kReturn:
         leave(place.stack, open, accepts);
@@ -155,6 +167,12 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
       }
       case Op::kDfa: {
         const CharDfa& dfa = program_->dfas[node.arg];
+        if (place.b == 0 && dfa.states[place.a].label != 0) enter(node.next, place.stack, open);
+        if (place.b != 0 || dfa.leads_on(place.a)) places.push_back(place);
+        break;
+      }
+      case Op::kEmbedded: {
+        const CharDfa& dfa = program_->dfas[program_->embedded[node.arg].dfa];
         if (place.b == 0 && dfa.states[place.a].label != 0) enter(node.next, place.stack, open);
         if (place.b != 0 || dfa.leads_on(place.a)) places.push_back(place);
         break;
@@ -188,6 +206,10 @@ void Matcher::close(std::vector<Place>& open, std::vector<Place>& places, bool& 
       case Op::kString:
         places.push_back(place);
         break;
+    }
+    if (place.phase == 0 || !is_of_text(node.op)) continue;
+    for (std::size_t i = before; i < open.size(); ++i) {
+      if (is_of_text(program_->nodes[open[i].node].op)) open[i].phase = place.phase;
     }
   }
 }
@@ -300,15 +322,15 @@ void Matcher::advance(const Place& place, std::uint8_t byte, std::vector<Place>&
     }
     case Op::kText: {
       const TextSpec& spec = program_->free_texts[node.arg];
-      std::uint32_t read = place.a;
-      while (read > 0 && static_cast<std::uint8_t>(spec.mark[read]) != byte) read = spec.borders[read];
-      if (static_cast<std::uint8_t>(spec.mark[read]) == byte) ++read;
+      const std::uint32_t read = read_of_mark(spec, place.a, byte);
       if (read == spec.mark.size()) return enter(node.next, place.stack, open);
       open.push_back({.node = place.node, .a = read, .stack = place.stack});
       return;
     }
     case Op::kDfa:
       return advance_dfa(place, byte, open);
+    case Op::kEmbedded:
+      return advance_embedded(place, byte, open);
     case Op::kString:
       return advance_string(place, byte, open);
     case Op::kObject:
@@ -329,6 +351,29 @@ void Matcher::advance_dfa(const Place& place, std::uint8_t byte, std::vector<Pla
   } else if (step.kind == CharStep::Kind::kPart &&
              dfa.leads_on(place.a, step.possible.low, step.possible.high)) {
     open.push_back({.node = place.node, .a = place.a, .b = step.progress, .stack = place.stack});
+  }
+}
+
+// A quote that ends a JSON string is no part of its text: the program has it as a literal.
+void Matcher::advance_embedded(const Place& place, std::uint8_t byte, std::vector<Place>& open) {
+  const EmbeddedSpec& spec = program_->embedded[program_->nodes[place.node].arg];
+  const CharDfa& dfa = program_->dfas[spec.dfa];
+  Place next = place;
+  if (spec.mark != kNowhere) {
+    const TextSpec& mark = program_->free_texts[spec.mark];
+    next.phase = read_of_mark(mark, place.phase, byte);
+    if (next.phase == mark.mark.size()) return;
+  }
+  const CharStep step = spec.mark != kNowhere ? utf8_step(place.b, byte) : json_step(place.b, byte);
+  if (step.kind == CharStep::Kind::kWhole) {
+    next.a = dfa.step(place.a, step.code_point);
+    next.b = 0;
+    if (next.a != CharDfa::kDead) open.push_back(next);
+  } else if (step.kind == CharStep::Kind::kPart &&
+             (dfa.leads_on(place.a, step.possible.low, step.possible.high) ||
+              dfa.leads_on(place.a, step.possible2.low, step.possible2.high))) {
+    next.b = step.progress;
+    open.push_back(next);
   }
 }
 

@@ -32,6 +32,8 @@ class Matcher {
   // A place in the program. What the numbers are depends on the node:
   //   kLiteral, kMark, kText   a: bytes of the text that have been read
   //   kDfa                     a: its state, b: CharProgress
+  //   kEmbedded                the same; phase: bytes of its mark that the text so far ends with, which is kept on the way
+  //                            to the next such node
   //   kString                  phase: 0 before the quote; a: its state, or the characters so far; b: CharProgress
   //   kObject, kArray          as json_phase.h says; within a key as in a string
   struct Place {
@@ -134,6 +136,7 @@ class Matcher {
   void advance(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_string(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void advance_dfa(const Place& place, std::uint8_t byte, std::vector<Place>& open);
+  void advance_embedded(const Place& place, std::uint8_t byte, std::vector<Place>& open);
   void leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open);
   bool leads_to_free(const Place& place) const;
 

@@ -26,6 +26,8 @@ Matcher::State Matcher::typical(State state) {
     const Node& node = program_->nodes[place.node];
     if (node.op == Op::kDfa) {
       place.a = program_->dfas[node.arg].states[place.a].alike;
+    } else if (node.op == Op::kEmbedded) {
+      place.a = program_->dfas[program_->embedded[node.arg].dfa].states[place.a].alike;
     } else if (node.op == Op::kString && place.phase == 1) {
       const JsonStringSpec& spec = program_->strings[node.arg];
       place.a = spec.dfa != kNowhere ? program_->dfas[spec.dfa].states[place.a].alike

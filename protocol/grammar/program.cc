@@ -165,6 +165,7 @@ std::size_t Program::bytes() const {
   }
   for (const ArraySpec& spec : arrays) sum += sizeof spec + spec.first.size() * sizeof(NodeId);
   for (const TextSpec& spec : free_texts) sum += sizeof spec + spec.mark.size() * 5;
+  sum += embedded.size() * sizeof(EmbeddedSpec);
   return sum;
 }
 
@@ -221,16 +222,25 @@ NodeId ProgramBuilder::pattern(std::string_view regex, NodeId next) {
   return dfa(product.build(), next);
 }
 
-// As an automaton of two states.
-NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
-  if (set.empty()) return add(Op::kFail, 0, 0);
+CharDfa ProgramBuilder::automaton_of(const CharSet& set) {
   CharDfa one;
+  if (set.empty()) return one;
   budget_.take(set.ranges().size() * sizeof(CharDfa::Edge) + 2 * sizeof(CharDfa::State));
   for (const CharRange& range : set.ranges()) one.edges.push_back({range.low, range.high, 1});
   const auto count = static_cast<std::uint32_t>(one.edges.size());
   one.states = {{.edges = 0, .edges_end = count, .label = 0},
                 {.edges = count, .edges_end = count, .label = 1, .alike = 1}};
-  return dfa(std::move(one), next);
+  return one;
+}
+
+NodeId ProgramBuilder::chars(const CharSet& set, NodeId next) {
+  return dfa(automaton_of(set), next);
+}
+
+NodeId ProgramBuilder::embedded(CharDfa dfa, std::uint32_t mark, NodeId next) {
+  if (dfa.empty()) return add(Op::kFail, 0, 0);
+  const EmbeddedSpec spec{.dfa = add_dfa(std::move(dfa)), .mark = mark};
+  return add(Op::kEmbedded, next, kept(program_.embedded, spec, budget_));
 }
 
 NodeId ProgramBuilder::string(JsonStringSpec spec, NodeId next) {
@@ -249,14 +259,18 @@ NodeId ProgramBuilder::array(ArraySpec spec, NodeId next) {
   return add(Op::kArray, next, kept(program_.arrays, std::move(spec), budget_));
 }
 
-NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
+std::uint32_t ProgramBuilder::add_mark(std::string mark, bool may_end) {
   TextSpec spec{.mark = std::move(mark), .may_end = may_end, .borders = {0, 0}};
   for (std::size_t i = 1; i < spec.mark.size(); ++i) {
     std::uint32_t border = spec.borders[i];
     while (border > 0 && spec.mark[border] != spec.mark[i]) border = spec.borders[border];
     spec.borders.push_back(spec.mark[border] == spec.mark[i] ? border + 1 : 0);
   }
-  return add(Op::kText, next, kept(program_.free_texts, std::move(spec), budget_));
+  return kept(program_.free_texts, std::move(spec), budget_);
+}
+
+NodeId ProgramBuilder::text_until(std::string mark, bool may_end, NodeId next) {
+  return add(Op::kText, next, add_mark(std::move(mark), may_end));
 }
 
 // What a required property needs is required, too.

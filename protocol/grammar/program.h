@@ -24,18 +24,19 @@ inline constexpr std::uint32_t kUnbounded = UINT32_MAX;
 inline constexpr std::uint32_t kMostIndent = 40;
 
 enum class Op : std::uint8_t {
-  kReturn,   // the rule or value has ended
-  kFail,     // nothing fits
-  kSplit,    // arg: a list of nodes, one of which
-  kLiteral,  // arg: a text
-  kMark,     // arg: a text; a special token of the same bytes may stand for it
-  kDfa,      // arg: an automaton over characters, in UTF-8
-  kString,   // arg: a JsonStringSpec, with its quotes
-  kCall,     // arg: a node: a rule
-  kRepeat,   // arg: a RepeatSpec
-  kObject,   // arg: an ObjectSpec
-  kArray,    // arg: an ArraySpec
-  kText,     // arg: a TextSpec
+  kReturn,    // the rule or value has ended
+  kFail,      // nothing fits
+  kSplit,     // arg: a list of nodes, one of which
+  kLiteral,   // arg: a text
+  kMark,      // arg: a text; a special token of the same bytes may stand for it
+  kDfa,       // arg: an automaton over characters, in UTF-8
+  kString,    // arg: a JsonStringSpec, with its quotes
+  kCall,      // arg: a node: a rule
+  kRepeat,    // arg: a RepeatSpec
+  kObject,    // arg: an ObjectSpec
+  kArray,     // arg: an ArraySpec
+  kText,      // arg: a TextSpec
+  kEmbedded,  // arg: an EmbeddedSpec
 };
 
 struct Node {
@@ -101,6 +102,14 @@ struct TextSpec {
   std::vector<std::uint32_t> borders{};  // [bytes of the mark + 1]: of Knuth, Morris and Pratt
 };
 
+/// An automaton over the characters of a text that is part of another format.
+struct EmbeddedSpec {
+  std::uint32_t dfa = kNowhere;
+  /// Of Program::free_texts: the text is as it is, and has no such mark in it, whatever automata follow each other.
+  /// kNowhere: it is escaped as in a JSON string.
+  std::uint32_t mark = kNowhere;
+};
+
 struct Program {
   std::vector<Node> nodes{};
   NodeId start = 0;
@@ -112,6 +121,7 @@ struct Program {
   std::vector<ObjectSpec> objects{};
   std::vector<ArraySpec> arrays{};
   std::vector<TextSpec> free_texts{};
+  std::vector<EmbeddedSpec> embedded{};
   Limits limits{};
 
   /// That it holds, about.
@@ -139,12 +149,15 @@ class ProgramBuilder {
   NodeId dfa(CharDfa dfa, NodeId next);  // kFail for one that accepts nothing
   NodeId pattern(std::string_view regex, NodeId next);
   NodeId chars(const CharSet& set, NodeId next);
+  NodeId embedded(CharDfa dfa, std::uint32_t mark, NodeId next);  // as dfa()
   NodeId string(JsonStringSpec spec, NodeId next);
   NodeId repeat(RepeatSpec spec, NodeId next);
   NodeId object(ObjectSpec spec, NodeId next);
   NodeId array(ArraySpec spec, NodeId next);
   NodeId text_until(std::string mark, bool may_end, NodeId next);
   std::uint32_t add_dfa(CharDfa dfa);
+  std::uint32_t add_mark(std::string mark, bool may_end);  // a TextSpec
+  CharDfa automaton_of(const CharSet& set);                // accepts one of the characters
 
   /// The program that begins there, without what could never come to an end. Throws where nothing is left.
   Program finish(NodeId start);

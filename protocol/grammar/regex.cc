@@ -33,6 +33,11 @@ const CharSet& no_line_end() {
   return set;
 }
 
+const CharSet& no_line_feed() {
+  static const CharSet set = CharSet{{'\n', '\n'}}.complement();
+  return set;
+}
+
 // What a pattern says, before it becomes nodes: repetitions make several copies of a part.
 struct RegexTree {
   enum class Kind : std::uint8_t { kNothing, kChars, kSequence, kChoice, kRepeat, kBegin, kEnd };
@@ -47,8 +52,8 @@ struct RegexTree {
 class RegexParser {
  public:
   /// `held`: what its tree takes.
-  RegexParser(std::string_view text, WorkBudget& budget, WorkBudget::Held& held)
-      : text_(text), budget_(budget), held_(held) {}
+  RegexParser(std::string_view text, const RegexOptions& options, WorkBudget& budget, WorkBudget::Held& held)
+      : text_(text), options_(options), budget_(budget), held_(held) {}
 
   /// The sets that its tree speaks of go to `sets`.
   RegexTree parse(std::vector<CharSet>& sets) {
@@ -183,22 +188,48 @@ class RegexParser {
       return inner;
     }
     if (take('[')) return chars_of(char_class());
-    if (take('.')) return chars_of(no_line_end());
-    if (take('^')) return {.kind = Kind::kBegin};
-    if (take('$')) return {.kind = Kind::kEnd};
+    if (take('.')) return chars_of(dot());
+    if (take('^')) return end_of_text(Kind::kBegin);
+    if (take('$')) return end_of_text(Kind::kEnd);
     if (take('\\')) return escape();
     if (peek() == '*' || peek() == '+' || peek() == '?') fail("nothing to repeat");
     const std::uint32_t c = take_char();
-    return chars_of({{c, c}});
+    return chars_of(in_both_cases({{c, c}}));
+  }
+
+  bool is_python() const { return options_.dialect == RegexDialect::kPython; }
+
+  CharSet dot() const {
+    if (options_.dot_is_any) return CharSet::all();
+    return is_python() ? no_line_feed() : no_line_end();
+  }
+
+  RegexTree end_of_text(Kind kind) const {
+    if (options_.refuses_ends) fail("a '^' or '$', which is not supported within a grammar,");
+    return {.kind = kind};
+  }
+
+  // What is written: a character, or a range of them. Classes have both cases already.
+  CharSet in_both_cases(CharSet set) const {
+    constexpr std::uint32_t kCase = 'a' - 'A';
+    if (!options_.ignores_case || set.ranges().size() != 1) return set;
+    const CharRange written = set.ranges()[0];
+    if (written.high >= 0x80) fail("characters beyond ASCII beside the flag i, which is not supported,");
+    for (const CharRange& letters : {CharRange{'a', 'z'}, CharRange{'A', 'Z'}}) {
+      const std::uint32_t low = std::max(written.low, letters.low);
+      const std::uint32_t high = std::min(written.high, letters.high);
+      if (low <= high) set.add(low ^ kCase, high ^ kCase);
+    }
+    return set;
   }
 
   RegexTree escape() {
-    if (take('A')) return {.kind = Kind::kBegin};
-    if (take('Z') || take('z')) return {.kind = Kind::kEnd};
+    if (take('A')) return end_of_text(Kind::kBegin);
+    if (take('Z') || (!is_python() && take('z'))) return end_of_text(Kind::kEnd);
     if (peek() == 'b' || peek() == 'B') fail("a word boundary, which is not supported,");
     if (peek() >= '1' && peek() <= '9') fail("a back reference, which is not regular,");
     if (peek() == 'k') fail("a back reference, which is not regular,");
-    return chars_of(class_escape());
+    return chars_of(in_both_cases(class_escape()));
   }
 
   std::uint32_t hex(int count) {
@@ -235,7 +266,12 @@ class RegexParser {
     if (take('a')) return '\a';
     if (take('0')) return 0;
     if (take('x')) return hex(2);
-    if (take('c')) return take_char() & 0x1F;
+    if (!is_python() && take('c')) return take_char() & 0x1F;
+    if (is_python() && take('U')) {
+      const std::uint32_t value = hex(8);
+      if (value > kMostCodePoint) fail("an escape that names no character");
+      return value;
+    }
     if (take("u{")) {
       std::uint32_t value = 0;
       while (more() && peek() != '}') value = value * 16 + hex(1);
@@ -248,6 +284,9 @@ class RegexParser {
       if (!take("\\u")) fail("half a surrogate pair");
       return 0x10000 + ((first - 0xD800) << 10) + (hex(4) - 0xDC00);
     }
+    const char c = peek();
+    const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (is_python() && is_word) fail("an unknown escape");
     return take_char();
   }
 
@@ -260,7 +299,7 @@ class RegexParser {
     };
     bool first = true;
     while (first ? more() : (more() && peek() != ']')) {
-      if (first && peek() == ']') break;  // [] is nothing, [^] everything
+      if (first && peek() == ']' && !is_python()) break;  // [] is nothing, [^] everything
       first = false;
       if (take("[:")) fail("a POSIX class, which is not supported,");
       CharSet low = member();
@@ -268,17 +307,17 @@ class RegexParser {
         ++at_;
         const CharSet high = member();
         if (!is_single(high)) {
-          add_all(low);
+          add_all(in_both_cases(low));
           ranges.push_back({'-', '-'});
-          add_all(high);
+          add_all(in_both_cases(high));
           continue;
         }
         const std::uint32_t from = low.ranges()[0].low;
         const std::uint32_t to = high.ranges()[0].low;
         if (from > to) fail("a range whose ends are in the wrong order");
-        ranges.push_back({from, to});
+        add_all(in_both_cases({{from, to}}));
       } else {
-        add_all(low);
+        add_all(in_both_cases(low));
       }
     }
     if (!take(']')) fail("a '[' without ']'");
@@ -301,6 +340,7 @@ class RegexParser {
   }
 
   const std::string_view text_;
+  const RegexOptions& options_;
   WorkBudget& budget_;
   WorkBudget::Held& held_;
   std::size_t at_ = 0;
@@ -374,14 +414,14 @@ class NfaBuilder {
 
 }  // namespace
 
-Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget) {
+Nfa parse_regex(std::string_view pattern, const RegexOptions& options, WorkBudget& budget) {
   if (pattern.size() > budget.limits().text_bytes) {
     throw GrammarError("the regular expression has more than " + std::to_string(budget.limits().text_bytes) +
                        " bytes");
   }
-  Nfa nfa{.anywhere = anywhere};
+  Nfa nfa{.anywhere = options.anywhere};
   WorkBudget::Held held(budget);
-  const RegexTree tree = RegexParser(pattern, budget, held).parse(nfa.sets);
+  const RegexTree tree = RegexParser(pattern, options, budget, held).parse(nfa.sets);
   NfaBuilder builder(nfa, budget);
   const std::uint32_t match = builder.add({.kind = NfaNode::Kind::kMatch});
   nfa.start = builder.build(tree, match);

@@ -1,6 +1,7 @@
 #pragma once
 // Regular expressions as JSON Schema's `pattern` and the `regex` of a request have them: the regular part of
-// ECMA-262's (and Python's) syntax, over code points.
+// ECMA-262's (and Python's) syntax, over code points. Those of Lark grammars and of tools follow Python's re where the two
+// differ, but that \d, \w and \s are ASCII's.
 //
 // A pattern becomes an Nfa: nodes with the characters that lead on. What is not regular (back references) or not
 // known here (look around, \b) is a GrammarError that names it.
@@ -37,7 +38,23 @@ struct Nfa {
   bool anywhere = false;  // a match may begin and end within the text
 };
 
-/// `anywhere`: as patterns are searched for; else the whole text must match.
-Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget);
+enum class RegexDialect : std::uint8_t {
+  kEcma,
+  kPython,  // '.' is all but a line feed, a first ']' in a class means itself, unknown escapes of letters are refused
+};
+
+struct RegexOptions {
+  bool anywhere = false;  // as patterns are searched for; else the whole text must match
+  RegexDialect dialect = RegexDialect::kEcma;
+  bool ignores_case = false;  // of ASCII's letters; other characters beyond ASCII are refused beside it
+  bool dot_is_any = false;    // '.' is a line feed, too
+  bool refuses_ends = false;  // '^' and '$', where the pattern is a part of a text
+};
+
+Nfa parse_regex(std::string_view pattern, const RegexOptions& options, WorkBudget& budget);
+/// In ECMA-262's dialect.
+inline Nfa parse_regex(std::string_view pattern, bool anywhere, WorkBudget& budget) {
+  return parse_regex(pattern, RegexOptions{.anywhere = anywhere}, budget);
+}
 
 }  // namespace reprise::protocol::grammar

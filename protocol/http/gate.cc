@@ -42,6 +42,12 @@ std::optional<ApiError> objection(const HttpRequest& request, Seat seat, const S
     return ApiError{.status = 404, .message = "there is nothing at this path", .code = "not_found"};
   }
   if (request.method == "OPTIONS") return std::nullopt;
+  if (!route.allows(request.method) && same_name(request.header("upgrade"), "websocket")) {
+    // Clients that try a WebSocket first take this status for "use HTTP", and others for "try again".
+    return ApiError{.status = 426,
+                    .message = "this server has no WebSockets: send a POST to this path",
+                    .code = "upgrade_required"};
+  }
   if (!route.allows(request.method)) {
     return ApiError{.status = 405,
                     .message = "this path takes " + std::string(route.allowed_methods()),

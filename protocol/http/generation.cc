@@ -181,7 +181,8 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
   }
   chat.reply_opening = *opening;
   context.parser.reply_opening = std::move(*opening);
-  if (auto calls = forced_call(context.chat->reply_format(), chat.tools, request_.tool_choice.name)) {
+  if (auto calls =
+          forced_call(context.chat->reply_format(), chat.tools, request_.tool_choice.name, chat.text_tools)) {
     request_.generate.constraint = {
         .kind = grammar::Constraint::Kind::kCalls, .calls = std::move(*calls), .field = "tools"};
   }
@@ -192,9 +193,9 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
 std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
   const auto& chat = std::get<ChatPrompt>(request_.generate.prompt);
   grammar::Constraint& constraint = request_.generate.constraint;
-  const bool strict = has_strict_tool(chat.tools);
+  const bool strict = has_strict_tool(chat.tools, chat.text_tools);
   if (context.chat == nullptr || (!strict && !constraint)) return std::nullopt;
-  auto calls = free_calls(context.chat->reply_format(), chat.tools);
+  auto calls = free_calls(context.chat->reply_format(), chat.tools, chat.text_tools);
   if (calls) {
     constraint.calls = std::move(*calls);
     if (!constraint) constraint.kind = grammar::Constraint::Kind::kCalls;
@@ -202,7 +203,9 @@ std::optional<ApiError> Generation::keep_calls(const ReplyContext& context) {
     return std::nullopt;
   }
   if (!strict) return std::nullopt;
-  return ApiError{.message = "tools: 'strict' cannot be kept in this model's form of calls",
+  return ApiError{.message =
+                      "tools: 'strict' and the formats of custom tools cannot be kept in this model's "
+                      "form of calls",
                   .code = "unsupported_parameter",
                   .param = "tools"};
 }

@@ -37,6 +37,8 @@ std::string_view reason_of(int status) {
       return "Unsupported Media Type";
     case 417:
       return "Expectation Failed";
+    case 426:
+      return "Upgrade Required";
     case 429:
       return "Too Many Requests";
     case 431:

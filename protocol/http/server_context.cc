@@ -24,11 +24,7 @@ ChatFormatPtr ServerContext::chat_of(const std::string& model) const {
 }
 
 std::string ServerContext::nearest_model(const std::string& name) const {
-  const std::vector<ModelCard> cards = service.models();
-  const auto is_model = [](const ModelCard& card) { return card.parent.empty(); };
-  const auto is_named = [&](const ModelCard& card) { return card.answers_to(name); };
-  if (std::count_if(cards.begin(), cards.end(), is_model) != 1) return name;
-  return std::any_of(cards.begin(), cards.end(), is_named) ? name : std::string();
+  return protocol::nearest_model(service.models(), name);
 }
 
 std::string new_id() {

@@ -1,5 +1,7 @@
 #include "protocol/openai/codex_models.h"
 
+#include "protocol/chat/call_constraint.h"
+
 namespace reprise::protocol::openai {
 namespace {
 
@@ -13,6 +15,12 @@ constexpr const char* kInstructions =
     "Never undo work "
     "of the user's that you were not asked to touch. If something cannot be done, say so and why.";
 constexpr std::int64_t kToolOutputTokens = 10'000;  // of a tool's output, before it is cut
+
+/// Patches come as a custom tool with a grammar, where the model's form of calls can be held to one.
+Json patch_tool(const ModelCard& card) {
+  const bool held = card.chat != nullptr && free_calls(card.chat->reply_format(), Json::array()).has_value();
+  return held ? Json("freeform") : Json();
+}
 
 }  // namespace
 
@@ -30,10 +38,11 @@ Json describe_for_codex(const ModelCard& card) {
               {"priority", 0},
               {"upgrade", nullptr},
               {"base_instructions", kInstructions},
+              {"model_messages", Json{{"instructions_template", kInstructions}}},
               {"supports_reasoning_summaries", false},
               {"support_verbosity", false},
               {"default_verbosity", nullptr},
-              {"apply_patch_tool_type", "function"},
+              {"apply_patch_tool_type", patch_tool(card)},
               {"truncation_policy", Json{{"mode", "tokens"}, {"limit", kToolOutputTokens}}},
               {"supports_parallel_tool_calls", true},
               {"context_window", card.context},

@@ -30,6 +30,13 @@ Constraint of_text(Kind kind, const Json& given, const std::string& path) {
   return {.kind = kind, .text = given.as_string(), .field = path};
 }
 
+/// GBNF, or Lark's where no rule is written as GBNF writes them.
+Constraint of_grammar(const Json& given, const std::string& path) {
+  Constraint constraint = of_text(Kind::kGbnf, given, path);
+  if (constraint.text.find("::=") == std::string::npos) constraint.kind = Kind::kLark;
+  return constraint;
+}
+
 Constraint of_choices(const Json& given, const std::string& path) {
   if (!given.is_array() || given.size() == 0) refuse_kind(path, "an array of strings", given);
   if (given.size() > kMostChoices)
@@ -77,7 +84,7 @@ Constraint of_structured_outputs(const Json& object) {
     } else if (member.key == "choice") {
       one = of_choices(member.value, path);
     } else if (member.key == "grammar") {
-      one = of_text(Kind::kGbnf, member.value, path);
+      one = of_grammar(member.value, path);
     } else if (member.key == "json_object") {
       if (!member.value.is_bool()) refuse_kind(path, "true or false", member.value);
       if (member.value.as_bool()) one = {.kind = Kind::kJsonObject, .field = path};
@@ -110,8 +117,7 @@ Constraint read_constraint(const Fields& fields) {
   if (const Json* choices = fields.find("guided_choice")) take(of_choices(*choices, "guided_choice"));
   for (const char* name : {"guided_grammar", "grammar", "ebnf"}) {
     const Json* text = fields.find(name);
-    if (text != nullptr && !(text->is_string() && text->as_string().empty()))
-      take(of_text(Kind::kGbnf, *text, name));
+    if (text != nullptr && !(text->is_string() && text->as_string().empty())) take(of_grammar(*text, name));
   }
   return found;
 }

@@ -114,6 +114,13 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }
+  if (const std::string* word = fields.string("prompt_cache_retention", limits.label_bytes)) {
+    if (*word == "24h") {
+      generate.disk_retention = std::chrono::hours(24);
+    } else if (*word != "in_memory" && *word != "in-memory") {
+      refuse_field("prompt_cache_retention", "invalid_value", "must be \"in_memory\" or \"24h\"");
+    }
+  }
   if (const std::string* word = fields.string("priority", limits.label_bytes)) {
     asked.priority = priority_of(*word);
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");

@@ -8,6 +8,7 @@
 #include "protocol/api/fields.h"
 #include "protocol/api/omitted_part.h"
 #include "protocol/api/text_budget.h"
+#include "protocol/responses/response_tools.h"
 #include "protocol/sampled_turns.h"
 
 namespace reprise::protocol::responses {
@@ -15,6 +16,22 @@ namespace {
 
 constexpr std::size_t kNameBytes = 256;
 constexpr std::string_view kSeal = "reprise-2:";  // then the turn's id, a colon and the text in base64
+constexpr const char* kTrigger = "compaction_trigger";
+
+constexpr const char* kAskForSummary =
+    "The conversation so far is about to be replaced by a summary, which is all that you will know of it. "
+    "Write that "
+    "summary now, as plain text, and call no tool. Say what the user wants, with all conditions and "
+    "preferences; what "
+    "was done and found out, with the names of files, functions and commands, and exact values where they "
+    "matter; what "
+    "was decided and why; what failed; and what is left to do, beginning with the next step.";
+constexpr const char* kSummaryFollows =
+    "The earlier part of this conversation was replaced by this summary of it:\n\n";
+
+Json summary_request() {
+  return Json{{"role", "user"}, {"content", kAskForSummary}};
+}
 
 class InputReader {
  public:
@@ -28,7 +45,10 @@ class InputReader {
     } else if (input.is_array()) {
       const Json::Array& items = input.as_array();
       const std::size_t asked = new_item(items);
-      for (std::size_t i = 0; i < items.size(); ++i) read_item(items[i], item_of("input", i), i == asked);
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        last_ = i + 1 == items.size();
+        read_item(items[i], item_of("input", i), i == asked);
+      }
     } else {
       refuse_kind("input", "a string or an array of items", input);
     }
@@ -42,7 +62,7 @@ class InputReader {
       const std::string* role = items[i - 1].find_string("role");
       const std::string* type = items[i - 1].find_string("type");
       if (role != nullptr && *role == "user") return i - 1;
-      if (type != nullptr && *type == "function_call_output") break;
+      if (type != nullptr && type->ends_with("_call_output")) break;
     }
     return items.size();
   }
@@ -53,16 +73,25 @@ class InputReader {
     const std::string* type = fields.string("type", kNameBytes);
     if (type == nullptr || *type == "message") {
       read_message(fields, is_new);
-    } else if (*type == "function_call") {
-      read_call(fields);
-    } else if (*type == "function_call_output") {
+    } else if (*type == "function_call" || *type == "custom_tool_call") {
+      read_call(fields, *type == "custom_tool_call");
+    } else if (*type == "function_call_output" || *type == "custom_tool_call_output") {
       read_output(fields);
     } else if (*type == "reasoning") {
       read_reasoning(fields);
+    } else if (*type == "compaction" || *type == "compaction_summary") {
+      read_compaction(fields);
+    } else if (*type == kTrigger && last_) {
+      said_ = false;
+      push(summary_request());
+    } else if (*type == kTrigger) {
+      refuse_field(fields.path_of("type"), "invalid_value", "must be of the last item");
     } else {
-      refuse_unsupported(fields.path_of("type"), in_quotes(*type) +
-                                                     " is not supported, only message, reasoning, " +
-                                                     "function_call and function_call_output are");
+      refuse_unsupported(
+          fields.path_of("type"),
+          in_quotes(*type) +
+              " is not supported, only message, reasoning, function_call, function_call_output, "
+              "custom_tool_call, custom_tool_call_output, compaction and compaction_trigger are");
     }
   }
 
@@ -99,18 +128,9 @@ class InputReader {
     const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
     const bool is_ours = sealed != nullptr && sealed->starts_with(kSeal);
     if (text.empty() && !is_ours) return;  // another server's, or none
-    std::string_view turn_name =
-        is_ours ? std::string_view(*sealed).substr(kSeal.size()) : std::string_view();
-    const std::size_t colon = std::min(turn_name.find(':'), turn_name.size());
-    if (text.empty()) {
-      auto opened = from_base64(turn_name.substr(std::min(colon + 1, turn_name.size())));
-      if (colon == turn_name.size() || !opened || !is_utf8(*opened)) {
-        refuse_field(fields.path_of("encrypted_content"), "invalid_value", "is not what this server gave");
-      }
-      text = std::move(*opened);
-      budget_.count(text);
-    }
-    turn_name = turn_name.substr(0, colon);
+    if (text.empty()) text = open_sealed(fields, *sealed);
+    const std::string turn_name =
+        is_ours ? sealed->substr(kSeal.size(), sealed->find(':', kSeal.size()) - kSeal.size()) : "";
     Json* turn = open_turn();
     if (turn == nullptr || turn->find("content")->is_string()) turn = &begin_turn();
     append((*turn)["reasoning_content"], text);
@@ -118,15 +138,37 @@ class InputReader {
     blocks_.clear();
   }
 
-  void read_call(const Fields& fields) {
+  // A summary of another server cannot be read, and without it the conversation is not whole.
+  void read_compaction(const Fields& fields) {
+    const std::string* sealed = fields.string("encrypted_content", limits_.prompt_bytes);
+    if (sealed == nullptr) refuse_field(fields.path_of("encrypted_content"), "missing", "is required");
+    said_ = false;
+    push(Json{{"role", "user"}, {"content", kSummaryFollows + open_sealed(fields, *sealed)}});
+  }
+
+  std::string open_sealed(const Fields& fields, const std::string& sealed) {
+    const std::size_t colon = sealed.starts_with(kSeal) ? sealed.find(':', kSeal.size()) : std::string::npos;
+    auto opened =
+        colon == std::string::npos ? std::nullopt : from_base64(std::string_view(sealed).substr(colon + 1));
+    if (!opened || !is_utf8(*opened)) {
+      refuse_field(fields.path_of("encrypted_content"), "invalid_value", "is not what this server gave");
+    }
+    budget_.count(*opened);
+    return std::move(*opened);
+  }
+
+  void read_call(const Fields& fields, bool takes_text) {
     const std::string& id = required(fields, "call_id");
     const std::string& name = required(fields, "name");
-    const std::string* arguments = fields.string("arguments", limits_.prompt_bytes);
-    if (arguments == nullptr) refuse_field(fields.path_of("arguments"), "missing", "is required");
-    budget_.count(*arguments);
+    const std::string* name_space = fields.string("namespace", kNameBytes);
+    const char* member = takes_text ? "input" : "arguments";
+    const std::string* given = fields.string(member, limits_.prompt_bytes);
+    if (given == nullptr) refuse_field(fields.path_of(member), "missing", "is required");
+    budget_.count(*given);
     Json* turn = open_turn();
     if (turn == nullptr) turn = &begin_turn();
-    Json function{{"name", name}, {"arguments", *arguments}};
+    Json function{{"name", shown_name(name_space == nullptr ? std::string() : *name_space, name)},
+                  {"arguments", takes_text ? arguments_of(*given) : *given}};
     (*turn)["tool_calls"].push_back(
         Json{{"id", id}, {"type", "function"}, {"function", std::move(function)}});
     blocks_.clear();
@@ -208,6 +250,7 @@ class InputReader {
   Json messages_;
   std::vector<ChatBreakpoint> blocks_;
   bool said_ = false;  // the last message is the assistant's, and of these items
+  bool last_ = false;  // the item is the last one
 };
 
 bool is_system(const std::string& role) {
@@ -244,7 +287,18 @@ ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat) {
   return chat;
 }
 
-std::string sealed_reasoning(const std::string& text, const std::string& turn) {
+bool asks_for_compaction(const Json& input) {
+  if (!input.is_array() || input.size() == 0) return false;
+  const Json& last = input.as_array().back();
+  const std::string* type = last.is_object() ? last.find_string("type") : nullptr;
+  return type != nullptr && *type == kTrigger;
+}
+
+void ask_for_summary(Json& messages) {
+  messages.push_back(summary_request());
+}
+
+std::string sealed_text(const std::string& text, const std::string& turn) {
   return std::string(kSeal) + turn + ':' + to_base64(text);
 }
 

@@ -3,9 +3,12 @@
 //
 //   a text                  a user's message
 //   message                 a message; parts of its content become one text, with a line break between two
-//   reasoning, message and  what an assistant said in one turn: content, reasoning_content and tool_calls of one message
-//   function_call
-//   function_call_output    a tool message
+//   reasoning, message,     what an assistant said in one turn: content, reasoning_content and tool_calls of one message
+//   function_call and
+//   custom_tool_call
+//   …_call_output           a tool message
+//   compaction              a user's message with the summary that this server had sealed
+//   compaction_trigger      at the end alone: a user's message that asks for a summary
 // Instructions, and what a system or a developer says before anybody else, are one system message at the beginning;
 // what they say later keeps its position. Parts of content that are no text are refused in the user's last message; in
 // history and in results they become a text (protocol/api/omitted_part.h).
@@ -27,8 +30,13 @@ ChatPrompt read_input(const Json& input, Json before, const BodyLimits& limits);
 /// With the instructions, which may be empty.
 ChatPrompt with_instructions(const std::string& instructions, ChatPrompt chat);
 
-/// What a client that keeps no text of reasoning keeps instead, and sends back: opaque to it. It names the turn as well
+/// Whether the input ends with a compaction_trigger.
+bool asks_for_compaction(const Json& input);
+/// Asks for a summary of the conversation, as a compaction_trigger does.
+void ask_for_summary(Json& messages);
+
+/// What clients keep of reasoning and of summaries, and send back: opaque to them. Of reasoning it names the turn as well
 /// (protocol/sampled_turns.h).
-std::string sealed_reasoning(const std::string& text, const std::string& turn);
+std::string sealed_text(const std::string& text, const std::string& turn = {});
 
 }  // namespace reprise::protocol::responses

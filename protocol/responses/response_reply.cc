@@ -12,16 +12,6 @@
 namespace reprise::protocol::responses {
 namespace {
 
-/// The names of the events of an item's text.
-std::string_view delta_name(bool reasoning, bool call) {
-  if (call) return "response.function_call_arguments.delta";
-  return reasoning ? "response.reasoning_text.delta" : "response.output_text.delta";
-}
-std::string_view done_name(bool reasoning, bool call) {
-  if (call) return "response.function_call_arguments.done";
-  return reasoning ? "response.reasoning_text.done" : "response.output_text.done";
-}
-
 Json usage_json(const Usage& usage, std::uint32_t reasoning_tokens) {
   return Json{{"input_tokens", usage.prompt_tokens},
               {"input_tokens_details", Json{{"cached_tokens", usage.cache.restored_tokens}}},
@@ -58,10 +48,11 @@ void ResponseReply::finished(const Finished& event, std::string& out) {
   take(parser_->finish(), out);
   finished_ = event;
   close(out);
+  if (plan_.kind != ResponseKind::kResponse) give_summary(out);
 }
 
 void ResponseReply::done(const Done& event, std::string& out) {
-  const bool cut = finished_.reason == FinishReason::kLength;
+  const bool cut = finished_.reason == FinishReason::kLength && plan_.kind == ResponseKind::kResponse;
   Json response = response_json(cut ? "incomplete" : "completed", &event.usage);
   if (plan_.store != nullptr && plan_.messages.is_array()) store(response);
   std::string report;
@@ -102,6 +93,7 @@ void ResponseReply::store(const Json& response) const {
 
 void ResponseReply::take(const ReplyPieces& pieces, std::string& out) {
   said_.add(pieces);
+  if (plan_.kind != ResponseKind::kResponse) return;
   for (const ReplyPiece& piece : pieces) {
     if (const auto* content = std::get_if<ReplyContent>(&piece)) {
       Item& into = item(Item::Kind::kMessage, out);
@@ -112,14 +104,39 @@ void ResponseReply::take(const ReplyPieces& pieces, std::string& out) {
       into.text += reasoning->text;
       write_delta(into, reasoning->text, out);
     } else if (const auto* call = std::get_if<ToolCallBegin>(&piece)) {
-      open({.kind = Item::Kind::kCall, .call_id = call->id, .name = call->name}, out);
+      open_call(*call, out);
     } else if (const auto* arguments = std::get_if<ToolCallArguments>(&piece)) {
-      items_.back().text += arguments->json;
-      write_delta(items_.back(), arguments->json, out);
+      const bool custom = items_.back().kind == Item::Kind::kCustomCall;
+      add_to_call(custom ? input_.push(arguments->json) : arguments->json, out);
     } else {
       close(out);
     }
   }
+}
+
+void ResponseReply::open_call(const ToolCallBegin& call, std::string& out) {
+  Item item{.kind = Item::Kind::kCall, .call_id = call.id, .name = call.name};
+  for (const ResponseTool& tool : plan_.tools) {
+    if (tool.shown != call.name) continue;
+    if (tool.takes_text) item.kind = Item::Kind::kCustomCall;
+    item.name = tool.name;
+    item.name_space = tool.name_space;
+  }
+  close(out);
+  input_ = {};
+  open(std::move(item), out);
+}
+
+void ResponseReply::add_to_call(std::string_view text, std::string& out) {
+  if (text.empty()) return;
+  items_.back().text += text;
+  write_delta(items_.back(), text, out);
+}
+
+void ResponseReply::give_summary(std::string& out) {
+  const std::string& summary = said_.content().empty() ? said_.reasoning() : said_.content();
+  open({.kind = Item::Kind::kCompaction, .text = sealed_text(summary)}, out);
+  close(out);
 }
 
 ResponseReply::Item& ResponseReply::item(Item::Kind kind, std::string& out) {
@@ -129,9 +146,7 @@ ResponseReply::Item& ResponseReply::item(Item::Kind kind, std::string& out) {
 
 void ResponseReply::open(Item item, std::string& out) {
   close(out);
-  const bool call = item.kind == Item::Kind::kCall;
-  const char* prefix = call ? "fc_" : item.kind == Item::Kind::kReasoning ? "rs_" : "msg_";
-  item.id = prefix + context_.id + "_" + std::to_string(items_.size());
+  item.id = names_of(item.kind).id + context_.id + "_" + std::to_string(items_.size());
   items_.push_back(std::move(item));
   open_ = true;
   if (!plan_.stream) return;
@@ -139,29 +154,32 @@ void ResponseReply::open(Item item, std::string& out) {
   const std::size_t index = items_.size() - 1;
   event("response.output_item.added", Json{{"output_index", index}, {"item", item_json(now, "in_progress")}},
         out);
-  if (call) return;
+  if (!now.has_parts()) return;
   event("response.content_part.added",
         Json{{"item_id", now.id}, {"output_index", index}, {"content_index", 0}, {"part", part_json(now)}},
         out);
 }
 
 void ResponseReply::close(std::string& out) {
-  if (!std::exchange(open_, false) || !plan_.stream) return;
+  if (!open_) return;
+  if (items_.back().kind == Item::Kind::kCustomCall) add_to_call(input_.finish(), out);
+  open_ = false;
+  if (!plan_.stream) return;
   const Item& now = items_.back();
   const std::size_t index = items_.size() - 1;
-  const bool call = now.kind == Item::Kind::kCall;
-  const bool reasoning = now.kind == Item::Kind::kReasoning;
   Json text{{"item_id", now.id}, {"output_index", index}};
-  if (call) {
+  if (now.kind == Item::Kind::kCall) {
     text["name"] = now.name;
     text["arguments"] = now.text;
+  } else if (now.kind == Item::Kind::kCustomCall) {
+    text["input"] = now.text;
   } else {
     text["content_index"] = 0;
     text["text"] = now.text;
-    if (!reasoning) text["logprobs"] = Json::array();
+    if (now.kind == Item::Kind::kMessage) text["logprobs"] = Json::array();
   }
-  event(done_name(reasoning, call), std::move(text), out);
-  if (!call) {
+  if (now.kind != Item::Kind::kCompaction) event(names_of(now.kind).done, std::move(text), out);
+  if (now.has_parts()) {
     event("response.content_part.done",
           Json{{"item_id", now.id}, {"output_index", index}, {"content_index", 0}, {"part", part_json(now)}},
           out);
@@ -171,6 +189,22 @@ void ResponseReply::close(std::string& out) {
 }
 
 // -- as JSON
+
+ResponseReply::KindNames ResponseReply::names_of(Item::Kind kind) {
+  switch (kind) {
+    case Item::Kind::kReasoning:
+      return {"rs_", "response.reasoning_text.delta", "response.reasoning_text.done"};
+    case Item::Kind::kMessage:
+      return {"msg_", "response.output_text.delta", "response.output_text.done"};
+    case Item::Kind::kCall:
+      return {"fc_", "response.function_call_arguments.delta", "response.function_call_arguments.done"};
+    case Item::Kind::kCustomCall:
+      return {"ctc_", "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"};
+    case Item::Kind::kCompaction:
+      return {"cmp_", {}, {}};
+  }
+  return {};
+}
 
 Json ResponseReply::part_json(const Item& item) {
   if (item.kind == Item::Kind::kReasoning) return Json{{"type", "reasoning_text"}, {"text", item.text}};
@@ -188,9 +222,8 @@ Json ResponseReply::item_json(const Item& item, std::string_view status) const {
     case Item::Kind::kReasoning: {
       Json out{{"id", item.id}, {"type", "reasoning"}, {"status", status}, {"summary", Json::array()}};
       out["content"] = std::move(parts);
-      out["encrypted_content"] = plan_.seals_reasoning && !begins
-                                     ? Json(sealed_reasoning(item.text, turn_id(context_.id, 0)))
-                                     : Json();
+      out["encrypted_content"] =
+          plan_.seals_reasoning && !begins ? Json(sealed_text(item.text, turn_id(context_.id, 0))) : Json();
       return out;
     }
     case Item::Kind::kMessage:
@@ -199,14 +232,34 @@ Json ResponseReply::item_json(const Item& item, std::string_view status) const {
                   {"status", status},
                   {"role", "assistant"},
                   {"content", std::move(parts)}};
+    case Item::Kind::kCompaction:
+      return Json{{"id", item.id}, {"type", "compaction"}, {"encrypted_content", begins ? "" : item.text}};
     case Item::Kind::kCall:
+    case Item::Kind::kCustomCall:
       break;
   }
-  return Json{{"id", item.id},           {"type", "function_call"}, {"status", status},
-              {"call_id", item.call_id}, {"name", item.name},       {"arguments", item.text}};
+  const bool custom = item.kind == Item::Kind::kCustomCall;
+  Json out{{"id", item.id},
+           {"type", custom ? "custom_tool_call" : "function_call"},
+           {"status", status},
+           {"call_id", item.call_id},
+           {"name", item.name}};
+  if (!item.name_space.empty()) out["namespace"] = item.name_space;
+  out[custom ? "input" : "arguments"] = item.text;
+  return out;
 }
 
 Json ResponseReply::response_json(std::string_view status, const Usage* usage) const {
+  if (plan_.kind == ResponseKind::kCompaction) {
+    Json output = plan_.kept;
+    for (const Item& item : items_) output.push_back(item_json(item, "completed"));
+    return Json{{"id", "resp_" + context_.id},
+                {"object", "response.compaction"},
+                {"created_at", created_},
+                {"model", model_},
+                {"output", std::move(output)},
+                {"usage", usage == nullptr ? Json() : usage_json(*usage, reasoning_tokens_)}};
+  }
   Json response{{"id", "resp_" + context_.id},
                 {"object", "response"},
                 {"created_at", created_},
@@ -236,15 +289,14 @@ void ResponseReply::event(std::string_view name, Json members, std::string& out)
 // Written as text: there is one for each token.
 void ResponseReply::write_delta(const Item& item, std::string_view text, std::string& out) {
   if (!plan_.stream) return;
-  const bool call = item.kind == Item::Kind::kCall;
-  const std::string_view name = delta_name(item.kind == Item::Kind::kReasoning, call);
+  const std::string_view name = names_of(item.kind).delta;
   std::string json = "{\"type\":\"";
   json += name;
   json += "\",\"sequence_number\":";
   append_integer(json, static_cast<std::int64_t>(number_++));
   json += ",\"item_id\":\"" + item.id + "\",\"output_index\":";
   append_integer(json, static_cast<std::int64_t>(items_.size() - 1));
-  if (!call) json += ",\"content_index\":0";
+  if (!item.is_call()) json += ",\"content_index\":0";
   json += ",\"delta\":";
   append_json_string(json, text);
   if (item.kind == Item::Kind::kMessage) json += ",\"logprobs\":[]";

@@ -1,6 +1,6 @@
 #pragma once
 // A response, as a stream or in one piece. Items come in the order in which the model writes them: reasoning, messages,
-// function calls. The ids that an item has when it begins are those that it has at the end.
+// calls. The ids that an item has when it begins are those that it has at the end.
 //
 //   response.created  response.in_progress
 //     response.output_item.added  (response.content_part.added  response.….delta...  response.….done
@@ -8,6 +8,8 @@
 //   response.completed, or .incomplete, or .failed
 // Every event has the next sequence_number. While the prompt is computed response.in_progress comes again as a sign of
 // life.
+//
+// Of a compaction the reply is the summary, given out at the end as one compaction item, without its reasoning.
 //
 // The response is stored, where it is to be, before its last event is given out. One that failed is not.
 //
@@ -22,12 +24,17 @@
 
 #include "protocol/api/reply.h"
 #include "protocol/reply/reply_message.h"
+#include "protocol/responses/custom_input.h"
 #include "protocol/responses/response_store.h"
+#include "protocol/responses/responses_request.h"
 
 namespace reprise::protocol::responses {
 
 /// What a reply has to know of its request.
 struct ResponsePlan {
+  ResponseKind kind = ResponseKind::kResponse;
+  std::vector<ResponseTool> tools{};
+  Json kept{};  // as ResponseRequest has it
   bool stream = false;
   Json frame{};     // what it repeats of the request
   Json messages{};  // of the conversation so far; null: it is not to be stored
@@ -52,14 +59,35 @@ class ResponseReply final : public StreamedReply {
 
  private:
   struct Item {
-    enum class Kind : std::uint8_t { kReasoning, kMessage, kCall } kind = Kind::kMessage;
+    enum class Kind : std::uint8_t {
+      kReasoning,
+      kMessage,
+      kCall,
+      kCustomCall,
+      kCompaction
+    } kind = Kind::kMessage;
     std::string id{};
-    std::string text{};  // of a call its arguments
+    std::string text{};  // of a call its arguments or input, of a compaction what is sealed
     std::string call_id{};
     std::string name{};
+    std::string name_space{};  // of a call; empty: none
+
+    bool is_call() const { return kind == Kind::kCall || kind == Kind::kCustomCall; }
+    bool has_parts() const { return kind == Kind::kReasoning || kind == Kind::kMessage; }
   };
+  /// Names of an item's id and of the events of its text.
+  struct KindNames {
+    const char* id;
+    std::string_view delta;
+    std::string_view done;
+  };
+  static KindNames names_of(Item::Kind kind);
 
   void take(const ReplyPieces& pieces, std::string& out);
+  void open_call(const ToolCallBegin& call, std::string& out);
+  void add_to_call(std::string_view text, std::string& out);
+  /// The item of a compaction, from all that was said.
+  void give_summary(std::string& out);
   /// The open item, if it is of this kind; else a new one.
   Item& item(Item::Kind kind, std::string& out);
   void open(Item item, std::string& out);
@@ -82,6 +110,7 @@ class ResponseReply final : public StreamedReply {
   std::optional<ReplyParser> parser_;
   std::vector<Item> items_;
   bool open_ = false;  // the last item
+  CustomInput input_;  // of the call that is open
   MessageBuilder said_;
   Finished finished_{};
   std::uint32_t reasoning_tokens_ = 0;

@@ -14,7 +14,10 @@ class ResponseCall final : public GenerationCall {
  public:
   ResponseCall(ResponseRequest request, StorePtr store, std::string_view tenant)
       : GenerationCall(std::move(request.asked)),
-        plan_{.stream = this->request.stream,
+        plan_{.kind = request.kind,
+              .tools = std::move(request.tools),
+              .kept = std::move(request.kept),
+              .stream = this->request.stream,
               .frame = std::move(request.frame),
               .messages = std::move(request.messages),
               .seals_reasoning = request.seals_reasoning,
@@ -32,15 +35,58 @@ class ResponseCall final : public GenerationCall {
   ResponsePlan plan_;
 };
 
+/// To make a response, or a compaction.
 class ResponsesEndpoint final : public Endpoint {
  public:
-  explicit ResponsesEndpoint(StorePtr store) : store_(std::move(store)) {}
+  ResponsesEndpoint(StorePtr store, ResponseKind kind) : store_(std::move(store)), kind_(kind) {}
 
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    return std::make_unique<ResponseCall>(read_response_request(body, limits, *store_, input.tenant), store_,
-                                          input.tenant);
+    return std::make_unique<ResponseCall>(read_response_request(body, limits, *store_, input.tenant, kind_),
+                                          store_, input.tenant);
+  }
+
+ private:
+  const StorePtr store_;
+  const ResponseKind kind_;
+  const std::shared_ptr<const Dialect> dialect_ = openai::dialect();
+};
+
+/// How many tokens the prompt of a response would have.
+class CountQuestion final : public Question {
+ public:
+  explicit CountQuestion(ResponseRequest request) : any_model_(request.asked.any_model) {
+    GenerateRequest& generate = request.asked.generate;
+    request_ = {.model = std::move(generate.model),
+                .chat = std::move(std::get<ChatPrompt>(generate.prompt)),
+                .want_tokens = true};
+  }
+
+  runtime::Task<Answered> answer(Service& service) override {
+    if (any_model_) request_.model = nearest_model(service.models(), request_.model);
+    auto asking = service.render(std::move(request_));
+    const runtime::Result<Answer<Rendered>> answer = co_await asking;
+    if (!answer.ok()) co_return to_api_error(answer.error());
+    if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);
+    co_return Json{{"object", "response.input_tokens"},
+                   {"input_tokens", std::get<Rendered>(*answer).tokens.size()}}
+        .dump();
+  }
+
+ private:
+  const bool any_model_;
+  RenderRequest request_;
+};
+
+class CountEndpoint final : public Endpoint {
+ public:
+  explicit CountEndpoint(StorePtr store) : store_(std::move(store)) {}
+
+  const Dialect& dialect() const override { return *dialect_; }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    const Json body = parse_body(input.body, limits, BodyHolds::kText);
+    return std::make_unique<CountQuestion>(read_response_request(body, limits, *store_, input.tenant));
   }
 
  private:
@@ -91,11 +137,16 @@ class StoredEndpoint final : public Endpoint {
 
 std::vector<ApiRoute> routes() {
   const auto store = std::make_shared<ResponseStore>();
-  return {
-      {.path = "/v1/responses", .endpoint = std::make_shared<ResponsesEndpoint>(store), .generates = true},
-      {.method = HttpMethod::kGetDelete,
-       .path = "/v1/responses/{id}",
-       .endpoint = std::make_shared<StoredEndpoint>(store)}};
+  return {{.path = "/v1/responses",
+           .endpoint = std::make_shared<ResponsesEndpoint>(store, ResponseKind::kResponse),
+           .generates = true},
+          {.path = "/v1/responses/compact",
+           .endpoint = std::make_shared<ResponsesEndpoint>(store, ResponseKind::kCompaction),
+           .generates = true},
+          {.path = "/v1/responses/input_tokens", .endpoint = std::make_shared<CountEndpoint>(store)},
+          {.method = HttpMethod::kGetDelete,
+           .path = "/v1/responses/{id}",
+           .endpoint = std::make_shared<StoredEndpoint>(store)}};
 }
 
 }  // namespace reprise::protocol::responses

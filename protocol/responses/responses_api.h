@@ -1,5 +1,6 @@
 #pragma once
-// OpenAI's Responses: to make one, to read a stored one and to delete it. Start reading here.
+// OpenAI's Responses: to make one, to read a stored one and to delete it, to compact a conversation, to count the tokens
+// of a prompt. Start reading here.
 //
 // Threading: what is stored is guarded; any thread.
 

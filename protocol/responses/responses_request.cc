@@ -8,7 +8,7 @@ namespace reprise::protocol::responses {
 namespace {
 
 constexpr std::size_t kWordBytes = 64;
-constexpr std::size_t kToolNameBytes = 256;
+constexpr std::uint32_t kSummaryTokens = 4096;  // of a compaction that says nothing else
 
 void refuse_foreign_fields(const Fields& fields) {
   if (fields.boolean_or("background", false))
@@ -23,65 +23,6 @@ void refuse_foreign_fields(const Fields& fields) {
   if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0) {
     refuse_unsupported("top_logprobs", "is not supported here; chat completions have it");
   }
-}
-
-/// As chats have them; what is no function is left out.
-Json read_tools(const Fields& fields, const BodyLimits& limits) {
-  Json out;
-  const Json::Array* tools = fields.array("tools");
-  if (tools == nullptr) return out;
-  if (tools->size() > limits.tools) {
-    refuse_field("tools", "too_many",
-                 std::to_string(tools->size()) + " tools, more than " + std::to_string(limits.tools));
-  }
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    const std::string path = item_of("tools", i);
-    if (!(*tools)[i].is_object()) refuse_kind(path, "an object", (*tools)[i]);
-    const Fields tool((*tools)[i], path);
-    const std::string* type = tool.string("type", kToolNameBytes);
-    if (type == nullptr) refuse_field(tool.path_of("type"), "missing", "is required");
-    if (*type != "function") continue;
-    const std::string* name = tool.string("name", kToolNameBytes);
-    if (name == nullptr || name->empty()) refuse_field(tool.path_of("name"), "missing", "is required");
-    Json function{{"name", *name}};
-    if (const std::string* words = tool.string("description", limits.prompt_bytes))
-      function["description"] = *words;
-    if (const Json* parameters = tool.object("parameters")) function["parameters"] = *parameters;
-    if (tool.boolean_or("strict", false)) function["strict"] = true;
-    out.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
-  }
-  return out;
-}
-
-ToolChoice read_tool_choice(const Fields& fields, const Json& tools) {
-  const bool have_tools = tools.size() > 0;
-  ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
-  const Json* given = fields.find("tool_choice");
-  if (given == nullptr) return choice;
-  if (given->is_string()) {
-    const std::string& word = given->as_string();
-    if (word == "none") return {};
-    if (word == "auto") return choice;
-    if (word != "required") {
-      refuse_field("tool_choice", "invalid_value", in_quotes(word) + " is not one of none, auto, required");
-    }
-    if (!have_tools)
-      refuse_field("tool_choice", "invalid_value", "'required' needs functions among the tools");
-    return {.mode = ToolChoice::Mode::kRequired};
-  }
-  if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
-  const Fields wish(*given, "tool_choice");
-  const std::string* type = wish.string("type", kWordBytes);
-  if (type == nullptr || *type != "function")
-    refuse_unsupported("tool_choice.type", "only 'function' is supported");
-  const std::string* name = wish.string("name", kToolNameBytes);
-  if (name == nullptr) refuse_field("tool_choice.name", "missing", "is required");
-  for (const Json& tool : have_tools ? tools.as_array() : Json::Array()) {
-    if (*tool.find_object("function")->find_string("name") == *name) {
-      return {.mode = ToolChoice::Mode::kNamed, .name = *name};
-    }
-  }
-  refuse_field("tool_choice.name", "invalid_value", in_quotes(*name) + " is not among the functions");
 }
 
 grammar::Constraint read_format(const Fields& fields) {
@@ -137,6 +78,28 @@ Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseSt
   return std::move(*messages);
 }
 
+/// The user's messages of a conversation, as items: those of the input as they came.
+Json users_messages(const Json& earlier, const Json& input) {
+  Json items = Json::array();
+  const auto add_text = [&](const Json& text) {
+    Json parts = Json::array();
+    parts.push_back(Json{{"type", "input_text"}, {"text", text}});
+    items.push_back(Json{{"type", "message"}, {"role", "user"}, {"content", std::move(parts)}});
+  };
+  const auto is_users = [](const Json& item) {
+    const std::string* role = item.is_object() ? item.find_string("role") : nullptr;
+    return role != nullptr && *role == "user";
+  };
+  for (const Json& message : earlier.is_array() ? earlier.as_array() : Json::Array()) {
+    if (is_users(message)) add_text(*message.find("content"));
+  }
+  if (input.is_string()) add_text(input);
+  for (const Json& item : input.is_array() ? input.as_array() : Json::Array()) {
+    if (is_users(item)) items.push_back(item);
+  }
+  return items;
+}
+
 /// What the response says of the request.
 Json frame_of(const Fields& fields, bool store) {
   Json frame = Json::object();
@@ -168,7 +131,7 @@ Json frame_of(const Fields& fields, bool store) {
 }  // namespace
 
 ResponseRequest read_response_request(const Json& body, const BodyLimits& limits, ResponseStore& store,
-                                      std::string_view tenant) {
+                                      std::string_view tenant, ResponseKind kind) {
   const Fields fields(body);
   refuse_foreign_fields(fields);
   ResponseRequest request;
@@ -181,19 +144,39 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
     asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
   }
   if (auto format = read_format(fields)) asked.generate.constraint = std::move(format);
-  request.store = fields.boolean_or("store", true);
+  if (kind == ResponseKind::kCompaction && asked.stream)
+    refuse_unsupported("stream", "is not supported here");
+  request.kind = kind;
+  request.store = kind == ResponseKind::kResponse && fields.boolean_or("store", true);
   request.seals_reasoning = includes(fields, "reasoning.encrypted_content");
 
   const Json* input = fields.find("input");
   if (input == nullptr) refuse_field("input", "missing", "is required");
-  ChatPrompt chat = read_input(*input, earlier_messages(fields, limits, store, tenant), limits);
+  Json earlier = earlier_messages(fields, limits, store, tenant);
+  if (kind == ResponseKind::kCompaction) request.kept = users_messages(earlier, *input);
+  ChatPrompt chat = read_input(*input, std::move(earlier), limits);
+  if (kind == ResponseKind::kCompaction && !asks_for_compaction(*input)) ask_for_summary(chat.messages);
+  if (kind == ResponseKind::kResponse && asks_for_compaction(*input)) {
+    request.kind = ResponseKind::kCompactionItem;
+    request.store = false;
+  }
   const std::string* instructions = fields.string("instructions", limits.prompt_bytes);
   if (request.store) request.messages = chat.messages;
   chat = with_instructions(instructions == nullptr ? std::string() : *instructions, std::move(chat));
-  Json tools = read_tools(fields, limits);
+  ResponseTools tools = read_tools(fields, limits);
   asked.tool_choice = read_tool_choice(fields, tools);
   // With none the model is not told of the tools, so that it cannot call one.
-  if (asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = std::move(tools);
+  if (asked.tool_choice.mode != ToolChoice::Mode::kNone) {
+    chat.tools = std::move(tools.functions);
+    chat.text_tools = std::move(tools.texts);
+    request.tools = std::move(tools.all);
+  }
+  if (request.kind != ResponseKind::kResponse) {
+    // The prompt stays what the conversation's others are; calls in the summary are a part of its text.
+    asked.tool_choice = {};
+    asked.generate.constraint = {};
+    if (!asked.generate.max_tokens) asked.generate.max_tokens = kSummaryTokens;
+  }
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
   read_reasoning(fields, chat.template_extra);
   asked.generate.prompt = std::move(chat);

@@ -55,8 +55,9 @@ bool FolderStore::exists(const RecordId& folder, FileKind kind, const RecordId& 
   return folder_.exists(folder, kind, id);
 }
 
-void FolderStore::touch(const RecordId& folder, FileKind kind, const RecordId& id) {
-  folder_.touch(folder, kind, id);
+void FolderStore::touch(const RecordId& folder, FileKind kind, const RecordId& id,
+                        std::chrono::seconds ahead) {
+  folder_.touch(folder, kind, id, ahead);
 }
 
 void FolderStore::remove(const RecordId& folder, FileKind kind, const RecordId& id) {

@@ -21,7 +21,7 @@ class FolderStore : public RecordStore {
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
   bool exists(const RecordId& folder, FileKind kind, const RecordId& id) override;
-  void touch(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
   std::optional<std::int64_t> changed(const RecordId& folder) override;

@@ -14,6 +14,7 @@
 // any thread may use.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,7 +81,10 @@ class RecordStore {
   virtual std::optional<IoTrouble> sync(const RecordId& folder) = 0;
   /// All of it. It counts as used.
   virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
-  virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
+  /// It counts as used `ahead` from now, unless it does so later already: a folder's eviction goes by that. A store that
+  /// evicts by rules of its own takes any for now.
+  virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id,
+                     std::chrono::seconds ahead) = 0;
   virtual void remove(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
 
   /// Names of a namespace's manifests; nothing where that cannot be known now.

@@ -149,7 +149,7 @@ bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& i
                                      [](const RedisAnswer& answer) { return answer.number == 1; });
 }
 
-void RedisStore::touch(const RecordId& folder, FileKind kind, const RecordId& id) {
+void RedisStore::touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds) {
   Commands commands = {keep(key_of(folder, kind, id, 0))};
   if (kind == FileKind::kManifest) note_manifest(folder, id, commands);
   static_cast<void>(ask(commands));

@@ -211,8 +211,16 @@ bool SnapshotFolder::exists(const RecordId& folder, FileKind kind, const RecordI
   return ::access(file_path(folder, kind, id).c_str(), F_OK) == 0;
 }
 
-void SnapshotFolder::touch(const RecordId& folder, FileKind kind, const RecordId& id) const {
-  static_cast<void>(::utimensat(AT_FDCWD, file_path(folder, kind, id).c_str(), nullptr, AT_SYMLINK_NOFOLLOW));
+void SnapshotFolder::touch(const RecordId& folder, FileKind kind, const RecordId& id,
+                           std::chrono::seconds ahead) const {
+  const std::string path = file_path(folder, kind, id);
+  timespec used{};
+  struct stat about {};
+  if (::clock_gettime(CLOCK_REALTIME, &used) != 0 || ::lstat(path.c_str(), &about) != 0) return;
+  used.tv_sec += ahead.count();
+  if (about.st_mtim.tv_sec > used.tv_sec) return;
+  const timespec times[2] = {used, used};
+  static_cast<void>(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
 }
 
 void SnapshotFolder::remove(const RecordId& folder, FileKind kind, const RecordId& id) const {

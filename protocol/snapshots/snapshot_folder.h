@@ -83,8 +83,8 @@ class SnapshotFolder {
                                  std::span<const std::byte> bytes) const;
   std::optional<IoTrouble> sync(const RecordId& folder) const;
   bool exists(const RecordId& folder, FileKind kind, const RecordId& id) const;
-  /// It was used now.
-  void touch(const RecordId& folder, FileKind kind, const RecordId& id) const;
+  /// It counts as used `ahead` from now, unless it does so later already.
+  void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) const;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) const;
 
   // -- all of it

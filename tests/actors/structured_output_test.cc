@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "protocol/chat/call_constraint.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/protocol/grammar/json_validator.h"
@@ -167,6 +169,54 @@ TEST_P(StructuredOutputTest, AForcedCallIsOfAnOfferedToolAndFits) {
       EXPECT_TRUE(protocol::validates(parameters, parameters, *arguments)) << arguments->dump();
     }
   }
+}
+
+TEST_P(StructuredOutputTest, AForcedTextFitsItsToolsGrammar) {
+  constexpr const char* kGrammar =
+      "start: \"*** \" (\"Add\" | \"Delete\") \": \" NAME LF line~1..3\nline: (\"+\" | \"-\") "
+      "/[a-z\\\"<>]{0,12}/ LF\n"
+      "NAME: /[a-z]{1,8}/ \".py\"\n%import common.LF";
+  const Json tools =
+      json(R"([{"type": "function", "function": {"name": "patch", "parameters": {"type": "object",
+      "properties": {"input": {"type": "string"}}, "required": ["input"]}}}])");
+  const std::vector<protocol::TextTool> texts = {
+      {.name = "patch", .input = {.kind = protocol::grammar::TextRule::Kind::kLark, .text = kGrammar}}};
+  const std::regex fits("\\*\\*\\* (Add|Delete): [a-z]{1,8}\\.py\n([+-][a-z\\\\\"<>]{0,12}\n){1,3}");
+  const auto chat = harness_->engine().models().at(0).chat;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    protocol::GenerateRequest wish = request({}, seed);
+    auto& prompt = std::get<ChatPrompt>(wish.prompt);
+    prompt.tools = tools;
+    const auto rendered = chat->render(prompt);
+    ASSERT_TRUE(rendered.ok());
+    const auto opening = chat->call_opening("patch", *rendered);
+    prompt.reply_opening = *opening;
+    wish.constraint = {.kind = Constraint::Kind::kCalls,
+                       .calls = *protocol::forced_call(chat->reply_format(), tools, "patch", texts),
+                       .field = "tools"};
+    const Reply reply = harness_->ask(wish);
+    ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+    const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + *opening, "seed");
+    const auto* calls = message.find_array("tool_calls");
+    ASSERT_TRUE(calls != nullptr && calls->size() == 1) << *opening << reply.choices.at(0).text;
+    const auto arguments = Json::parse(*(*calls)[0].find("function")->find_string("arguments"));
+    ASSERT_TRUE(arguments.ok() && arguments->find_string("input") != nullptr) << reply.choices.at(0).text;
+    EXPECT_TRUE(std::regex_match(*arguments->find_string("input"), fits)) << *arguments->find_string("input");
+  }
+}
+
+TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
+  protocol::grammar::CallsConstraint calls;
+  calls.tools.push_back(
+      {.name = "patch",
+       .input = {.kind = protocol::grammar::TextRule::Kind::kLark, .text = "start: a\n%declare A"}});
+  const Reply refused = harness_->ask(
+      request({.kind = Constraint::Kind::kCalls, .calls = std::move(calls), .field = "tools"}, 1));
+  ASSERT_TRUE(refused.error.has_value());
+  EXPECT_EQ(refused.error->code, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_NE(refused.error->message.find("format of 'patch': line 2 of the grammar: '%declare'"),
+            std::string::npos)
+      << refused.error->message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, StructuredOutputTest, testing::ValuesIn(test_devices()),

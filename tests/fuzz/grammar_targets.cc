@@ -1,4 +1,4 @@
-// What replies are held to: GBNF, regular expressions and JSON Schemas. Each is refused in words or kept within its bounds,
+// What replies are held to: GBNF, Lark, regular expressions and JSON Schemas. Each is refused in words or kept within its bounds,
 // and what it lets through never comes to a dead end.
 #include <memory>
 #include <random>
@@ -59,6 +59,18 @@ bool keep(const Constraint& constraint) {
 
 bool fuzz_gbnf(std::string_view input) {
   return keep({.kind = Kind::kGbnf, .text = std::string(input)});
+}
+
+/// The first byte says where the text stands: as the reply, or as the input of a tool in one of the forms of calls.
+bool fuzz_lark(std::string_view input) {
+  if (input.empty()) return false;
+  const std::string text(input.substr(1));
+  if (input[0] == 'p') return keep({.kind = Kind::kLark, .text = text});
+  using Arguments = CallsConstraint::Arguments;
+  const Arguments form = input[0] == 'x' ? Arguments::kXml : Arguments::kJson;
+  CallsConstraint calls{.arguments = form,
+                        .tools = {{.name = "t", .input = {.kind = TextRule::Kind::kLark, .text = text}}}};
+  return keep({.kind = Kind::kCalls, .calls = std::move(calls)});
 }
 
 bool fuzz_reply_pattern(std::string_view input) {

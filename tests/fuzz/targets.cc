@@ -19,6 +19,7 @@ constexpr Target kTargets[] = {
     {"jinja_source", fuzz_jinja_source, "jinja"},
     {"json", fuzz_json, "request"},
     {"keys", fuzz_keys},
+    {"lark", fuzz_lark, "lark"},
     {"model_json", fuzz_model_json, "request"},
     {"regex", fuzz_regex, "regex"},
     {"reply", fuzz_reply, "reply"},

@@ -48,6 +48,7 @@ bool fuzz_reply(std::string_view input);
 bool fuzz_reply_format(std::string_view input);
 // grammar_targets.cc
 bool fuzz_gbnf(std::string_view input);
+bool fuzz_lark(std::string_view input);
 bool fuzz_reply_pattern(std::string_view input);
 bool fuzz_schema(std::string_view input);
 // gguf_targets.cc

@@ -224,7 +224,9 @@ runtime::Ask<Answer<Detokenized>> FakeService::detokenize(DetokenizeRequest requ
 }
 
 runtime::Ask<Answer<Rendered>> FakeService::render(RenderRequest request) {
-  Answer<Rendered> answer = Rendered{request.chat.messages.dump() + "<|im_start|>assistant\n"};
+  Rendered rendered{.prompt = request.chat.messages.dump() + "<|im_start|>assistant\n"};
+  if (request.want_tokens) rendered.tokens.resize(rendered.prompt.size());  // one for each byte
+  Answer<Rendered> answer = std::move(rendered);
   return this->answer<Rendered>(std::move(answer));
 }
 

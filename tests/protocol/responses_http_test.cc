@@ -104,6 +104,123 @@ TEST(ResponsesHttp, ReasoningAndCallsAreItems) {
   EXPECT_NE(*call.find_string("call_id"), *call.find_string("id"));
 }
 
+TEST(ResponsesHttp, CustomCallsHaveTheirTextAsInput) {
+  ServedResponses served;
+  served.service.set_script([](const GenerateRequest& request) {
+    return reply_with(request, {"<tool_call>\n{\"name\": \"apply_", "patch\", \"arguments\": {\"in",
+                                "put\": \"*** Begin", "\\n\\u00e", "9\"}}\n</tool_call>"});
+  });
+  const std::string tools = R"(,"tools":[{"type":"custom","name":"apply_patch"}])";
+  const auto events = served.stream("patch", tools);
+  expect_sound(events);
+  EXPECT_EQ(names_of(events),
+            "response.created response.in_progress response.output_item.added "
+            "response.custom_tool_call_input.delta response.custom_tool_call_input.done "
+            "response.output_item.done response.completed");
+  std::string deltas;
+  for (const NamedEvent& event : events) {
+    if (event.name.ends_with("input.delta")) deltas += *event.data.find_string("delta");
+  }
+  EXPECT_EQ(deltas, "*** Begin\n\xC3\xA9");
+  EXPECT_EQ(*events[events.size() - 3].data.find_string("input"), deltas);
+  const Json whole = served.whole(response_body("patch", tools));
+  const Json& call = whole.find_array("output")->front();
+  EXPECT_EQ(*call.find_string("type"), "custom_tool_call");
+  EXPECT_EQ(*call.find_string("name"), "apply_patch");
+  EXPECT_EQ(*call.find_string("input"), deltas);
+  EXPECT_FALSE(call.find_string("call_id")->empty());
+}
+
+TEST(ResponsesHttp, AGrammarOfACustomToolHoldsForItsCalls) {
+  ServedResponses served;
+  const std::string tools = R"(,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"patch",)"
+                            R"("format":{"type":"grammar","syntax":"lark","definition":"start: \"a\""}}])";
+  for (const char* choice :
+       {"", R"(,"tool_choice":"required")", R"(,"tool_choice":{"type":"custom","name":"patch"})"}) {
+    EXPECT_EQ(served.post(response_body("x", tools + choice)).status, 200);
+    const grammar::Constraint constraint = served.service.requests().back().constraint;
+    ASSERT_EQ(constraint.kind, grammar::Constraint::Kind::kCalls) << choice;
+    EXPECT_EQ(constraint.calls.tools.back().name, "patch");
+    EXPECT_EQ(constraint.calls.tools.back().input.text, "start: \"a\"");
+  }
+}
+
+TEST(ResponsesHttp, CallsOfANamespaceNameIt) {
+  ServedResponses served;
+  served.service.set_script([](const GenerateRequest& request) {
+    return reply_with(request, {"<tool_call>\n{\"name\": \"eyes__look\", \"arguments\": {}}\n</tool_call>"});
+  });
+  const Json whole = served.whole(response_body(
+      "x", R"(,"tools":[{"type":"namespace","name":"eyes","tools":[{"type":"function","name":"look"}]}])"));
+  const Json& call = whole.find_array("output")->front();
+  EXPECT_EQ(*call.find_string("name"), "look");
+  EXPECT_EQ(*call.find_string("namespace"), "eyes");
+}
+
+TEST(ResponsesHttp, ACompactionHasTheUsersMessagesAndASummary) {
+  ServedResponses served;
+  HttpClient client(served.port());
+  const ClientResponse answer = client.post(
+      "/v1/responses/compact",
+      R"({"model":"fake","input":[{"role":"user","content":"one"},{"role":"assistant","content":"1"}]})");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json body = *Json::parse(answer.body);
+  EXPECT_EQ(*body.find_string("object"), "response.compaction");
+  EXPECT_EQ(body.find("usage")->find("output_tokens")->as_int(), 4);
+  const Json::Array& output = *body.find_array("output");
+  ASSERT_EQ(output.size(), 2u);
+  EXPECT_EQ(output[0].dump(), R"({"role":"user","content":"one"})");
+  EXPECT_EQ(*output[1].find_string("type"), "compaction");
+  // Its output is the next request's input.
+  Json next = Json::object();
+  next["model"] = "fake";
+  next["input"] = *body.find("output");
+  EXPECT_EQ(served.post(next.dump()).status, 200);
+  const GenerateRequest asked = served.service.requests().back();
+  const std::string messages = std::get<ChatPrompt>(asked.prompt).messages.dump();
+  EXPECT_NE(messages.find("summary of it:\\n\\nHello, world!"), std::string::npos) << messages;
+  EXPECT_EQ(client.post("/v1/responses/compact", R"({"input":"x","stream":true})").status, 400);
+}
+
+TEST(ResponsesHttp, ACompactionTriggerIsAnsweredWithOneItem) {
+  ServedResponses served;
+  const auto events = named_events(
+      served
+          .post(
+              R"({"model":"fake","stream":true,"input":[{"role":"user","content":"one"},{"type":"compaction_trigger"}]})")
+          .body);
+  expect_sound(events);
+  EXPECT_EQ(names_of(events),
+            "response.created response.in_progress response.output_item.added response.output_item.done "
+            "response.completed");
+  const Json& item = *events[3].data.find_object("item");
+  EXPECT_EQ(*item.find_string("type"), "compaction");
+  EXPECT_FALSE(item.find_string("encrypted_content")->empty());
+}
+
+TEST(ResponsesHttp, TokensOfAnInputAreCounted) {
+  ServedResponses served;
+  HttpClient client(served.port());
+  const ClientResponse answer =
+      client.post("/v1/responses/input_tokens", R"({"model":"gpt-x","input":"hi"})");
+  const std::string prompt = "[{\"role\":\"user\",\"content\":\"hi\"}]<|im_start|>assistant\n";
+  EXPECT_EQ(answer.body,
+            R"({"object":"response.input_tokens","input_tokens":)" + std::to_string(prompt.size()) + "}");
+  EXPECT_EQ(client.post("/v1/responses/input_tokens", R"({"model":"fake"})").status, 400);
+}
+
+TEST(ResponsesHttp, AWebSocketIsRefusedAtOnce) {
+  ServedResponses served;
+  HttpClient client(served.port());
+  const ClientResponse probe =
+      client.get(kResponsesPath,
+                 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+  EXPECT_EQ(probe.status, 426);
+  EXPECT_TRUE(probe.has("Upgrade: HTTP/1.1"));
+  EXPECT_NE(probe.body.find("upgrade_required"), std::string::npos);
+}
+
 TEST(ResponsesHttp, ACutResponseIsIncomplete) {
   ServedResponses served;
   served.service.set_script(
@@ -204,6 +321,8 @@ TEST(ResponsesHttp, ModelsAreListedAsCodexReadsThem) {
                            "supports_parallel_tool_calls", "experimental_supported_tools"}) {
     EXPECT_NE(model.find(name), nullptr) << name << ": Codex reads no list without it";
   }
+  EXPECT_EQ(*model.find_string("apply_patch_tool_type"), "freeform");
+  EXPECT_NE(model.find("model_messages")->find_string("instructions_template"), nullptr);
 }
 
 TEST(ResponsesHttp, OtherMethodsAreRefused) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/api/api_error.h"
+#include "protocol/responses/custom_input.h"
 #include "protocol/responses/input_items.h"
 #include "protocol/responses/responses_request.h"
 
@@ -85,7 +86,7 @@ TEST(ResponsesRequest, BlocksBehindTheLastReplyAreKnown) {
 }
 
 TEST(ResponsesRequest, ReasoningComesBackSealed) {
-  const std::string sealed = sealed_reasoning("thought \xc3\xa9", "turn_0");
+  const std::string sealed = sealed_text("thought \xc3\xa9", "turn_0");
   EXPECT_EQ(
       messages_of(
           R"("input":[{"role":"user","content":"x"},{"type":"reasoning","summary":[],"encrypted_content":")" +
@@ -105,9 +106,9 @@ TEST(ResponsesRequest, ReasoningComesBackSealed) {
       "invalid_value input[1].encrypted_content");
 }
 
-TEST(ResponsesRequest, ToolsThatAreNoFunctionsAreSkipped) {
+TEST(ResponsesRequest, OtherToolsAreSkipped) {
   const ResponseRequest request =
-      read(R"("input":"x","tools":[{"type":"web_search"},{"type":"custom","name":"apply_patch"},
+      read(R"("input":"x","tools":[{"type":"web_search"},{"type":"image_generation"},
       {"type":"function","name":"look","description":"Looks.","parameters":{"type":"object"},"strict":false},{"type":"local_shell"}])");
   EXPECT_EQ(
       chat_of(request).tools.dump(),
@@ -121,6 +122,129 @@ TEST(ResponsesRequest, ToolsThatAreNoFunctionsAreSkipped) {
           R"("input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"})")
           .asked.tool_choice.name,
       "f");
+}
+
+TEST(ResponsesRequest, CustomToolsTakeAText) {
+  const ResponseRequest request = read(R"("input":"x","tools":[
+      {"type":"custom","name":"run","description":"Runs.","format":{"type":"text"}},
+      {"type":"custom","name":"patch","format":{"type":"grammar","syntax":"lark","definition":"start: \"a\""}}],
+      "tool_choice":{"type":"custom","name":"patch"})");
+  const ChatPrompt& chat = chat_of(request);
+  EXPECT_EQ(
+      chat.tools.as_array()[0].dump(),
+      R"({"type":"function","function":{"name":"run","description":"Runs.","parameters":{"type":"object",)"
+      R"("properties":{"input":{"type":"string","description":"The whole input, as plain text"}},)"
+      R"("required":["input"],"additionalProperties":false}}})");
+  EXPECT_NE(chat.tools.as_array()[1].dump().find(R"(this Lark grammar:\nstart: \"a\")"), std::string::npos);
+  ASSERT_EQ(chat.text_tools.size(), 2u);
+  EXPECT_EQ(chat.text_tools[0].input.kind, grammar::TextRule::Kind::kAny);
+  EXPECT_EQ(chat.text_tools[1].input.kind, grammar::TextRule::Kind::kLark);
+  EXPECT_EQ(chat.text_tools[1].input.text, "start: \"a\"");
+  EXPECT_EQ(request.asked.tool_choice.name, "patch");
+  const auto format = [](const std::string& members) {
+    return refusal_of(R"("input":"x","tools":[{"type":"custom","name":"t","format":{)" + members + "}}]");
+  };
+  EXPECT_EQ(format(R"("type":"grammar","syntax":"regex","definition":"a+")"), "accepted");
+  EXPECT_EQ(format(R"("type":"grammar","syntax":"gbnf","definition":"x")"),
+            "unsupported_parameter tools[0].format.syntax");
+  EXPECT_EQ(format(R"("type":"grammar","syntax":"lark")"), "missing tools[0].format.definition");
+  EXPECT_EQ(format(R"("type":"json")"), "unsupported_parameter tools[0].format.type");
+  EXPECT_EQ(refusal_of(R"("input":"x","tools":[{"type":"custom","name":"t"}],)"
+                       R"("tool_choice":{"type":"function","name":"t"})"),
+            "invalid_value tool_choice.name");
+}
+
+TEST(ResponsesRequest, CustomCallsAreCallsOfTheChat) {
+  EXPECT_EQ(
+      messages_of(R"("input":[{"role":"user","content":"x"},
+        {"type":"custom_tool_call","call_id":"c1","name":"patch","input":"a\n\"b\"","status":"completed"},
+        {"type":"custom_tool_call_output","call_id":"c1","output":"done"},
+        {"type":"function_call","call_id":"c2","name":"look","namespace":"mcp__eyes","arguments":"{}"}])"),
+      R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",)"
+      R"("function":{"name":"patch","arguments":"{\"input\":\"a\\n\\\"b\\\"\"}"}}]},)"
+      R"({"role":"tool","tool_call_id":"c1","content":"done"},{"role":"assistant","content":null,"tool_calls":[)"
+      R"({"id":"c2","type":"function","function":{"name":"mcp__eyes__look","arguments":"{}"}}]}])");
+  EXPECT_EQ(refusal_of(R"("input":[{"type":"custom_tool_call","call_id":"c","name":"f"}])"),
+            "missing input[0].input");
+}
+
+TEST(ResponsesRequest, ToolsOfANamespaceHaveItsNameBeforeTheirs) {
+  const ResponseRequest request = read(R"("input":"x","tools":[{"type":"namespace","name":"eyes","tools":[
+      {"type":"function","name":"look"},{"type":"custom","name":"draw"},{"type":"namespace","name":"no","tools":[]}]}],
+      "tool_choice":{"type":"function","name":"look","namespace":"eyes"})");
+  ASSERT_EQ(request.tools.size(), 2u);
+  EXPECT_EQ(request.tools[0].shown, "eyes__look");
+  EXPECT_EQ(request.tools[0].name_space, "eyes");
+  EXPECT_TRUE(request.tools[1].takes_text);
+  EXPECT_EQ(request.asked.tool_choice.name, "eyes__look");
+}
+
+TEST(ResponsesRequest, ACompactionAsksForASummary) {
+  const std::string input =
+      R"("input":[{"role":"user","content":"one"},{"role":"assistant","content":"1"},{"type":"message","role":"user",)"
+      R"("content":[{"type":"input_text","text":"two"}]}],"instructions":"Be.",)"
+      R"("tools":[{"type":"function","name":"f"}],"tool_choice":"required")";
+  ResponseStore store;
+  const ResponseRequest whole =
+      read_response_request(*Json::parse("{" + input + "}"), {}, store, "", ResponseKind::kCompaction);
+  EXPECT_EQ(
+      whole.kept.dump(),
+      R"([{"role":"user","content":"one"},{"type":"message","role":"user","content":[{"type":"input_text","text":"two"}]}])");
+  EXPECT_EQ(whole.asked.tool_choice.mode, ToolChoice::Mode::kNone);
+  EXPECT_EQ(chat_of(whole).tools.size(), 1u) << "the prompt begins as the conversation's others do";
+  EXPECT_EQ(chat_of(whole).messages.size(), 5u);
+  EXPECT_EQ(whole.asked.generate.max_tokens, 4096u);
+  EXPECT_FALSE(whole.store);
+
+  const ResponseRequest item = read(
+      R"("input":[{"role":"user","content":"one"},{"type":"compaction_trigger"}],"max_output_tokens":70)");
+  EXPECT_EQ(item.kind, ResponseKind::kCompactionItem);
+  EXPECT_EQ(chat_of(item).messages.size(), 2u);
+  EXPECT_EQ(item.asked.generate.max_tokens, 70u);
+  EXPECT_EQ(refusal_of(R"("input":[{"type":"compaction_trigger"},{"role":"user","content":"one"}])"),
+            "invalid_value input[0].type");
+}
+
+TEST(ResponsesRequest, ACompactionIsReadBack) {
+  const auto with = [](const std::string& sealed) {
+    return R"("input":[{"role":"user","content":"x"},{"type":"compaction","encrypted_content":")" + sealed +
+           "\"}]";
+  };
+  EXPECT_EQ(
+      messages_of(with(sealed_text("All is well."))),
+      R"([{"role":"user","content":"x"},{"role":"user","content":"The earlier part of this conversation was )"
+      R"(replaced by this summary of it:\n\nAll is well."}])");
+  EXPECT_EQ(refusal_of(with("gAAAother")), "invalid_value input[1].encrypted_content");
+}
+
+TEST(ResponsesRequest, RetentionIsAWishForTheDisk) {
+  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"24h")").asked.generate.disk_retention,
+            std::chrono::hours(24));
+  EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"in_memory")").asked.generate.disk_retention,
+            std::chrono::hours(0));
+  EXPECT_EQ(refusal_of(R"("input":"x","prompt_cache_retention":"1h")"),
+            "invalid_value prompt_cache_retention");
+}
+
+std::string read_input_of(const std::string& json, std::size_t piece) {
+  CustomInput input;
+  std::string text;
+  for (std::size_t at = 0; at < json.size(); at += piece) text += input.push(json.substr(at, piece));
+  return text + input.finish();
+}
+
+TEST(CustomInput, IsTheSameHoweverItIsCut) {
+  for (const auto& [json, text] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"input":"a\n\u00e9\ud83d\ude00 \"q\""})", "a\n\xC3\xA9\xF0\x9F\x98\x80 \"q\""},
+           {" { \"input\" : \"raw\nline \xC3\xA9\" } ", "raw\nline \xC3\xA9"},
+           {R"({"other":1,"input":"later"})", "later"},
+           {R"({"patch":"x"})", R"({"patch":"x"})"},
+           {"no JSON", "no JSON"},
+           {R"({"input":"cut o)", "cut o"},
+           {"", ""}}) {
+    for (std::size_t piece = 1; piece < 9; ++piece)
+      EXPECT_EQ(read_input_of(json, piece), text) << json << piece;
+  }
 }
 
 TEST(ResponsesRequest, AFormatIsAConstraint) {

@@ -45,6 +45,10 @@ Constraint schema_with(const char* keyword, Json value) {
   return {.kind = Kind::kJsonSchema, .json = std::move(schema)};
 }
 
+Constraint lark_of(std::string text) {
+  return {.kind = Kind::kLark, .text = std::move(text)};
+}
+
 bool names_a_limit(const std::string& refusal) {
   return refusal.find("more than ") != std::string::npos;
 }
@@ -81,6 +85,35 @@ TEST(HostileGrammar, ChainsOfReferences) {
     schema["$defs"] = Json(std::move(definitions));
     const std::string why = refusal_on_small_stack({.kind = Kind::kJsonSchema, .json = std::move(schema)});
     EXPECT_NE(why.find("nested too deeply"), std::string::npos) << wrapped << ": " << why;
+  }
+}
+
+TEST(HostileGrammar, SmallLarkGrammarsThatExpand) {
+  std::string states;
+  for (int i = 0; i < 80; ++i) states += "/(a|b)*a(a|b){" + std::to_string(11 + i % 2) + "}/ ";
+  std::string terminals = "start: T0\n";
+  for (int i = 0; i < 150; ++i)
+    terminals +=
+        "T" + std::to_string(i) + ": T" + std::to_string(i + 1) + " T" + std::to_string(i + 1) + "\n";
+  terminals += "T150: \"x\"\n";
+  const std::vector<std::string> expanding = {"start: " + states, "start: /((a{9999}){9999}){9999}/",
+                                              "start: \"a\"~9999999",
+                                              "start: " + repeated("(", 300) + "\"a\"" + repeated(")", 300)};
+  for (const std::string& text : expanding) {
+    ASSERT_LT(text.size(), 4096U);
+    EXPECT_TRUE(names_a_limit(refusal_on_small_stack(lark_of(text)))) << text.substr(0, 80);
+  }
+  // Long, but nothing that is not reached costs anything.
+  ASSERT_LT(terminals.size(), 4096U);
+  EXPECT_EQ(refusal_on_small_stack(lark_of(terminals)), "");
+  // Chains of terminals and brackets within them count together.
+  std::string chain = "start: T0\n";
+  for (int i = 0; i < 300; ++i) chain += "T" + std::to_string(i) + ": (T" + std::to_string(i + 1) + ")\n";
+  EXPECT_TRUE(names_a_limit(refusal_on_small_stack(lark_of(chain + "T300: \"x\"\n"))));
+  // Without a line's end, a definition's or a bracket's.
+  for (const char* piece :
+       {"(", "[", "\"a\" ", "a:", "a: b\n", "%ignore \"a\"\n", "/a/ ", "~1", "|", "// ", "\\\n"}) {
+    refusal_on_small_stack(lark_of("start: " + repeated(piece, 100'000)));
   }
 }
 
@@ -218,6 +251,12 @@ TEST(HostileGrammar, MasksOfManyPlacesAreBounded) {
   const std::string stars = "root ::= " + repeated("[a-z]* ", 15'000);
   EXPECT_EQ(mask_error(gbnf_of(stars), Limits()),
             "the grammar is too ambiguous: more than 20000 places at once");
+}
+
+TEST(HostileGrammar, MasksOfNestedCountsInLarkAreBounded) {
+  std::string nested = "\"a\"?";
+  for (int i = 0; i < 4; ++i) nested = "(" + nested + ")~0..1000";
+  EXPECT_TRUE(names_a_limit(mask_error(lark_of("start: " + nested), Limits())));
 }
 
 TEST(HostileGrammar, MasksOfManyStringsAndMembersAreBounded) {

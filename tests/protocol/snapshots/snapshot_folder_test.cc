@@ -141,6 +141,23 @@ TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
   EXPECT_EQ(everything.bytes_left, 0U);
 }
 
+TEST_F(SnapshotFolderTest, ARetainedManifestGoesLast) {
+  const SealedSnapshot kept, recent("tenant", 50);
+  store(kept);
+  store(recent);
+  folder().touch(kept.keys.folder, FileKind::kManifest, kept.id, std::chrono::hours(24));
+  folder().touch(kept.keys.folder, FileKind::kManifest, kept.id, std::chrono::seconds(0));  // read since
+  folder().touch(recent.keys.folder, FileKind::kManifest, recent.id, std::chrono::seconds(60));
+  std::vector<FolderFile> files = folder().scan();
+  std::uint64_t all = 0;
+  for (const FolderFile& file : files) all += file.bytes;
+  const Collection plan = plan_collection(files, {.most_bytes = all - 1});
+  ASSERT_EQ(plan.evicted, 1U);
+  const std::vector<std::string> gone = names(plan.going);
+  EXPECT_TRUE(std::find(gone.begin(), gone.end(), "m" + recent.id.hex()) != gone.end());
+  EXPECT_EQ(plan_collection(files, {.most_bytes = 0}).evicted, 2U) << "it is no promise";
+}
+
 TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
   const SealedSnapshot snapshot;
   ASSERT_FALSE(folder().write(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[0],

@@ -1,0 +1,253 @@
+#include "protocol/grammar/rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace reprise::protocol::grammar {
+namespace {
+
+/// An automaton that accepts this text alone.
+CharDfa automaton_of(std::string_view text, WorkBudget& budget) {
+  CharDfa dfa;
+  const auto end_state = [&](std::uint32_t label) {
+    const auto edges = static_cast<std::uint32_t>(dfa.edges.size());
+    dfa.states.push_back({.edges = edges,
+                          .edges_end = label == 0 ? edges + 1 : edges,
+                          .label = label,
+                          .alike = static_cast<std::uint32_t>(dfa.states.size())});
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char c = read_utf8(text, at);
+    if (!c.is_valid) throw GrammarError("the grammar has bytes that are not UTF-8");
+    at += c.length;
+    end_state(0);
+    dfa.edges.push_back({c.code_point, c.code_point, static_cast<std::uint32_t>(dfa.states.size())});
+  }
+  end_state(1);
+  budget.take(dfa.states.size() * (sizeof(CharDfa::State) + sizeof(CharDfa::Edge)));
+  budget.add_char_states(dfa.states.size());
+  return dfa;
+}
+
+/// Literals, characters and automata of a text, in the form that it has in the reply.
+class TextNodes {
+ public:
+  TextNodes(ProgramBuilder& builder, const TextForm& form) : builder_(builder), form_(form) {
+    if (form_.kind == TextForm::Kind::kUntilMark) mark_ = builder_.add_mark(form_.mark, false);
+  }
+
+  NodeId literal(const std::string& text, NodeId next) {
+    if (form_.kind == TextForm::Kind::kPlain || text.empty()) return builder_.literal(text, next);
+    if (!form_.mark.empty() && text.find(form_.mark) != std::string::npos)
+      return builder_.add(Op::kFail, 0, 0);
+    return automaton(automaton_of(text, builder_.budget()), next);
+  }
+  NodeId chars(const CharSet& set, NodeId next) {
+    if (form_.kind == TextForm::Kind::kPlain) return builder_.chars(set, next);
+    return builder_.embedded(builder_.automaton_of(set), mark_, next);
+  }
+  NodeId automaton(CharDfa dfa, NodeId next) {
+    if (form_.kind == TextForm::Kind::kPlain) return builder_.dfa(std::move(dfa), next);
+    return builder_.embedded(std::move(dfa), mark_, next);
+  }
+
+ private:
+  ProgramBuilder& builder_;
+  const TextForm& form_;
+  std::uint32_t mark_ = kNowhere;  // of Program::free_texts
+};
+
+class RuleBuilder {
+ public:
+  RuleBuilder(ProgramBuilder& builder, Rules rules, const TextForm& form)
+      : builder_(builder),
+        rules_(std::move(rules.by_name)),
+        patterns_(std::move(rules.patterns)),
+        texts_(builder, form) {}
+
+  NodeId build(const std::string& start) {
+    if (rules_.find(start) == rules_.end()) throw GrammarError("the grammar has no rule '" + start + "'");
+    // Each rule is a node first, whose alternatives come when all names are known.
+    for (const auto& [name, rule] : rules_) {
+      lists_[name] = static_cast<std::uint32_t>(builder_.program().lists.size());
+      builder_.program().lists.emplace_back();
+      nodes_[name] = builder_.add(Op::kSplit, 0, lists_[name]);
+    }
+    refuse_left_recursion();
+    for (const auto& [name, rule] : rules_) {
+      std::vector<NodeId> choices;
+      for (const auto& items : rule.choice) choices.push_back(sequence(items, builder_.end()));
+      builder_.program().lists[lists_[name]] = std::move(choices);
+    }
+    return nodes_.at(start);
+  }
+
+ private:
+  NodeId sequence(const std::vector<RuleItem>& items, NodeId next) {
+    for (std::size_t i = items.size(); i-- > 0;) next = item(items[i], next);
+    return next;
+  }
+
+  NodeId once(const RuleItem& item, NodeId next) {
+    switch (item.kind) {
+      case RuleItem::Kind::kLiteral:
+        return texts_.literal(item.text, next);
+      case RuleItem::Kind::kChars:
+        return texts_.chars(item.chars, next);
+      case RuleItem::Kind::kPattern:
+        return texts_.automaton(std::move(patterns_[item.number]), next);
+      case RuleItem::Kind::kRule:
+        return builder_.call(nodes_.at(item.text), next);
+      case RuleItem::Kind::kGroup: {
+        std::vector<NodeId> choices;
+        for (const auto& items : item.group) choices.push_back(sequence(items, next));
+        return builder_.split(std::move(choices));
+      }
+    }
+    return next;
+  }
+
+  NodeId item(const RuleItem& item, NodeId next) {
+    if (item.least == 1 && item.most == 1) return once(item, next);
+    const NodeId body = once(item, builder_.end());
+    return builder_.repeat({.body = body, .least = item.least, .most = item.most}, next);
+  }
+
+  bool is_nullable(const RuleItem& item) const {
+    builder_.budget().charge();
+    if (item.least == 0) return true;
+    switch (item.kind) {
+      case RuleItem::Kind::kLiteral:
+        return item.text.empty();
+      case RuleItem::Kind::kChars:
+        return false;
+      case RuleItem::Kind::kPattern:
+        return !patterns_[item.number].empty() && patterns_[item.number].states[0].label != 0;
+      case RuleItem::Kind::kRule:
+        return nullable_[number_of(item)];
+      case RuleItem::Kind::kGroup:
+        return is_nullable(item.group);
+    }
+    return false;
+  }
+  bool is_nullable(const RuleChoice& choice) const {
+    return std::any_of(choice.begin(), choice.end(), [this](const auto& items) {
+      return std::all_of(items.begin(), items.end(),
+                         [this](const RuleItem& item) { return is_nullable(item); });
+    });
+  }
+
+  // Rules that the choice speaks of; `at_begin`: those that it can begin with.
+  void add_rules(const RuleChoice& choice, bool at_begin, std::vector<std::uint32_t>& found) const {
+    for (const auto& items : choice) {
+      for (const RuleItem& item : items) {
+        builder_.budget().charge();
+        if (item.kind == RuleItem::Kind::kRule) found.push_back(number_of(item));
+        if (item.kind == RuleItem::Kind::kGroup) add_rules(item.group, at_begin, found);
+        if (at_begin && !is_nullable(item)) break;
+      }
+    }
+  }
+
+  std::uint32_t number_of(const RuleItem& item) const {
+    builder_.budget().charge(4);
+    const auto found = numbers_.find(item.text);
+    if (found == numbers_.end()) {
+      throw GrammarError(at_line(item.line) + "the grammar has no rule '" + item.text + "'");
+    }
+    return found->second;
+  }
+
+  // From rules that are surely nullable to those that rest on them.
+  void find_nullable(const std::vector<const RuleChoice*>& choices) {
+    std::vector<std::vector<std::uint32_t>> users(choices.size());
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
+      std::vector<std::uint32_t> used;
+      add_rules(*choices[rule], false, used);
+      for (const std::uint32_t other : used) users[other].push_back(rule);
+    }
+    nullable_.resize(choices.size());
+    std::vector<std::uint32_t> found;
+    const auto look_at = [&](std::uint32_t rule) {
+      if (nullable_[rule] || !is_nullable(*choices[rule])) return;
+      nullable_[rule] = true;
+      found.push_back(rule);
+    };
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) look_at(rule);
+    for (std::size_t at = 0; at < found.size(); ++at) {
+      for (const std::uint32_t user : users[found[at]]) look_at(user);
+    }
+  }
+
+  // A circle among the rules that rules can begin with.
+  void refuse_left_recursion() {
+    std::vector<const RuleChoice*> choices;
+    std::vector<const std::string*> names;
+    for (const auto& [name, rule] : rules_) {
+      numbers_[name] = static_cast<std::uint32_t>(choices.size());
+      choices.push_back(&rule.choice);
+      names.push_back(&name);
+    }
+    find_nullable(choices);
+    enum : std::uint8_t { kNew, kOpen, kDone };
+    std::vector<std::uint8_t> met(choices.size(), kNew);
+    struct Visit {
+      std::uint32_t rule;
+      std::vector<std::uint32_t> first{};
+    };
+    std::vector<Visit> path;
+    const auto enter = [&](std::uint32_t rule) {
+      met[rule] = kOpen;
+      path.push_back({.rule = rule});
+      add_rules(*choices[rule], true, path.back().first);
+    };
+    for (std::uint32_t rule = 0; rule < choices.size(); ++rule) {
+      if (met[rule] == kNew) enter(rule);
+      while (!path.empty()) {
+        Visit& last = path.back();
+        if (last.first.empty()) {
+          met[last.rule] = kDone;
+          path.pop_back();
+          continue;
+        }
+        const std::uint32_t next = last.first.back();
+        last.first.pop_back();
+        if (met[next] == kOpen) {
+          throw GrammarError(at_line(rules_.at(*names[next]).line) + "rule '" + *names[next] +
+                             "' begins with itself");
+        }
+        if (met[next] == kNew) enter(next);
+      }
+    }
+  }
+
+  ProgramBuilder& builder_;
+  const std::map<std::string, Rule> rules_;
+  std::vector<CharDfa> patterns_;
+  TextNodes texts_;
+  std::map<std::string, NodeId> nodes_;
+  std::map<std::string, std::uint32_t> lists_;
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<bool> nullable_;  // by number
+};
+
+}  // namespace
+
+std::string at_line(std::uint32_t line) {
+  return line == 0 ? std::string() : "line " + std::to_string(line) + " of the grammar: ";
+}
+
+NodeId rules_start(ProgramBuilder& builder, Rules rules, std::string_view start, const TextForm& form) {
+  return RuleBuilder(builder, std::move(rules), form).build(std::string(start));
+}
+
+NodeId pattern_text(ProgramBuilder& builder, std::string_view regex, const TextForm& form, NodeId next) {
+  WorkBudget& budget = builder.budget();
+  CharProduct product(budget);
+  product.add(pattern_part(parse_regex(regex, {.dialect = RegexDialect::kPython}, budget), budget));
+  return TextNodes(builder, form).automaton(product.build(), next);
+}
+
+}  // namespace reprise::protocol::grammar
