@@ -93,6 +93,7 @@ class ChatFormat {
   /// The template's variables, with these messages.
   Json context_of(const ChatPrompt& chat, Json messages) const;
   SystemPlaces learn_places(SystemInPlace system) const;
+  ReplyFormat learn_reply_format() const;
   /// The tokens of a conversation whose last message is the user's `next`; empty where it does not render.
   TokenList continued(ChatPrompt chat, const char* next) const;
 
