@@ -132,6 +132,8 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
       const std::uint64_t tenant = request.tenant.empty() ? 0 : number(request.tenant);
       const std::uint64_t group = request.id.empty() ? 0 : number(request.id);
       auto meter = std::make_shared<RequestMeter>(++parts_->requests_begun, name);
+      std::string reply_id = request.reply_id;
+      std::string tenant_name = request.tenant;
       auto actor = parts_->system.spawn<RequestActor>(
           {}, RequestJob{.request = std::make_shared<const protocol::GenerateRequest>(std::move(request)),
                          .model = std::move(choice.model),
@@ -147,7 +149,10 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
                          .idle_slot = parts_->idle->take(),
                          .ends_trace = ends_trace,
                          .meter = meter});
-      parts_->requests->add(std::move(actor), std::move(meter));
+      parts_->requests->add({.request = std::move(actor),
+                             .meter = std::move(meter),
+                             .reply_id = std::move(reply_id),
+                             .tenant = std::move(tenant_name)});
     } catch (const std::exception& error) {
       // The job, and with it the writer, went with the actor that could not be made: the stream has ended.
     }
@@ -219,6 +224,10 @@ protocol::Health Engine::health() const {
 
 std::vector<protocol::RunningRequest> Engine::running() const {
   return parts_->requests->running();
+}
+
+bool Engine::end_reasoning(const std::string& reply_id, const std::string& tenant) {
+  return parts_->requests->end_reasoning(reply_id, tenant);
 }
 
 std::size_t Engine::running_requests() const {

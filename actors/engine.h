@@ -58,6 +58,7 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   protocol::AdapterDesk* adapter_desk() override { return this; }
   protocol::Health health() const override;
   std::vector<protocol::RunningRequest> running() const override;
+  bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
   std::vector<protocol::Figure> figures() const override;
 
   // actors/engine_desk.cc

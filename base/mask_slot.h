@@ -1,9 +1,10 @@
 #pragma once
-// MaskSlot: where the maker of masks leaves the mask of a sequence's next token, and whoever chooses the token finds
-// it, each on a thread of its own. A mask is of one step; there is never more than one.
+// MaskSlot: hands the mask of a sequence's next token from the maker of masks to the thread that chooses the token. It holds
+// one mask, for one step. Steps before the first masked one need none: every token may be chosen in them.
 //
 // Threading: any thread.
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -14,6 +15,11 @@ namespace reprise {
 
 class MaskSlot {
  public:
+  static constexpr std::uint64_t kNoStep = UINT64_MAX;
+
+  /// `first_masked`: the first step that needs a mask; kNoStep: none does.
+  explicit MaskSlot(std::uint64_t first_masked = 0) : first_masked_(first_masked) {}
+
   void put(std::uint64_t step, SharedMask mask) {
     const std::lock_guard<std::mutex> held(lock_);
     step_ = step;
@@ -25,10 +31,21 @@ class MaskSlot {
     return step_ == step ? mask_ : nullptr;
   }
 
+  /// Whether a token of this step may be chosen only with its mask.
+  bool is_masked(std::uint64_t step) const {
+    // Relaxed: a step that sees an old value is one that came before the change.
+    return step >= first_masked_.load(std::memory_order_relaxed);
+  }
+  /// Changes the first step that needs a mask. Returns whether it was another.
+  bool set_first_masked(std::uint64_t step) {
+    return first_masked_.exchange(step, std::memory_order_relaxed) != step;
+  }
+
  private:
   mutable std::mutex lock_;
   std::uint64_t step_ = 0;
   SharedMask mask_;
+  std::atomic<std::uint64_t> first_masked_;
 };
 
 }  // namespace reprise

@@ -413,8 +413,8 @@ struct Prefill {
   SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
   enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
-  /// Of the Decode that will follow, with choice 0 and no masks, and nothing else will: its first token may be drawn by
-  /// the step that ends the prefill.
+  /// Of the Decode that will follow, with choice 0 and no mask for its first token, and nothing else will: the step that
+  /// ends the prefill may draw that token.
   std::optional<SamplingParams> sampling{};
 };
 
@@ -445,8 +445,8 @@ struct Decode {
   std::uint32_t choice = 0;
   std::uint32_t max_tokens = 1;
   std::vector<TokenId> stop_tokens{};  // decoding ends with one of these, which is reported
-  /// Where the sender leaves the mask of each step; null: all tokens are allowed. A step whose mask is not there yet
-  /// waits for it alone, and MaskReady tells that it has come.
+  /// Where the sender leaves the mask of each masked step; null: no step is masked. A masked step whose mask is not
+  /// there yet waits for it alone; MaskReady tells that the mask has come, or that the step is not masked any more.
   std::shared_ptr<const MaskSlot> masks{};
   SharedPlan plan{};                   // none: no checkpoints
   std::uint32_t checkpoint_every = 0;  // tokens; 0: none
@@ -455,7 +455,7 @@ struct Decode {
   runtime::StreamWriter<DecodeEvent> out{};
 };
 
-/// The mask of the next step of a decoding with masks is in its slot.
+/// The slot of a decoding with masks has changed: the next step's mask is there, or it needs none.
 struct MaskReady {
   SequenceId sequence{};
 };

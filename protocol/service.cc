@@ -30,6 +30,18 @@ std::string_view name_of(FinishReason reason) {
   return reason == FinishReason::kStop ? "stop" : "length";
 }
 
+std::string_view name_of(ReasoningEnd end) {
+  switch (end) {
+    case ReasoningEnd::kModel:
+      return "model";
+    case ReasoningEnd::kBudget:
+      return "budget";
+    case ReasoningEnd::kClient:
+      return "client";
+  }
+  return "?";
+}
+
 std::string_view name_of(ModelCard::State state) {
   switch (state) {
     case ModelCard::State::kLoading:

@@ -143,10 +143,11 @@ struct EmbeddingWish {
 };
 
 struct GenerateRequest {
-  std::string id{};        // for logs; prompts of one client's request have it in common
-  std::string reply_id{};  // that ids of the reply's calls are made of (turn_id()); empty: `id`
-  std::string model{};     // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
-  std::string adapter{};   // of the model, by name; empty: none, or what `model` says
+  std::string id{};  // for logs; prompts of one client's request have it in common
+  std::string
+      reply_id{};  // of the reply, to its client; replies to its prompts have it in common, and ids of calls are made of it
+  std::string model{};    // by name, also "MODEL:ADAPTER"; empty: the only one, or the first
+  std::string adapter{};  // of the model, by name; empty: none, or what `model` says
   Prompt prompt;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens{};  // none: what the server gives, or what the context leaves
@@ -163,6 +164,8 @@ struct GenerateRequest {
   std::vector<std::string> dry_breakers{};  // texts that no repetition goes across, for sampling.dry_…
   bool logprobs_of_draw = false;            // those that are told must be of what the token was drawn from
   bool ignore_eos = false;
+  /// Tokens after which the reply's reasoning is closed; -1: unlimited. None: as the server is configured, for chats.
+  std::optional<std::int32_t> reasoning_budget{};
   bool ban_eos = false;  // what ends a reply is never chosen, but where a constraint leaves nothing else
   /// Who may share snapshots: nothing is ever restored across different values.
   std::string name_space{};
@@ -205,6 +208,14 @@ struct ReplyToken {
 enum class FinishReason : std::uint8_t { kStop, kLength };
 std::string_view name_of(FinishReason reason);
 
+/// What closed a reply's reasoning.
+enum class ReasoningEnd : std::uint8_t {
+  kModel,
+  kBudget,
+  kClient,  // Service::end_reasoning
+};
+std::string_view name_of(ReasoningEnd end);
+
 struct Timing {
   double queued_ms = 0;       // until admission
   double prefill_ms = 0;      // lookup, restore and prefill
@@ -227,7 +238,8 @@ struct Usage {
   Timing timing{};
   std::vector<traces::Mark> timeline{};  // of the request so far, where it was asked for
   std::optional<TextAround>
-      miss_text{};               // of a miss: around CacheReport::known_tokens, where it was asked for
+      miss_text{};  // of a miss: around CacheReport::known_tokens, where it was asked for
+  ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;  // of any choice, where it was not the model
   std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
   std::uint32_t recognized_calls =
       0;  // tool calls of the history that are in the prompt as they were sampled
@@ -391,6 +403,9 @@ class Service {
   virtual AdapterDesk* adapter_desk() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<RunningRequest> running() const { return {}; }
+  /// Closes the reasoning of the reply with this id (GenerateRequest::reply_id) as if its budget were used up; its other
+  /// tokens are the model's. Returns false if that tenant has no such reply under way. Any thread.
+  virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;
 };
 

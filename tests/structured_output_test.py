@@ -6,7 +6,7 @@ import json
 import sys
 import unittest
 
-from server import Server
+from server import Server, wait_until
 
 PROGRAM = sys.argv[1]
 PERSON = {
@@ -162,6 +162,101 @@ class StructuredOutput(unittest.TestCase):
         self.assertEqual([reply.result() for reply in replies], [alone] * 4)
         self.assertEqual(beside.result()[1]["choices"][0]["message"], free["choices"][0]["message"],
                          "without a constraint nothing changes")
+
+
+class ReasoningBudget(unittest.TestCase):
+    """Reasoning that a budget, or the client, closes; the model's own answer follows."""
+
+    MESSAGES = [{"role": "user", "content": "Hello, I am Ada and I live in Ljubljana. What is 3 + 4?"}]
+    THINKS = {"chat_template_kwargs": {"enable_thinking": True}}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(PROGRAM).wait_until_ready()
+        cls.close, cls.end = cls.server.ask("/tokenize", content="</think><|im_end|>")["tokens"]
+        # Without its end and that of the reasoning a reply is longer than any budget.
+        cls.endless = {"logit_bias": {str(cls.close): -50, str(cls.end): -50}, "max_tokens": 120, "temperature": 1.2}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def chat(self, messages=None, **fields):
+        body = {"messages": messages or self.MESSAGES, "return_token_ids": True, **self.THINKS, **self.endless, **fields}
+        return self.server.ask("/v1/chat/completions", **body)
+
+    def test_reasoning_is_never_longer_and_the_answer_follows(self):
+        for budget in (0, 4, 64):
+            for seed in (1, 2, 3):
+                answer = self.chat(seed=seed, thinking_token_budget=budget)
+                message = answer["choices"][0]["message"]
+                reasoning = self.server.ask("/tokenize", content=message.get("reasoning_content") or "")["tokens"]
+                self.assertLessEqual(len(reasoning), budget)
+                self.assertTrue(message["content"], answer)
+                self.assertEqual(answer["reprise"]["reasoning_ended_by"], "budget")
+                self.assertNotIn("unknown_fields", answer["reprise"])
+                closed = answer["choices"][0]["token_ids"].index(self.close)
+                self.assertIn(closed, (budget, budget + 1), "a line break may stand before the mark")
+
+    def test_the_next_turn_restores_all_that_the_template_shows_again(self):
+        whole = 0
+        for budget in (5, 64):
+            for question in ("Hello, I am Ada. What is 3 + 4?", "My name is Esther.", "Count from 1 to 9.", "What is my name?"):
+                messages = [{"role": "user", "content": question}]
+                first = self.chat(messages, temperature=0, reasoning={"max_tokens": budget})
+                said = first["choices"][0]["message"]
+                known = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+                # As long as no user speaks, reasoning is shown again.
+                messages += [{"role": "assistant", **{name: said[name] for name in ("content", "reasoning_content")}},
+                             {"role": "tool", "tool_call_id": "call_1", "content": "7"}]
+                second = self.chat(messages, max_tokens=1)
+                if second["prompt_token_ids"][:len(known)] == known:  # else the model wrote what no tokenizer would
+                    cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
+                    self.assertGreaterEqual(cached, len(known) - 1, "the last token has not been computed")
+                    whole += 1
+        self.assertGreaterEqual(whole, 2, "reasoning is closed in the tokens that the template is tokenized to")
+
+    def test_other_names_and_apis(self):
+        chat = {"messages": self.MESSAGES, **self.THINKS}
+        opened = "<|im_start|>user\nHello, I am Ada.<|im_end|>\n<|im_start|>assistant\n<think>\n"
+        for path, fields in (
+            ("/v1/chat/completions", {**chat, "thinking_budget": 3}),
+            ("/chat/completions", {**chat, "reasoning_budget_tokens": 3}),
+            ("/v1/messages", {"messages": self.MESSAGES, "thinking": {"type": "enabled", "budget_tokens": 3}}),
+            ("/v1/responses", {"input": "Hello, I am Ada.", "reasoning": {"max_tokens": 3}, **self.THINKS}),
+            ("/v1/completions", {"prompt": opened, "reasoning_budget": 3}),
+            ("/v1/completions", {"prompt": self.server.ask("/tokenize", content=opened)["tokens"], "reasoning_budget": 3}),
+        ):
+            with self.subTest(path=path):
+                answer = self.server.ask(path, **self.endless, **fields)
+                self.assertEqual(answer["reprise"].get("reasoning_ended_by"), "budget", answer)
+
+    def test_a_schema_behind_a_budget(self):
+        answer = self.chat(thinking_token_budget=3, guided_json=PERSON, logit_bias={}, max_tokens=300)
+        self.assertTrue(is_person(json.loads(answer["choices"][0]["message"]["content"])), answer)
+
+    def test_the_servers_default_and_a_request_that_lifts_it(self):
+        with Server(PROGRAM, "--reasoning-budget", "2").wait_until_ready() as server:
+            body = {"messages": self.MESSAGES, **self.THINKS, **self.endless}
+            limited = server.ask("/v1/chat/completions", **body)
+            self.assertEqual(limited["reprise"].get("reasoning_ended_by"), "budget", limited)
+            lifted = server.ask("/v1/chat/completions", **body, thinking_budget=-1)
+            self.assertNotIn("reasoning_ended_by", lifted["reprise"])
+
+    def test_the_client_ends_reasoning_in_flight(self):
+        def end(name):
+            return self.server.post("/v1/chat/completions/control", {"id": name, "action": "reasoning_end"})
+
+        stream = self.server.open("/v1/chat/completions", {
+            "messages": self.MESSAGES, "stream": True, **self.THINKS, **self.endless, "max_tokens": 3000})
+        chunk = json.loads(stream.readline().removeprefix(b"data: "))
+        self.assertEqual(end("chatcmpl-0").status, 404)
+        done = end(chunk["id"])
+        self.assertEqual((done.status, done.json()), (200, {"success": True}))
+        rest = stream.read().decode()
+        self.assertIn('"reasoning_ended_by":"client"', rest)
+        self.assertIn('"content":', rest)
+        wait_until(lambda: end(chunk["id"]).status == 404, "the end")
 
 
 if __name__ == "__main__":

@@ -151,6 +151,15 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
 
+std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest& request,
+                                                 const ServedModel& model) {
+  const std::optional<std::int32_t> asked = request.reasoning_budget;
+  if (asked && *asked < 0) return std::nullopt;
+  if (asked) return static_cast<std::uint32_t>(*asked);
+  const bool chat = std::holds_alternative<protocol::ChatPrompt>(request.prompt);
+  return chat ? model.limits.reasoning_budget : std::nullopt;
+}
+
 std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingWish& wish, const ServedModel& model) {
   if (model.arch.hidden == 0) {
     return ServiceError{ServiceErrorCode::kUnsupported,
@@ -294,6 +303,10 @@ Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateReq
   prepared.max_tokens =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request.max_tokens.value_or(usual)));
   prepared.tail = text.substr(text.size() - std::min(text.size(), kTailBytes));
+  if (model.has_reasoning()) {
+    if (text.empty()) prepared.tail = text_around(*tokens, tokens->size(), *model.tokenizer).before;
+    prepared.reasoning_budget = reasoning_budget_of(request, model);
+  }
   if (const auto* of_chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
       of_chat != nullptr && request.cache_prompt && !model.arch.any_token) {
     std::vector<protocol::ChatBreakpoint> places = of_chat->breakpoints;

@@ -25,7 +25,8 @@ struct PreparedPrompt {
   std::uint32_t recognized_calls = 0;           // of these, that the prompt has
   std::optional<std::size_t> turn_begin;        // the first token of the turn that the reply belongs to
   std::shared_ptr<protocol::grammar::MaskMaker> masks;  // null: every token may be chosen
-  std::shared_ptr<const protocol::Settled> settled;     // where it is wanted
+  std::optional<std::uint32_t> reasoning_budget{};   // tokens; none: unlimited, or the model does not reason
+  std::shared_ptr<const protocol::Settled> settled;  // where it is wanted
 };
 
 /// Renders, tokenises, and checks all that can be checked without the device. `wanted`: whether the client still waits;

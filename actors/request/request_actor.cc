@@ -92,10 +92,10 @@ Task<void> RequestActor::run() {
       static_cast<void>(told);  // else the stream's end tells it
     }
   }
+  job_.meter->ended.store(true, std::memory_order_relaxed);
   job_.out.close();
   if (job_.ends_trace) trace().end(served ? "answered" : client_gone_ ? "abandoned" : "failed");
   job_.slot.reset();
-  job_.meter->ended.store(true, std::memory_order_relaxed);
   const bool left_off = left_off_in_reply();
   if (left_off) lost_ = runtime::CancelSource();  // what waited for the client's sake has ended
   const bool idles = (served || left_off) && job_.idle_slot && !lost_.cancelled();

@@ -54,6 +54,9 @@ struct ModelLost {
   protocol::AdapterId adapter{};  // it is this adapter alone that goes; none: all of the device
 };
 
+/// Makes a request close the reasoning of its replies now, for its client (protocol/chat/reasoning_budget.h).
+struct EndReasoning {};
+
 struct RequestJob {
   std::shared_ptr<const protocol::GenerateRequest> request;
   std::shared_ptr<const ServedModel> model;
@@ -73,7 +76,7 @@ struct RequestJob {
 
 class RequestActor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<ModelLost>;
+  using Accepts = runtime::Messages<ModelLost, EndReasoning>;
   static constexpr const char* kName = "request";
   static constexpr std::uint32_t kConcurrentHandlers = 64;
 
@@ -82,6 +85,7 @@ class RequestActor : public runtime::Actor {
 
   void on_start();
   void on(ModelLost lost);
+  void on(EndReasoning end);
 
  private:
   using Failure = std::optional<protocol::ServiceError>;
@@ -138,7 +142,9 @@ class RequestActor : public runtime::Actor {
   runtime::Task<Failure> decode_next(OpenedSequence& sequence);
   runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
   void start_decoding(Choice& choice, OpenedSequence& sequence);
-  bool give_known_mask(Choice& choice);
+  void begin_budget(Choice& choice);
+  std::uint64_t first_masked(Choice& choice) const;
+  bool allow_next(Choice& choice);
   runtime::Task<Failure> give_made_mask(Choice& choice);
   runtime::Task<Failure> next_token(Choice& choice);
   runtime::Task<bool> send(protocol::Event event);
@@ -177,7 +183,9 @@ class RequestActor : public runtime::Actor {
   runtime::CancelSource lost_;          // the client has gone, or the device
   runtime::CancelSource end_of_watch_;  // for the client
   bool client_gone_ = false;
-  bool prefilling_ = false;  // the prompt, with checkpoints
+  bool prefilling_ = false;      // the prompt, with checkpoints
+  bool told_sampling_ = false;   // to the prefill, which may draw the first token
+  bool ends_reasoning_ = false;  // for its client's sake
   std::string lost_why_;
 
   PreparedPrompt prompt_;

@@ -134,7 +134,7 @@ Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) 
     if (kept_prompt_) job_.model->worker.tell(protocol::DropKvSnapshot{.snapshot = kept_prompt_});
   }
   start_decoding(choice, sequence);
-  if (choice.constraint && !give_known_mask(choice)) {
+  if ((choice.constraint || choice.budget) && !allow_next(choice)) {
     Task<Failure> making = give_made_mask(choice);
     if (Failure failure = co_await making) co_return failure;
   }
@@ -143,6 +143,9 @@ Task<RequestActor::Failure> RequestActor::decode_next(OpenedSequence& sequence) 
     if (Failure failure = co_await taking) co_return failure;
   }
   keep_turn(choice);
+  if (choice.budget && choice.budget->ended_by() != protocol::ReasoningEnd::kModel) {
+    usage_.reasoning_ended_by = choice.budget->ended_by();
+  }
   Task<void> keeping = keep_turn_end(choice);
   co_await keeping;
   co_return std::nullopt;
@@ -198,9 +201,11 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
     choice.text.emplace(*model.tokenizer, models::DecodeOptions{.skip_special = !chat, .continuation = true},
                         job_.request->stop);
   }
-  if (prompt_.masks) {
-    choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks);
-    choice.masks = std::make_shared<MaskSlot>();
+  if (prompt_.masks) choice.constraint = std::make_shared<protocol::grammar::ReplyConstraint>(prompt_.masks);
+  if (prompt_.reasoning_budget || ends_reasoning_) begin_budget(choice);
+  // Where there is reasoning it may have to end at any time.
+  if (choice.constraint || model.has_reasoning()) {
+    choice.masks = std::make_shared<MaskSlot>(first_masked(choice));
   }
   protocol::SharedPlan reply_plan;
   protocol::SharedPlan call_plan;
@@ -236,13 +241,58 @@ void RequestActor::start_decoding(Choice& choice, OpenedSequence& sequence) {
                                      .out = std::move(writer)});
 }
 
-// The mask of the next token, while the device computes the step that it is for. False: it is not known yet.
-bool RequestActor::give_known_mask(Choice& choice) {
-  SharedMask mask = choice.constraint->mask_if_known();
-  if (mask == nullptr) return false;
-  choice.masks->put(choice.tokens.size(), std::move(mask));
-  job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
+// The model must have marks of reasoning.
+void RequestActor::begin_budget(Choice& choice) {
+  const ServedModel& model = *job_.model;
+  choice.budget.emplace(
+      model.card.chat,
+      [tokenizer = model.tokenizer](TokenId id) { return std::string(tokenizer->token_bytes(id)); },
+      prompt_.tail, prompt_.reasoning_budget.value_or(protocol::ReasoningBudget::kUnlimited));
+  for (const TokenId token : choice.tokens) choice.budget->note(token);
+  if (ends_reasoning_) choice.budget->end_now();
+}
+
+// The choice's first step that needs a mask, as far as is known.
+std::uint64_t RequestActor::first_masked(Choice& choice) const {
+  if (choice.constraint) return 0;
+  if (!choice.budget) return MaskSlot::kNoStep;
+  return std::max<std::uint64_t>(choice.budget->free_tokens(), told_sampling_ ? 1 : 0);
+}
+
+// Tells the device which tokens may come next, while it computes the step that they are for. False: the constraint's mask
+// is not known yet.
+bool RequestActor::allow_next(Choice& choice) {
+  SharedMask mask;
+  if (const auto forced = choice.budget ? choice.budget->forced() : std::nullopt) {
+    auto only = std::make_shared<TokenMask>(job_.model->arch.vocab);
+    only->allow(*forced);
+    only->count = 1;
+    mask = std::move(only);
+  } else if (choice.constraint) {
+    mask = choice.constraint->mask_if_known();
+    if (mask == nullptr) return false;
+  }
+  const bool has_mask = mask != nullptr;
+  if (has_mask) choice.masks->put(choice.tokens.size(), std::move(mask));
+  const bool moved = choice.masks->set_first_masked(first_masked(choice));
+  if (has_mask || moved) job_.model->worker.tell(protocol::MaskReady{.sequence = choice.sequence});
   return true;
+}
+
+// Tokens that the device has chosen already stay. Choices that have not begun find their reasoning closed.
+void RequestActor::on(EndReasoning) {
+  if (ends_reasoning_ || !job_.model->has_reasoning()) return;
+  ends_reasoning_ = true;
+  for (const auto& choice : choices_) {
+    if (choice->masks == nullptr || choice->finished) continue;
+    if (choice->budget) {
+      choice->budget->end_now();
+    } else {
+      begin_budget(*choice);
+    }
+    // Else the mask of the constraint has been given, or is being made.
+    if (choice->budget->forced() || !choice->constraint) static_cast<void>(allow_next(*choice));
+  }
 }
 
 // Made by another thread: other requests live on this actor's, and masks may take some milliseconds.
@@ -279,10 +329,9 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
     }
     job_.meter->reply_tokens.store(usage_.completion_tokens, std::memory_order_relaxed);
     choice.tokens.push_back(token.token);
-    if (choice.constraint && !event->end) {
-      choice.constraint->note(token.token);
-      mask_is_late = !give_known_mask(choice);
-    }
+    if (choice.budget) choice.budget->note(token.token);
+    if (choice.constraint && !event->end) choice.constraint->note(token.token);
+    if ((choice.budget || choice.constraint) && !event->end) mask_is_late = !allow_next(choice);
     const auto bytes_of = [&](TokenId id) {
       return model.tokenizer ? std::string(model.tokenizer->token_bytes(id)) : std::string();
     };

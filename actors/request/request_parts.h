@@ -11,6 +11,7 @@
 
 #include "actors/cache/checkpoint_plan.h"
 #include "actors/request/request_actor.h"
+#include "protocol/chat/reasoning_budget.h"
 
 namespace reprise::actors {
 
@@ -109,7 +110,8 @@ struct RequestActor::Choice {
   runtime::StreamReader<protocol::DecodeEvent> in{};
   std::optional<models::TextStream> text{};
   std::shared_ptr<protocol::grammar::ReplyConstraint> constraint{};  // null: all tokens may come
-  std::shared_ptr<MaskSlot> masks{};                                 // of the constraint, for the device
+  std::optional<protocol::ReasoningBudget> budget{};                 // none: reasoning is unlimited
+  std::shared_ptr<MaskSlot> masks{};  // of both, for the device; null: it is never masked
   TokenList tokens{};
   std::string reply{};
   bool finished = false;

@@ -248,8 +248,13 @@ Task<RequestActor::Failure> RequestActor::prefill(Computation& computation, bool
                             .plan = {},
                             .want_digest = want_digest,
                             .hidden = computation.wants_hidden};
-  if (&computation == main_.get() && job_.request->n == 1 && !prompt_.masks && !job_.request->embedding) {
+  const bool closes_reasoning = model.has_reasoning() &&
+                                (ends_reasoning_ || prompt_.reasoning_budget == 0U) &&
+                                protocol::opens_thinking(model.card.chat->reply_format(), prompt_.tail);
+  if (&computation == main_.get() && job_.request->n == 1 && !prompt_.masks && !closes_reasoning &&
+      !job_.request->embedding) {
     prefill.sampling = prompt_.sampling;
+    told_sampling_ = true;
   }
   if (computation.writes_cache) {
     if (computation.plan.empty()) {

@@ -4,13 +4,13 @@
 
 namespace reprise::actors {
 
-void RequestRoll::add(runtime::RefOf<RequestActor> request, std::shared_ptr<const RequestMeter> meter) {
+void RequestRoll::add(Entry entry) {
   const std::lock_guard lock(mutex_);
   if (requests_.size() >= prune_at_) {
     std::erase_if(requests_, [](const auto& one) { return one.request.stopped(); });
     prune_at_ = std::max<std::size_t>(64, requests_.size() * 2);
   }
-  requests_.push_back({std::move(request), std::move(meter)});
+  requests_.push_back(std::move(entry));
 }
 
 void RequestRoll::tell_all(const ModelLost& lost) {
@@ -18,6 +18,18 @@ void RequestRoll::tell_all(const ModelLost& lost) {
   for (const Entry& one : requests_) {
     if (!one.request.stopped()) one.request.tell(lost);
   }
+}
+
+bool RequestRoll::end_reasoning(const std::string& reply_id, const std::string& tenant) {
+  const std::lock_guard lock(mutex_);
+  bool found = false;
+  for (const Entry& one : requests_) {
+    if (reply_id.empty() || one.reply_id != reply_id || one.tenant != tenant) continue;
+    if (one.meter->ended.load(std::memory_order_relaxed) || one.request.stopped()) continue;
+    one.request.tell(EndReasoning{});
+    found = true;
+  }
+  return found;
 }
 
 std::size_t RequestRoll::size() {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "actors/request/request_actor.h"
@@ -13,18 +14,22 @@ namespace reprise::actors {
 
 class RequestRoll {
  public:
-  void add(runtime::RefOf<RequestActor> request, std::shared_ptr<const RequestMeter> meter);
+  struct Entry {
+    runtime::RefOf<RequestActor> request;
+    std::shared_ptr<const RequestMeter> meter;
+    std::string reply_id{};  // empty: none
+    std::string tenant{};
+  };
+
+  void add(Entry entry);
   void tell_all(const ModelLost& lost);
+  /// Sends EndReasoning to the tenant's requests whose replies have this id. Returns false if none is under way.
+  bool end_reasoning(const std::string& reply_id, const std::string& tenant);
   std::size_t size();
   /// Those whose clients still wait for something, the oldest first.
   std::vector<protocol::RunningRequest> running() const;
 
  private:
-  struct Entry {
-    runtime::RefOf<RequestActor> request;
-    std::shared_ptr<const RequestMeter> meter;
-  };
-
   mutable std::mutex mutex_;
   std::vector<Entry> requests_;
   std::size_t prune_at_ = 64;

@@ -50,8 +50,9 @@ struct RequestRules {
   SamplingWishes sampling{};  // of requests that say nothing, before what the model's authors say
   std::optional<std::uint32_t> max_tokens{};  // of requests that say nothing; none: what the context leaves
   bool assume_chat = false;                   // a model without a template chats as ChatML does
-  std::optional<bool> thinking{};             // of chats that say nothing; none: as the template has it
-  protocol::SystemInPlace system_in_place{};  // of system messages that are not first
+  std::optional<std::uint32_t> reasoning_budget{};  // tokens, of chats that say nothing; none: unlimited
+  std::optional<bool> thinking{};                   // of chats that say nothing; none: as the template has it
+  protocol::SystemInPlace system_in_place{};        // of system messages that are not first
 };
 
 }  // namespace reprise::actors

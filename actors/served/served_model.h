@@ -46,6 +46,10 @@ struct ServedModel {
   protocol::MessageBorders borders(std::span<const TokenId> prompt) const {
     return card.chat == nullptr ? protocol::MessageBorders{} : card.chat->borders(prompt);
   }
+  /// Its chats have marks of reasoning.
+  bool has_reasoning() const {
+    return tokenizer != nullptr && card.chat != nullptr && card.chat->reply_format().has_reasoning();
+  }
   PlanRules plan_rules() const {
     // Spaced checkpoints of one prompt take at most an eighth of the memory.
     const std::uint64_t share = arch.slot_bytes == 0 ? 16 : arch.state_bytes / 8 / arch.slot_bytes;

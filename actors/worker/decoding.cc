@@ -34,7 +34,8 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   if (run->phase != Phase::kIdle || (run->logits.empty() && !run->first)) {
     return refuse(JobFault::kBadJob, "decoding goes on from a prefill");
   }
-  if (run->first && (job.masks || job.choice != 0 || job.sampling != run->sampler->params())) {
+  const bool first_is_masked = job.masks && job.masks->is_masked(0);
+  if (run->first && (first_is_masked || job.choice != 0 || job.sampling != run->sampler->params())) {
     return refuse(JobFault::kBadJob, "the prefill was told of another reply");
   }
   const std::size_t vocab = table->facts().vocab;
@@ -80,8 +81,10 @@ void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& dra
 // The next token from run.logits.
 void Decoding::sample(SequenceRun& run) {
   if (run.out.reader_gone()) return run.end_work(nobody_reads());
-  const SharedMask mask = run.masks ? run.masks->at(run.sampler->state().step) : nullptr;
-  run.awaits_mask = run.masks && mask == nullptr;
+  const std::uint64_t step = run.sampler->state().step;
+  const bool masked = run.masks && run.masks->is_masked(step);
+  const SharedMask mask = masked ? run.masks->at(step) : nullptr;
+  run.awaits_mask = masked && mask == nullptr;
   if (run.awaits_mask) return;
   if (mask != nullptr && mask->ends) {
     DecodeEvent event{.end = DecodeEnd::kStopToken};

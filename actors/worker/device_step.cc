@@ -119,9 +119,10 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
     const bool chooses = table.facts().draws && end > run.settled();
     work_.decodes.slices.push_back(part);
     work_.decodes.plans.push_back(chooses ? run.sampler->plan(kMostAdjustments) : std::nullopt);
-    if (auto& plan = work_.decodes.plans.back(); plan && run.masks) {
+    const std::uint64_t step = chooses ? run.sampler->state().step : 0;
+    if (auto& plan = work_.decodes.plans.back(); plan && run.masks && run.masks->is_masked(step)) {
       plan->masks = run.masks;
-      plan->step = run.sampler->state().step;
+      plan->step = step;
     }
     decodes_.push_back(slice.key);
   } else {

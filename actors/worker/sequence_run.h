@@ -102,7 +102,7 @@ struct SequenceRun {
   TokenId call_opener = -1;
   std::uint32_t max_tokens = 0;
   bool awaits_credit = false;
-  std::shared_ptr<const MaskSlot> masks;  // null: every token may be chosen
+  std::shared_ptr<const MaskSlot> masks;  // null: no step is masked
   bool awaits_mask = false;               // its logits are here, and the mask is not
 
   /// Tokens that its state is of. Not while it is in a step.

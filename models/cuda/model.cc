@@ -296,6 +296,10 @@ void CudaModel::finish_decode(const Logits& logits, DecodePass& pass) {
   // its logits go to the host, which waits for the mask without holding up the others.
   for (auto& plan : pass.plans) {
     if (!plan || !plan->masks) continue;
+    if (!plan->masks->is_masked(plan->step)) {  // not any more
+      plan->masks = nullptr;
+      continue;
+    }
     const SharedMask mask = plan->masks->at(plan->step);
     if (mask == nullptr || mask->ends) plan.reset();
   }

@@ -3,6 +3,7 @@
 #include "protocol/anthropic/chat_blocks.h"
 #include "protocol/api/known_fields.h"
 #include "protocol/openai/continuation.h"
+#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 
 namespace reprise::protocol::anthropic {
@@ -62,7 +63,6 @@ void read_thinking(const Fields& fields, Json& extra) {
   if (type == nullptr || (*type != "enabled" && *type != "disabled" && *type != "adaptive")) {
     refuse_field(wish.path_of("type"), "invalid_value", "must be \"enabled\", \"adaptive\" or \"disabled\"");
   }
-  static_cast<void>(wish.integer("budget_tokens", 0, 1'000'000'000));
   extra["enable_thinking"] = *type != "disabled";
 }
 
@@ -126,6 +126,9 @@ ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   }
   if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);
   generate.prompt = std::move(chat);
+  if (const Json* thinking = fields.object("thinking")) {
+    openai::read_reasoning_budget(Fields(*thinking, "thinking"), "budget_tokens", asked);
+  }
   note_unknown_fields(body, FieldsOf::kMessages, asked.unknown_fields);
   return asked;
 }

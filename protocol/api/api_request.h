@@ -31,6 +31,7 @@ struct ApiRequest {
   bool one_call = false;  // of a tool in a reply; what comes behind it is left out
   std::string cache_salt{};
   std::optional<Priority> priority{};
+  std::string reasoning_budget_field{};       // that generate.reasoning_budget was read from
   std::vector<std::string> unknown_fields{};  // as known_fields.h names them
 };
 

@@ -64,6 +64,11 @@ KnownNames generation_fields() {
           "min_cache_tokens",
           "kv_budget",
           "kv_reuse",
+          "thinking_token_budget",
+          "thinking_budget",
+          "thinking_budget_tokens",
+          "reasoning_budget",
+          "reasoning_budget_tokens",
           "prompt_cache_key",
           "prompt_cache_retention",
           "cache_salt",
@@ -95,6 +100,7 @@ constexpr const char* kRefusedFields[] = {"audio",
                                           "token_healing",
                                           "grammar_lazy",
                                           "guided_whitespace_pattern",
+                                          "reasoning_budget_message",
                                           "samplers",
                                           "dynatemp_range",
                                           "lora"};
@@ -112,6 +118,7 @@ constexpr const char* kOpenAiHabits[] = {"user",
                                          "include_reasoning",
                                          "separate_reasoning",
                                          "stream_reasoning",
+                                         "reasoning_control",
                                          "early_stopping",
                                          "guided_decoding_backend",
                                          "dynatemp_exponent",
@@ -176,7 +183,7 @@ void add_openai_names(KnownNames& names) {
   add_names(names, kRefusedFields);
   add_names(names, kOpenAiHabits);
   add_names(names, {"stop", "n_predict", "stream_options", "return_token_ids", "logprobs", "from_snapshot",
-                    "echo", "suffix", "best_of"});
+                    "echo", "suffix", "best_of", "reasoning"});
 }
 
 void add_chat_names(KnownNames& names) {

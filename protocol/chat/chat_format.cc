@@ -48,12 +48,44 @@ ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens toke
       template_(std::move(compiled)),
       tokens_(std::move(tokens)),
       thinking_(thinking),
-      reply_(detect_reply_format(source_)),
+      reply_(learn_reply_format()),
       system_(learn_places(system)),
       shape_(shape_of(*this, tokens_)),
       header_(learn_header()),
       shows_calls_(learn_shows_calls()),
       call_opener_(learn_call_opener()) {}
+
+// Beside what its text shows: how it closes reasoning, by a reply that it renders.
+ReplyFormat ChatFormat::learn_reply_format() const {
+  ReplyFormat format = detect_reply_format(source_);
+  if (!format.has_reasoning()) return format;
+  constexpr std::string_view kReasoning = "reasoning7";
+  constexpr std::string_view kContent = "content7";
+  const Json user{{"role", "user"}, {"content", "7"}};
+  const Json reply{{"role", "assistant"},
+                   {"content", kContent},
+                   {"reasoning_content", kReasoning},
+                   {"reasoning", kReasoning}};
+  const auto text = template_.render(
+      context_of({.messages = Json(), .add_generation_prompt = false}, Json(Json::Array{user, reply})));
+  if (!text.ok()) return format;
+  const std::size_t reasoning = text->find(kReasoning);
+  if (reasoning == std::string::npos) return format;
+  const std::size_t begin = reasoning + kReasoning.size();
+  const std::size_t close = text->find(format.think_close, begin);
+  if (close == std::string::npos) return format;
+  const std::size_t behind = close + format.think_close.size();
+  const std::size_t content = text->find(kContent, behind);
+  if (content == std::string::npos) return format;
+  const auto are_newlines = [](std::string_view part) {
+    return part.size() <= 2 && part.find_first_not_of('\n') == std::string_view::npos;
+  };
+  const std::string before = text->substr(begin, close - begin);
+  const std::string after = text->substr(behind, content - behind);
+  if (are_newlines(before)) format.before_think_close = before;
+  if (are_newlines(after)) format.after_think_close = after;
+  return format;
+}
 
 SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
   const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {

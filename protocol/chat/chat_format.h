@@ -140,6 +140,7 @@ class ChatFormat {
                                       std::vector<bool>& is_shown) const;
   /// The text of the parts.
   std::optional<std::string> text_of(const ChatPrompt& chat, const std::vector<RecognizedTurn>& turns) const;
+  ReplyFormat learn_reply_format() const;
 
   const std::string source_;
   const jinja::Template template_;

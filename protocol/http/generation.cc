@@ -86,9 +86,17 @@ void Generation::complete_request() {
   generate.tenant = tenant_.name;
   generate.tenant_share = tenant_.state_share;
   generate.priority = priority_for(tenant_, request_.priority);
+  note_idle_budget();
   exchange_.record().stream = request_.stream;
   exchange_.record().unknown_fields = request_.unknown_fields;
   exchange_.record().model = generate.model;
+}
+
+void Generation::note_idle_budget() {
+  if (request_.generate.reasoning_budget.value_or(-1) < 0) return;
+  const ChatFormatPtr chat = context_.chat_of(request_.generate.model);
+  if (chat != nullptr && chat->reply_format().has_reasoning()) return;
+  request_.unknown_fields.push_back(request_.reasoning_budget_field);
 }
 
 Task<bool> Generation::run() {

@@ -40,6 +40,8 @@ class Generation {
   std::optional<ApiError> enter();
   /// What the engine is told beside what the client said.
   void complete_request();
+  /// Counts the field of a reasoning budget as unknown where the model does not reason.
+  void note_idle_budget();
 
   /// How a chat's reply is to be read; puts the opening of a forced call behind the prompt. Returns an error
   /// where that cannot be done.

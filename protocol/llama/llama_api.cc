@@ -1,6 +1,7 @@
 #include "protocol/llama/llama_api.h"
 
 #include "protocol/api/body.h"
+#include "protocol/api/fields.h"
 #include "protocol/llama/completion_reply.h"
 #include "protocol/llama/completion_request.h"
 #include "protocol/llama/llama_dialect.h"
@@ -169,11 +170,49 @@ class ChatEndpoint final : public Endpoint {
   const bool verbose_;
 };
 
+/// {"id", "action": "reasoning_end"}: closes the reasoning of a reply under way, by the id that its client was told.
+class ControlQuestion final : public Question {
+ public:
+  ControlQuestion(std::string id, std::string tenant) : id_(std::move(id)), tenant_(std::move(tenant)) {}
+
+  Task<Answered> answer(Service& service) override {
+    const std::string reply =
+        id_.substr(id_.find_last_of("-_") + 1);  // without "chatcmpl-", "msg_", "resp_" …
+    if (service.end_reasoning(reply, tenant_)) co_return Json{{"success", true}}.dump();
+    co_return ApiError{.status = 404,
+                       .message = "id: no reply " + in_quotes(id_) + " is being generated",
+                       .code = "not_found",
+                       .param = "id"};
+  }
+
+ private:
+  const std::string id_;
+  const std::string tenant_;
+};
+
+class ControlEndpoint final : public Endpoint {
+ public:
+  const Dialect& dialect() const override { return llama::dialect(); }
+  ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
+    const Json body = parse_body(input.body, limits, BodyHolds::kText);
+    const Fields fields(body);
+    const std::string* id = fields.string("id", limits.label_bytes);
+    if (id == nullptr) refuse_field("id", "missing", "is required");
+    const std::string* action = fields.string("action", limits.label_bytes);
+    if (action == nullptr) refuse_field("action", "missing", "is required");
+    if (*action != "reasoning_end") {
+      refuse_field("action", "invalid_value", in_quotes(*action) + " is not 'reasoning_end'");
+    }
+    return std::make_unique<ControlQuestion>(*id, std::string(input.tenant));
+  }
+};
+
 }  // namespace
 
 std::vector<ApiRoute> routes(const LlamaSettings& settings) {
   const auto completion = std::make_shared<CompletionEndpoint>(read_completion);
   const auto count = std::make_shared<QuestionEndpoint<CountQuestion>>();
+  const auto control = std::make_shared<ControlEndpoint>();
   const bool slots = settings.slots;
   return {
       {.path = "/completion", .endpoint = completion, .generates = true},
@@ -184,6 +223,8 @@ std::vector<ApiRoute> routes(const LlamaSettings& settings) {
        .generates = true},
       {.path = "/chat/completions/input_tokens", .endpoint = count},
       {.path = "/v1/chat/completions/input_tokens", .endpoint = count},
+      {.path = "/chat/completions/control", .endpoint = control},
+      {.path = "/v1/chat/completions/control", .endpoint = control},
       {.path = "/tokenize", .endpoint = std::make_shared<QuestionEndpoint<TokenizeQuestion>>()},
       {.path = "/detokenize", .endpoint = std::make_shared<QuestionEndpoint<DetokenizeQuestion>>()},
       {.path = "/apply-template", .endpoint = std::make_shared<QuestionEndpoint<ApplyTemplateQuestion>>()},

@@ -56,6 +56,34 @@ void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& 
   }
 }
 
+void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked) {
+  const auto tokens = fields.integer(name, -1, kMostCount);
+  if (!tokens) return;
+  asked.generate.reasoning_budget = static_cast<std::int32_t>(*tokens);
+  asked.reasoning_budget_field = fields.path_of(name);
+}
+
+void read_reasoning_budget(const Fields& fields, ApiRequest& asked) {
+  for (const char* name : {"thinking_token_budget", "thinking_budget", "reasoning_budget_tokens",
+                           "thinking_budget_tokens", "reasoning_budget"}) {
+    if (!asked.generate.reasoning_budget) read_reasoning_budget(fields, name, asked);
+  }
+}
+
+void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra) {
+  const Json* reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return;
+  const Fields wish(*reasoning, "reasoning");
+  read_reasoning_budget(wish, "max_tokens", asked);
+  if (const auto enabled = wish.boolean("enabled")) extra["enable_thinking"] = *enabled;
+  const std::string* effort = wish.string("effort", 64);
+  if (effort != nullptr && *effort == "none") {
+    extra["enable_thinking"] = false;
+  } else if (effort != nullptr) {
+    extra["reasoning_effort"] = *effort;
+  }
+}
+
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
   SamplingWishes& sampling = generate.sampling;
   sampling.typical_p = fields.number("typical_p", 0, 1);

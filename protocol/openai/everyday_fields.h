@@ -11,6 +11,12 @@ namespace reprise::protocol::openai {
 
 /// stop_token_ids, min_tokens, include_stop_str_in_output, truncate_prompt_tokens.
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
+/// Tokens of reasoning, in the field of that name; -1: unlimited.
+void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked);
+/// The same under the names that vLLM, Qwen and llama-server have for it; the first that is there counts.
+void read_reasoning_budget(const Fields& fields, ApiRequest& asked);
+/// The object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra`: names for the template.
+void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra);
 /// typical_p, top_n_sigma, xtc_…, dry_…, mirostat_….
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
 /// echo, suffix, best_of: of completions, whose prompts have been read.

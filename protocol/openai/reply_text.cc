@@ -171,6 +171,10 @@ void append_reprise(std::string& out, const Usage& usage) {
     }
     out += '}';
   }
+  if (usage.reasoning_ended_by != ReasoningEnd::kModel) {
+    out += ",\"reasoning_ended_by\":";
+    append_json_string(out, name_of(usage.reasoning_ended_by));
+  }
   if (usage.reattached > 0) {
     out += ",\"reattached\":";
     append_integer(out, usage.reattached);

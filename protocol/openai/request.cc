@@ -132,6 +132,7 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   read_ends(fields, limits, generate);
   read_samplers(fields, limits, generate);
+  read_reasoning_budget(fields, asked);
 
   if (const Json* own = fields.object("reprise")) {
     const Fields wishes(*own, "reprise");
@@ -285,6 +286,7 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   // With tool_choice none the model is not told of the tools, so that it cannot call one.
   if (request.asked.tool_choice.mode != ToolChoice::Mode::kNone) chat.tools = Json(*tools);
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
+  read_reasoning(fields, request.asked, chat.template_extra);
   if (const std::string* effort = fields.string("reasoning_effort", 64)) {
     chat.template_extra["reasoning_effort"] = *effort;
     if (*effort == "none" && chat.template_extra.find("enable_thinking") == nullptr) {
@@ -324,6 +326,8 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
     request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
   read_completion_wishes(fields, limits, request);
+  Json no_template;
+  read_reasoning(fields, request.asked, no_template);
   note_unknown_fields(body, FieldsOf::kCompletions, request.asked.unknown_fields);
   return request;
 }

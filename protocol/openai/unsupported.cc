@@ -43,6 +43,7 @@ constexpr std::array kUnsupported = {
     // llama.cpp
     Unsupported{"grammar_lazy", Harmless::kFalse},
     Unsupported{"guided_whitespace_pattern", Harmless::kNullOnly},
+    Unsupported{"reasoning_budget_message", Harmless::kEmpty},
     Unsupported{"samplers", Harmless::kNullOnly},
     Unsupported{"dynatemp_range", Harmless::kZero},
     Unsupported{"lora", Harmless::kEmpty},

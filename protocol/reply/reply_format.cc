@@ -144,14 +144,6 @@ std::size_t find_open_thinking(const ReplyFormat& format, std::string_view tail)
   return std::all_of(behind.begin(), behind.end(), is_json_space) ? at : std::string_view::npos;
 }
 
-std::string thinking_end(const ReplyFormat& format, std::string_view tail) {
-  const std::size_t at = find_open_thinking(format, tail);
-  if (at == std::string_view::npos) return {};
-  const std::string_view opened = tail.substr(at);
-  if (format.think_nothing.starts_with(opened)) return format.think_nothing.substr(opened.size());
-  return "\n" + format.think_close + "\n\n";
-}
-
 std::string json_opening(const ReplyFormat& format, std::string_view name) {
   std::string text = "{\"name\": \"";
   // No space behind the colon: models have it in one token with the brace.
@@ -184,6 +176,19 @@ bool opens_thinking(const ReplyFormat& format, std::string_view prompt_tail) {
   return find_open_thinking(format, prompt_tail) != std::string_view::npos;
 }
 
+std::string reasoning_end(const ReplyFormat& format, std::string_view text) {
+  const std::string end = format.think_close + format.after_think_close;
+  if (const std::size_t at = find_open_thinking(format, text); at != std::string_view::npos) {
+    const std::string_view opened = text.substr(at);
+    if (format.think_nothing.starts_with(opened)) return format.think_nothing.substr(opened.size());
+    return format.before_think_close + end;
+  }
+  for (std::size_t begun = format.think_close.size() - 1; begun > 0; --begun) {
+    if (text.ends_with(std::string_view(format.think_close).substr(0, begun))) return end.substr(begun);
+  }
+  return text.ends_with(format.before_think_close) ? end : format.before_think_close + end;
+}
+
 std::optional<std::string> tool_opening(const ReplyFormat& format, std::string_view tool_name,
                                         std::string_view prompt_tail) {
   const bool writable = std::all_of(tool_name.begin(), tool_name.end(), [](char c) {
@@ -191,7 +196,7 @@ std::optional<std::string> tool_opening(const ReplyFormat& format, std::string_v
            c == '-' || c == '.';
   });
   if (!writable) return std::nullopt;
-  const std::string start = thinking_end(format, prompt_tail);
+  const std::string start = opens_thinking(format, prompt_tail) ? reasoning_end(format, prompt_tail) : "";
   switch (format.calls) {
     case Calls::kNone:
       return std::nullopt;

@@ -29,6 +29,9 @@ struct ReplyFormat {
   std::string think_close{};  // "</think>"
   /// A thinking block with nothing in it as the template writes it, with the newlines behind; may be empty.
   std::string think_nothing{};
+  /// What the template writes between reasoning and think_close, and behind that.
+  std::string before_think_close = "\n";
+  std::string after_think_close = "\n\n";
 
   Calls calls = Calls::kNone;
   std::string call_open{};
@@ -59,6 +62,10 @@ ReplyFormat detect_reply_format(std::string_view chat_template_source);
 
 /// Whether a prompt with this end leaves the reply inside a thinking block.
 bool opens_thinking(const ReplyFormat& format, std::string_view prompt_tail);
+
+/// What to put behind a text that ends inside a thinking block, so that the block is closed as the template closes it.
+/// Completes a close mark that the text has begun.
+std::string reasoning_end(const ReplyFormat& format, std::string_view text);
 
 /// What to put behind the prompt so that the reply can only be a call: of the named tool, or of any where the
 /// name is empty. Closes the thinking block that the prompt leaves open. Nothing where the format has no

@@ -31,6 +31,7 @@ class ReplyParser::Machine : public CallSink {
 
   std::uint32_t calls() const { return calls_; }
   bool in_reasoning() const { return in_reasoning_; }
+  bool may_begin_reasoning() const { return at_start_ && !in_reasoning_ && !format_.think_open.empty(); }
 
   void feed(std::string_view text) {
     while (!text.empty()) {
@@ -339,6 +340,9 @@ std::uint32_t ReplyParser::calls() const {
 
 bool ReplyParser::in_reasoning() const {
   return machine_->in_reasoning();
+}
+bool ReplyParser::may_begin_reasoning() const {
+  return machine_->may_begin_reasoning();
 }
 
 }  // namespace reprise::protocol

@@ -95,6 +95,8 @@ class ReplyParser {
   std::uint32_t calls() const;
   /// What comes next is reasoning, as far as it is known.
   bool in_reasoning() const;
+  /// Outside of reasoning: a block of it may still begin.
+  bool may_begin_reasoning() const;
 
  private:
   class Machine;

@@ -1,6 +1,7 @@
 #include "protocol/responses/responses_request.h"
 
 #include "protocol/api/known_fields.h"
+#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/responses/input_items.h"
 
@@ -40,18 +41,6 @@ grammar::Constraint read_format(const Fields& fields) {
   const Json* schema = wish.object("schema");
   if (schema == nullptr) refuse_field("text.format.schema", "missing", "is required");
   return {.kind = Kind::kJsonSchema, .json = *schema, .field = "text.format.schema"};
-}
-
-void read_reasoning(const Fields& fields, Json& extra) {
-  const Json* reasoning = fields.object("reasoning");
-  if (reasoning == nullptr) return;
-  const std::string* effort = Fields(*reasoning, "reasoning").string("effort", kWordBytes);
-  if (effort == nullptr) return;
-  if (*effort == "none") {
-    extra["enable_thinking"] = false;
-  } else {
-    extra["reasoning_effort"] = *effort;
-  }
 }
 
 bool includes(const Fields& fields, std::string_view what) {
@@ -178,7 +167,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
     if (!asked.generate.max_tokens) asked.generate.max_tokens = kSummaryTokens;
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
-  read_reasoning(fields, chat.template_extra);
+  openai::read_reasoning(fields, asked, chat.template_extra);
   asked.generate.prompt = std::move(chat);
   request.frame = frame_of(fields, request.store);
   note_unknown_fields(body, FieldsOf::kResponses, asked.unknown_fields);

@@ -67,5 +67,54 @@ TEST_F(LateMask, HoldsUpItsSequenceAlone) {
   for (const TokenId token : replies[0]) EXPECT_EQ(token % 2, 0) << token;
 }
 
+// Steps before the first masked one wait for nothing, and the first masked one waits also when it is moved.
+TEST_F(LateMask, FreeStepsWaitForNoMask) {
+  start();
+  constexpr std::uint32_t kCount = 8;
+  const auto whole = [&] {
+    const Open sequence = open();
+    prefill(sequence, 30);
+    TokenList tokens = decode(sequence, kCount);
+    close(sequence);
+    return tokens;
+  }();
+  ASSERT_EQ(whole.size(), kCount);
+  const Open sequence = open();
+  prefill(sequence, 30);
+  const auto masks = std::make_shared<MaskSlot>(3);
+  auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(kCount + 2);
+  protocol::Decode job{
+      .sequence = sequence.id, .max_tokens = kCount, .masks = masks, .out = std::move(writer)};
+  job.sampling.temperature = 0;
+  worker_.tell(std::move(job));
+  TokenList tokens;
+  const auto read = [&](std::size_t until) {
+    while (tokens.size() < until) {
+      const auto event = reader.next_blocking(runtime::deadline_after(20s));
+      ASSERT_TRUE(event.ok() && event->token);
+      tokens.push_back(event->token->token);
+    }
+  };
+  read(3);
+  EXPECT_FALSE(reader.next_blocking(runtime::deadline_after(1ms)).ok()) << "it waits for a mask";
+  EXPECT_TRUE(masks->set_first_masked(5));
+  worker_.tell(protocol::MaskReady{.sequence = sequence.id});
+  read(5);
+  EXPECT_FALSE(reader.next_blocking(runtime::deadline_after(1ms)).ok());
+  const auto only = std::make_shared<TokenMask>(FakeModel::kVocab);
+  only->allow(whole[5]);
+  only->count = 1;
+  masks->put(5, only);
+  worker_.tell(protocol::MaskReady{.sequence = sequence.id});
+  read(6);
+  EXPECT_FALSE(reader.next_blocking(runtime::deadline_after(1ms)).ok());
+  EXPECT_TRUE(masks->set_first_masked(MaskSlot::kNoStep));
+  EXPECT_FALSE(masks->set_first_masked(MaskSlot::kNoStep));
+  worker_.tell(protocol::MaskReady{.sequence = sequence.id});
+  read(kCount);
+  EXPECT_EQ(tokens, whole);
+  close(sequence);
+}
+
 }  // namespace
 }  // namespace reprise::actors

@@ -5,7 +5,9 @@
 
 #include <regex>
 
+#include "models/text/tokenizer_load.h"
 #include "protocol/chat/call_constraint.h"
+#include "tests/actors/chat_model.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/protocol/grammar/json_validator.h"
 #include "tests/source_folder.h"
@@ -219,6 +221,149 @@ TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
       << refused.error->message;
 }
 
+// -- reasoning budgets, which close reasoning by masks
+
+class ReasoningBudgetTest : public StructuredOutputTest {
+ protected:
+  static protocol::GenerateRequest thinking(std::optional<std::int32_t> budget, std::uint64_t seed = 1) {
+    protocol::GenerateRequest wish = request({}, seed);
+    std::get<ChatPrompt>(wish.prompt).template_extra["enable_thinking"] = true;
+    wish.sampling.temperature = 0.8;
+    wish.sampling.logprobs = 3;
+    wish.max_tokens = 300;
+    wish.reasoning_budget = budget;
+    return wish;
+  }
+
+  const models::Tokenizer& tokenizer() {
+    if (!tokenizer_) tokenizer_.emplace(models::load_tokenizer(source_folder() / "models" / "builtin"));
+    return *tokenizer_;
+  }
+  std::size_t find(const TokenList& tokens, const char* text) {
+    return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), *tokenizer().find(text)) -
+                                    tokens.begin());
+  }
+  // Closed behind so many tokens, and answered.
+  void expect_closed(const Reply::Choice& choice, std::uint32_t budget) {
+    const std::size_t closed = find(choice.tokens, "</think>");
+    ASSERT_LT(closed, choice.tokens.size()) << choice.text;
+    EXPECT_TRUE(closed == budget || closed == budget + 1) << "a line break may stand before the mark";
+    EXPECT_EQ(choice.text.find("</think>\n\n"), choice.text.find("</think>")) << choice.text;
+    EXPECT_GT(choice.text.size(), choice.text.find("</think>\n\n") + 10) << choice.text;
+  }
+
+  std::optional<models::Tokenizer> tokenizer_;
+};
+
+TEST_P(ReasoningBudgetTest, ReasoningIsClosedAndTheAnswerFollows) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const Reply free = harness_->ask(thinking(std::nullopt, seed));
+    ASSERT_FALSE(free.error.has_value()) << free.error->message;
+    EXPECT_EQ(free.usage.reasoning_ended_by, protocol::ReasoningEnd::kModel);
+    const std::size_t reasoned = find(free.tokens(), "</think>");
+    for (const std::uint32_t budget : {0U, 1U, 7U, 64U, 250U}) {
+      const Reply limited = harness_->ask(thinking(static_cast<std::int32_t>(budget), seed));
+      ASSERT_FALSE(limited.error.has_value()) << limited.error->message;
+      if (reasoned < budget) {  // its bits are those of a reply without a budget
+        EXPECT_EQ(limited.choices, free.choices) << budget << " of " << reasoned;
+        EXPECT_EQ(limited.usage.reasoning_ended_by, protocol::ReasoningEnd::kModel);
+      } else if (reasoned > budget + 1) {
+        EXPECT_TRUE(
+            std::equal(free.tokens().begin(), free.tokens().begin() + budget, limited.tokens().begin()));
+        expect_closed(limited.choices.at(0), budget);
+        EXPECT_EQ(limited.usage.reasoning_ended_by, protocol::ReasoningEnd::kBudget) << budget;
+      }
+    }
+    EXPECT_EQ(harness_->ask(thinking(-1, seed)).choices, free.choices);
+  }
+  expect_nothing_held(*harness_);
+}
+
+TEST_P(ReasoningBudgetTest, ABudgetGoesTogetherWithASchema) {
+  protocol::GenerateRequest wish = thinking(3);
+  wish.constraint = schema(kPersonSchema);
+  wish.max_tokens = 400;
+  const Reply reply = harness_->ask(wish);
+  ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+  const Reply::Choice& choice = reply.choices.at(0);
+  expect_closed(choice, 3);
+  EXPECT_EQ(reply.usage.reasoning_ended_by, protocol::ReasoningEnd::kBudget);
+  const auto parsed = Json::parse(choice.text.substr(choice.text.find("</think>") + 8));
+  ASSERT_TRUE(parsed.ok()) << choice.text;
+  EXPECT_TRUE(protocol::validates(json(kPersonSchema), json(kPersonSchema), *parsed)) << choice.text;
+}
+
+TEST_P(ReasoningBudgetTest, EveryChoiceHasItsOwn) {
+  protocol::GenerateRequest wish = thinking(5);
+  wish.n = 3;
+  wish.min_tokens = 20;
+  wish.stop = {"no such text"};
+  const Reply reply = harness_->ask(wish);
+  ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+  ASSERT_EQ(reply.choices.size(), 3U);
+  for (const auto& choice : reply.choices) expect_closed(choice, 5);
+}
+
+TEST_P(ReasoningBudgetTest, RestoredAndBesideOthersTheReplyIsTheSame) {
+  protocol::GenerateRequest wish = thinking(6);
+  wish.cache_prompt = false;
+  const Reply cold = harness_->ask(wish);
+  wish.cache_prompt = true;
+  EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
+  EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
+  std::vector<runtime::StreamReader<protocol::Event>> together;
+  for (int i = 0; i < 3; ++i) together.push_back(harness_->engine().generate(wish));
+  for (auto& events : together) EXPECT_EQ(read_all(std::move(events)).choices, cold.choices);
+}
+
+TEST_P(ReasoningBudgetTest, CountsWhatTheModelOpensItself) {
+  protocol::GenerateRequest wish = thinking(4);
+  std::get<ChatPrompt>(wish.prompt).template_extra["enable_thinking"] = false;
+  wish.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
+  wish.max_tokens = 40;
+  const Reply reply = harness_->ask(wish);
+  ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
+  const TokenList& tokens = reply.tokens();
+  EXPECT_EQ(find(tokens, "<think>"), 0U);
+  const std::size_t closed = find(tokens, "</think>");
+  EXPECT_TRUE(closed == 5 || closed == 6) << closed;
+  EXPECT_EQ(reply.usage.reasoning_ended_by, protocol::ReasoningEnd::kBudget);
+}
+
+TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
+  const ChatModelFolder folder;  // reasons without an end
+  EngineOptions options = EngineHarness::defaults(GetParam(), "");
+  options.models = {{.name = "m", .path = folder.path()}};
+  EngineHarness harness(options);
+  protocol::GenerateRequest wish = thinking(std::nullopt);
+  wish.reply_id = "r";
+  wish.tenant = "t";
+  auto events = harness.engine().generate(wish);
+  std::uint32_t before = 0;
+  while (before < 5) {
+    const auto event = events.next_blocking(runtime::deadline_after(60s));
+    ASSERT_TRUE(event.ok());
+    before += std::holds_alternative<protocol::Delta>(*event) ? 1 : 0;
+  }
+  EXPECT_FALSE(harness.engine().end_reasoning("r", "another"));
+  EXPECT_FALSE(harness.engine().end_reasoning("another", "t"));
+  EXPECT_FALSE(harness.engine().end_reasoning("", ""));
+  EXPECT_TRUE(harness.engine().end_reasoning("r", "t"));
+  const Reply rest = read_all(std::move(events));
+  ASSERT_FALSE(rest.error.has_value()) << rest.error->message;
+  EXPECT_NE(rest.choices.at(0).text.find("\n</think>\n\n"), std::string::npos) << rest.choices.at(0).text;
+  EXPECT_EQ(rest.usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);
+  EXPECT_EQ(before + rest.tokens().size(), *wish.max_tokens) << "the rest is the model's";
+  EXPECT_FALSE(harness.engine().end_reasoning("r", "t")) << "it has ended";
+  // Also before it has begun.
+  auto soon = harness.engine().generate(wish);
+  EXPECT_TRUE(harness.engine().end_reasoning("r", "t"));
+  EXPECT_EQ(read_all(std::move(soon)).usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);
+  expect_nothing_held(harness);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ReasoningBudgetTest, testing::ValuesIn(test_devices()),
+                         [](const auto& info) { return test_name(info.param); });
 INSTANTIATE_TEST_SUITE_P(Devices, StructuredOutputTest, testing::ValuesIn(test_devices()),
                          [](const auto& info) { return test_name(info.param); });
 

@@ -158,6 +158,8 @@ TEST(AnthropicRequest, ThinkingAndOutputConfig) {
                    R"(,"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"low"})"))
           .template_extra.dump(),
       R"({"enable_thinking":true,"reasoning_effort":"low"})");
+  EXPECT_EQ(read(kHello + R"(,"thinking":{"type":"enabled","budget_tokens":1024})").generate.reasoning_budget,
+            1024);
   EXPECT_EQ(chat_of(read(kHello + R"(,"thinking":{"type":"disabled"})")).template_extra.dump(),
             R"({"enable_thinking":false})");
   const auto constraint =

@@ -242,6 +242,13 @@ std::vector<ModelCard> FakeService::models() const {
            .state = ModelCard::State::kReady}};
 }
 
+bool FakeService::end_reasoning(const std::string& reply_id, const std::string& tenant) {
+  const std::lock_guard lock(mutex_);
+  return live_ > 0 && std::any_of(requests_.begin(), requests_.end(), [&](const GenerateRequest& one) {
+           return one.reply_id == reply_id && one.tenant == tenant;
+         });
+}
+
 Health FakeService::health() const {
   const std::lock_guard lock(mutex_);
   return health_;

@@ -63,6 +63,8 @@ class FakeService : public Service {
   std::vector<ModelCard> models() const override;
   Health health() const override;
   std::vector<Figure> figures() const override;
+  /// True where that tenant has asked for such a reply, and some request is being answered.
+  bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
 
  private:
   friend class FakeRequest;

@@ -125,8 +125,27 @@ TEST(UnknownFields, WhatClientsSendOnPurposeIsKnown) {
   EXPECT_TRUE(unknown_fields(response.body).empty()) << response.body;
 }
 
+TEST(UnknownFields, ABudgetOfAModelThatDoesNotReasonIsNamed) {
+  Served served;
+  HttpClient client(served.port());
+  const std::string body = R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":8,)";
+  const auto unknown_of = [&](const char* path, const std::string& budget) {
+    return unknown_fields(client.post(path, body + budget + "}").body);
+  };
+  const std::string messages_budget = R"("thinking":{"type":"enabled","budget_tokens":1024})";
+  EXPECT_EQ(unknown_of("/v1/chat/completions", R"("thinking_token_budget":64)"),
+            std::vector<std::string>{"thinking_token_budget"});
+  EXPECT_EQ(unknown_of("/v1/chat/completions", R"("reasoning":{"max_tokens":64})"),
+            std::vector<std::string>{"reasoning.max_tokens"});
+  EXPECT_EQ(unknown_of("/v1/messages", messages_budget), std::vector<std::string>{"thinking.budget_tokens"});
+  EXPECT_TRUE(unknown_of("/v1/chat/completions", R"("thinking_token_budget":-1)").empty());
+  served.service.set_chat_template("{{ messages[0].content }}<think></think>");
+  EXPECT_TRUE(unknown_of("/v1/messages", messages_budget).empty());
+}
+
 TEST(FieldTable, EveryCellIsTrue) {
   Served served;
+  served.service.set_chat_template("{{ messages[0].content }}<think></think>");
   HttpClient client(served.port());
   const std::vector<Row> rows = table_rows();
   ASSERT_GE(rows.size(), 50u) << "the table was not found";

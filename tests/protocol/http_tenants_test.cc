@@ -146,6 +146,34 @@ TEST(HttpTenants, PrioritiesAndSharesReachTheEngine) {
   EXPECT_EQ(open_house.service.requests().back().priority, Priority::kHigh);
 }
 
+TEST(HttpTenants, ReasoningIsEndedByItsOwnTenantAlone) {
+  Served served(with_tenants({.name = "a"}));
+  HttpClient busy(served.port());
+  busy.send(HttpClient::post_text("/v1/chat/completions", kWaitingChat, bearer("secret-of-a")));
+  ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
+  const std::string id = "chatcmpl-" + served.service.requests().back().reply_id;
+  HttpClient client(served.port());
+  const auto end = [&](const std::string& body, const char* key) {
+    return client.post("/v1/chat/completions/control", body, bearer(key));
+  };
+  const std::string body = R"({"action":"reasoning_end","id":")" + id + "\"}";
+  const ClientResponse foreign = end(body, "secret-of-b");
+  EXPECT_EQ(foreign.status, 404);
+  EXPECT_NE(error_field(foreign, "message").find(id), std::string::npos);
+  EXPECT_EQ(end(body, "secret-of-ops").status, 404);
+  EXPECT_EQ(end(R"({"action":"reasoning_end","id":"chatcmpl-0"})", "secret-of-a").status, 404);
+  EXPECT_EQ(end(R"({"action":"reasoning_end"})", "secret-of-a").status, 400);
+  EXPECT_EQ(end(R"({"id":"chatcmpl-0","action":"stop"})", "secret-of-a").status, 400);
+  const ClientResponse done = end(body, "secret-of-a");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body, R"({"success":true})");
+  served.service.release();
+  const ClientResponse reply = busy.read_response();
+  EXPECT_EQ(*parsed(reply.body).find_string("id"), id);
+  ASSERT_TRUE(eventually([&] { return served.service.live() == 0; }));
+  EXPECT_EQ(end(body, "secret-of-a").status, 404) << "it has ended";
+}
+
 TEST(HttpTenants, TokensAMinuteAreLimitedByKey) {
   Served served(with_tenants({.name = "a", .tokens_per_minute = 5}));
   HttpClient client(served.port());

@@ -455,6 +455,24 @@ TEST(OpenAiRequest, EverydayFields) {
   EXPECT_EQ(chat(R"("truncate_prompt_tokens":-1)")->asked.generate.prompt_tail_tokens, 0u);
 }
 
+TEST(OpenAiRequest, ReasoningBudgets) {
+  const auto budget_of = [](const std::string& fields) {
+    return chat(fields.c_str())->asked.generate.reasoning_budget;
+  };
+  for (const char* name : {"thinking_token_budget", "thinking_budget", "thinking_budget_tokens",
+                           "reasoning_budget", "reasoning_budget_tokens"}) {
+    EXPECT_EQ(budget_of("\"" + std::string(name) + "\":64"), 64) << name;
+    EXPECT_FALSE(chat("\"" + std::string(name) + "\":-2").ok()) << name;
+  }
+  EXPECT_EQ(budget_of(R"("reasoning":{"max_tokens":0})"), 0);
+  EXPECT_EQ(budget_of(R"("thinking_token_budget":-1)"), -1);
+  EXPECT_EQ(budget_of(R"("temperature":1)"), std::nullopt);
+  EXPECT_EQ(completion(R"("prompt":"a","reasoning":{"max_tokens":5})")->asked.generate.reasoning_budget, 5);
+  const auto chosen = chat(R"("reasoning":{"effort":"low","enabled":true})");
+  EXPECT_EQ(std::get<ChatPrompt>(chosen->asked.generate.prompt).template_extra.dump(),
+            R"({"enable_thinking":true,"reasoning_effort":"low"})");
+}
+
 TEST(OpenAiRequest, Samplers) {
   const auto request = chat(R"("typical_p":0.5,"top_n_sigma":1.5,"xtc_probability":0.25,"xtc_threshold":0.2,
       "mirostat":2,"mirostat_tau":3,"mirostat_eta":0.2,"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,

@@ -38,6 +38,14 @@ TEST(ReplyFormat, KnowsWhetherAPromptLeavesThinkingOpen) {
   EXPECT_FALSE(opens_thinking(detect_reply_format(kPlain), "<think>\n"));
 }
 
+TEST(ReplyFormat, ReasoningIsClosedAsTheTemplateWritesIt) {
+  const ReplyFormat format = detect_reply_format(kHermes);
+  EXPECT_EQ(reasoning_end(format, "<think>\n"), "\n</think>\n\n");
+  EXPECT_EQ(reasoning_end(format, "<think>\nHm."), "\n</think>\n\n");
+  EXPECT_EQ(reasoning_end(format, "<think>\nHm.\n"), "</think>\n\n");
+  EXPECT_EQ(reasoning_end(format, "<think>\nHm.\n</"), "think>\n\n");
+}
+
 TEST(ReplyFormat, OpeningsForceACall) {
   const auto opening = [](std::string_view source, std::string_view name, std::string_view tail) {
     return tool_opening(detect_reply_format(source), name, tail).value_or("nothing");

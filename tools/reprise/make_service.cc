@@ -167,6 +167,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.max_tokens = config.max_tokens;
   options.requests.assume_chat = true;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
+  options.requests.reasoning_budget = config.reasoning_budget;
   const auto in_place = protocol::system_in_place_named(config.system_in_place);
   if (!in_place) {
     throw UsageError("chat.system_in_place: '" + config.system_in_place +

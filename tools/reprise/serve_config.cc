@@ -284,6 +284,9 @@ std::vector<Setting> serve_settings(ServeConfig& config) {
                  ", a file, or the template itself");
   table.text("chat.reasoning", "--reasoning", config.reasoning,
              "Of chats that do not say it: on (or auto), off, or template, which leaves it to the template");
+  table.wish("chat.reasoning_budget", "--reasoning-budget", config.reasoning_budget, 1e9,
+             "Tokens after which a chat's reasoning is closed where the request does not say; 0: at once, "
+             "-1: never");
   table.text(
       "chat.system_in_place", "--system-in-place", config.system_in_place,
       "System messages that are not first: auto (as they are where the template shows them so, else as the "

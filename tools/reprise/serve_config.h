@@ -105,6 +105,7 @@ struct ServeConfig {
   std::uint32_t parallel = 0;          // sequences computed at once; 0: as many as there is memory for
   std::string chat_template{};         // a name, a file, or itself; empty: what comes with a model
   std::string reasoning = "template";  // of chats that do not say: on, off, or as the template has it
+  std::optional<std::uint32_t> reasoning_budget{};  // tokens, of chats that do not say; none: unlimited
   std::string system_in_place = "auto";       // of system messages that are not first: auto, user or template
   std::optional<std::uint32_t> max_tokens{};  // of requests that do not say; none: what the context leaves
   std::optional<double> temperature{};        // of requests that do not say; none: as the model has it
