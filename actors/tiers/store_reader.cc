@@ -239,7 +239,7 @@ protocol::FetchTurns::Reply StoreReader::on(const protocol::FetchTurns& job) {
       store_->remove(keys.folder, FileKind::kTurn, id);
       continue;
     }
-    store_->touch(keys.folder, FileKind::kTurn, id);
+    store_->touch(keys.folder, FileKind::kTurn, id, std::chrono::seconds(0));
     found.push_back(std::make_shared<const protocol::SampledTurn>(std::move(*turn)));
   }
   return found;

@@ -81,6 +81,8 @@ class ChatFormat {
   /// The prompt with its tokens; the tokenizer must have been given. Turns that the template does not show in their place are
   /// rendered from their messages.
   Outcome<ShownChat, ServiceError> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
+  /// The tokens of a text with which a prompt begins.
+  TokenList encode(const std::string& text) const { return tokens_.encode(text); }
   /// The index of the token with which the turn begins that a reply to this prompt belongs to: the first of the template's
   /// header. Nothing where that cannot be told.
   std::optional<std::size_t> turn_begin(const std::string& prompt, std::span<const TokenId> tokens) const;
