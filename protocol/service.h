@@ -176,8 +176,8 @@ struct GenerateRequest {
   /// Whether a turn may go on from what an earlier one had compacted. None: as the model is configured.
   std::optional<bool> kv_reuse{};
   std::chrono::seconds pin{0};  // for so long the state of the prompt is the last to be evicted
-  std::chrono::seconds disk_retention{
-      0};  // for so long the prompt's states on disk are the last to be evicted there
+  /// For so long the prompt's states on disk are the last to be evicted there.
+  std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
   std::string tenant{};          // who asks, where clients are told apart: they get fair shares
   double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit

@@ -13,6 +13,7 @@
 //
 // Threading: const functions from any thread; they block.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
