@@ -31,7 +31,7 @@ class MaskSlot {
     return step_ == step ? mask_ : nullptr;
   }
 
-  /// Whether a token of this step may be chosen only with its mask.
+  /// Returns whether this step needs a mask before its token is chosen.
   bool is_masked(std::uint64_t step) const {
     // Relaxed: a step that sees an old value is one that came before the change.
     return step >= first_masked_.load(std::memory_order_relaxed);

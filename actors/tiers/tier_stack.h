@@ -35,7 +35,7 @@ class TierStack : public runtime::Actor {
   void on(protocol::StoreState job);
   void on(protocol::ForgetStates job);
   void on(protocol::StoreTurn job);
-  /// Of the nearest store that has each.
+  /// Answers with each turn as the nearest store that holds it has it.
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
 
  private:

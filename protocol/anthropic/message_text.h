@@ -13,7 +13,7 @@
 namespace reprise::protocol::anthropic {
 
 /// What stands in the place of a proof that a thinking block is the model's own: clients want one to be there.
-/// What signs a reply's thinking: it names the turn, for when the client sends it back (protocol/sampled_turns.h).
+/// The signature of a reply's thinking. It names the turn, for when the client sends it back (protocol/sampled_turns.h).
 inline constexpr std::string_view kSignature = "reprise-turn:";
 inline std::string signature_of(const std::string& reply_id) {
   return std::string(kSignature) + turn_id(reply_id, 0);

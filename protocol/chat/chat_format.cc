@@ -149,7 +149,7 @@ Json ChatFormat::message_of(const ChatPrompt& chat, std::string_view reply, cons
   return assistant_message(pieces);
 }
 
-// What two next messages have in common is what comes before either.
+// Two different next messages are rendered: their common tokens are those that come before either.
 TokenList ChatFormat::history_after(const ChatPrompt& chat, const Json& reply_message,
                                     std::vector<RecognizedTurn> turns, SharedTurn reply_turn) const {
   if (!tokens_.encode || !tokens_.is_special || !chat.messages.is_array()) return {};

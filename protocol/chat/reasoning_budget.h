@@ -40,7 +40,7 @@ class ReasoningBudget {
   /// How many tokens of the reply come before the first that may be forced; kUnlimited: none will be.
   std::uint64_t free_tokens() const;
 
-  /// What closed the reasoning.
+  /// The cause that closed the reasoning.
   ReasoningEnd ended_by() const { return ended_by_; }
 
  private:

@@ -59,7 +59,7 @@ bool is_same_call(const Json& a, const Json& b) {
          is_same_value(*arguments, *other_arguments);
 }
 
-/// Whether the client's message is the turn: the same content and calls, and the same reasoning or none.
+/// Returns whether the client's message is the turn: the same content and calls, and the same reasoning or none.
 bool is_same_turn(const Json& client_message, const SampledTurn& turn) {
   const Json message = template_form(client_message);
   const Json sampled = template_form(turn.message);
@@ -178,7 +178,7 @@ std::vector<RecognizedTurn> recognize_turns(const Json& messages, const FindTurn
   return found;
 }
 
-// What a reply's opening adds to a conversation, up to the reasoning that it opens.
+// The header is the text that a reply's opening adds to a conversation, up to the reasoning that it opens.
 std::string ChatFormat::learn_header() const {
   if (!tokens_.encode || !tokens_.encode_rest || !tokens_.is_special || !tokens_.bytes) return {};
   ChatPrompt chat{.messages = Json::array(), .add_generation_prompt = false};
