@@ -10,6 +10,7 @@
 #include "tests/actors/chat_model.h"
 #include "tests/actors/engine_harness.h"
 #include "tests/protocol/grammar/json_validator.h"
+#include "tests/sanitized.h"
 #include "tests/source_folder.h"
 
 namespace reprise::actors {
@@ -18,6 +19,7 @@ namespace {
 using protocol::ChatPrompt;
 using protocol::grammar::Constraint;
 
+constexpr std::uint64_t kRepliesTried = rounds(12);
 constexpr const char* kPersonSchema = R"({"type": "object", "properties": {
   "name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 130},
   "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 2}},
@@ -61,7 +63,7 @@ class StructuredOutputTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(StructuredOutputTest, RepliesFitTheSchema) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kRepliesTried; ++seed) {
     const Reply reply = harness_->ask(request(schema(kPersonSchema), seed));
     ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
     const auto& choice = reply.choices.at(0);
@@ -144,7 +146,7 @@ TEST_P(StructuredOutputTest, AForcedCallIsOfAnOfferedToolAndFits) {
   const auto chat = harness_->engine().models().at(0).chat;
   ASSERT_NE(chat, nullptr);
   for (const char* only : {"", "get_weather"}) {
-    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (std::uint64_t seed = 1; seed <= kRepliesTried; ++seed) {
       protocol::GenerateRequest wish = request({}, seed);
       auto& prompt = std::get<ChatPrompt>(wish.prompt);
       prompt.tools = tools;
@@ -185,7 +187,7 @@ TEST_P(StructuredOutputTest, AForcedTextFitsItsToolsGrammar) {
       {.name = "patch", .input = {.kind = protocol::grammar::TextRule::Kind::kLark, .text = kGrammar}}};
   const std::regex fits("\\*\\*\\* (Add|Delete): [a-z]{1,8}\\.py\n([+-][a-z\\\\\"<>]{0,12}\n){1,3}");
   const auto chat = harness_->engine().models().at(0).chat;
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kRepliesTried; ++seed) {
     protocol::GenerateRequest wish = request({}, seed);
     auto& prompt = std::get<ChatPrompt>(wish.prompt);
     prompt.tools = tools;
@@ -256,7 +258,7 @@ class ReasoningBudgetTest : public StructuredOutputTest {
 };
 
 TEST_P(ReasoningBudgetTest, ReasoningIsClosedAndTheAnswerFollows) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(rounds(3)); ++seed) {
     const Reply free = harness_->ask(thinking(std::nullopt, seed));
     ASSERT_FALSE(free.error.has_value()) << free.error->message;
     EXPECT_EQ(free.usage.reasoning_ended_by, protocol::ReasoningEnd::kModel);

@@ -46,7 +46,7 @@ TEST(ReplyCuts, AnyTwoCutsGiveTheSame) {
     const ReplyPieces whole = parsed(format, options, sample.reply);
     expect_well_formed(whole, sample.reply);
     const ReplyPieces expected = joined(whole);
-    const std::size_t step = sample.reply.size() < 120 ? 1 : 7;
+    const std::size_t step = sample.reply.size() < 120 && !kSanitized ? 1 : 7;
     for (std::size_t a = 0; a <= sample.reply.size(); ++a) {
       for (std::size_t b = a; b <= sample.reply.size(); b += step) {
         const ReplyPieces pieces = parsed(format, options, sample.reply, {a, b});
