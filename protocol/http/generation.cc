@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "protocol/chat/call_constraint.h"
 #include "protocol/http/prompt_merge.h"
@@ -49,11 +50,14 @@ Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr
       call_(std::move(call)),
       request_(call_->request) {}
 
-Generation::~Generation() {
-  if (counted_ == 0) return;
-  context_.generations -= counted_;
-  context_.metrics.generations_changed(-static_cast<int>(counted_));
-  context_.meter.leave(tenant_, counted_);
+Generation::~Generation() { leave(); }
+
+void Generation::leave() {
+  const std::uint32_t counted = std::exchange(counted_, 0);
+  if (counted == 0) return;
+  context_.generations -= counted;
+  context_.metrics.generations_changed(-static_cast<int>(counted));
+  context_.meter.leave(tenant_, counted);
   context_.meter.pay(tenant_, account_.tokens(), runtime::Clock::now());
 }
 
@@ -109,6 +113,7 @@ Task<bool> Generation::run() {
     refused = co_await preparing;
   }
   if (refused) {
+    leave();
     auto refusing = exchange_.refuse(std::move(*refused));
     const bool sent = co_await refusing;
     co_return sent;
@@ -263,6 +268,7 @@ Task<bool> Generation::run_stream() {
       fail(broken_off(event.error()));
       goes_on = false;
     }
+    if (!goes_on) leave();
     if (failure_) {
       auto refusing = exchange_.refuse(std::move(*failure_));
       const bool sent = co_await refusing;
@@ -310,6 +316,7 @@ Task<bool> Generation::run_whole() {
       goes_on = false;
     }
   }
+  leave();
   auto responding =
       failure_ ? exchange_.refuse(std::move(*failure_)) : exchange_.respond(json_response(std::move(out_)));
   const bool sent = co_await responding;
@@ -369,6 +376,7 @@ ApiError Generation::broken_off(const runtime::Error& error) const {
 
 Task<bool> Generation::give_up() {
   events_.cancel();  // at once: the sequence is freed within a step
+  leave();
   if (!exchange_.stream_open() || exchange_.is_abandoned()) {
     auto giving_up = exchange_.give_up();
     const bool goes_on = co_await giving_up;

@@ -38,6 +38,9 @@ class Generation {
  private:
   /// Counts the request among the server's and the tenant's, or says why it is refused.
   std::optional<ApiError> enter();
+  /// Gives back what `enter` counted and charges for the tokens. Comes before the last bytes are written: a
+  /// client that has read its reply may ask again at once. Later calls do nothing.
+  void leave();
   /// What the engine is told beside what the client said.
   void complete_request();
   /// Counts the field of a reasoning budget as unknown where the model does not reason.
