@@ -1,6 +1,7 @@
 // A folder as a tier (tiers_test.cc has what holds for all): smaller files, and whatever lies there instead of a snapshot is
 // a miss that says why.
 
+#include <algorithm>
 #include <fstream>
 
 #include "tests/actors/tier_fixture.h"
@@ -73,6 +74,30 @@ TEST_P(DiskTierTest, MissingChunksAndForeignManifestsAreMisses) {
   EXPECT_GE(engine.figure("tier_refused_total", "foreign"), 1);
   EXPECT_GE(engine.figure("tier_refused_total", "missing"), 1);
   EXPECT_EQ(reply.choices, engine.cold(next).choices);
+}
+
+TEST_P(DiskTierTest, AShorterSnapshotReplacesALostOne) {
+  TokenList next;
+  std::size_t first_tokens = 0;
+  {
+    EngineHarness engine(disk_options(GetParam()));
+    const TokenList reply = compute(engine, prompt_).tokens();
+    first_tokens = prompt_.size() + reply.size();
+    const std::vector<std::filesystem::path> kept = files('c');
+    const TokenList second = prompt_ + reply + random_tokens(30, 2);
+    next = second + compute(engine, second).tokens() + random_tokens(70, 3);
+    for (const std::filesystem::path& path : files('c')) {
+      if (std::ranges::find(kept, path) == kept.end()) std::filesystem::remove(path);
+    }
+  }
+  EngineHarness engine(disk_options(GetParam()));
+  const Reply restored = engine.ask(next);
+  ASSERT_FALSE(restored.error) << restored.error->message;
+  EXPECT_GE(engine.figure("tier_refused_total", "missing"), 1);
+  EXPECT_EQ(restored.cache.tier, Tier::kDisk);
+  EXPECT_GT(restored.cache.restored_tokens, 0U);
+  EXPECT_LT(restored.cache.restored_tokens, first_tokens);
+  EXPECT_EQ(restored.choices, engine.cold(next).choices) << "the bits of a cold run";
 }
 
 TEST_P(DiskTierTest, AFolderThatCannotBeUsedTurnsTheTierOffAndRequestsGoOn) {

@@ -164,7 +164,9 @@ TEST_P(KvReuseTest, InLittleMemoryAnAnswerIsWhatItSays) {
     talk.first = roomy.ask(turn(talk.prompt));
     talk.next = talk.prompt + talk.first.tokens() + random_tokens(30, 30 + c);
     talk.reused = roomy.ask(turn(talk.next));
-    EXPECT_GT(reused(talk.reused), 0U);
+    EXPECT_GT(reused(talk.reused), 0U)
+        << "talk " << c << ", " << protocol::name_of(talk.reused.cache.reason) << ", known "
+        << talk.reused.cache.known_tokens << ", restored " << talk.reused.cache.restored_tokens;
     EngineHarness fresh(options());
     talk.anew = fresh.ask(turn(talk.next));
     EXPECT_EQ(reused(talk.anew), 0U);
