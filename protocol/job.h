@@ -436,9 +436,10 @@ struct DecodeEvent {
   std::optional<DecodedToken> token{};
   std::optional<DecodeEnd> end{};  // with the last event
   JobError error{};                // kFault
+  std::uint32_t reported = 0;      // the decoding's checkpoints so far, to the registry
 };
 /// Decodes from the logits that the prefill left. The stream's credit is the pace. Where decoding is canonical and there
-/// is a plan, a checkpoint is taken every so many tokens; none of them is counted in `reported`.
+/// is a plan, a checkpoint is taken every so many tokens. The last event counts all of them.
 struct Decode {
   SequenceId sequence{};
   SamplingParams sampling{};

@@ -173,9 +173,6 @@ Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
     if (found == flights_.end()) co_return protocol::FlightSettled{};
     Flight& flight = found->second;
     const protocol::FlightSettled settled{.kept = flight.kept};
-    // Of a compacted state those inside the reply are waited for, too, which its request does not count.
-    if (protocol::is_compacted(flight.name_space))
-      settle.reported = std::max(settle.reported, flight.reports);
     if (flight.reports >= settle.reported || flight.cut_off) land(flight);
     if (flight.settled >= settle.reported || flight.cut_off) co_return settled;
     auto waiting = flight.changed.wait();

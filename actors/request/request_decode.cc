@@ -318,6 +318,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
   Result<protocol::DecodeEvent> event = co_await reading;
   if (!event.ok()) co_return failure_of(event.error());
   if (event->end == protocol::DecodeEnd::kFault) co_return failure_of(event->error);
+  choice.reported = event->reported;
   protocol::Delta delta{.choice = choice.index, .text = {}, .tokens = {}};
   const bool ends_by_token = event->end == protocol::DecodeEnd::kStopToken;
   bool mask_is_late = false;
@@ -366,6 +367,7 @@ Task<RequestActor::Failure> RequestActor::next_token(Choice& choice) {
       auto draining = choice.in.next(runtime::TimePoint::max(), lost_.token());
       const Result<protocol::DecodeEvent> extra = co_await draining;
       more = extra.ok() && !extra->end;
+      if (extra.ok()) choice.reported = extra->reported;
       if (extra.ok() && extra->token) choice.tokens.push_back(extra->token->token);
     }
   } else if (event->end == protocol::DecodeEnd::kLength) {

@@ -114,6 +114,7 @@ struct RequestActor::Choice {
   std::shared_ptr<MaskSlot> masks{};  // of both, for the device; null: it is never masked
   TokenList tokens{};
   std::string reply{};
+  std::uint32_t reported = 0;  // checkpoints of its decoding, to the registry
   bool finished = false;
   std::optional<std::size_t>
       said{};  // of its tokens, without the one that ended it; nothing where it was cut

@@ -94,6 +94,7 @@ protocol::CheckpointPlan RequestActor::plan_of_compacted(protocol::Origin origin
 
 Task<void> RequestActor::keep_compacted(Choice& choice) {
   const ServedModel& model = *job_.model;
+  main_->turns.reported += choice.reported;
   if (model.arch.grid == 1 && choice.tokens.size() > 1) {
     auto asked =
         model.worker.ask(protocol::SnapshotKv{.sequence = choice.sequence,

@@ -46,6 +46,7 @@ void Decoding::begin(HeldSequence held, protocol::Decode job) {
   run->out = std::move(job.out);
   run->max_tokens = std::max(job.max_tokens, 1U);
   run->stop_tokens = std::move(job.stop_tokens);
+  run->reported = 0;
   run->awaits_credit = false;
   const models::ModelRules& rules = table->rules();
   // A compacted state is what was decoded, by whatever bits, and stands in a namespace of such alone.
@@ -124,6 +125,7 @@ void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {
 
 void Decoding::send(SequenceRun& run, DecodeEvent event) {
   const bool last = event.end.has_value();
+  event.reported = run.reported;
   const std::optional<runtime::Result<void>> sent = run.out.try_write(event);
   if (last) run.phase = Phase::kIdle;
   if (!sent) {

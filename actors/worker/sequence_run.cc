@@ -27,7 +27,7 @@ void SequenceRun::end_work(const protocol::JobError& error) {
     auto reply = std::move(prefilled);
     reply.answer(protocol::JobResult<protocol::Prefilled>(error));
   } else if (was == Phase::kDecode) {
-    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error};
+    DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = error, .reported = reported};
     // Without credit the reader learns of it by the end of the stream.
     if (!awaits_credit) static_cast<void>(out.try_write(event));
     out.fail({runtime::ErrorCode::kFailed, error.message});

@@ -86,7 +86,7 @@ struct SequenceRun {
   std::uint32_t hidden_until = 0;  // tokens whose states are in the sum
   std::uint32_t computed = 0;
   protocol::SharedPlan plan;   // whose checkpoints they are
-  std::uint32_t reported = 0;  // of them
+  std::uint32_t reported = 0;  // of them, or of the decoding's
   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> prefilled;
 
   // -- decode

@@ -167,7 +167,7 @@ void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
   if (captured.room != Room::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
-  if (captured.taken) report(table, run, plan, run.held_tokens(), captured);
+  if (captured.taken && report(table, run, plan, run.held_tokens(), captured)) ++run.reported;
 }
 
 void SnapshotJobs::skip_unhealthy_checkpoint(StateTable& table, SequenceRun& run) {

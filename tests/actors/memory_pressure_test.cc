@@ -197,6 +197,11 @@ std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
     EXPECT_EQ(report.tokens->size(), report.at);
     places.push_back(report.at);
   }
+  std::uint32_t counted = 0;
+  for (auto event = reader.try_next(); event && event->ok(); event = reader.try_next()) {
+    counted = (*event)->reported;
+  }
+  EXPECT_EQ(counted, places.size()) << "the last event counts all of them";
   return places;
 }
 

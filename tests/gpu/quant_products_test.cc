@@ -2,6 +2,7 @@
 // the definition (gpu/cpu/int8_product.h) for every number of rows, range and thread, at the ends of what blocks can
 // hold, and where x is not finite.
 
+#include <algorithm>
 #include <limits>
 
 #include "gpu/host_weight.h"
@@ -26,15 +27,19 @@ class PreparedRows {
   Floats room_;
 };
 
-/// y [m, rows of the weight], in ranges that begin at multiples of `step`.
+/// y [m, rows of the weight], in ranges that begin at multiples of `step`. Nothing behind it may be written.
 Floats fast_product(const Kernels& table, const WeightView& view, const Floats& x, std::size_t step) {
   const Product& product = table.format(*view.format).fast;
   const std::size_t m = x.size() / view.columns;
   const PreparedRows prepared(product, x, m, view.columns);
-  Floats y(m * view.rows, -1.0F);
+  Floats y((m + 1) * view.rows, -1.0F);
   for (std::size_t n = 0; n < view.rows; n += step) {
     product.multiply(prepared.data(), m, view, y.data(), view.rows, n, std::min(view.rows, n + step));
   }
+  const auto end = y.begin() + static_cast<std::ptrdiff_t>(m * view.rows);
+  EXPECT_TRUE(std::all_of(end, y.end(), [](float guard) { return guard == -1.0F; }))
+      << view.format->name << ", " << m << " rows: written behind the last";
+  y.resize(m * view.rows);
   return y;
 }
 

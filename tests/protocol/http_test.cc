@@ -476,6 +476,10 @@ TEST(Http, AClientMayNameItsRequest) {
   HttpClient client(served.port());
   EXPECT_TRUE(client.get("/health", "X-Request-Id: my-id.1\r\n").has("X-Request-Id: my-id.1\r\n"));
   EXPECT_TRUE(client.get("/health", "X-Request-Id: a b\r\n").has("X-Request-Id: req-"));
+  const std::string longest(128, 'x');
+  EXPECT_TRUE(
+      client.get("/health", "X-Request-Id: " + longest + "\r\n").has("X-Request-Id: " + longest + "\r\n"));
+  EXPECT_TRUE(client.get("/health", "X-Request-Id: " + longest + "x\r\n").has("X-Request-Id: req-"));
   client.post("/v1/chat/completions", kChat, "X-Request-Id: mine\r\n");
   EXPECT_EQ(served.service.requests().at(0).id, "mine");
 }
