@@ -38,6 +38,7 @@ class CheckLinks(unittest.TestCase):
             self.assertEqual(self.faults(f"# Here\n\nsee [it]({link}) there\n"), [f"docs/page.md:3: {why}: {link}"])
         self.assertEqual(self.faults("[![picture](none.png)](other.md)\n"), ["docs/page.md:1: no such file: none.png"])
         self.assertEqual(self.faults("[it]: none.md\n"), ["docs/page.md:1: no such file: none.md"])
+        self.assertEqual(self.faults("`code` and\na link [of two\nlines](none.md)\n"), ["docs/page.md:3: no such file: none.md"])
 
     def test_code_has_no_links(self):
         self.assertEqual(self.faults("`[a](none.md)` and\n\n    [b](none.md)\n\n```\n[c](none.md)\n```\n"), [])
