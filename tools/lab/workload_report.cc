@@ -1,4 +1,4 @@
-// What `reprise bench --workload` found, as tables and as JSON, beside what the design asks for.
+// What `reprise bench --workload` found, as tables and as JSON, beside what is asked for.
 
 #include <algorithm>
 #include <cstdarg>
