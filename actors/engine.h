@@ -14,7 +14,7 @@
 // The system must outlive the engine. Destroying the engine stops its actors; requests that run end with a
 // Failed event or their stream's end.
 //
-// Failure: every actor of the engine has its own rule, in its header; actors/README.md lists them. None of
+// Failure: every actor of the engine has its own rule, in its header; docs/dev/failure-model.md lists them. None of
 // them takes the engine with it: what cannot be mended fails a model, or all, and health() says which and
 // why.
 //

@@ -27,6 +27,7 @@ inline constexpr std::array kNeeds = std::to_array<NeedName>({
     {"bash", "bash in PATH"},
     {"build-id", "a linker that gives programs an id"},
     {"compiler", "g++ and clang++-16 in PATH, for sources that must not compile"},
+    {"curl", "curl in PATH"},
     {"fish", "fish in PATH"},
     {"gpu", "an NVIDIA GPU, and CUDA compiled in"},
     {"groff", "groff in PATH"},

@@ -41,9 +41,14 @@ class Workloads(unittest.TestCase):
                 self.assertEqual(row["evicted"], 0)
                 self.assertEqual(row["differences"], 0)
                 self.assertGreater(row["index_bytes"], 0)
+                timed = [goal for goal in row["goals"] if "first token" in goal["name"]]  # these depend on the machine
+                self.assertEqual(len(timed), 0 if row["name"] == "agent" else 1)
+                for goal in timed:
+                    asked = float(goal["asked"].split()[2].rstrip("x"))
+                    self.assertEqual(goal["verdict"], "PASS" if row["cold_ms"] / row["warm_ms"] >= asked else "SHORT")
                 if row["name"] != "rag":  # few questions find few orders of documents again
                     for goal in row["goals"]:
-                        self.assertEqual(goal["verdict"], "PASS", goal)
+                        self.assertTrue(goal in timed or goal["verdict"] == "PASS", goal)
 
     @needs("unsanitized", not SANITIZED, "it takes minutes under a sanitizer")
     def test_the_same_seed_gives_the_same_counts(self):

@@ -29,7 +29,7 @@ struct PrefixCacheOptions {
 
 /// Of the registry that keeps it (actors/cache/prefix_registry.h).
 struct RegistrySettings {
-  PrefixCacheOptions cache{.policy = "returns"};  // docs/replay.md says why
+  PrefixCacheOptions cache{.policy = "returns"};  // docs/lab/eviction-policies.md says why
   std::uint64_t budget_bytes = 0;                 // 0: all of the state memory
   std::uint32_t min_insert_tokens = 0;  // places before this are not kept; 0: from the model's sizes
   /// Of models with recurrent state, whose every snapshot is a copy, instead of the cache's own; 0: no others.

@@ -1,6 +1,6 @@
 #pragma once
-// Which places of a prompt a prefill keeps snapshots of. Pure; the places and their reasons are the design's
-// seven, less the end of the turn, which is beyond the prompt.
+// Which places of a prompt a prefill keeps snapshots of. Pure. docs/cache.md lists all origins; those inside and
+// behind a reply are beyond the prompt and not planned here.
 //
 // A tool loop goes on from its user message for many requests, until the next one strips its thinking: the
 // place where the user message ends outlives the loop (NewEntry::keep).

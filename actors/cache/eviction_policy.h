@@ -14,7 +14,7 @@
 //            falls slowly, to 2. And where even shared ones that were never hit go before they come back, it spares
 //            the old ones of them and lets young ones go (return_times.h): some live to be used instead of none.
 //
-// Others were tried on recorded traces and did not earn their place; docs/replay.md has the figures.
+// Others were tried on recorded traces and did not earn their place; docs/lab/eviction-policies.md has the figures.
 //
 // Threading: one owner.
 

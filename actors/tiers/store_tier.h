@@ -1,5 +1,5 @@
 #pragma once
-// StoreTier: snapshots in a folder or in a store that servers share (protocol/tier.h, docs/snapshot_format.md). It knows
+// StoreTier: snapshots in a folder or in a store that servers share (protocol/tier.h, docs/formats/snapshot.md). It knows
 // what is there; StoreReader brings it, StoreWriter adds to it and keeps it within its bound.
 //
 // What it knows of a namespace is read from its manifests when somebody first asks, and again when others have changed

@@ -1,5 +1,5 @@
 #pragma once
-// The manifest of a snapshot: what it is of, and what it consists of (docs/snapshot_format.md).
+// The manifest of a snapshot: what it is of, and what it consists of (docs/formats/snapshot.md).
 //
 // The contents of its record: a length (4 bytes), that much JSON, the tokens (4 bytes each), a digest of each
 // reference's contents (8 bytes each). The references are its pages in order, then the tail if the last page is not

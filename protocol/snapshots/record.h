@@ -1,5 +1,5 @@
 #pragma once
-// A record: one sealed file, or one value of a store (docs/snapshot_format.md). A manifest, or a chunk of a state.
+// A record: one sealed file, or one value of a store (docs/formats/snapshot.md). A manifest, or a chunk of a state.
 //
 //   offset  bytes
 //        0      8  "rpsnap\r\n"

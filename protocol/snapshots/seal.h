@@ -1,5 +1,5 @@
 #pragma once
-// Keys, names and seals of snapshots that leave the process (docs/snapshot_format.md).
+// Keys, names and seals of snapshots that leave the process (docs/formats/snapshot.md).
 //
 // All of it comes from one secret. A namespace of a model has a folder, whose name tells nothing without the secret,
 // and two keys of its own: one seals contents (AES-256-GCM), one makes names (HMAC-SHA-256). Who knows a name knows

@@ -1,4 +1,4 @@
-// What `reprise bench --workload` found, as tables and as JSON, beside what the design asks for.
+// What `reprise bench --workload` found, as tables and as JSON, beside what is asked for.
 
 #include <algorithm>
 #include <cstdarg>
@@ -16,12 +16,13 @@ struct Asked {
   double of_requests;  // that share something with an earlier one: hits
   double of_tokens;    // that an earlier prompt begins with: restored
   double evictions;    // of inserts, at most
+  double sooner;       // first token, cold over warm, medians; 0: not asked
 };
-constexpr Asked kAsked[] = {{"chat", 0.98, 0.98, 1},
-                            {"rag", 0.90, 0.90, 1},
-                            {"batch", 1, 1, 1},
-                            {"agent", 0.98, 0.9, 1},
-                            {"mixed", 0.8, 0.8, 0.1}};
+constexpr Asked kAsked[] = {{"chat", 0.98, 0.98, 1, 10},
+                            {"rag", 0.90, 0.90, 1, 10},
+                            {"batch", 1, 1, 1, 5},
+                            {"agent", 0.98, 0.9, 1, 0},
+                            {"mixed", 0.8, 0.8, 0.1, 5}};
 
 struct WorkloadGoal {
   std::string name, asked, found;
@@ -58,6 +59,12 @@ std::vector<WorkloadGoal> goals_of(const WorkloadResult& result) {
     if (asked.evictions < 1) {
       goals.push_back({result.name + ": evictions, of inserts", "less than " + percent(asked.evictions),
                        percent(result.eviction_rate()), result.eviction_rate() < asked.evictions});
+    }
+    if (asked.sooner > 0) {  // the only goal that depends on the machine's speed
+      const double sooner = result.cold.median() / result.warm.median();
+      goals.push_back({result.name + ": first token, against no cache",
+                       line_of("at least %.0fx sooner", asked.sooner), line_of("%.1fx", sooner),
+                       sooner >= asked.sooner});
     }
   }
   goals.push_back({result.name + ": answers that are not the cold ones", "none",

@@ -1,5 +1,5 @@
 #pragma once
-// `reprise snapshot`: looks after a folder of snapshots (docs/snapshot_format.md) while no server, or any number of them,
+// `reprise snapshot`: looks after a folder of snapshots (docs/formats/snapshot.md) while no server, or any number of them,
 // uses it.
 //
 //   ls       a line for each snapshot
