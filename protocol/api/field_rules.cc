@@ -55,7 +55,6 @@ constexpr std::array kRules = {
     FieldRule{"lora_path", Fate::kRefused, "", "use adapter"},
     FieldRule{"prediction", Fate::kRefused, "", ""},
     FieldRule{"grammar_lazy", Fate::kRefused, "false", "use tools with strict"},
-    FieldRule{"structured_outputs.structural_tag", Fate::kRefused, "", "use tools with strict"},
     FieldRule{"best_of", Fate::kRefused, "1", "completions have it"},
     // What an answer shows, and where it ends
     FieldRule{"echo", Fate::kRefused, "false", "completions have it"},
