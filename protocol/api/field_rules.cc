@@ -86,6 +86,7 @@ constexpr std::array kRules = {
               "reasoning is a part of its own in every answer"},
     FieldRule{"reasoning_in_content", Fate::kReported, "false", "reasoning is a part of its own in every answer"},
     FieldRule{"parse_tool_calls", Fate::kReported, "true", "tool calls are always read"},
+    FieldRule{"tool_choice", Fate::kReported, R"("auto" "none")", "only of APIs with tools; a summary calls none"},
     FieldRule{"verbosity", Fate::kReported, R"("medium")", "ask for it in a message"},
     FieldRule{"text.verbosity", Fate::kReported, R"("medium")", "ask for it in a message"},
     // Ignored

@@ -39,6 +39,9 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
                         .kind = kind};
   ApiRequest& asked = request.asked;
   asked.any_model = false;
+  for (const char* name : {"model", "stream", "reprise"}) {  // not among the options, or without effect
+    if (const Json* value = options.find(name)) options.mark_unread(options.path_of(name), *value);
+  }
   const std::string* model = fields.string("model", limits.label_bytes);
   if (model == nullptr) refuse_field("model", "missing", "is required");
   asked.generate.model = without_tag(*model);

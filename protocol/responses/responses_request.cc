@@ -150,7 +150,10 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
     chat.text_tools = std::move(tools.texts);
     request.tools = std::move(tools.all);
   }
+  static_cast<void>(fields.within("stream_options"));
   if (request.kind != ResponseKind::kResponse) {
+    if (const Json* choice = fields.find("tool_choice")) fields.mark_unread("tool_choice", *choice);
+    if (asked.generate.constraint) fields.mark_unread(asked.generate.constraint.field, body);
     // The prompt stays what the conversation's others are; calls in the summary are a part of its text.
     asked.tool_choice = {};
     asked.generate.constraint = {};
