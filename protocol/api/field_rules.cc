@@ -18,7 +18,8 @@ constexpr std::string_view kSpeed = "changes how fast an answer comes, not what 
 constexpr std::string_view kTemplates = "the model's template says this";
 constexpr std::string_view kLabel = "a label for the client's own records";
 constexpr std::string_view kTextOnly = "models here take text";
-constexpr std::string_view kWholePrompt = "a prompt is never shortened: one that is too long is refused";
+constexpr std::string_view kWholePrompt =
+    "a prompt that is too long is refused; truncate_prompt_tokens shortens it";
 
 constexpr std::array kRules = {
     // What an answer would be made from, or with
@@ -33,7 +34,6 @@ constexpr std::array kRules = {
     FieldRule{"context", Fate::kRefused, "[]", "send the earlier messages"},
     FieldRule{"prompt", Fate::kRefused, R"("" [])", "this API takes messages or input"},
     FieldRule{"conversation", Fate::kRefused, "", "use previous_response_id"},
-    FieldRule{"suffix", Fate::kRefused, R"("")", "completions have it"},
     FieldRule{"functions", Fate::kRefused, "[]", "use tools"},
     FieldRule{"function_call", Fate::kRefused, R"("none" "auto")", "use tool_choice"},
     FieldRule{"web_search_options", Fate::kRefused, "", "use tools"},
@@ -58,6 +58,7 @@ constexpr std::array kRules = {
     FieldRule{"best_of", Fate::kRefused, "1", "completions have it"},
     // What an answer shows, and where it ends
     FieldRule{"echo", Fate::kRefused, "false", "completions have it"},
+    FieldRule{"suffix", Fate::kRefused, R"("")", "completions have it"},
     FieldRule{"logprobs", Fate::kRefused, "false", "chat and completions have it; /completion has n_probs"},
     FieldRule{"top_logprobs", Fate::kRefused, "0", "chat completions have it"},
     FieldRule{"prompt_logprobs", Fate::kRefused, "", "completions have logprobs"},
@@ -71,7 +72,7 @@ constexpr std::array kRules = {
     // Reported unless neutral: clients send these values to say nothing
     FieldRule{"t_max_predict_ms", Fate::kReported, "0 -1", "use max_tokens"},
     FieldRule{"t_max_prompt_ms", Fate::kReported, "0 -1", "prompts are computed to their end"},
-    FieldRule{"n_indent", Fate::kReported, "0", "lines are indented as the model has them"},
+    FieldRule{"n_indent", Fate::kReported, "0", "lines are indented as the model writes them"},
     FieldRule{"min_keep", Fate::kReported, "0 1", "samplers keep at least one token"},
     FieldRule{"tfs_z", Fate::kReported, "1", "its servers have dropped it"},
     FieldRule{"typ_p", Fate::kReported, "1", "use typical_p"},
@@ -80,13 +81,16 @@ constexpr std::array kRules = {
     FieldRule{"penalty_prompt", Fate::kReported, "", "its servers have dropped it"},
     FieldRule{"add_special_tokens", Fate::kReported, "", kTemplates},
     FieldRule{"include_reasoning", Fate::kReported, "true", "reasoning is a part of its own in every answer"},
-    FieldRule{"separate_reasoning", Fate::kReported, "true", "reasoning is a part of its own in every answer"},
+    FieldRule{"separate_reasoning", Fate::kReported, "true",
+              "reasoning is a part of its own in every answer"},
     FieldRule{"stream_reasoning", Fate::kReported, "true", "reasoning streams as it comes"},
     FieldRule{"reasoning_format", Fate::kReported, R"("auto" "deepseek")",
               "reasoning is a part of its own in every answer"},
-    FieldRule{"reasoning_in_content", Fate::kReported, "false", "reasoning is a part of its own in every answer"},
+    FieldRule{"reasoning_in_content", Fate::kReported, "false",
+              "reasoning is a part of its own in every answer"},
     FieldRule{"parse_tool_calls", Fate::kReported, "true", "tool calls are always read"},
-    FieldRule{"tool_choice", Fate::kReported, R"("auto" "none")", "only of APIs with tools; a summary calls none"},
+    FieldRule{"tool_choice", Fate::kReported, R"("auto" "none")",
+              "only of APIs with tools; a summary calls none"},
     FieldRule{"verbosity", Fate::kReported, R"("medium")", "ask for it in a message"},
     FieldRule{"text.verbosity", Fate::kReported, R"("medium")", "ask for it in a message"},
     // Ignored

@@ -27,7 +27,7 @@ namespace reprise::protocol {
 struct FieldRule {
   enum class Fate : std::uint8_t { kRefused, kReported, kIgnored };
 
-  std::string_view name;     // as Fields spells it: "user", "stream_options.include_obfuscation"
+  std::string_view name;  // as Fields spells it: "user", "stream_options.include_obfuscation"
   Fate fate;
   std::string_view neutral;  // JSON values with a blank between two; unused where the field is ignored
   std::string_view note;     // refused: what to use instead, or empty; else: why the answer does without it

@@ -102,8 +102,8 @@ std::vector<std::string> read_response_fields(const Fields& fields) {
 }
 
 CompletionRequest read_all_but_prompt(const Fields& fields, const BodyLimits& limits) {
-  CompletionRequest request{
-      .asked = openai::read_common(fields, limits, openai::Manners::kLlamaServer).asked};
+  CompletionRequest request{.asked =
+                                openai::read_common(fields, limits, openai::Manners::kLlamaServer).asked};
   GenerateRequest& generate = request.asked.generate;
   if (const auto n = fields.integer("n_cmpl", 1, limits.choices)) generate.n = static_cast<std::uint32_t>(*n);
   generate.want_settled = true;

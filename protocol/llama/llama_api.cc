@@ -28,7 +28,8 @@ Question::Answered body_of(const Result<Answer<T>>& answer, Write write) {
 
 class TokenizeQuestion final : public Question {
  public:
-  TokenizeQuestion(std::string_view body, const BodyLimits& limits) : request_(read_tokenize(body, limits, &unknown_fields)) {}
+  TokenizeQuestion(std::string_view body, const BodyLimits& limits)
+      : request_(read_tokenize(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
     const bool pieces = request_.with_pieces;
