@@ -328,7 +328,8 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
       refuse_field("tools", "too_many",
                    std::to_string(tools->size()) + " tools, more than " + std::to_string(limits.tools));
     }
-    for (std::size_t i = 0; i < tools->size(); ++i) reader.read_tool((*tools)[i], item_of("tools", i), fields);
+    for (std::size_t i = 0; i < tools->size(); ++i)
+      reader.read_tool((*tools)[i], item_of("tools", i), fields);
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
   std::size_t asked = messages->size();  // behind the user's last message

@@ -68,7 +68,8 @@ class NamedReply final : public Reply {
     told["prefilled_tokens"] = event.usage.cache.prefilled_tokens;
     told["pinned_tokens"] = event.usage.cache.pinned_tokens;
     told["kept"] = shelf_->put(tenant_, std::move(snapshot_), std::time(nullptr));
-    if (!event.usage.unknown_fields.empty()) told["reprise"] = unknown_fields_report(event.usage.unknown_fields);
+    if (!event.usage.unknown_fields.empty())
+      told["reprise"] = unknown_fields_report(event.usage.unknown_fields);
     told.dump_to(out);
   }
 
@@ -201,7 +202,8 @@ Json joined(const Json& beginning, const Json* more) {
 
 Json with_beginning(Json body, TextKind kind, SnapshotShelf& shelf, std::string_view tenant) {
   if (!body.is_object() || body.find("from_snapshot") == nullptr) return body;
-  const Fields fields(body);
+  const Json sent = body;  // the body changes while this is read
+  const Fields fields(sent);
   if (fields.find("from_snapshot") == nullptr) return body;  // null
   const std::string name = read_name(fields, "from_snapshot");
   const auto from = shelf.find(std::string(tenant), name, std::time(nullptr));
