@@ -46,7 +46,7 @@ constexpr std::array kRules = {
     FieldRule{"logits_processors", Fate::kRefused, "[]", "use logit_bias"},
     FieldRule{"allowed_token_ids", Fate::kRefused, "[]", "use regex or grammar"},
     FieldRule{"bad_words", Fate::kRefused, "[]", "use logit_bias"},
-    FieldRule{"samplers", Fate::kRefused, "", "the order of samplers is fixed"},
+    FieldRule{"samplers", Fate::kRefused, R"([] "")", "the order of samplers is fixed"},
     FieldRule{"dynatemp_range", Fate::kRefused, "0", "use temperature"},
     FieldRule{"use_beam_search", Fate::kRefused, "false", "use best_of"},
     FieldRule{"length_penalty", Fate::kRefused, "1", kNoBeams},

@@ -62,8 +62,8 @@ const Api& api_named(const std::string& name) {
 }
 
 struct Outcome {
-  std::optional<ApiError> refusal;
-  Names unknown;
+  std::optional<ApiError> refusal{};
+  Names unknown{};
 };
 
 Outcome read(const Api& api, const std::string& body) {
