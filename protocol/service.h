@@ -244,7 +244,7 @@ struct Usage {
   std::uint32_t recognized_calls =
       0;  // tool calls of the history that are in the prompt as they were sampled
   std::vector<std::string>
-      unknown_fields{};  // of the request, that mean nothing here (protocol/api/known_fields.h)
+      unknown_fields{};  // of the request, that mean nothing here (protocol/api/field_rules.h)
 };
 
 struct Admitted {

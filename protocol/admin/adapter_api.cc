@@ -5,6 +5,7 @@
 #include "protocol/adapters.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/openai_api.h"
 
@@ -97,7 +98,9 @@ class ChangeEndpoint final : public Endpoint {
       if (change_ == Change::kUnload) refuse_field("path", "invalid_value", "only goes with loading");
       wish.path = *path;
     }
-    return std::make_unique<ChangeQuestion>(change_, std::move(wish));
+    auto question = std::make_unique<ChangeQuestion>(change_, std::move(wish));
+    question->unknown_fields = unknown_fields_of(fields);
+    return question;
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "protocol/admin/cache_api.h"
 
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/openai_api.h"
 
@@ -141,9 +142,12 @@ class DropEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    const std::string* model = Fields(body).string("model", limits.label_bytes);
+    const Fields fields(body);
+    const std::string* model = fields.string("model", limits.label_bytes);
     if (model == nullptr || model->empty()) refuse_field("model", "missing", "is required");
-    return std::make_unique<DropQuestion>(desk_, *model);
+    auto question = std::make_unique<DropQuestion>(desk_, *model);
+    question->unknown_fields = unknown_fields_of(fields);
+    return question;
   }
 
  private:

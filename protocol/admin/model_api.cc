@@ -1,6 +1,7 @@
 #include "protocol/admin/model_api.h"
 
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/model_list.h"
 #include "protocol/openai/openai_api.h"
@@ -43,9 +44,12 @@ class ModelChangeEndpoint final : public Endpoint {
 
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    const std::string* name = Fields(body).string("model", limits.label_bytes);
+    const Fields fields(body);
+    const std::string* name = fields.string("model", limits.label_bytes);
     if (name == nullptr || name->empty()) refuse_field("model", "missing", "is required");
-    return std::make_unique<ModelChangeQuestion>(desk_, change_, *name);
+    auto question = std::make_unique<ModelChangeQuestion>(desk_, change_, *name);
+    question->unknown_fields = unknown_fields_of(fields);
+    return question;
   }
 
  private:

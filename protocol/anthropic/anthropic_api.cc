@@ -71,8 +71,11 @@ class CountEndpoint final : public Endpoint {
  public:
   const Dialect& dialect() const override { return messages_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    return std::make_unique<CountQuestion>(
-        read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits));
+    std::vector<std::string> unknown;
+    auto question = std::make_unique<CountQuestion>(
+        read_count_request(parse_body(input.body, limits, BodyHolds::kText), limits, unknown));
+    question->unknown_fields = std::move(unknown);
+    return question;
   }
 };
 

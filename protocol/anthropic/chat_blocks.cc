@@ -18,9 +18,9 @@ constexpr std::string_view kBillingHeader = "x-anthropic-billing-header";
 
 /// What cache_control asks for; nothing where it is not there.
 std::optional<seconds> read_cache_control(const Fields& fields) {
-  const Json* control = fields.object("cache_control");
-  if (control == nullptr) return std::nullopt;
-  const Fields wish(*control, fields.path_of("cache_control"));
+  const auto control = fields.within("cache_control");
+  if (!control) return std::nullopt;
+  const Fields& wish = *control;
   const std::string* type = wish.string("type", kNameBytes);
   if (type == nullptr || *type != "ephemeral") {
     refuse_field(wish.path_of("type"), "invalid_value", "must be \"ephemeral\"");
@@ -108,9 +108,9 @@ class ChatReader {
     read_user(*role, *content, fields.path_of("content"), *role == "user" && !is_new);
   }
 
-  void read_tool(const Json& tool, const std::string& path) {
+  void read_tool(const Json& tool, const std::string& path, const Fields& body) {
     if (!tool.is_object()) refuse_kind(path, "an object", tool);
-    const Fields fields(tool, path);
+    const Fields fields(tool, path, body);
     const std::string* type = fields.string("type", kNameBytes);
     if (type != nullptr && *type != "custom") {
       refuse_unsupported(
@@ -328,7 +328,8 @@ ChatPrompt read_chat(const Fields& fields, const BodyLimits& limits) {
       refuse_field("tools", "too_many",
                    std::to_string(tools->size()) + " tools, more than " + std::to_string(limits.tools));
     }
-    for (std::size_t i = 0; i < tools->size(); ++i) reader.read_tool((*tools)[i], item_of("tools", i));
+    for (std::size_t i = 0; i < tools->size(); ++i)
+      reader.read_tool((*tools)[i], item_of("tools", i), fields);
   }
   if (const Json* system = fields.find("system")) reader.read_system(*system);
   std::size_t asked = messages->size();  // behind the user's last message

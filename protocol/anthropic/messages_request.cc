@@ -1,7 +1,7 @@
 #include "protocol/anthropic/messages_request.h"
 
 #include "protocol/anthropic/chat_blocks.h"
-#include "protocol/api/known_fields.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/openai/continuation.h"
 #include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
@@ -11,27 +11,18 @@ namespace {
 
 constexpr std::size_t kWordBytes = 64;
 
-/// Fields of Anthropic's API that would change the answer.
-void refuse_foreign_fields(const Fields& fields) {
-  for (const char* name : {"mcp_servers", "container"}) {
-    const Json* value = fields.find(name);
-    if (value != nullptr && !(value->is_array() && value->size() == 0)) {
-      refuse_unsupported(name, "is not supported by this server");
-    }
-  }
-}
-
 /// Clients that know Anthropic's models alone mean the one that is served.
 bool is_anthropics(const std::string& model) {
   return model.starts_with("claude");
 }
 
-ToolChoice read_tool_choice(const Fields& fields, const Json& tools) {
+ToolChoice read_tool_choice(const Fields& fields, const Json& tools, bool& one_call) {
   const bool have_tools = tools.size() > 0;
   ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
-  const Json* given = fields.object("tool_choice");
-  if (given == nullptr) return choice;
-  const Fields wish(*given, "tool_choice");
+  const auto given = fields.within("tool_choice");
+  if (!given) return choice;
+  const Fields& wish = *given;
+  one_call = wish.boolean_or("disable_parallel_tool_use", false);
   const std::string* type = wish.string("type", kWordBytes);
   if (type == nullptr) refuse_field(wish.path_of("type"), "missing", "is required");
   if (*type == "none") return {};
@@ -54,33 +45,28 @@ ToolChoice read_tool_choice(const Fields& fields, const Json& tools) {
   refuse_field(wish.path_of("name"), "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
-/// What templates are told of thinking.
-void read_thinking(const Fields& fields, Json& extra) {
-  const Json* thinking = fields.object("thinking");
-  if (thinking == nullptr) return;
-  const Fields wish(*thinking, "thinking");
-  const std::string* type = wish.string("type", kWordBytes);
+/// What templates are told of thinking, and its budget.
+void read_thinking(const Fields& fields, ApiRequest& asked, Json& extra) {
+  const auto thinking = fields.within("thinking");
+  if (!thinking) return;
+  const std::string* type = thinking->string("type", kWordBytes);
   if (type == nullptr || (*type != "enabled" && *type != "disabled" && *type != "adaptive")) {
-    refuse_field(wish.path_of("type"), "invalid_value", "must be \"enabled\", \"adaptive\" or \"disabled\"");
+    refuse_field("thinking.type", "invalid_value", "must be \"enabled\", \"adaptive\" or \"disabled\"");
   }
   extra["enable_thinking"] = *type != "disabled";
+  openai::read_reasoning_budget(*thinking, "budget_tokens", asked);
 }
 
 /// output_config: the effort goes to the template, the format is a constraint. output_format is its older name.
 grammar::Constraint read_output(const Fields& fields, Json& extra) {
-  const Json* config = fields.object("output_config");
-  const Json* format = fields.object("output_format");
-  std::string path = "output_format";
-  if (config != nullptr) {
-    const Fields wish(*config, "output_config");
-    if (const std::string* effort = wish.string("effort", kWordBytes)) extra["reasoning_effort"] = *effort;
-    if (const Json* inner = wish.object("format")) {
-      format = inner;
-      path = wish.path_of("format");
-    }
+  const auto config = fields.within("output_config");
+  if (config) {
+    if (const std::string* effort = config->string("effort", kWordBytes)) extra["reasoning_effort"] = *effort;
   }
-  if (format == nullptr) return {};
-  const Fields wish(*format, path);
+  const auto newer = config ? config->within("format") : std::nullopt;
+  const auto older = newer ? std::nullopt : fields.within("output_format");
+  if (!newer && !older) return {};
+  const Fields& wish = newer ? *newer : *older;
   const std::string* type = wish.string("type", kWordBytes);
   if (type == nullptr || *type != "json_schema")
     refuse_unsupported(wish.path_of("type"), "only 'json_schema' is supported");
@@ -90,16 +76,16 @@ grammar::Constraint read_output(const Fields& fields, Json& extra) {
 }
 
 /// The chat, and with what of its tools it may be answered.
-ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ToolChoice& choice) {
+ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {
   ChatPrompt chat = read_chat(fields, limits);
-  choice = read_tool_choice(fields, chat.tools);
+  asked.tool_choice = read_tool_choice(fields, chat.tools, asked.one_call);
   // With none the model is not told of the tools, so that it cannot call one.
-  if (choice.mode == ToolChoice::Mode::kNone) {
+  if (asked.tool_choice.mode == ToolChoice::Mode::kNone) {
     chat.tools = {};
     std::erase_if(chat.breakpoints, [](const auto& one) { return one.in == ChatBreakpoint::In::kTool; });
   }
   if (const Json* extra = fields.object("chat_template_kwargs")) chat.template_extra = *extra;
-  read_thinking(fields, chat.template_extra);
+  read_thinking(fields, asked, chat.template_extra);
   // A last message of the assistant's is the beginning of the reply, as llama-server has it, too.
   openai::read_continuation(fields, openai::Manners::kLlamaServer, chat);
   const Json* last = chat.messages.size() == 0 ? nullptr : &chat.messages.as_array().back();
@@ -113,35 +99,29 @@ ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ToolChoic
 
 ApiRequest read_messages_request(const Json& body, const BodyLimits& limits) {
   const Fields fields(body);
-  refuse_foreign_fields(fields);
-  ApiRequest asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
+  ApiRequest asked = openai::read_common(fields, limits, openai::Manners::kAnthropic).asked;
   GenerateRequest& generate = asked.generate;
   asked.any_model = is_anthropics(generate.model);
   if (!generate.max_tokens) refuse_field("max_tokens", "missing", "is required");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   generate.stop = openai::read_stop(fields, "stop_sequences", limits);
-  ChatPrompt chat = read_prompt(fields, limits, asked.tool_choice);
-  if (const Json* wish = fields.object("tool_choice")) {
-    asked.one_call = Fields(*wish, "tool_choice").boolean_or("disable_parallel_tool_use", false);
-  }
+  ChatPrompt chat = read_prompt(fields, limits, asked);
   if (auto wanted = read_output(fields, chat.template_extra)) generate.constraint = std::move(wanted);
   generate.prompt = std::move(chat);
-  if (const Json* thinking = fields.object("thinking")) {
-    openai::read_reasoning_budget(Fields(*thinking, "thinking"), "budget_tokens", asked);
-  }
-  note_unknown_fields(body, FieldsOf::kMessages, asked.unknown_fields);
+  asked.unknown_fields = unknown_fields_of(fields);
   return asked;
 }
 
-RenderRequest read_count_request(const Json& body, const BodyLimits& limits) {
+RenderRequest read_count_request(const Json& body, const BodyLimits& limits,
+                                 std::vector<std::string>& unknown) {
   const Fields fields(body);
-  refuse_foreign_fields(fields);
   RenderRequest request;
   const std::string* model = fields.string("model", limits.label_bytes);
   if (model != nullptr && !is_anthropics(*model)) request.model = *model;
-  ToolChoice choice;
-  request.chat = read_prompt(fields, limits, choice);
+  ApiRequest asked;
+  request.chat = read_prompt(fields, limits, asked);
   static_cast<void>(read_output(fields, request.chat.template_extra));
+  unknown = unknown_fields_of(fields);
   return request;
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 // From the JSON body of POST /v1/messages, or of count_tokens, to what it asks for.
 //
-// Fields that change nothing about the answer are accepted, and named in it where they are not known; one that would
-// and is not supported is refused by its name.
+// What becomes of fields that are not read: protocol/api/field_rules.h.
 //
 // Threading: pure functions. Both throw BadRequest.
 
@@ -14,7 +13,8 @@ namespace reprise::protocol::anthropic {
 
 ApiRequest read_messages_request(const Json& body, const BodyLimits& limits);
 
-/// What is needed to count the tokens of the same prompt.
-RenderRequest read_count_request(const Json& body, const BodyLimits& limits);
+/// What is needed to count the tokens of the same prompt. `unknown` gets the names of fields without effect.
+RenderRequest read_count_request(const Json& body, const BodyLimits& limits,
+                                 std::vector<std::string>& unknown);
 
 }  // namespace reprise::protocol::anthropic

@@ -32,7 +32,7 @@ struct ApiRequest {
   std::string cache_salt{};
   std::optional<Priority> priority{};
   std::string reasoning_budget_field{};       // that generate.reasoning_budget was read from
-  std::vector<std::string> unknown_fields{};  // as known_fields.h names them
+  std::vector<std::string> unknown_fields{};  // as field_rules.h names them
 };
 
 }  // namespace reprise::protocol

@@ -66,6 +66,8 @@ class Question {
   using Answered = Outcome<std::string, ApiError>;  // a JSON body
   /// Once. Belongs to an actor's turn, as asks do.
   virtual runtime::Task<Answered> answer(Service& service) = 0;
+
+  std::vector<std::string> unknown_fields{};  // of the body, added to the answer (field_rules.h)
 };
 
 using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::unique_ptr<Question>>;

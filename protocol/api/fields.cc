@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "protocol/api/api_error.h"
 
@@ -11,7 +12,39 @@ namespace {
 constexpr std::size_t kFewMembers = 32;
 constexpr std::size_t kQuotedBytes = 80;
 
+thread_local LookupRecorder* recorder = nullptr;
+
+/// "tools[3].name" gives "tools[].name".
+std::string without_indices(std::string_view path) {
+  std::string out;
+  bool within = false;
+  for (const char c : path) {
+    if (c == ']') within = false;
+    if (!within) out += c;
+    if (c == '[') within = true;
+  }
+  return out;
+}
+
 }  // namespace
+
+struct Fields::ReadObject {
+  const Json* object;
+  std::string path;
+  std::vector<bool> read;  // for each member, whether it was looked up
+};
+
+struct Fields::Reading {
+  std::deque<ReadObject> objects;                         // Fields point to them
+  std::vector<std::pair<std::string, const Json*>> more;  // looked up without effect
+};
+
+LookupRecorder::LookupRecorder() {
+  recorder = this;
+}
+LookupRecorder::~LookupRecorder() {
+  recorder = nullptr;
+}
 
 std::string item_of(const std::string& path, std::size_t index) {
   return path + "[" + std::to_string(index) + "]";
@@ -42,11 +75,53 @@ std::string show_number(double value) {
   return text;
 }
 
+Fields::Fields(const Json& body) : object_(body), reading_(std::make_shared<Reading>()) {
+  sort_names();
+  remember();
+}
+
+Fields::Fields(const Json& object, std::string path, const Fields& body)
+    : object_(object), path_(std::move(path)), reading_(body.reading_) {
+  sort_names();
+  remember();
+}
+
 Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
-  if (!object.is_object() || object.size() <= kFewMembers) return;
-  by_name_.reserve(object.size());
-  for (const Json::Member& member : object.as_object()) by_name_.push_back(&member);
+  sort_names();
+}
+
+void Fields::sort_names() {
+  if (!object_.is_object() || object_.size() <= kFewMembers) return;
+  by_name_.reserve(object_.size());
+  for (const Json::Member& member : object_.as_object()) by_name_.push_back(&member);
   std::sort(by_name_.begin(), by_name_.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
+}
+
+void Fields::remember() {
+  if (reading_ == nullptr || !object_.is_object()) return;
+  for (ReadObject& known : reading_->objects) {  // an object may be read in several steps
+    if (known.object == &object_) read_ = &known;
+  }
+  if (read_ != nullptr) return;
+  reading_->objects.push_back({&object_, path_, std::vector<bool>(object_.size())});
+  read_ = &reading_->objects.back();
+}
+
+void Fields::visit_unread(const Visit& visit) const {
+  if (reading_ == nullptr) return;
+  for (const ReadObject& known : reading_->objects) {
+    const Json::Object& members = known.object->as_object();
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (known.read[i] || members[i].value.is_null()) continue;
+      const std::string before = known.path.empty() ? std::string() : without_indices(known.path) + ".";
+      visit(before + members[i].key, members[i].value);
+    }
+  }
+  for (const auto& [path, value] : reading_->more) visit(path, *value);
+}
+
+void Fields::mark_unread(std::string path, const Json& value) const {
+  if (reading_ != nullptr) reading_->more.emplace_back(without_indices(path), &value);
 }
 
 std::string Fields::path_of(std::string_view name) const {
@@ -54,16 +129,22 @@ std::string Fields::path_of(std::string_view name) const {
 }
 
 const Json* Fields::find(std::string_view name) const {
-  const Json* value = nullptr;
+  if (read_ != nullptr && recorder != nullptr) recorder->paths.insert(without_indices(path_of(name)));
+  if (!object_.is_object()) return nullptr;
+  const Json::Object& members = object_.as_object();
+  const Json::Member* member = nullptr;
   if (by_name_.empty()) {
-    value = object_.find(name);
+    const auto found = std::find_if(members.begin(), members.end(),
+                                    [name](const Json::Member& one) { return one.key == name; });
+    if (found != members.end()) member = &*found;
   } else {
-    const auto place =
-        std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                         [](const auto* member, std::string_view n) { return member->key < n; });
-    if (place != by_name_.end() && (*place)->key == name) value = &(*place)->value;
+    const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                        [](const auto* one, std::string_view n) { return one->key < n; });
+    if (place != by_name_.end() && (*place)->key == name) member = *place;
   }
-  return value == nullptr || value->is_null() ? nullptr : value;
+  if (member == nullptr || member->value.is_null()) return nullptr;
+  if (read_ != nullptr) read_->read[static_cast<std::size_t>(member - members.data())] = true;
+  return &member->value;
 }
 
 std::optional<bool> Fields::boolean(std::string_view name) const {
@@ -130,6 +211,13 @@ const Json* Fields::object(std::string_view name) const {
   if (value == nullptr) return nullptr;
   if (!value->is_object()) refuse_kind(path_of(name), "an object", *value);
   return value;
+}
+
+std::optional<Fields> Fields::within(std::string_view name) const {
+  const Json* value = object(name);
+  if (value == nullptr) return std::nullopt;
+  if (reading_ == nullptr) return Fields(*value, path_of(name));
+  return Fields(*value, path_of(name), *this);
 }
 
 }  // namespace reprise::protocol

@@ -4,13 +4,19 @@
 // A member that is null counts as one that is not there, as clients expect. Everything here throws
 // BadRequest. What a client wrote is quoted in part only, so that no error is longer than a few lines.
 //
+// A body remembers which of its members were looked up, in all its objects that are read through it. The members that
+// are left over when everything has been read mean nothing to the API: field_rules.h says what becomes of them.
+//
 // Names of many members are sorted once, so that looking for all the names we know takes no longer than
 // reading the object did.
 //
-// Threading: reads a value that must outlive it.
+// Threading: reads a value that must outlive it; a body's Fields belong to one thread.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +27,12 @@ namespace reprise::protocol {
 
 class Fields {
  public:
-  /// `path` stands before the names in messages: "messages[2]"; empty at the top.
-  explicit Fields(const Json& object, std::string path = {});
+  /// A body, which remembers what is looked up.
+  explicit Fields(const Json& body);
+  /// An object within `body` whose lookups are remembered with the body's. `path` precedes its names in messages.
+  Fields(const Json& object, std::string path, const Fields& body);
+  /// An object that may have any members besides those that are looked up: a message, a part of its content.
+  Fields(const Json& object, std::string path);
 
   const Json& whole() const { return object_; }
   std::string path_of(std::string_view name) const;
@@ -36,11 +46,39 @@ class Fields {
   const std::string* string(std::string_view name, std::size_t most_bytes) const;
   const Json::Array* array(std::string_view name) const;
   const Json* object(std::string_view name) const;
+  /// The members of the object of that name; nothing where there is none.
+  std::optional<Fields> within(std::string_view name) const;
+
+  using Visit = std::function<void(const std::string& path, const Json& value)>;
+  /// Calls `visit` for each member of the body, and of objects within it that were read, which is not null and was not
+  /// looked up. An index in a path is left out: "tools[].name".
+  void visit_unread(const Visit& visit) const;
+  /// Has visit_unread() report `path` although it was looked up: its value has no effect.
+  void mark_unread(std::string path, const Json& value) const;
 
  private:
+  struct Reading;
+  struct ReadObject;
+
+  void sort_names();
+  void remember();
+
   const Json& object_;
   const std::string path_;
   std::vector<const Json::Member*> by_name_;  // empty where a scan of the members does
+  std::shared_ptr<Reading> reading_;          // of the whole body; null: lookups are not remembered
+  ReadObject* read_ = nullptr;                // of this object, within reading_
+};
+
+/// Collects the paths that bodies' readers look up on this thread while it lives, for tests of documentation.
+class LookupRecorder {
+ public:
+  LookupRecorder();
+  ~LookupRecorder();
+  LookupRecorder(const LookupRecorder&) = delete;
+  LookupRecorder& operator=(const LookupRecorder&) = delete;
+
+  std::set<std::string> paths;  // "stream_options.include_usage", "tools[].name"
 };
 
 /// "messages" and 2 give "messages[2]".

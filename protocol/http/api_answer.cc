@@ -1,5 +1,6 @@
 #include "protocol/http/api_answer.h"
 
+#include "protocol/api/field_rules.h"
 #include "protocol/http/generation.h"
 #include "protocol/http/refusals.h"
 
@@ -12,6 +13,8 @@ namespace {
 Task<bool> answer_question(Exchange& exchange, std::unique_ptr<Question> question) {
   auto answering = question->answer(exchange.context().service);
   Question::Answered answer = co_await answering;
+  exchange.record().unknown_fields = question->unknown_fields;
+  if (answer.ok()) append_unknown_fields(question->unknown_fields, *answer);
   auto responding =
       answer.ok() ? exchange.respond(json_response(std::move(*answer))) : exchange.refuse(answer.error());
   const bool sent = co_await responding;

@@ -6,7 +6,7 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "protocol/api/event_text.h"
-#include "protocol/api/known_fields.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/lossy_text.h"
 #include "protocol/llama/generation_settings.h"
 #include "protocol/llama/llama_dialect.h"
@@ -160,9 +160,7 @@ Json CompletionParts::account(std::uint32_t index, const Timings& timings, bool 
              {"timings", timings_json(timings)}};
   if (with_text && options_.n_probs > 0) whole["completion_probabilities"] = probabilities(now.tokens);
   Json chosen = chosen_fields(std::move(whole), options_.response_fields);
-  if (!options_.unknown_fields.empty()) {
-    chosen["reprise"] = Json{{"unknown_fields", list_of_texts(options_.unknown_fields)}};
-  }
+  if (!options_.unknown_fields.empty()) chosen["reprise"] = unknown_fields_report(options_.unknown_fields);
   return chosen;
 }
 

@@ -4,11 +4,9 @@
 
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/api/known_fields.h"
-#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/unsupported.h"
 
 namespace reprise::protocol::llama {
 namespace {
@@ -103,12 +101,9 @@ std::vector<std::string> read_response_fields(const Fields& fields) {
   return paths;
 }
 
-CompletionRequest read_all_but_prompt(const Json& body, const BodyLimits& limits) {
-  openai::refuse_unsupported_fields(body);
-  const Fields fields(body);
-  openai::TextRequest common = openai::read_common(fields, limits, openai::Manners::kLlamaServer);
-  openai::refuse_completion_wishes(fields);
-  CompletionRequest request{.asked = std::move(common.asked)};
+CompletionRequest read_all_but_prompt(const Fields& fields, const BodyLimits& limits) {
+  CompletionRequest request{.asked =
+                                openai::read_common(fields, limits, openai::Manners::kLlamaServer).asked};
   GenerateRequest& generate = request.asked.generate;
   if (const auto n = fields.integer("n_cmpl", 1, limits.choices)) generate.n = static_cast<std::uint32_t>(*n);
   generate.want_settled = true;
@@ -117,7 +112,7 @@ CompletionRequest read_all_but_prompt(const Json& body, const BodyLimits& limits
   reply.n = generate.n;
   reply.stream = request.asked.stream;
   reply.return_tokens = fields.boolean_or("return_tokens", false);
-  reply.timings_per_token = common.reply.timings_per_token;
+  openai::read_progress(fields, request.asked, reply.timings_per_token);
   reply.n_probs = static_cast<int>(fields.integer("n_probs", 0, limits.top_logprobs).value_or(0));
   reply.drawn_probs = fields.boolean_or("post_sampling_probs", false) && reply.n_probs > 0;
   if (reply.n_probs > 0) generate.sampling.logprobs = reply.n_probs;
@@ -127,9 +122,12 @@ CompletionRequest read_all_but_prompt(const Json& body, const BodyLimits& limits
   reply.ignore_eos = generate.ignore_eos;
   reply.stop = generate.stop;
   if (const Json* grammar = fields.find("grammar")) reply.grammar = grammar->as_string();
-  note_unknown_fields(body, FieldsOf::kLlama, request.asked.unknown_fields);
-  reply.unknown_fields = request.asked.unknown_fields;
   return request;
+}
+
+void note_unknown_fields(const Fields& fields, CompletionRequest& request) {
+  request.asked.unknown_fields = unknown_fields_of(fields);
+  request.reply.unknown_fields = request.asked.unknown_fields;
 }
 
 std::string text_field(const Fields& fields, const char* name, const BodyLimits& limits) {
@@ -159,20 +157,22 @@ std::vector<InfillPrompt::File> read_files(const Fields& fields, const BodyLimit
 }  // namespace
 
 CompletionRequest read_completion(const Json& body, const BodyLimits& limits) {
-  CompletionRequest request = read_all_but_prompt(body, limits);
-  const Json* prompt = Fields(body).find("prompt");
+  const Fields fields(body);
+  CompletionRequest request = read_all_but_prompt(fields, limits);
+  const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) refuse_field("prompt", "missing", "is required");
   std::vector<Prompt> prompts = all_prompts(*prompt, limits);
   request.reply.prompts = static_cast<std::uint32_t>(prompts.size());
   request.asked.generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());
   request.asked.further_prompts = std::move(prompts);
+  note_unknown_fields(fields, request);
   return request;
 }
 
 CompletionRequest read_infill(const Json& body, const BodyLimits& limits) {
-  CompletionRequest request = read_all_but_prompt(body, limits);
   const Fields fields(body);
+  CompletionRequest request = read_all_but_prompt(fields, limits);
   for (const char* name : {"input_prefix", "input_suffix"}) {
     if (fields.find(name) == nullptr) refuse_field(name, "missing", "is required");
   }
@@ -181,6 +181,7 @@ CompletionRequest read_infill(const Json& body, const BodyLimits& limits) {
                                                .opening = text_field(fields, "prompt", limits),
                                                .files = read_files(fields, limits),
                                                .field = "input_prefix"};
+  note_unknown_fields(fields, request);
   return request;
 }
 

@@ -1,6 +1,7 @@
 #include "protocol/llama/llama_api.h"
 
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/llama/completion_reply.h"
 #include "protocol/llama/completion_request.h"
@@ -27,7 +28,8 @@ Question::Answered body_of(const Result<Answer<T>>& answer, Write write) {
 
 class TokenizeQuestion final : public Question {
  public:
-  TokenizeQuestion(std::string_view body, const BodyLimits& limits) : request_(read_tokenize(body, limits)) {}
+  TokenizeQuestion(std::string_view body, const BodyLimits& limits)
+      : request_(read_tokenize(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
     const bool pieces = request_.with_pieces;
@@ -43,7 +45,7 @@ class TokenizeQuestion final : public Question {
 class DetokenizeQuestion final : public Question {
  public:
   DetokenizeQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_detokenize(body, limits)) {}
+      : request_(read_detokenize(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
     auto asking = service.detokenize(std::move(request_));
@@ -58,7 +60,7 @@ class DetokenizeQuestion final : public Question {
 class ApplyTemplateQuestion final : public Question {
  public:
   ApplyTemplateQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_apply_template(body, limits)) {}
+      : request_(read_apply_template(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
     auto asking = service.render(std::move(request_));
@@ -73,7 +75,7 @@ class ApplyTemplateQuestion final : public Question {
 class CountQuestion final : public Question {
  public:
   CountQuestion(std::string_view body, const BodyLimits& limits)
-      : request_(read_apply_template(body, limits)) {}
+      : request_(read_apply_template(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
     request_.want_tokens = true;
@@ -203,7 +205,9 @@ class ControlEndpoint final : public Endpoint {
     if (*action != "reasoning_end") {
       refuse_field("action", "invalid_value", in_quotes(*action) + " is not 'reasoning_end'");
     }
-    return std::make_unique<ControlQuestion>(*id, std::string(input.tenant));
+    auto question = std::make_unique<ControlQuestion>(*id, std::string(input.tenant));
+    question->unknown_fields = unknown_fields_of(fields);
+    return question;
   }
 };
 

@@ -4,10 +4,10 @@
 #include "base/utf8.h"
 #include "protocol/api/api_error.h"
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/api/lossy_text.h"
-#include "protocol/openai/chat_messages.h"
-#include "protocol/openai/continuation.h"
+#include "protocol/openai/request.h"
 
 namespace reprise::protocol::llama {
 namespace {
@@ -15,6 +15,11 @@ namespace {
 std::string read_model(const Fields& fields, const BodyLimits& limits) {
   const std::string* model = fields.string("model", limits.label_bytes);
   return model == nullptr ? std::string() : *model;
+}
+
+void note_unknown(const Fields& fields, std::vector<std::string>* unknown) {
+  std::vector<std::string> names = unknown_fields_of(fields);
+  if (unknown != nullptr) *unknown = std::move(names);
 }
 
 void append_piece(std::string& out, std::string_view bytes) {
@@ -29,16 +34,19 @@ void append_piece(std::string& out, std::string_view bytes) {
 
 }  // namespace
 
-TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits) {
+TokenizeRequest read_tokenize(std::string_view body, const BodyLimits& limits,
+                              std::vector<std::string>* unknown) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
   const Fields fields(json);
   const std::string* content = fields.string("content", limits.prompt_bytes);
   if (content == nullptr) refuse_field("content", "missing", "is required");
-  return {.model = read_model(fields, limits),
-          .text = *content,
-          .add_special = fields.boolean_or("add_special", false),
-          .parse_special = fields.boolean_or("parse_special", true),
-          .with_pieces = fields.boolean_or("with_pieces", false)};
+  TokenizeRequest request{.model = read_model(fields, limits),
+                          .text = *content,
+                          .add_special = fields.boolean_or("add_special", false),
+                          .parse_special = fields.boolean_or("parse_special", true),
+                          .with_pieces = fields.boolean_or("with_pieces", false)};
+  note_unknown(fields, unknown);
+  return request;
 }
 
 std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
@@ -59,12 +67,16 @@ std::string tokenize_body(const Tokenized& answer, bool with_pieces) {
   return out;
 }
 
-DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits) {
+DetokenizeRequest read_detokenize(std::string_view body, const BodyLimits& limits,
+                                  std::vector<std::string>* unknown) {
   const Json json = parse_body(body, limits, BodyHolds::kTokenIds);
   const Fields fields(json);
   const Json::Array* tokens = fields.array("tokens");
   if (tokens == nullptr) refuse_field("tokens", "missing", "is required");
-  return {.model = read_model(fields, limits), .tokens = read_token_list(*tokens, "tokens", limits)};
+  DetokenizeRequest request{.model = read_model(fields, limits),
+                            .tokens = read_token_list(*tokens, "tokens", limits)};
+  note_unknown(fields, unknown);
+  return request;
 }
 
 std::string detokenize_body(const Detokenized& answer) {
@@ -74,22 +86,13 @@ std::string detokenize_body(const Detokenized& answer) {
   return out;
 }
 
-RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits) {
+RenderRequest read_apply_template(std::string_view body, const BodyLimits& limits,
+                                  std::vector<std::string>* unknown) {
   const Json json = parse_body(body, limits, BodyHolds::kText);
-  const Fields fields(json);
-  const Json::Array* messages = fields.array("messages");
-  if (messages == nullptr) refuse_field("messages", "missing", "is required");
-  RenderRequest request{.model = read_model(fields, limits), .chat = {.messages = Json(*messages)}};
-  openai::check_messages(request.chat.messages.as_array(), limits);
-  if (const Json::Array* tools = fields.array("tools")) {
-    openai::check_tools(*tools, limits);
-    if (!tools->empty()) request.chat.tools = Json(*tools);
-  }
-  if (const Json* extra = fields.object("chat_template_kwargs")) request.chat.template_extra = *extra;
-  request.chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
-  openai::read_continuation(fields, openai::Manners::kLlamaServer, request.chat);
-  openai::tell_date(openai::Manners::kLlamaServer, request.chat);
-  return request;
+  ApiRequest asked = openai::read_chat_request(json, limits, openai::Manners::kLlamaServer).asked;
+  if (unknown != nullptr) *unknown = std::move(asked.unknown_fields);
+  return {.model = std::move(asked.generate.model),
+          .chat = std::move(std::get<ChatPrompt>(asked.generate.prompt))};
 }
 
 std::string apply_template_body(const Rendered& answer) {

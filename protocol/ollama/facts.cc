@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/chat/chat_format.h"
 
@@ -73,6 +74,8 @@ ShowQuestion::ShowQuestion(std::string_view body, const BodyLimits& limits) {
   if (name == nullptr) name = fields.string("name", limits.label_bytes);
   if (name == nullptr) refuse_field("model", "missing", "is required");
   model_ = without_tag(*name);
+  static_cast<void>(fields.find("verbose"));  // all that is shown is shown always
+  unknown_fields = unknown_fields_of(fields);
 }
 
 runtime::Task<Question::Answered> ShowQuestion::answer(Service& service) {

@@ -77,7 +77,11 @@ class TextEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return ollama_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     OllamaRequest request = read_(parse_body(input.body, limits, BodyHolds::kText), limits);
-    if (request.is_load) return std::make_unique<LoadQuestion>(request.asked.generate.model, request.kind);
+    if (request.is_load) {
+      auto question = std::make_unique<LoadQuestion>(request.asked.generate.model, request.kind);
+      question->unknown_fields = std::move(request.asked.unknown_fields);
+      return question;
+    }
     return std::make_unique<OllamaCall>(std::move(request));
   }
 

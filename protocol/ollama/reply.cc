@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 #include "protocol/api/event_text.h"
-#include "protocol/api/known_fields.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/ollama/facts.h"
 
 namespace reprise::protocol::ollama {
@@ -72,9 +72,7 @@ void OllamaText::add_account(Json& line, const Usage& usage) const {
   line["eval_count"] = usage.completion_tokens;
   line["eval_duration"] = nanoseconds(timing.decode_ms);
   line["cached_tokens"] = usage.cache.restored_tokens;
-  if (!usage.unknown_fields.empty()) {
-    line["reprise"] = Json{{"unknown_fields", list_of_texts(usage.unknown_fields)}};
-  }
+  if (!usage.unknown_fields.empty()) line["reprise"] = unknown_fields_report(usage.unknown_fields);
 }
 
 // -- in one piece

@@ -1,26 +1,14 @@
 #include "protocol/ollama/request.h"
 
 #include "protocol/api/api_error.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/api/known_fields.h"
 #include "protocol/ollama/facts.h"
 #include "protocol/openai/chat_messages.h"
-#include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
-#include "protocol/openai/unsupported.h"
 
 namespace reprise::protocol::ollama {
 namespace {
-
-void refuse_given(const Fields& fields, const char* name) {
-  const Json* value = fields.find(name);
-  if (value == nullptr) return;
-  const bool nothing = value->is_string()                        ? value->as_string().empty()
-                       : value->is_array() || value->is_object() ? value->size() == 0
-                       : value->is_bool()                        ? !value->as_bool()
-                                                                 : false;
-  if (!nothing) refuse_unsupported(fields.path_of(name), "is not supported by this server");
-}
 
 void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest& generate) {
   const auto most = options.integer("num_predict", -2, limits.max_tokens);
@@ -46,19 +34,19 @@ grammar::Constraint read_format(const Fields& fields) {
 OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, OllamaKind kind) {
   static const Json kNoOptions = Json::object();
   const Json* given = fields.object("options");
-  const Json& options = given == nullptr ? kNoOptions : *given;
-  openai::refuse_unsupported_fields(options);
-  const Fields option_fields(options, "options");
-  openai::refuse_completion_wishes(option_fields);
-  OllamaRequest request{
-      .asked = openai::read_common(option_fields, limits, openai::Manners::kLlamaServer).asked, .kind = kind};
+  const Fields options(given == nullptr ? kNoOptions : *given, "options", fields);
+  OllamaRequest request{.asked = openai::read_common(options, limits, openai::Manners::kLlamaServer).asked,
+                        .kind = kind};
   ApiRequest& asked = request.asked;
   asked.any_model = false;
+  for (const char* name : {"model", "stream", "reprise"}) {  // not among the options, or without effect
+    if (const Json* value = options.find(name)) options.mark_unread(options.path_of(name), *value);
+  }
   const std::string* model = fields.string("model", limits.label_bytes);
   if (model == nullptr) refuse_field("model", "missing", "is required");
   asked.generate.model = without_tag(*model);
   asked.stream = fields.boolean_or("stream", true);
-  read_limit(option_fields, limits, asked.generate);
+  read_limit(options, limits, asked.generate);
   if (asked.generate.n != 1) refuse_unsupported("options.n", "is not supported: a reply is one");
   if (grammar::Constraint format = read_format(fields)) {
     if (asked.generate.constraint) {
@@ -66,9 +54,6 @@ OllamaRequest read_shared(const Fields& fields, const BodyLimits& limits, Ollama
     }
     asked.generate.constraint = std::move(format);
   }
-  for (const char* name : {"images", "template", "context", "logprobs"}) refuse_given(fields, name);
-  note_unknown_fields(fields.whole(), FieldsOf::kOllama, asked.unknown_fields);
-  note_unknown_fields(options, FieldsOf::kOllamaOptions, asked.unknown_fields, "options.");
   return request;
 }
 
@@ -90,7 +75,10 @@ void read_thinking(const Fields& fields, ChatPrompt& chat) {
 Json translated(const Json& given, const std::string& path) {
   if (!given.is_object()) refuse_kind(path, "an object", given);
   const Fields fields(given, path);
-  refuse_given(fields, "images");
+  const Json::Array* images = fields.array("images");
+  if (images != nullptr && !images->empty()) {
+    refuse_unsupported(fields.path_of("images"), "is not supported: models here take text");
+  }
   Json message = Json::object();
   for (const Json::Member& member : given.as_object()) {
     if (member.key == "images") continue;
@@ -111,10 +99,7 @@ Json translated(const Json& given, const std::string& path) {
   return message;
 }
 
-}  // namespace
-
-OllamaRequest read_chat(const Json& body, const BodyLimits& limits) {
-  const Fields fields(body);
+OllamaRequest read_chat_fields(const Fields& fields, const BodyLimits& limits) {
   OllamaRequest request = read_shared(fields, limits, OllamaKind::kChat);
   const Json::Array* messages = fields.array("messages");
   request.is_load = messages == nullptr || messages->empty();
@@ -134,8 +119,7 @@ OllamaRequest read_chat(const Json& body, const BodyLimits& limits) {
   return request;
 }
 
-OllamaRequest read_generate(const Json& body, const BodyLimits& limits) {
-  const Fields fields(body);
+OllamaRequest read_generate_fields(const Fields& fields, const BodyLimits& limits) {
   OllamaRequest request = read_shared(fields, limits, OllamaKind::kGenerate);
   const std::string* prompt = fields.string("prompt", limits.prompt_bytes);
   const std::string* suffix = fields.string("suffix", limits.prompt_bytes);
@@ -156,6 +140,22 @@ OllamaRequest read_generate(const Json& body, const BodyLimits& limits) {
     read_thinking(fields, chat);
     request.asked.generate.prompt = std::move(chat);
   }
+  return request;
+}
+
+}  // namespace
+
+OllamaRequest read_chat(const Json& body, const BodyLimits& limits) {
+  const Fields fields(body);
+  OllamaRequest request = read_chat_fields(fields, limits);
+  request.asked.unknown_fields = unknown_fields_of(fields);
+  return request;
+}
+
+OllamaRequest read_generate(const Json& body, const BodyLimits& limits) {
+  const Fields fields(body);
+  OllamaRequest request = read_generate_fields(fields, limits);
+  request.asked.unknown_fields = unknown_fields_of(fields);
   return request;
 }
 

@@ -50,20 +50,20 @@ Constraint of_choices(const Json& given, const std::string& path) {
   return constraint;
 }
 
-Constraint of_response_format(const Json& format) {
-  const std::string* type = format.find_string("type");
-  if (type == nullptr)
+Constraint of_response_format(const Fields& body, const Json& given) {
+  const Fields format(given, "response_format", body);
+  const Json* word = format.find("type");
+  if (word == nullptr || !word->is_string())
     refuse_field("response_format", "invalid_type", "must be an object with a string 'type'");
+  const std::string* type = &word->as_string();
   if (*type == "text") return {};
   if (*type == "json_object") {
-    if (const Json* schema = format.find("schema"); schema != nullptr && !schema->is_null()) {
-      return of_schema(*schema, "response_format.schema");
-    }
+    if (const Json* schema = format.find("schema")) return of_schema(*schema, "response_format.schema");
     return {.kind = Kind::kJsonObject, .field = "response_format"};
   }
   if (*type == "json_schema") {
-    const Json* named = format.find_object("json_schema");
-    const Json* schema = named == nullptr ? format.find("schema") : named->find("schema");
+    const auto named = format.within("json_schema");
+    const Json* schema = named ? named->find("schema") : format.find("schema");
     if (schema == nullptr) refuse_field("response_format.json_schema.schema", "missing", "is required");
     return of_schema(*schema, "response_format.json_schema.schema");
   }
@@ -106,8 +106,13 @@ Constraint read_constraint(const Fields& fields) {
     if (found) refuse_field(one.field, "invalid_value", "does not go together with " + found.field);
     found = std::move(one);
   };
-  if (const Json* format = fields.find("response_format")) take(of_response_format(*format));
-  if (const Json* object = fields.object("structured_outputs")) take(of_structured_outputs(*object));
+  if (const Json* format = fields.find("response_format")) take(of_response_format(fields, *format));
+  if (const auto object = fields.within("structured_outputs")) {
+    for (const char* name : {"json", "regex", "choice", "grammar", "json_object", "whitespace_pattern"}) {
+      static_cast<void>(object->find(name));
+    }
+    take(of_structured_outputs(object->whole()));
+  }
   for (const char* name : {"guided_json", "json_schema"}) {
     if (const Json* schema = fields.find(name)) take(of_schema(*schema, name));
   }

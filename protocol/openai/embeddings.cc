@@ -6,6 +6,7 @@
 
 #include "base/base64.h"
 #include "base/json_text.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/openai/reply_text.h"
 #include "protocol/openai/request.h"
 
@@ -118,7 +119,8 @@ bool is_second(const Fields& fields, const char* name, std::string_view first, s
 
 std::unique_ptr<GenerationCall> embedding_call(const Json& body, const BodyLimits& limits) {
   const Fields fields(body);
-  ApiRequest asked = read_common(fields, limits, Manners::kOpenAi).asked;
+  ApiRequest asked;
+  read_basics(fields, limits, asked);
   GenerateRequest& generate = asked.generate;
   if (asked.stream) refuse_unsupported("stream", "there is nothing to be streamed");
   if (generate.n != 1) refuse_unsupported("n", "is not supported here");
@@ -133,10 +135,10 @@ std::unique_ptr<GenerationCall> embedding_call(const Json& body, const BodyLimit
       EmbeddingWish{.pooling = is_second(fields, "pooling", "last", "mean") ? Pooling::kMean : Pooling::kLast,
                     .dimensions = form.dimensions};
   generate.max_tokens = 1;
-  generate.constraint = {};
   generate.prompt = std::move(prompts.front());
   prompts.erase(prompts.begin());
   asked.further_prompts = std::move(prompts);
+  asked.unknown_fields = unknown_fields_of(fields);
   return std::make_unique<EmbeddingCall>(std::move(asked), form);
 }
 

@@ -31,10 +31,6 @@ std::vector<std::string> read_breakers(const Fields& fields, const BodyLimits& l
   return breakers;
 }
 
-void refuse_here(const Fields& fields, const char* name, bool wanted) {
-  if (wanted) refuse_unsupported(fields.path_of(name), "is a field of completions alone");
-}
-
 }  // namespace
 
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate) {
@@ -50,10 +46,6 @@ void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& 
     refuse_field("min_tokens", "invalid_value", "is more than max_tokens");
   }
   generate.keep_stop = fields.boolean_or("include_stop_str_in_output", false);
-  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMostCount)) {
-    if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
-    generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
-  }
 }
 
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked) {
@@ -71,12 +63,11 @@ void read_reasoning_budget(const Fields& fields, ApiRequest& asked) {
 }
 
 void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra) {
-  const Json* reasoning = fields.object("reasoning");
-  if (reasoning == nullptr) return;
-  const Fields wish(*reasoning, "reasoning");
-  read_reasoning_budget(wish, "max_tokens", asked);
-  if (const auto enabled = wish.boolean("enabled")) extra["enable_thinking"] = *enabled;
-  const std::string* effort = wish.string("effort", 64);
+  const auto reasoning = fields.within("reasoning");
+  if (!reasoning) return;
+  read_reasoning_budget(*reasoning, "max_tokens", asked);
+  if (const auto enabled = reasoning->boolean("enabled")) extra["enable_thinking"] = *enabled;
+  const std::string* effort = reasoning->string("effort", 64);
   if (effort != nullptr && *effort == "none") {
     extra["enable_thinking"] = false;
   } else if (effort != nullptr) {
@@ -98,7 +89,8 @@ void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateReque
   sampling.dry_base = fields.number("dry_base", 1, 100);
   sampling.dry_allowed_length = fields.integer("dry_allowed_length", 1, 1'000'000);
   sampling.dry_penalty_last_n = fields.integer("dry_penalty_last_n", -1, kMostCount);
-  if (sampling.dry_multiplier.value_or(0) > 0) generate.dry_breakers = read_breakers(fields, limits);
+  std::vector<std::string> breakers = read_breakers(fields, limits);
+  if (sampling.dry_multiplier.value_or(0) > 0) generate.dry_breakers = std::move(breakers);
 }
 
 void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request) {
@@ -133,13 +125,6 @@ void read_completion_wishes(const Fields& fields, const BodyLimits& limits, Text
     reply.n = generate.n = static_cast<std::uint32_t>(*best_of);
     if (!generate.sampling.logprobs) generate.sampling.logprobs = 0;
   }
-}
-
-void refuse_completion_wishes(const Fields& fields) {
-  refuse_here(fields, "echo", fields.boolean_or("echo", false));
-  const std::string* suffix = fields.string("suffix", std::numeric_limits<std::size_t>::max());
-  refuse_here(fields, "suffix", suffix != nullptr && !suffix->empty());
-  refuse_here(fields, "best_of", fields.integer("best_of", 1, kMostCount).value_or(1) != 1);
 }
 
 }  // namespace reprise::protocol::openai

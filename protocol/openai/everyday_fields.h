@@ -9,7 +9,7 @@
 
 namespace reprise::protocol::openai {
 
-/// stop_token_ids, min_tokens, include_stop_str_in_output, truncate_prompt_tokens.
+/// stop_token_ids, min_tokens, include_stop_str_in_output.
 void read_ends(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
 /// Tokens of reasoning, in the field of that name; -1: unlimited.
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked);
@@ -21,7 +21,5 @@ void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra);
 void read_samplers(const Fields& fields, const BodyLimits& limits, GenerateRequest& generate);
 /// echo, suffix, best_of: of completions, whose prompts have been read.
 void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request);
-/// The same where they are no fields: refused, since they would change the answer.
-void refuse_completion_wishes(const Fields& fields);
 
 }  // namespace reprise::protocol::openai

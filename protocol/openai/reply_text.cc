@@ -4,7 +4,7 @@
 
 #include "base/json_text.h"
 #include "base/utf8.h"
-#include "protocol/api/known_fields.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/lossy_text.h"
 #include "protocol/api/timings.h"
 
@@ -185,7 +185,7 @@ void append_reprise(std::string& out, const Usage& usage) {
   }
   if (!usage.unknown_fields.empty()) {
     out += ",\"unknown_fields\":";
-    list_of_texts(usage.unknown_fields).dump_to(out);
+    unknown_fields_report(usage.unknown_fields).find("unknown_fields")->dump_to(out);
   }
   if (usage.miss_text) {
     out += ",\"miss_text\":";

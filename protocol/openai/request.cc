@@ -4,14 +4,13 @@
 #include <random>
 
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
-#include "protocol/api/known_fields.h"
 #include "protocol/openai/chat_messages.h"
 #include "protocol/openai/constraint_fields.h"
 #include "protocol/openai/continuation.h"
 #include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/logit_bias.h"
-#include "protocol/openai/unsupported.h"
 
 namespace reprise::protocol::openai {
 namespace {
@@ -92,25 +91,14 @@ void read_limit(const Fields& fields, const char* name, const BodyLimits& limits
 
 }  // namespace
 
-TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners) {
-  TextRequest request;
-  ApiRequest& asked = request.asked;
+void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {
   GenerateRequest& generate = asked.generate;
   if (const std::string* model = fields.string("model", limits.label_bytes)) generate.model = *model;
   if (const std::string* adapter = fields.string("adapter", limits.label_bytes)) generate.adapter = *adapter;
   generate.n = static_cast<std::uint32_t>(fields.integer("n", 1, limits.choices).value_or(1));
-  generate.stop = read_stop(fields, "stop", limits);
-  generate.sampling = read_sampling(fields);
-  read_logit_bias(fields, limits, manners, generate);
-  generate.constraint = read_constraint(fields);
-  generate.ignore_eos = fields.boolean_or("ignore_eos", false);
   generate.cache_prompt = fields.boolean_or("cache_prompt", true);
   generate.min_cache_tokens =
       static_cast<std::uint32_t>(fields.integer("min_cache_tokens", 0, kMostToken).value_or(0));
-  if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
-    generate.kv_budget = static_cast<std::uint32_t>(*budget);
-  }
-  generate.kv_reuse = fields.boolean("kv_reuse");
   if (const std::string* key = fields.string("prompt_cache_key", limits.label_bytes)) {
     generate.conversation = *key;
   }
@@ -126,36 +114,44 @@ TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners 
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
-  read_limit(fields, "n_predict", limits, generate);
-  read_limit(fields, "max_tokens", limits, generate);
+  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMostToken)) {
+    if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
+    generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
+  }
+  if (const auto own = fields.within("reprise")) {
+    generate.want_timeline = own->boolean_or("timeline", false);
+    generate.want_explained = own->boolean_or("explain", false);
+  }
+  asked.stream = fields.boolean_or("stream", false);
+}
 
-  asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
+TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners) {
+  TextRequest request;
+  ApiRequest& asked = request.asked;
+  GenerateRequest& generate = asked.generate;
+  read_basics(fields, limits, asked);
+  generate.sampling = read_sampling(fields);
+  read_logit_bias(fields, limits, manners, generate);
+  generate.constraint = read_constraint(fields);
+  generate.ignore_eos = fields.boolean_or("ignore_eos", false);
+  if (const auto budget = fields.integer("kv_budget", 0, kMostToken)) {
+    generate.kv_budget = static_cast<std::uint32_t>(*budget);
+  }
+  generate.kv_reuse = fields.boolean("kv_reuse");
+  if (manners != Manners::kAnthropic) {
+    generate.stop = read_stop(fields, "stop", limits);
+    read_limit(fields, "n_predict", limits, generate);
+  }
+  read_limit(fields, "max_tokens", limits, generate);
   read_ends(fields, limits, generate);
   read_samplers(fields, limits, generate);
   read_reasoning_budget(fields, asked);
-
-  if (const Json* own = fields.object("reprise")) {
-    const Fields wishes(*own, "reprise");
-    generate.want_timeline = wishes.boolean_or("timeline", false);
-    generate.want_explained = wishes.boolean_or("explain", false);
-  }
-
-  ReplyOptions& reply = request.reply;
-  reply.n = generate.n;
-  asked.stream = fields.boolean_or("stream", false);
-  reply.return_token_ids = fields.boolean_or("return_token_ids", false);
-  if (const Json* options = fields.object("stream_options")) {
-    if (!asked.stream) refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
-    reply.include_usage = Fields(*options, "stream_options").boolean_or("include_usage", false);
-  }
+  request.reply.n = generate.n;
   if (manners != Manners::kLlamaServer) return request;
-  reply.manners = manners;
+  request.reply.manners = manners;
   asked.any_model = true;
   read_as_llama_server(fields, generate.sampling);
   generate.ban_eos = generate.ignore_eos;
-  generate.want_progress = asked.stream && fields.boolean_or("return_progress", false);
-  reply.timings_per_token = fields.boolean_or("timings_per_token", false);
-  reply.verbose = fields.boolean_or("verbose", false);
   return request;
 }
 
@@ -209,13 +205,13 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
     return {.mode = ToolChoice::Mode::kRequired};
   }
   if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
-  const std::string* type = Fields(*given, "tool_choice").string("type", 64);
+  const Fields wish(*given, "tool_choice", fields);
+  const std::string* type = wish.string("type", 64);
   if (type == nullptr || *type != "function") {
     refuse_unsupported("tool_choice.type", "only 'function' is supported");
   }
-  const Json* function = Fields(*given, "tool_choice").object("function");
-  const std::string* name =
-      function == nullptr ? nullptr : Fields(*function, "tool_choice.function").string("name", 256);
+  const auto function = wish.within("function");
+  const std::string* name = function ? function->string("name", 256) : nullptr;
   if (name == nullptr) refuse_field("tool_choice.function.name", "missing", "is required");
   for (const Json& tool : have_tools ? *tools : Json::Array()) {
     const Json* known = tool.find_object("function");
@@ -225,6 +221,17 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
     }
   }
   refuse_field("tool_choice.function.name", "invalid_value", in_quotes(*name) + " is not among the tools");
+}
+
+/// How the reply to a chat or a completion looks.
+void read_reply_options(const Fields& fields, TextRequest& request) {
+  request.reply.return_token_ids = fields.boolean_or("return_token_ids", false);
+  if (const auto options = fields.within("stream_options")) {
+    if (!request.asked.stream) {
+      refuse_field("stream_options", "invalid_value", "only goes with \"stream\": true");
+    }
+    request.reply.include_usage = options->boolean_or("include_usage", false);
+  }
 }
 
 Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits& limits) {
@@ -259,12 +266,20 @@ std::vector<Prompt> read_prompts(const Json& given, const std::string& field, co
   return prompts;
 }
 
-TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners) {
-  refuse_unsupported_fields(body);
-  const Fields fields(body);
+void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token) {
+  asked.generate.want_progress = fields.boolean_or("return_progress", false) && asked.stream;
+  timings_per_token = fields.boolean_or("timings_per_token", false);
+}
+
+TextRequest read_chat(const Fields& fields, const BodyLimits& limits, Manners manners) {
   TextRequest request = read_common(fields, limits, manners);
   read_limit(fields, "max_completion_tokens", limits, request.asked.generate);
-  refuse_completion_wishes(fields);
+  request.asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
+  read_reply_options(fields, request);
+  if (manners == Manners::kLlamaServer) {
+    read_progress(fields, request.asked, request.reply.timings_per_token);
+    request.reply.verbose = fields.boolean_or("verbose", false);
+  }
 
   const Json::Array* messages = fields.array("messages");
   if (messages == nullptr) refuse_field("messages", "missing", "is required");
@@ -296,21 +311,16 @@ TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manner
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   read_continuation(fields, manners, chat);
   tell_date(manners, chat);
-  note_unknown_fields(body, manners == Manners::kLlamaServer ? FieldsOf::kLlamaChat : FieldsOf::kChat,
-                      request.asked.unknown_fields);
   request.asked.generate.prompt = std::move(chat);
   return request;
 }
 
-TextRequest read_completion_request(const Json& body, const BodyLimits& limits, Manners manners) {
-  refuse_unsupported_fields(body);
-  const Fields fields(body);
-  TextRequest request = read_common(fields, limits, manners);
+TextRequest read_completion(const Fields& fields, const BodyLimits& limits) {
+  TextRequest request = read_common(fields, limits, Manners::kOpenAi);
+  read_reply_options(fields, request);
   request.reply.kind = TextKind::kCompletion;
   GenerateRequest& generate = request.asked.generate;
-  if (!generate.max_tokens && !generate.unlimited && manners == Manners::kOpenAi) {
-    generate.max_tokens = kDefaultCompletionTokens;
-  }
+  if (!generate.max_tokens && !generate.unlimited) generate.max_tokens = kDefaultCompletionTokens;
   if (fields.find("checkpoints") != nullptr) {
     refuse_field("checkpoints", "invalid_value", "only goes with messages");
   }
@@ -328,7 +338,20 @@ TextRequest read_completion_request(const Json& body, const BodyLimits& limits, 
   read_completion_wishes(fields, limits, request);
   Json no_template;
   read_reasoning(fields, request.asked, no_template);
-  note_unknown_fields(body, FieldsOf::kCompletions, request.asked.unknown_fields);
+  return request;
+}
+
+TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners) {
+  const Fields fields(body);
+  TextRequest request = read_chat(fields, limits, manners);
+  request.asked.unknown_fields = unknown_fields_of(fields);
+  return request;
+}
+
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits) {
+  const Fields fields(body);
+  TextRequest request = read_completion(fields, limits);
+  request.asked.unknown_fields = unknown_fields_of(fields);
   return request;
 }
 
@@ -338,7 +361,7 @@ Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view bod
     if (kind == TextKind::kChat) {
       return read_chat_request(parse_body(body, limits, BodyHolds::kText), limits, manners);
     }
-    return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits, manners);
+    return read_completion_request(parse_body(body, limits, BodyHolds::kTokenIds), limits);
   } catch (const BadRequest& refused) {
     return refused.error();
   }

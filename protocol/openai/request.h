@@ -1,10 +1,8 @@
 #pragma once
 // From the JSON body of a request to what it asks for, for POST /v1/chat/completions and /v1/completions.
 //
-// Fields that change nothing about the answer are accepted, and named in it where nobody knows them
-// (protocol/api/known_fields.h). A known field that would change the
-// answer and is not supported is refused by its name, never ignored (protocol/openai/unsupported.h). Wrong
-// types and values are refused with the field's name and the reason.
+// A field that is not read is refused by name, reported in the answer, or ignored for a reason that is stated
+// (protocol/api/field_rules.h). Wrong types and values are refused with the field's name and the reason.
 //
 // Threading: pure functions.
 
@@ -26,7 +24,8 @@ enum class TextKind : std::uint8_t { kChat, kCompletion };
 
 /// Whose habits count where OpenAI's fields leave a choice. llama-server takes any model's name where it serves one,
 /// goes on from an assistant's message that stands last, draws a seed for -1, and adds figures of its own to replies.
-enum class Manners : std::uint8_t { kOpenAi, kLlamaServer };
+/// Anthropic's API has its own names for what ends a reply.
+enum class Manners : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
 
 /// How the client wants to be answered.
 struct ReplyOptions {
@@ -55,10 +54,16 @@ Outcome<TextRequest, ApiError> parse_request(TextKind kind, std::string_view bod
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);
 /// One prompt or several, texts or lists of token ids, in the field of that name; throws BadRequest.
 std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits);
-/// The same from a value; throw BadRequest.
+/// All that is read of such a body, before what is left of it is judged (unknown_fields_of()); throw BadRequest.
+TextRequest read_chat(const Fields& fields, const BodyLimits& limits, Manners manners = Manners::kOpenAi);
+TextRequest read_completion(const Fields& fields, const BodyLimits& limits);
+/// The whole request; throw BadRequest.
 TextRequest read_chat_request(const Json& body, const BodyLimits& limits, Manners manners = Manners::kOpenAi);
-TextRequest read_completion_request(const Json& body, const BodyLimits& limits,
-                                    Manners manners = Manners::kOpenAi);
+TextRequest read_completion_request(const Json& body, const BodyLimits& limits);
+/// What every request may say: the model, the cache, the priority, what is reported. Throws BadRequest.
+void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked);
+/// llama-server's return_progress and timings_per_token. Throws BadRequest.
+void read_progress(const Fields& fields, ApiRequest& asked, bool& timings_per_token);
 /// All but the prompt and what becomes of it: for APIs with the same fields. Throws BadRequest.
 TextRequest read_common(const Fields& fields, const BodyLimits& limits, Manners manners);
 

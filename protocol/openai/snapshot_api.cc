@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "protocol/api/body.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/openai/openai_api.h"
 
@@ -67,6 +68,8 @@ class NamedReply final : public Reply {
     told["prefilled_tokens"] = event.usage.cache.prefilled_tokens;
     told["pinned_tokens"] = event.usage.cache.pinned_tokens;
     told["kept"] = shelf_->put(tenant_, std::move(snapshot_), std::time(nullptr));
+    if (!event.usage.unknown_fields.empty())
+      told["reprise"] = unknown_fields_report(event.usage.unknown_fields);
     told.dump_to(out);
   }
 
@@ -115,19 +118,18 @@ class NameEndpoint final : public Endpoint {
       if (fields.find(only_whole) != nullptr)
         refuse_field(only_whole, "invalid_value", "does not go with a name");
     }
-    TextRequest request = chats ? read_chat_request(body, limits) : read_completion_request(body, limits);
+    TextRequest request = chats ? read_chat(fields, limits) : read_completion(fields, limits);
     if (!request.asked.further_prompts.empty()) refuse_field("prompt", "too_many", "one prompt has one name");
-    std::erase_if(request.asked.unknown_fields, [](const std::string& name) {  // to those who read the prompt
-      return name == "name" || name == "ttl" || name == "pin";
-    });
     request.asked.generate.max_tokens = 1;
     if (fields.boolean("pin").value_or(false)) {
       request.asked.generate.pin = std::chrono::seconds(snapshot.expires - snapshot.created);
     }
     request.asked.generate.conversation = new_conversation(snapshot.name);
     for (const char* member : kOfBeginning) {
-      if (const Json* value = fields.find(member)) snapshot.beginning[member] = *value;
+      const Json* value = body.find(member);
+      if (value != nullptr && !value->is_null()) snapshot.beginning[member] = *value;
     }
+    request.asked.unknown_fields = unknown_fields_of(fields);
     return std::make_unique<NamedCall>(std::move(request.asked), shelf_, std::string(input.tenant),
                                        std::move(snapshot));
   }
@@ -200,7 +202,8 @@ Json joined(const Json& beginning, const Json* more) {
 
 Json with_beginning(Json body, TextKind kind, SnapshotShelf& shelf, std::string_view tenant) {
   if (!body.is_object() || body.find("from_snapshot") == nullptr) return body;
-  const Fields fields(body);
+  const Json sent = body;  // the body changes while this is read
+  const Fields fields(sent);
   if (fields.find("from_snapshot") == nullptr) return body;  // null
   const std::string name = read_name(fields, "from_snapshot");
   const auto from = shelf.find(std::string(tenant), name, std::time(nullptr));
@@ -227,6 +230,7 @@ Json with_beginning(Json body, TextKind kind, SnapshotShelf& shelf, std::string_
   }
   const bool has_key = fields.find("prompt_cache_key") != nullptr;
   body[text] = std::move(whole);
+  body.erase("from_snapshot");  // it has been read
   if (!has_key) body["prompt_cache_key"] = new_conversation(name);
   return body;
 }

@@ -14,7 +14,7 @@ constexpr std::size_t kToolBytes = 256;
 
 class ToolReader {
  public:
-  explicit ToolReader(const BodyLimits& limits) : limits_(limits) {}
+  ToolReader(const Fields& body, const BodyLimits& limits) : body_(body), limits_(limits) {}
 
   void read(const Json::Array& tools, const std::string& path, const std::string& name_space) {
     for (std::size_t i = 0; i < tools.size(); ++i) {
@@ -23,18 +23,22 @@ class ToolReader {
       if (++count_ > limits_.tools) {
         refuse_field("tools", "too_many", "more than " + std::to_string(limits_.tools) + " tools");
       }
-      read_tool(Fields(tools[i], item), name_space);
+      read_tool(tools[i], item, name_space);
     }
   }
   ResponseTools take() { return std::move(tools_); }
 
  private:
-  void read_tool(const Fields& tool, const std::string& name_space) {
-    const std::string* type = tool.string("type", kToolBytes);
-    if (type == nullptr) refuse_field(tool.path_of("type"), "missing", "is required");
+  void read_tool(const Json& given, const std::string& path, const std::string& name_space) {
+    const std::string* type = Fields(given, path).string("type", kToolBytes);
+    if (type == nullptr) refuse_field(path + ".type", "missing", "is required");
     const bool takes_text = *type == "custom";
     const bool has_tools = *type == "namespace" && name_space.empty();
-    if (*type != "function" && !takes_text && !has_tools) return;
+    if (*type != "function" && !takes_text && !has_tools) {
+      return body_.mark_unread(path + ": " + *type, given);  // a tool that its server would run
+    }
+    const Fields tool(given, path, body_);
+    static_cast<void>(tool.find("type"));
     const std::string* name = tool.string("name", kToolBytes);
     if (name == nullptr || name->empty()) refuse_field(tool.path_of("name"), "missing", "is required");
     if (has_tools) {
@@ -59,9 +63,9 @@ class ToolReader {
   }
 
   TextRule read_format(const Fields& tool) const {
-    const Json* format = tool.object("format");
-    if (format == nullptr) return {};
-    const Fields wish(*format, tool.path_of("format"));
+    const auto format = tool.within("format");
+    if (!format) return {};
+    const Fields& wish = *format;
     const std::string* type = wish.string("type", kTypeBytes);
     if (type != nullptr && *type == "text") return {};
     if (type == nullptr || *type != "grammar") {
@@ -92,6 +96,7 @@ class ToolReader {
                 {"additionalProperties", false}};
   }
 
+  const Fields& body_;
   const BodyLimits& limits_;
   ResponseTools tools_;
   std::size_t count_ = 0;
@@ -112,7 +117,7 @@ std::string arguments_of(const std::string& input) {
 }
 
 ResponseTools read_tools(const Fields& fields, const BodyLimits& limits) {
-  ToolReader reader(limits);
+  ToolReader reader(fields, limits);
   if (const Json::Array* tools = fields.array("tools")) reader.read(*tools, "tools", {});
   return reader.take();
 }
@@ -135,7 +140,7 @@ ToolChoice read_tool_choice(const Fields& fields, const ResponseTools& tools) {
     return {.mode = ToolChoice::Mode::kRequired};
   }
   if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
-  const Fields wish(*given, "tool_choice");
+  const Fields wish(*given, "tool_choice", fields);
   const std::string* type = wish.string("type", kTypeBytes);
   if (type == nullptr || (*type != "function" && *type != "custom")) {
     refuse_unsupported("tool_choice.type", "only 'function' and 'custom' are supported");

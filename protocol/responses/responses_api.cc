@@ -86,7 +86,11 @@ class CountEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    return std::make_unique<CountQuestion>(read_response_request(body, limits, *store_, input.tenant));
+    ResponseRequest request = read_response_request(body, limits, *store_, input.tenant);
+    std::vector<std::string> unknown = std::move(request.asked.unknown_fields);
+    auto question = std::make_unique<CountQuestion>(std::move(request));
+    question->unknown_fields = std::move(unknown);
+    return question;
   }
 
  private:

@@ -1,6 +1,6 @@
 #include "protocol/responses/responses_request.h"
 
-#include "protocol/api/known_fields.h"
+#include "protocol/api/field_rules.h"
 #include "protocol/openai/everyday_fields.h"
 #include "protocol/openai/request.h"
 #include "protocol/responses/input_items.h"
@@ -11,26 +11,11 @@ namespace {
 constexpr std::size_t kWordBytes = 64;
 constexpr std::uint32_t kSummaryTokens = 4096;  // of a compaction that says nothing else
 
-void refuse_foreign_fields(const Fields& fields) {
-  if (fields.boolean_or("background", false))
-    refuse_unsupported("background", "is not supported by this server");
-  for (const char* name : {"conversation", "prompt"}) {
-    if (fields.find(name) != nullptr) refuse_unsupported(name, "is not supported by this server");
-  }
-  if (const std::string* word = fields.string("truncation", kWordBytes);
-      word != nullptr && *word != "disabled") {
-    refuse_unsupported("truncation", "only 'disabled' is supported");
-  }
-  if (fields.integer("top_logprobs", 0, 20).value_or(0) > 0) {
-    refuse_unsupported("top_logprobs", "is not supported here; chat completions have it");
-  }
-}
-
 grammar::Constraint read_format(const Fields& fields) {
-  const Json* text = fields.object("text");
-  const Json* format = text == nullptr ? nullptr : Fields(*text, "text").object("format");
-  if (format == nullptr) return {};
-  const Fields wish(*format, "text.format");
+  const auto text = fields.within("text");
+  const auto format = text ? text->within("format") : std::nullopt;
+  if (!format) return {};
+  const Fields& wish = *format;
   const std::string* type = wish.string("type", kWordBytes);
   using Kind = grammar::Constraint::Kind;
   if (type != nullptr && *type == "text") return {};
@@ -46,10 +31,15 @@ grammar::Constraint read_format(const Fields& fields) {
 bool includes(const Fields& fields, std::string_view what) {
   const Json::Array* include = fields.array("include");
   if (include == nullptr) return false;
+  bool found = false;
   for (const Json& item : *include) {
-    if (item.is_string() && item.as_string() == what) return true;
+    if (item.is_string() && item.as_string() == what) {
+      found = true;
+    } else {
+      fields.mark_unread("include: " + (item.is_string() ? item.as_string() : item.kind_name()), item);
+    }
   }
-  return false;
+  return found;
 }
 
 /// Messages of the turns before; null where there are none.
@@ -93,8 +83,8 @@ Json users_messages(const Json& earlier, const Json& input) {
 Json frame_of(const Fields& fields, bool store) {
   Json frame = Json::object();
   const auto repeat = [&](const char* name, Json otherwise) {
-    const Json* value = fields.find(name);
-    frame[name] = value == nullptr ? std::move(otherwise) : *value;
+    const Json* value = fields.whole().find(name);  // telling it again is not reading it
+    frame[name] = value == nullptr || value->is_null() ? std::move(otherwise) : *value;
   };
   repeat("instructions", nullptr);
   repeat("max_output_tokens", nullptr);
@@ -122,12 +112,12 @@ Json frame_of(const Fields& fields, bool store) {
 ResponseRequest read_response_request(const Json& body, const BodyLimits& limits, ResponseStore& store,
                                       std::string_view tenant, ResponseKind kind) {
   const Fields fields(body);
-  refuse_foreign_fields(fields);
   ResponseRequest request;
   request.asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
   ApiRequest& asked = request.asked;
   // Clients that know OpenAI's models alone mean the one that is served.
   asked.any_model = asked.generate.model.starts_with("gpt-") || asked.generate.model.starts_with("codex");
+  asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is one answer");
   if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
     asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
@@ -160,7 +150,10 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
     chat.text_tools = std::move(tools.texts);
     request.tools = std::move(tools.all);
   }
+  static_cast<void>(fields.within("stream_options"));
   if (request.kind != ResponseKind::kResponse) {
+    if (const Json* choice = fields.find("tool_choice")) fields.mark_unread("tool_choice", *choice);
+    if (asked.generate.constraint) fields.mark_unread(asked.generate.constraint.field, body);
     // The prompt stays what the conversation's others are; calls in the summary are a part of its text.
     asked.tool_choice = {};
     asked.generate.constraint = {};
@@ -170,7 +163,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   openai::read_reasoning(fields, asked, chat.template_extra);
   asked.generate.prompt = std::move(chat);
   request.frame = frame_of(fields, request.store);
-  note_unknown_fields(body, FieldsOf::kResponses, asked.unknown_fields);
+  asked.unknown_fields = unknown_fields_of(fields);
   return request;
 }
 
