@@ -13,12 +13,12 @@ namespace reprise::protocol {
 ApiTable all_apis(const ApiSettings& settings) {
   // One row for each.
   constexpr std::vector<ApiRoute> (*kApis[])() = {
-      openai::routes,
       ollama::routes,
       anthropic::routes,
       responses::routes,
   };
-  ApiTable table{.routes = {}, .elsewhere = openai::dialect()};
+  const auto names = settings.names == nullptr ? std::make_shared<NamedSnapshots>() : settings.names;
+  ApiTable table{.routes = openai::routes(names), .elsewhere = openai::dialect()};
   for (const auto routes_of : kApis) {
     std::vector<ApiRoute> routes = routes_of();
     std::move(routes.begin(), routes.end(), std::back_inserter(table.routes));

@@ -42,20 +42,23 @@ class TextCall final : public GenerationCall {
 
 class TextEndpoint final : public Endpoint {
  public:
-  TextEndpoint(TextKind kind, std::shared_ptr<SnapshotShelf> shelf) : kind_(kind), shelf_(std::move(shelf)) {}
+  TextEndpoint(TextKind kind, std::shared_ptr<NamedSnapshots> names)
+      : kind_(kind), names_(std::move(names)) {}
 
   const Dialect& dialect() const override { return the_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const bool chats = kind_ == TextKind::kChat;
     Json body = parse_body(input.body, limits, chats ? BodyHolds::kText : BodyHolds::kTokenIds);
-    body = with_beginning(std::move(body), kind_, *shelf_, input.tenant);
-    return std::make_unique<TextCall>(chats ? read_chat_request(body, limits)
-                                            : read_completion_request(body, limits));
+    const Continued continued = with_beginning(std::move(body), kind_, *names_, input.tenant);
+    TextRequest request =
+        chats ? read_chat_request(continued.body, limits) : read_completion_request(continued.body, limits);
+    continued.pin(request.asked.generate);
+    return std::make_unique<TextCall>(std::move(request));
   }
 
  private:
   const TextKind kind_;
-  const std::shared_ptr<SnapshotShelf> shelf_;
+  const std::shared_ptr<NamedSnapshots> names_;
 };
 
 class EmbeddingsEndpoint final : public Endpoint {
@@ -82,20 +85,19 @@ std::shared_ptr<const Dialect> dialect() {
   return std::shared_ptr<const Dialect>(std::shared_ptr<void>(), &the_dialect());  // is there for ever
 }
 
-std::vector<ApiRoute> routes() {
+std::vector<ApiRoute> routes(const std::shared_ptr<NamedSnapshots>& names) {
   const auto models = std::make_shared<ModelsEndpoint>();
-  const auto shelf = std::make_shared<SnapshotShelf>();
   std::vector<ApiRoute> all = {
       {.path = "/v1/chat/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, shelf),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, names),
        .generates = true},
       {.path = "/v1/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, shelf),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, names),
        .generates = true},
       {.path = "/v1/embeddings", .endpoint = std::make_shared<EmbeddingsEndpoint>(), .generates = true},
       {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
       {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
-  for (ApiRoute& route : snapshot_routes(shelf)) all.push_back(std::move(route));
+  for (ApiRoute& route : snapshot_routes(names)) all.push_back(std::move(route));
   return all;
 }
 

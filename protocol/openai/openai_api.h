@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "protocol/api/endpoint.h"
+#include "protocol/named_snapshots.h"
 
 namespace reprise::protocol::openai {
 
 /// How OpenAI tells errors.
 std::shared_ptr<const Dialect> dialect();
 
-std::vector<ApiRoute> routes();
+/// `names`: what from_snapshot and /v1/snapshots use.
+std::vector<ApiRoute> routes(const std::shared_ptr<NamedSnapshots>& names);
 
 }  // namespace reprise::protocol::openai
