@@ -192,7 +192,7 @@ class PrefixCache {
   Inserted insert(std::string_view name_space, std::span<const TokenId> tokens, const NewEntry& entry,
                   CacheTime now);
   /// Pins the deepest entry at or before the end of these tokens until then, or until nobody holds the ticket, as far as
-  /// expire() is called. A ticket that pins an entry already keeps that one. Without a ticket: for the time alone.
+  /// expire() is called: of a chat's prompt the one behind the last message. A ticket that pins an entry already keeps that one. Without a ticket: for the time alone.
   protocol::Pinned pin(std::string_view name_space, std::span<const TokenId> tokens, CacheTime until,
                        const protocol::SharedPinTicket& ticket = nullptr);
   /// A checkpoint at the end of these tokens was not stored, so that later misses can tell: kUnhealthy. Does

@@ -62,6 +62,19 @@ void PrefixCache::Impl::end_pins(CacheTime now) {
   }
 }
 
+CacheEntry& PrefixCache::Impl::before_reply(const Node* node) {
+  constexpr std::uint32_t kMaxHeader = 32;  // tokens of a template between the last message and the reply
+  CacheEntry& deepest = entry_at(node);
+  if (deepest.origin != Origin::kPromptEnd) return deepest;
+  for (const Node* above = node->parent(); above != nullptr; above = above->parent()) {
+    if (above->depth() + kMaxHeader < node->depth()) break;
+    if (above->entry() == 0) continue;
+    CacheEntry& entry = entry_at(above);
+    if (entry.origin == Origin::kHistory || entry.origin == Origin::kTool) return entry;
+  }
+  return deepest;
+}
+
 bool PrefixCache::Impl::has_timed_pin(EntryId id) const {
   return std::any_of(timed_pins.begin(), timed_pins.end(),
                      [id](const TimedPin& pin) { return pin.entry == id; });
@@ -259,7 +272,7 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
   const Node* node = place.node;
   while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
   if (node == nullptr) return nothing();
-  CacheEntry& entry = impl_->entry_at(node);
+  CacheEntry& entry = impl_->before_reply(node);
   if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // for ever
   const std::string tenant = ticket == nullptr ? std::string() : ticket->tenant;
   const auto same = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {

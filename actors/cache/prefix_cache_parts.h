@@ -87,6 +87,9 @@ struct PrefixCache::Impl {
   void change_pin(CacheEntry& entry, bool pinned);
   void end_pins(CacheTime now);
   bool has_timed_pin(EntryId id) const;
+  /// The entry at this node. If it is a chat's that has the opening of the reply, the one behind the last message, if there
+  /// is one: a next message of another role goes on from that.
+  CacheEntry& before_reply(const Node* node);
   /// Out of the tree and the queue. What is left is a name, for those who hold a lease.
   void detach(CacheEntry& entry, MissReason tombstone);
   void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped);

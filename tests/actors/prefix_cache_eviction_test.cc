@@ -136,6 +136,21 @@ TEST_F(PrefixCacheEviction, ATenantHasFewPinsInAllItsNamespaces) {
   cache().check();
 }
 
+TEST_F(PrefixCacheEviction, OfAChatTheEndOfItsMessagesIsPinned) {
+  const auto keep = [&](std::uint32_t length, Origin origin) {
+    NewEntry made = entry(length);
+    made.origin = origin;
+    return cache().insert("", List{1, 2, 3, 4, 5}, made, now()).entry;
+  };
+  const EntryId history = keep(2, Origin::kHistory);
+  const EntryId spaced = keep(3, Origin::kSpaced);
+  keep(4, Origin::kPromptEnd);
+  EXPECT_EQ(cache().pin("", List{1, 2, 3, 4, 5}, std::chrono::seconds(1000)).tokens, 2U);
+  EXPECT_TRUE(cache().find(history)->pinned);
+  EXPECT_EQ(cache().pin("", List{1, 2, 3}, std::chrono::seconds(1000)).tokens, 3U);
+  EXPECT_TRUE(cache().find(spaced)->pinned);
+}
+
 TEST_F(PrefixCacheEviction, APinEndsWithItsTicket) {
   const EntryId a = put({1, 1});
   const EntryId longer = put({1, 1, 1});
