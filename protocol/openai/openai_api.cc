@@ -26,24 +26,27 @@ const Dialect& the_dialect() {
 
 class TextCall final : public GenerationCall {
  public:
-  explicit TextCall(TextRequest request)
-      : GenerationCall(std::move(request.asked)), options_(request.reply) {}
+  TextCall(TextRequest request, SlotNote note)
+      : GenerationCall(std::move(request.asked)), options_(request.reply), note_(std::move(note)) {}
 
   std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
-    return std::make_unique<StreamReply>(options_, std::move(context));
+    return noted(std::unique_ptr<StreamedReply>(std::make_unique<StreamReply>(options_, std::move(context))),
+                 std::move(note_));
   }
   std::unique_ptr<Reply> whole(ReplyContext context) override {
-    return std::make_unique<WholeReply>(options_, std::move(context));
+    return noted(std::unique_ptr<Reply>(std::make_unique<WholeReply>(options_, std::move(context))),
+                 std::move(note_));
   }
 
  private:
   const ReplyOptions options_;
+  SlotNote note_;
 };
 
 class TextEndpoint final : public Endpoint {
  public:
-  TextEndpoint(TextKind kind, std::shared_ptr<NamedSnapshots> names)
-      : kind_(kind), names_(std::move(names)) {}
+  TextEndpoint(TextKind kind, std::shared_ptr<NamedSnapshots> names, std::shared_ptr<SlotBook> slots)
+      : kind_(kind), names_(std::move(names)), slots_(std::move(slots)) {}
 
   const Dialect& dialect() const override { return the_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
@@ -53,12 +56,13 @@ class TextEndpoint final : public Endpoint {
     TextRequest request =
         chats ? read_chat_request(continued.body, limits) : read_completion_request(continued.body, limits);
     continued.pin(request.asked.generate);
-    return std::make_unique<TextCall>(std::move(request));
+    return std::make_unique<TextCall>(std::move(request), slot_note(slots_, continued.body, input.tenant));
   }
 
  private:
   const TextKind kind_;
   const std::shared_ptr<NamedSnapshots> names_;
+  const std::shared_ptr<SlotBook> slots_;
 };
 
 class EmbeddingsEndpoint final : public Endpoint {
@@ -85,14 +89,15 @@ std::shared_ptr<const Dialect> dialect() {
   return std::shared_ptr<const Dialect>(std::shared_ptr<void>(), &the_dialect());  // is there for ever
 }
 
-std::vector<ApiRoute> routes(const std::shared_ptr<NamedSnapshots>& names) {
+std::vector<ApiRoute> routes(const std::shared_ptr<NamedSnapshots>& names,
+                             const std::shared_ptr<SlotBook>& slots) {
   const auto models = std::make_shared<ModelsEndpoint>();
   std::vector<ApiRoute> all = {
       {.path = "/v1/chat/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, names),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, names, slots),
        .generates = true},
       {.path = "/v1/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, names),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, names, slots),
        .generates = true},
       {.path = "/v1/embeddings", .endpoint = std::make_shared<EmbeddingsEndpoint>(), .generates = true},
       {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
