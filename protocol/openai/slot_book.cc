@@ -51,7 +51,9 @@ class NotedReply final : public StreamedReply {
 }  // namespace
 
 std::size_t SlotBook::size_of(const Entry& entry) {
-  return sizeof(Entry) + entry.key.owner.salt.size() + entry.contents.tokens.size() * sizeof(TokenId);
+  const std::size_t bytes =
+      sizeof(Entry) + entry.key.owner.salt.size() + entry.contents.tokens.size() * sizeof(TokenId);
+  return std::max(bytes, kMinCharge);
 }
 
 std::size_t SlotBook::bytes_of(const std::string& tenant) const {
@@ -69,11 +71,11 @@ void SlotBook::drop_oldest(const std::string* tenant) {
 }
 
 void SlotBook::put(const SlotKey& key, SlotContents contents) {
-  erase(key);
   Entry entry{.key = key, .contents = std::move(contents)};
   const std::size_t bytes = size_of(entry);
-  if (bytes > kMaxTenantBytes) return;
   const std::lock_guard lock(mutex_);
+  take(key);
+  if (bytes > kMaxTenantBytes) return;
   while (bytes_of(key.owner.tenant) + bytes > kMaxTenantBytes) drop_oldest(&key.owner.tenant);
   while (bytes_ + bytes > kMaxBytes) drop_oldest(nullptr);
   entries_.push_back(std::move(entry));
@@ -90,6 +92,10 @@ std::optional<SlotContents> SlotBook::find(const SlotKey& key) const {
 
 std::size_t SlotBook::erase(const SlotKey& key) {
   const std::lock_guard lock(mutex_);
+  return take(key);
+}
+
+std::size_t SlotBook::take(const SlotKey& key) {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
   if (found == entries_.end()) return 0;

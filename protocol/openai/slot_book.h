@@ -3,7 +3,8 @@
 // Slots have no memory of their own here: states are found by their tokens. A slot is a number that a client puts into its
 // requests (id_slot; 0 without it), and belongs to its tenant and cache_salt.
 //
-// Bounds: kMaxTenantBytes of a tenant's tokens and kMaxBytes of all; the slots that were written longest ago are forgotten.
+// Bounds: kMaxTenantBytes of a tenant's tokens and kMaxBytes of all, each slot counted with kMinCharge at least; the slots that
+// were written longest ago are forgotten.
 // Threading: any thread.
 
 #include <compare>
@@ -38,6 +39,7 @@ class SlotBook {
   static constexpr std::uint32_t kMaxSlot = 1023;
   static constexpr std::size_t kMaxTenantBytes = 8u << 20;
   static constexpr std::size_t kMaxBytes = 32u << 20;
+  static constexpr std::size_t kMinCharge = 64u << 10;
 
   /// Replaces what the slot had; contents over a tenant's bound only remove it.
   void put(const SlotKey& key, SlotContents contents);
@@ -53,6 +55,7 @@ class SlotBook {
   static std::size_t size_of(const Entry& entry);
   std::size_t bytes_of(const std::string& tenant) const;
   void drop_oldest(const std::string* tenant);
+  std::size_t take(const SlotKey& key);
 
   mutable std::mutex mutex_;
   std::list<Entry> entries_{};  // guarded by mutex_; written longest ago first
