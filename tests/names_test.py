@@ -118,6 +118,25 @@ class Names(unittest.TestCase):
             wait_until(lambda: server.figures()["cache_pinned"] == 0, "the end of all pins")
             self.assertGreater(server.ask("/v1/snapshots", **named("base", 7))["pinned_tokens"], 0)
 
+    def test_a_slot_is_saved_and_restored_after_a_kill(self):
+        prompt = rules(3)
+        with self.serve(*self.on_disk) as server:
+            first = server.ask("/completion", prompt=prompt, n_predict=8, temperature=0, id_slot=1)
+            saved = server.ask("/slots/1?action=save", filename="talk.bin")
+            self.assertEqual((saved["id_slot"], saved["filename"]), (1, "talk.bin"))
+            self.assertGreater(saved["n_saved"], first["tokens_evaluated"])
+            wait_until(lambda: self.records("n") == 1, "the name on disk")
+            wait_until(lambda: server.figures()["tier_waiting"] == 0, "the end of writing")
+            server.stop(signal.SIGKILL)
+        with self.serve(*self.on_disk) as server:
+            restored = server.ask("/slots/1?action=restore", filename="talk.bin")
+            self.assertEqual(restored["n_restored"], saved["n_saved"])
+            self.assertGreater(server.figures()["tier_loaded_total"], 0)
+            again = server.ask("/completion", prompt=prompt + first["content"] + " And then", n_predict=4, temperature=0, id_slot=1)
+            self.assertGreater(again["timings"]["cache_n"], first["tokens_evaluated"] - 2, again["timings"])
+            self.assertEqual(server.ask("/slots/1?action=erase")["id_slot"], 1)
+            self.assertEqual(server.post("/slots/1?action=save", {"filename": "gone"}).status, 400)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
