@@ -11,10 +11,9 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::vector<std::byte> to_bytes(const NameChange& name) {
-  const NamedSnapshot& snapshot = *name.snapshot;
+std::vector<std::byte> to_bytes(const NameOwner& owner, const NamedSnapshot& snapshot) {
   const std::string text =
-      Json{{"tenant", name.owner.tenant}, {"salt", name.owner.salt},   {"name", snapshot.name},
+      Json{{"tenant", owner.tenant},      {"salt", owner.salt},        {"name", snapshot.name},
            {"model", snapshot.model},     {"tokens", snapshot.tokens}, {"created", snapshot.created},
            {"expires", snapshot.expires}, {"pinned", snapshot.pinned}, {"beginning", snapshot.beginning}}
           .dump();
@@ -22,7 +21,7 @@ std::vector<std::byte> to_bytes(const NameChange& name) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::optional<NameChange> named_snapshot_of(std::span<const std::byte> bytes) {
+std::optional<StoredName> stored_name_of(std::span<const std::byte> bytes) {
   const auto json = Json::parse(text_of(bytes));
   if (!json.ok() || !json->is_object()) return std::nullopt;
   const std::string* tenant = json->find_string("tenant");
@@ -39,16 +38,14 @@ std::optional<NameChange> named_snapshot_of(std::span<const std::byte> bytes) {
                      expires != nullptr && expires->is_int() && pinned != nullptr && pinned->is_bool() &&
                      beginning != nullptr;
   if (!whole) return std::nullopt;
-  auto snapshot =
-      std::make_shared<NamedSnapshot>(NamedSnapshot{.name = *name,
-                                                    .model = *model,
-                                                    .beginning = *beginning,
-                                                    .tokens = static_cast<std::uint32_t>(tokens->as_int()),
-                                                    .created = created->as_int(),
-                                                    .expires = expires->as_int(),
-                                                    .pinned = pinned->as_bool()});
-  return NameChange{
-      .owner = {.tenant = *tenant, .salt = *salt}, .name = *name, .snapshot = std::move(snapshot)};
+  return StoredName{.owner = {.tenant = *tenant, .salt = *salt},
+                    .snapshot = {.name = *name,
+                                 .model = *model,
+                                 .beginning = *beginning,
+                                 .tokens = static_cast<std::uint32_t>(tokens->as_int()),
+                                 .created = created->as_int(),
+                                 .expires = expires->as_int(),
+                                 .pinned = pinned->as_bool()}};
 }
 
 std::size_t NamedSnapshots::size_of(const NameOwner& owner, const NamedSnapshot& snapshot) {
@@ -66,7 +63,7 @@ void NamedSnapshots::expire(std::int64_t now) {
     Names& names = tenant->second.names;
     for (auto name = names.begin(); name != names.end();) {
       const auto next = std::next(name);
-      if (name->second.snapshot.expires <= now) take(tenant->second, name);
+      if (name->second.snapshot->expires <= now) take(tenant->second, name);
       name = next;
     }
     tenant = names.empty() ? tenants_.erase(tenant) : std::next(tenant);
@@ -95,9 +92,10 @@ std::optional<std::string> NamedSnapshots::limit(const NameOwner& owner, const s
   return std::nullopt;
 }
 
-void NamedSnapshots::add(const NameOwner& owner, NamedSnapshot snapshot, std::size_t bytes) {
+void NamedSnapshots::add(const NameOwner& owner, std::shared_ptr<const NamedSnapshot> snapshot,
+                         std::size_t bytes) {
   Tenant& tenant = tenants_[owner.tenant];
-  std::pair<std::string, std::string> key(owner.salt, snapshot.name);
+  std::pair<std::string, std::string> key(owner.salt, snapshot->name);
   if (const auto same = tenant.names.find(key); same != tenant.names.end()) take(tenant, same);
   tenant.bytes += bytes;
   bytes_ += bytes;
@@ -118,14 +116,9 @@ std::optional<std::string> NamedSnapshots::put(const NameOwner& owner, NamedSnap
   const std::lock_guard lock(mutex_);
   expire(now);
   if (auto over = limit(owner, snapshot.name, bytes)) return over;
-  if (listener_) {
-    NamedSnapshot told = snapshot;
-    told.ticket = nullptr;  // a store holds no pins
-    listener_({.owner = owner,
-               .name = snapshot.name,
-               .snapshot = std::make_shared<const NamedSnapshot>(std::move(told))});
-  }
-  add(owner, std::move(snapshot), bytes);
+  const auto kept = std::make_shared<const NamedSnapshot>(std::move(snapshot));
+  add(owner, kept, bytes);
+  if (listener_) listener_({.owner = owner, .name = kept->name, .snapshot = kept});
   return std::nullopt;
 }
 
@@ -137,7 +130,7 @@ std::optional<NamedSnapshot> NamedSnapshots::find(const NameOwner& owner, const 
   if (tenant == tenants_.end()) return std::nullopt;
   const auto found = tenant->second.names.find({owner.salt, name});
   if (found == tenant->second.names.end()) return std::nullopt;
-  return found->second.snapshot;
+  return *found->second.snapshot;
 }
 
 std::vector<NamedSnapshot> NamedSnapshots::all(const NameOwner& owner, std::int64_t now) {
@@ -147,7 +140,7 @@ std::vector<NamedSnapshot> NamedSnapshots::all(const NameOwner& owner, std::int6
   const auto tenant = tenants_.find(owner.tenant);
   if (tenant == tenants_.end()) return list;
   for (const auto& [key, kept] : tenant->second.names) {
-    if (key.first == owner.salt) list.push_back(kept.snapshot);
+    if (key.first == owner.salt) list.push_back(*kept.snapshot);
   }
   return list;
 }
@@ -161,14 +154,14 @@ bool NamedSnapshots::drop(const NameOwner& owner, const std::string& name, std::
   if (found == tenant->second.names.end()) return false;
   take(tenant->second, found);
   if (tenant->second.names.empty()) tenants_.erase(tenant);
-  if (listener_) listener_({.owner = owner, .name = name});
+  if (listener_) listener_({.owner = owner, .name = name, .went = true});
   return true;
 }
 
-void NamedSnapshots::load(std::vector<NameChange> kept, std::int64_t now) {
+void NamedSnapshots::load(std::vector<StoredName> kept, std::int64_t now) {
   const std::lock_guard lock(mutex_);
-  for (NameChange& one : kept) {
-    NamedSnapshot snapshot = *one.snapshot;
+  for (StoredName& one : kept) {
+    NamedSnapshot& snapshot = one.snapshot;
     if (snapshot.expires <= now) continue;
     const auto tenant = tenants_.find(one.owner.tenant);
     if (tenant != tenants_.end() && tenant->second.names.contains({one.owner.salt, snapshot.name})) continue;
@@ -177,7 +170,7 @@ void NamedSnapshots::load(std::vector<NameChange> kept, std::int64_t now) {
     if (snapshot.pinned) {
       snapshot.ticket = std::make_shared<const PinTicket>(PinTicket{.tenant = one.owner.tenant});
     }
-    add(one.owner, std::move(snapshot), bytes);
+    add(one.owner, std::make_shared<const NamedSnapshot>(std::move(snapshot)), bytes);
   }
 }
 

@@ -46,16 +46,22 @@ struct NamedSnapshot {
   SharedPinTicket ticket{};  // null: not pinned. Not stored
 };
 
-/// A name that came, or one that went.
+/// A name that came, or one that went. It may have been replaced or deleted since: then another change follows.
 struct NameChange {
   NameOwner owner{};
   std::string name{};
-  std::shared_ptr<const NamedSnapshot> snapshot{};  // null: it went
+  bool went = false;
+  std::weak_ptr<const NamedSnapshot> snapshot{};  // of one that came
 };
 
-/// For a store outside of the process. Reading refuses what is not whole; what it returns has a snapshot.
-std::vector<std::byte> to_bytes(const NameChange& name);
-std::optional<NameChange> named_snapshot_of(std::span<const std::byte> bytes);
+/// A name as a store outside of the process keeps it.
+struct StoredName {
+  NameOwner owner{};
+  NamedSnapshot snapshot{};
+};
+std::vector<std::byte> to_bytes(const NameOwner& owner, const NamedSnapshot& snapshot);
+/// Refuses what is not whole.
+std::optional<StoredName> stored_name_of(std::span<const std::byte> bytes);
 
 class NamedSnapshots {
  public:
@@ -78,13 +84,13 @@ class NamedSnapshots {
   bool drop(const NameOwner& owner, const std::string& name, std::int64_t now);
 
   /// Adds what a store kept, with a ticket of its own. What exceeds a limit, or exists already, is left out.
-  void load(std::vector<NameChange> kept, std::int64_t now);
+  void load(std::vector<StoredName> kept, std::int64_t now);
   /// Is told of each put() and drop() from then on, in their order, by the thread that made it. It must not call back.
   void set_listener(Listener listener);
 
  private:
   struct Kept {
-    NamedSnapshot snapshot;
+    std::shared_ptr<const NamedSnapshot> snapshot;
     std::size_t bytes = 0;
   };
   using Names = std::map<std::pair<std::string, std::string>, Kept>;  // by salt and name
@@ -97,7 +103,7 @@ class NamedSnapshots {
   void expire(std::int64_t now);
   void take(Tenant& tenant, Names::iterator which);
   std::optional<std::string> limit(const NameOwner& owner, const std::string& name, std::size_t bytes) const;
-  void add(const NameOwner& owner, NamedSnapshot snapshot, std::size_t bytes);
+  void add(const NameOwner& owner, std::shared_ptr<const NamedSnapshot> snapshot, std::size_t bytes);
 
   mutable std::mutex mutex_;
   std::map<std::string, Tenant> tenants_{};  // guarded by mutex_; those with names

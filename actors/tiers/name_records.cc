@@ -19,15 +19,15 @@ RecordId name_record(const NamespaceKeys& keys, const protocol::NameOwner& owner
   return id_of(keyed_digest(keys.names, "name", std::as_bytes(std::span(whole))));
 }
 
-std::vector<protocol::NameChange> read_names(RecordStore& store, const Key& master) {
+std::vector<protocol::StoredName> read_names(RecordStore& store, const Key& master) {
   const NamespaceKeys keys = name_keys(master);
-  std::vector<protocol::NameChange> names;
+  std::vector<protocol::StoredName> names;
   for (const RecordId& id : store.records(keys.folder, FileKind::kName)) {
     const auto file = store.read(keys.folder, FileKind::kName, id, kMaxNameRecord);
     if (!file.ok()) continue;
     const auto opened = open_record(keys, RecordKind::kName, id, *file, kMaxNameRecord);
-    auto name = opened.ok() ? protocol::named_snapshot_of(opened->contents) : std::nullopt;
-    if (!name || name_record(keys, name->owner, name->name) != id) continue;
+    auto name = opened.ok() ? protocol::stored_name_of(opened->contents) : std::nullopt;
+    if (!name || name_record(keys, name->owner, name->snapshot.name) != id) continue;
     names.push_back(std::move(*name));
   }
   return names;

@@ -20,7 +20,7 @@ protocol::snapshots::RecordId name_record(const protocol::snapshots::NamespaceKe
                                           const protocol::NameOwner& owner, const std::string& name);
 
 /// All names that the store has. One that cannot be opened, or is not whole, is left out.
-std::vector<protocol::NameChange> read_names(protocol::snapshots::RecordStore& store,
+std::vector<protocol::StoredName> read_names(protocol::snapshots::RecordStore& store,
                                              const protocol::snapshots::Key& master);
 
 }  // namespace reprise::actors

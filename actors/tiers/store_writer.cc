@@ -57,21 +57,22 @@ void StoreWriter::on(const StoreTurn& job) {
 void StoreWriter::on(const protocol::NameChange& change) {
   const NamespaceKeys keys = name_keys(settings_.master_key);
   const RecordId id = name_record(keys, change.owner, change.name);
-  if (change.snapshot == nullptr) {
+  if (change.went) {
     store_->remove(keys.folder, FileKind::kName, id);
     static_cast<void>(store_->sync(keys.folder));
     return;
   }
-  if (off_) return;
+  const std::shared_ptr<const protocol::NamedSnapshot> snapshot = change.snapshot.lock();
+  if (off_ || snapshot == nullptr) return;
   const std::vector<std::byte> record =
-      seal_record(keys, RecordKind::kName, id, {}, protocol::to_bytes(change));
+      seal_record(keys, RecordKind::kName, id, {}, protocol::to_bytes(change.owner, *snapshot));
   if (record.size() > kMaxNameRecord || !make_room(record.size())) {
     TierFigures::add(figures_->no_room);
     return;
   }
   auto trouble = store_->write(keys.folder, FileKind::kName, id, record);
   if (!trouble) {
-    const std::int64_t left = change.snapshot->expires - std::time(nullptr);
+    const std::int64_t left = snapshot->expires - std::time(nullptr);
     store_->touch(keys.folder, FileKind::kName, id, std::chrono::seconds(std::max<std::int64_t>(left, 0)));
     trouble = store_->sync(keys.folder);
   }

@@ -28,10 +28,7 @@ struct SlotTask {
 };
 
 std::size_t record_bytes(const SlotTask& task) {
-  return to_bytes({.owner = task.key.owner,
-                   .name = task.snapshot.name,
-                   .snapshot = std::make_shared<const NamedSnapshot>(task.snapshot)})
-      .size();
+  return to_bytes(task.key.owner, task.snapshot).size();
 }
 
 /// What is told when the states are there: those that were saved are named and pinned, those that were restored are on the

@@ -99,14 +99,16 @@ TEST(NamedSnapshots, AreStoredAndLoaded) {
   NamedSnapshot one = snapshot("one");
   one.ticket = std::make_shared<const PinTicket>();
   ASSERT_FALSE(names.put({"a", "salt"}, one, 0));
+  ASSERT_EQ(told.size(), 1U);
+  ASSERT_FALSE(told[0].went);
+  const std::vector<std::byte> bytes = to_bytes(told[0].owner, *told[0].snapshot.lock());
   ASSERT_TRUE(names.drop({"a", "salt"}, "one", 0));
   ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0].snapshot->ticket, nullptr) << "what is stored holds no pin";
-  EXPECT_EQ(told[1].snapshot, nullptr);
+  EXPECT_TRUE(told[0].snapshot.expired()) << "what waits to be written holds nothing";
+  EXPECT_TRUE(told[1].went);
   EXPECT_EQ(told[1].name, "one");
 
-  const std::vector<std::byte> bytes = to_bytes(told[0]);
-  const auto read = named_snapshot_of(bytes);
+  const auto read = stored_name_of(bytes);
   ASSERT_TRUE(read);
   NamedSnapshots after;
   after.load({*read, *read}, 10);
@@ -121,7 +123,7 @@ TEST(NamedSnapshots, AreStoredAndLoaded) {
   NamedSnapshots late;
   late.load({*read}, 100);
   EXPECT_TRUE(late.all({"a", "salt"}, 100).empty()) << "it has expired meanwhile";
-  EXPECT_FALSE(named_snapshot_of(std::span(bytes).first(bytes.size() - 1)));
+  EXPECT_FALSE(stored_name_of(std::span(bytes).first(bytes.size() - 1)));
 }
 
 class SnapshotApiTest : public testing::Test {
