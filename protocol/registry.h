@@ -96,6 +96,7 @@ struct Pin {
   std::chrono::seconds time{0};
   SharedPinTicket ticket{};           // null: for that time alone
   std::uint32_t tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
+  bool moves = false;                 // a ticket that pins another state already pins this one instead
 };
 
 struct EndFlight {

@@ -179,6 +179,7 @@ struct GenerateRequest {
   std::chrono::seconds pin{0};   // for so long the state of the prompt is the last to be evicted
   SharedPinTicket pin_ticket{};  // the pin ends when nobody holds it any more; null: when its time is over
   std::uint32_t pin_tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
+  bool pin_moves = false;                 // a ticket that pins another state already pins this one instead
   /// For so long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;

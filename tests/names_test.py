@@ -113,6 +113,9 @@ class Names(unittest.TestCase):
             for one in made[4:]:
                 self.assertIn("the limit of a tenant is 4", one["pin_problem"])
             self.assertEqual(server.figures()["cache_pinned"], 4)
+            renamed = server.ask("/v1/snapshots", **named("base", 9, cache_salt="salt-0-0"))
+            self.assertGreater(renamed["pinned_tokens"], 0, "its pin has moved")
+            self.assertEqual(server.figures()["cache_pinned"], 4)
             for number in range(6):
                 server.request("DELETE", f"/v1/snapshots/base?cache_salt=salt-{number % 5}-{number}")
             wait_until(lambda: server.figures()["cache_pinned"] == 0, "the end of all pins")

@@ -192,9 +192,10 @@ class PrefixCache {
   Inserted insert(std::string_view name_space, std::span<const TokenId> tokens, const NewEntry& entry,
                   CacheTime now);
   /// Pins the deepest entry at or before the end of these tokens until then, or until nobody holds the ticket, as far as
-  /// expire() is called: of a chat's prompt the one behind the last message. A ticket that pins an entry already keeps that one. Without a ticket: for the time alone.
+  /// expire() is called; of a chat's prompt the one behind the last message. A ticket that pins an entry already keeps
+  /// that one, unless it `moves`. Without a ticket: for the time alone.
   protocol::Pinned pin(std::string_view name_space, std::span<const TokenId> tokens, CacheTime until,
-                       const protocol::SharedPinTicket& ticket = nullptr);
+                       const protocol::SharedPinTicket& ticket = nullptr, bool moves = false);
   /// A checkpoint at the end of these tokens was not stored, so that later misses can tell: kUnhealthy. Does
   /// nothing where the path is not known or has an entry.
   void note_unhealthy(std::string_view name_space, std::span<const TokenId> tokens);

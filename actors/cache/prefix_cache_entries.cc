@@ -255,14 +255,14 @@ std::vector<std::uint64_t> PrefixCache::remove_namespaces(std::string_view prefi
 }
 
 protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, CacheTime until,
-                                  const protocol::SharedPinTicket& ticket) {
+                                  const protocol::SharedPinTicket& ticket, bool moves) {
   const auto refused = [](std::string problem) { return protocol::Pinned{.problem = std::move(problem)}; };
   const auto nothing = [&] { return refused("no snapshot of this prompt was kept"); };
   std::vector<TimedPin>& pins = impl_->timed_pins;
   const auto held = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
     return ticket != nullptr && pin.has_ticket && pin.ticket.lock() == ticket;
   });
-  if (held != pins.end()) {  // it keeps what it has
+  if (held != pins.end() && !moves) {
     held->until = std::max(held->until, until);
     return {.tokens = impl_->entries.at(held->entry).length};
   }
@@ -272,6 +272,11 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
   const Node* node = place.node;
   while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
   if (node == nullptr) return nothing();
+  if (held != pins.end()) {
+    const EntryId former = held->entry;
+    pins.erase(held);
+    if (!impl_->has_timed_pin(former)) impl_->change_pin(impl_->entries.at(former), false);
+  }
   CacheEntry& entry = impl_->before_reply(node);
   if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // for ever
   const std::string tenant = ticket == nullptr ? std::string() : ticket->tenant;

@@ -190,8 +190,9 @@ protocol::Pinned PrefixRegistry::on(const protocol::Pin& pin) {
   const Flight& flight = found->second;
   expire();  // pins that have ended make room
   const auto most = std::min<std::size_t>(flight.prompt->size(), pin.tokens);
-  const protocol::Pinned pinned = cache_.pin(
-      flight.name_space, std::span<const TokenId>(*flight.prompt).first(most), now() + pin.time, pin.ticket);
+  const protocol::Pinned pinned =
+      cache_.pin(flight.name_space, std::span<const TokenId>(*flight.prompt).first(most), now() + pin.time,
+                 pin.ticket, pin.moves);
   publish();
   return pinned;
 }

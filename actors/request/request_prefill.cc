@@ -335,7 +335,8 @@ Task<void> RequestActor::pin_prompt() {
   auto asked = job_.model->registry.ask(protocol::Pin{.flight = main_->number,
                                                       .time = job_.request->pin,
                                                       .ticket = job_.request->pin_ticket,
-                                                      .tokens = job_.request->pin_tokens},
+                                                      .tokens = job_.request->pin_tokens,
+                                                      .moves = job_.request->pin_moves},
                                         kPatience, lost_.token());
   Result<protocol::Pinned> pinned = co_await asked;
   if (!pinned.ok()) co_return;

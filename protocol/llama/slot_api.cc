@@ -159,10 +159,11 @@ class SlotEndpoint final : public Endpoint {
       throw BadRequest(
           ApiError{.message = "filename: " + *over, .code = "too_many_snapshots", .param = "filename"});
     }
-    snapshot.ticket = std::make_shared<const PinTicket>(PinTicket{.tenant = key.owner.tenant});
+    snapshot.ticket = openai::ticket_for(*names_, key.owner, name);
     ApiRequest asked = request_for(snapshot, limits);
     asked.generate.pin = NamedSnapshots::kMaxLife;
     asked.generate.pin_ticket = snapshot.ticket;
+    asked.generate.pin_moves = true;
     asked.generate.disk_retention = NamedSnapshots::kMaxLife;
     return std::make_unique<SlotCall>(std::move(asked), task(true, std::move(key), std::move(snapshot)));
   }

@@ -121,19 +121,20 @@ class NameEndpoint final : public Endpoint {
       return name == "name" || name == "ttl" || name == "pin";
     });
     request.asked.generate.max_tokens = 1;
+    NameOwner owner{.tenant = std::string(input.tenant), .salt = request.asked.cache_salt};
     snapshot.pinned = fields.boolean("pin").value_or(true);
     const std::chrono::seconds life(snapshot.expires - snapshot.created);
     if (snapshot.pinned) {
-      snapshot.ticket = std::make_shared<const PinTicket>(PinTicket{.tenant = std::string(input.tenant)});
+      snapshot.ticket = ticket_for(*names_, owner, snapshot.name);
       request.asked.generate.pin = life;
       request.asked.generate.pin_ticket = snapshot.ticket;
+      request.asked.generate.pin_moves = true;
     }
     request.asked.generate.disk_retention = life;
     request.asked.generate.conversation = new_conversation(snapshot.name);
     for (const char* member : kOfBeginning) {
       if (const Json* value = fields.find(member)) snapshot.beginning[member] = *value;
     }
-    NameOwner owner{.tenant = std::string(input.tenant), .salt = request.asked.cache_salt};
     if (const auto over = names_->limit_for(owner, snapshot, snapshot.created)) {
       throw BadRequest(ApiError{.message = "name: " + *over, .code = "too_many_snapshots", .param = "name"});
     }
@@ -224,6 +225,12 @@ void check_snapshot_name(std::string_view field, std::string_view name) {
 std::string new_conversation(const std::string& name) {
   static std::atomic<std::uint64_t> last{0};  // relaxed: hands out numbers
   return "snapshot " + name + " " + std::to_string(last.fetch_add(1, std::memory_order_relaxed));
+}
+
+SharedPinTicket ticket_for(NamedSnapshots& names, const NameOwner& owner, const std::string& name) {
+  const auto same = names.find(owner, name, std::time(nullptr));
+  if (same && same->ticket != nullptr) return same->ticket;
+  return std::make_shared<const PinTicket>(PinTicket{.tenant = owner.tenant});
 }
 
 void Continued::pin(GenerateRequest& request) const {

@@ -28,6 +28,9 @@ void check_snapshot_name(std::string_view field, std::string_view name);
 /// The name of a conversation of its own, for one who goes on from `name`: its turns do not replace what others go on from.
 std::string new_conversation(const std::string& name);
 
+/// For a name that is about to be put: that of the same name, where there is one, so that its pin moves, or a new one.
+SharedPinTicket ticket_for(NamedSnapshots& names, const NameOwner& owner, const std::string& name);
+
 /// A body whose from_snapshot, if it has one, is replaced by what it stands for.
 struct Continued {
   Json body{};

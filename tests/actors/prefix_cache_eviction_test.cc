@@ -161,6 +161,13 @@ TEST_F(PrefixCacheEviction, APinEndsWithItsTicket) {
   EXPECT_EQ(pin({1, 1}), 2U);
   EXPECT_EQ(pin({1, 1, 1}), 2U) << "it keeps what it has";
   EXPECT_EQ(cache().stats().pinned, 1U);
+  EXPECT_EQ(cache().pin("", List{1, 1, 1}, std::chrono::seconds(1000), ticket, true).tokens, 3U);
+  EXPECT_FALSE(cache().find(a)->pinned) << "it has moved";
+  EXPECT_TRUE(cache().find(longer)->pinned);
+  EXPECT_EQ(cache().pin("", List{2}, std::chrono::seconds(1000), ticket, true).tokens, 0U);
+  EXPECT_TRUE(cache().find(longer)->pinned) << "there was nothing to move to";
+  EXPECT_EQ(cache().pin("", List{1, 1}, std::chrono::seconds(1000), ticket, true).tokens, 2U);
+  EXPECT_EQ(cache().stats().pinned, 1U);
   auto other = ticket_of("t");
   EXPECT_EQ(cache().pin("", List{1, 1}, std::chrono::seconds(1000), other).tokens, 2U);
   ticket.reset();
