@@ -1,10 +1,12 @@
 #include "actors/engine_parts.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 
 #include "actors/served/model_choice.h"
+#include "actors/tiers/name_records.h"
 #include "models/transfer_memory.h"
 
 namespace reprise::actors {
@@ -82,10 +84,11 @@ void Engine::Parts::spawn_tiers() {
     if (!settings.log) settings.log = options.log;
     const auto figures = figures_of(settings.tier);
     const auto tier = system.spawn<StoreTier>(
-        {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)},
-        std::move(settings), figures);
+        {.on_failure = OnFailure::restart(StoreTier::kMostRestarts, StoreTier::kRestartWindow)}, settings,
+        figures);
     tiers.back().actor = tier;
     turn_stores.emplace_back(tier);
+    if (settings.tier == protocol::Tier::kDisk) keep_names(settings, tier);
   };
   if (!options.disk.folder.empty()) add_store(tier_settings(options.disk));
   if (options.remote.redis) add_store(tier_settings(options.remote));
@@ -97,10 +100,18 @@ void Engine::Parts::spawn_tiers() {
       std::move(refs), turn_stores);
 }
 
+void Engine::Parts::keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const {
+  const auto store = settings.open_store();
+  names->load(read_names(*store, settings.master_key), std::time(nullptr));
+  names->set_listener([store_of_names = runtime::Ref<protocol::NameChange>(tier)](
+                          protocol::NameChange change) { store_of_names.tell(std::move(change)); });
+}
+
 Engine::Engine(runtime::System& system, EngineOptions options)
     : parts_(std::make_unique<Parts>(system, std::move(options))) {}
 
 Engine::~Engine() {
+  parts_->names->set_listener({});
   parts_->requests->tell_all({.why = "the engine is shutting down"});
   parts_->supervisor.stop();  // and with it the device and the registries
   if (parts_->all_tiers) parts_->all_tiers.stop();
@@ -220,6 +231,10 @@ protocol::Health Engine::health() const {
   }
   const bool ready = problems.empty();
   return {.ready = ready, .detail = std::move(problems)};
+}
+
+std::shared_ptr<protocol::NamedSnapshots> Engine::named_snapshots() {
+  return parts_->names;
 }
 
 std::vector<protocol::RunningRequest> Engine::running() const {

@@ -60,6 +60,7 @@ class Engine : public protocol::Service, public protocol::ServerDesk, private pr
   std::vector<protocol::RunningRequest> running() const override;
   bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
   std::vector<protocol::Figure> figures() const override;
+  std::shared_ptr<protocol::NamedSnapshots> named_snapshots() override;
 
   // actors/engine_desk.cc
   runtime::Task<protocol::ServerCache> view_cache(protocol::CacheScope scope,

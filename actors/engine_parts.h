@@ -13,6 +13,7 @@
 #include "actors/tiers/store_tier.h"
 #include "actors/tiers/tier_stack.h"
 #include "base/bounded_count.h"
+#include "protocol/named_snapshots.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
@@ -20,6 +21,8 @@ namespace reprise::actors {
 struct Engine::Parts {
   Parts(runtime::System& host, EngineOptions wishes);
   void spawn_tiers();
+  /// Names come from that tier's store, and go to it.
+  void keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const;
 
   runtime::System& system;
   const EngineOptions options;
@@ -39,6 +42,7 @@ struct Engine::Parts {
     protocol::OneTierRef actor{};
   };
   std::vector<LowerTier> tiers{};
+  const std::shared_ptr<protocol::NamedSnapshots> names = std::make_shared<protocol::NamedSnapshots>();
   runtime::RefOf<TierStack> all_tiers;  // nobody, where there are none
   runtime::RefOf<ModelSupervisor> supervisor;
 };

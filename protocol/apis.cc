@@ -13,17 +13,19 @@ namespace reprise::protocol {
 ApiTable all_apis(const ApiSettings& settings) {
   // One row for each.
   constexpr std::vector<ApiRoute> (*kApis[])() = {
-      openai::routes,
       ollama::routes,
       anthropic::routes,
       responses::routes,
   };
-  ApiTable table{.routes = {}, .elsewhere = openai::dialect()};
+  const auto names = settings.names == nullptr ? std::make_shared<NamedSnapshots>() : settings.names;
+  const auto slots = std::make_shared<openai::SlotBook>();
+  ApiTable table{.routes = openai::routes(names, slots), .elsewhere = openai::dialect()};
   for (const auto routes_of : kApis) {
     std::vector<ApiRoute> routes = routes_of();
     std::move(routes.begin(), routes.end(), std::back_inserter(table.routes));
   }
-  std::vector<ApiRoute> llama = llama::routes({.slots = settings.slots, .verbose = settings.verbose});
+  std::vector<ApiRoute> llama = llama::routes(
+      {.slots = settings.slots, .verbose = settings.verbose, .names = names, .slot_book = slots});
   std::move(llama.begin(), llama.end(), std::back_inserter(table.routes));
   return table;
 }

@@ -16,6 +16,7 @@
 
 #include "protocol/cache_report.h"
 #include "protocol/job.h"
+#include "protocol/pin.h"
 
 namespace reprise::protocol {
 
@@ -87,14 +88,15 @@ struct Settle {
   std::uint32_t reported = 0;
 };
 
-/// The deepest state of the flight's prompt is the last to go, for so long. Asked when the flight has settled.
-struct Pinned {
-  std::uint32_t tokens = 0;  // that it has; 0: there is none, or too many are pinned
-};
+/// The deepest state of the flight's prompt is the last to go, for so long and as long as somebody holds the ticket. Asked
+/// when the flight has settled.
 struct Pin {
   using Reply = Pinned;
   FlightNumber flight = 0;
   std::chrono::seconds time{0};
+  SharedPinTicket ticket{};           // null: for that time alone
+  std::uint32_t tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
+  bool moves = false;                 // a ticket that pins another state already pins this one instead
 };
 
 struct EndFlight {

@@ -29,6 +29,7 @@
 #include "base/token.h"
 #include "protocol/cache_report.h"
 #include "protocol/grammar/constraint.h"
+#include "protocol/pin.h"
 #include "protocol/priority.h"
 #include "runtime/ask.h"
 #include "runtime/stream.h"
@@ -175,7 +176,10 @@ struct GenerateRequest {
   std::optional<std::uint32_t> kv_budget{};
   /// Whether a turn may go on from what an earlier one had compacted. None: as the model is configured.
   std::optional<bool> kv_reuse{};
-  std::chrono::seconds pin{0};  // for so long the state of the prompt is the last to be evicted
+  std::chrono::seconds pin{0};   // for so long the state of the prompt is the last to be evicted
+  SharedPinTicket pin_ticket{};  // the pin ends when nobody holds it any more; null: when its time is over
+  std::uint32_t pin_tokens = UINT32_MAX;  // of the prompt, the most that the pinned state has
+  bool pin_moves = false;                 // a ticket that pins another state already pins this one instead
   /// For so long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
@@ -240,6 +244,7 @@ struct Usage {
   std::optional<TextAround>
       miss_text{};  // of a miss: around CacheReport::known_tokens, where it was asked for
   ReasoningEnd reasoning_ended_by = ReasoningEnd::kModel;  // of any choice, where it was not the model
+  std::string pin_problem{};                               // why nothing is pinned, where that was asked for
   std::uint32_t reattached = 0;  // replies of the history that got their reasoning back
   std::uint32_t recognized_calls =
       0;  // tool calls of the history that are in the prompt as they were sampled
@@ -388,6 +393,8 @@ struct Rendered {
   TokenList tokens{};  // as a request with this chat would have them, where asked for
 };
 
+class NamedSnapshots;
+
 class Service {
  public:
   virtual ~Service() = default;
@@ -407,6 +414,9 @@ class Service {
   /// tokens are the model's. Returns false if that tenant has no such reply under way. Any thread.
   virtual bool end_reasoning(const std::string& /*reply_id*/, const std::string& /*tenant*/) { return false; }
   virtual std::vector<Figure> figures() const = 0;
+  /// The names of snapshots that last as long as the service keeps them; null: it keeps none, and they last as long as
+  /// the APIs.
+  virtual std::shared_ptr<NamedSnapshots> named_snapshots() { return nullptr; }
 };
 
 }  // namespace reprise::protocol

@@ -30,8 +30,7 @@ struct CacheEntry {
   std::uint64_t conversation = 0;
   std::uint64_t request = 0;
   bool pinned = false;
-  std::chrono::nanoseconds pinned_until{0};  // 0: for ever
-  std::chrono::nanoseconds ttl{0};           // its own, since the last use; 0: the cache's alone
+  std::chrono::nanoseconds ttl{0};  // its own, since the last use; 0: the cache's alone
 
   std::chrono::nanoseconds last_use{0};  // its making counts as one
   std::uint64_t use_order = 0;           // among uses at one time

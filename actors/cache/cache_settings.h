@@ -17,14 +17,14 @@ struct PrefixCacheOptions {
   std::size_t max_path_tokens = 16'000'000;
   std::size_t max_namespaces = 10'000;
   std::size_t max_pinned = 16;
-  std::size_t max_pinned_of_namespace = 4;  // by pin()
-  std::size_t max_per_conversation = 64;    // entries that one conversation has made; 0: no limit
-  std::size_t max_in_replies = 8;           // of these, taken while replies were decoded; 0: no limit
-  CacheTime ttl{0};                         // since the last use; 0: for ever, as the server has it
-  std::uint32_t grid = 1;                   // places at which states can be restored are multiples of it
-  bool any_token = false;                   // a state can be cut at every place of the grid
-  std::uint32_t worth_waiting = 64;         // tokens that a flight must save to be waited for
-  std::string policy = "lru";               // by name; see eviction_policy.h
+  std::size_t max_pinned_of_tenant = 4;   // by pin(), in all of its namespaces
+  std::size_t max_per_conversation = 64;  // entries that one conversation has made; 0: no limit
+  std::size_t max_in_replies = 8;         // of these, taken while replies were decoded; 0: no limit
+  CacheTime ttl{0};                       // since the last use; 0: for ever, as the server has it
+  std::uint32_t grid = 1;                 // places at which states can be restored are multiples of it
+  bool any_token = false;                 // a state can be cut at every place of the grid
+  std::uint32_t worth_waiting = 64;       // tokens that a flight must save to be waited for
+  std::string policy = "lru";             // by name; see eviction_policy.h
 };
 
 /// Of the registry that keeps it (actors/cache/prefix_registry.h).

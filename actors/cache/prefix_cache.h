@@ -23,9 +23,8 @@
 //   Caps         at most max_per_conversation entries that one conversation made: a further one makes that of them
 //                go that eviction would take first. It is evicted, to those who miss it. Of kReply at most max_in_replies,
 //                where those stay that lie far apart.
-//   Pins         at most max_pinned entries, of a namespace max_pinned_of_namespace by pin(), each for its time; a
-//                pinned entry is the last to be evicted, not immune to reclaim
-//                nor to its time to live.
+//   Pins         at most max_pinned, of a tenant max_pinned_of_tenant by pin(), each for its time and as long as its
+//                ticket is held; a pinned entry is the last to be evicted, not immune to reclaim nor to its time to live.
 //   Eviction     leased: never. Expired ones first, then the least recently used, pinned ones last. A policy
 //                may be more patient with some.
 //   Tombstones   a node remembers how its last entry went, so that a later miss can say so. A superseded
@@ -53,6 +52,7 @@
 #include "actors/cache/cache_settings.h"
 #include "base/token.h"
 #include "protocol/cache_report.h"
+#include "protocol/pin.h"
 
 namespace reprise::actors {
 
@@ -191,9 +191,11 @@ class PrefixCache {
   /// the place is taken, the entry there is used, and pinned if this one was to be.
   Inserted insert(std::string_view name_space, std::span<const TokenId> tokens, const NewEntry& entry,
                   CacheTime now);
-  /// The deepest entry at or before the end of these tokens is pinned until then, at least. Its length; 0: there is none,
-  /// or as many are pinned as may be.
-  std::uint32_t pin(std::string_view name_space, std::span<const TokenId> tokens, CacheTime until);
+  /// Pins the deepest entry at or before the end of these tokens until then, or until nobody holds the ticket, as far as
+  /// expire() is called; of a chat's prompt the one behind the last message. A ticket that pins an entry already keeps
+  /// that one, unless it `moves`. Without a ticket: for the time alone.
+  protocol::Pinned pin(std::string_view name_space, std::span<const TokenId> tokens, CacheTime until,
+                       const protocol::SharedPinTicket& ticket = nullptr, bool moves = false);
   /// A checkpoint at the end of these tokens was not stored, so that later misses can tell: kUnhealthy. Does
   /// nothing where the path is not known or has an entry.
   void note_unhealthy(std::string_view name_space, std::span<const TokenId> tokens);

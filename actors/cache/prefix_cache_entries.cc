@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/cache/prefix_cache_parts.h"
 #include "base/check.h"
@@ -49,17 +51,33 @@ void PrefixCache::Impl::change_pin(CacheEntry& entry, bool pinned) {
 }
 
 void PrefixCache::Impl::end_pins(CacheTime now) {
-  std::erase_if(timed_pins, [&](EntryId id) {
-    CacheEntry& entry = entries.at(id);
-    if (entry.pinned_until > now) return false;
-    change_pin(entry, false);
-    return true;
+  std::vector<EntryId> ended;
+  std::erase_if(timed_pins, [&](const TimedPin& pin) {
+    const bool ends = pin.until <= now || (pin.has_ticket && pin.ticket.expired());
+    if (ends) ended.push_back(pin.entry);
+    return ends;
   });
+  for (const EntryId id : ended) {
+    if (!has_timed_pin(id)) change_pin(entries.at(id), false);
+  }
 }
 
-std::size_t PrefixCache::Impl::pins_of(const CacheNamespace& space) const {
-  return static_cast<std::size_t>(std::count_if(timed_pins.begin(), timed_pins.end(),
-                                                [&](EntryId id) { return entries.at(id).home == &space; }));
+CacheEntry& PrefixCache::Impl::before_reply(const Node* node) {
+  constexpr std::uint32_t kMaxHeader = 32;  // tokens of a template between the last message and the reply
+  CacheEntry& deepest = entry_at(node);
+  if (deepest.origin != Origin::kPromptEnd) return deepest;
+  for (const Node* above = node->parent(); above != nullptr; above = above->parent()) {
+    if (above->depth() + kMaxHeader < node->depth()) break;
+    if (above->entry() == 0) continue;
+    CacheEntry& entry = entry_at(above);
+    if (entry.origin == Origin::kHistory || entry.origin == Origin::kTool) return entry;
+  }
+  return deepest;
+}
+
+bool PrefixCache::Impl::has_timed_pin(EntryId id) const {
+  return std::any_of(timed_pins.begin(), timed_pins.end(),
+                     [id](const TimedPin& pin) { return pin.entry == id; });
 }
 
 void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
@@ -73,7 +91,7 @@ void PrefixCache::Impl::detach(CacheEntry& entry, MissReason tombstone) {
                     .hit = entry.kind.hit});
   entry.node = nullptr;
   counted.pinned -= std::exchange(entry.pinned, false) ? 1 : 0;
-  std::erase(timed_pins, entry.id);
+  std::erase_if(timed_pins, [&](const TimedPin& pin) { return pin.entry == entry.id; });
   --counted.entries;
 }
 
@@ -236,24 +254,58 @@ std::vector<std::uint64_t> PrefixCache::remove_namespaces(std::string_view prefi
   return dropped;
 }
 
-std::uint32_t PrefixCache::pin(std::string_view name_space, Tokens tokens, CacheTime until) {
+protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, CacheTime until,
+                                  const protocol::SharedPinTicket& ticket, bool moves) {
+  const auto refused = [](std::string problem) { return protocol::Pinned{.problem = std::move(problem)}; };
+  const auto nothing = [&] { return refused("no snapshot of this prompt was kept"); };
+  std::vector<TimedPin>& pins = impl_->timed_pins;
+  const auto held = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
+    return ticket != nullptr && pin.has_ticket && pin.ticket.lock() == ticket;
+  });
+  if (held != pins.end() && !moves) {
+    held->until = std::max(held->until, until);
+    return {.tokens = impl_->entries.at(held->entry).length};
+  }
   CacheNamespace* space = impl_->namespaces.find(name_space);
-  if (space == nullptr) return 0;
+  if (space == nullptr) return nothing();
   const Place place = impl_->tree.match(space->root, tokens);
   const Node* node = place.node;
   while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
-  if (node == nullptr) return 0;
-  CacheEntry& entry = impl_->entry_at(node);
-  const bool is_new = !entry.pinned;
-  if (is_new) {
-    if (impl_->pins_of(*space) >= impl_->options.max_pinned_of_namespace) return 0;
-    impl_->change_pin(entry, true);
-    if (!entry.pinned) return 0;
-    impl_->timed_pins.push_back(entry.id);
+  if (node == nullptr) return nothing();
+  if (held != pins.end()) {
+    const EntryId former = held->entry;
+    pins.erase(held);
+    if (!impl_->has_timed_pin(former)) impl_->change_pin(impl_->entries.at(former), false);
   }
-  if (is_new || entry.pinned_until > CacheTime::zero())
-    entry.pinned_until = std::max(entry.pinned_until, until);
-  return entry.length;
+  CacheEntry& entry = impl_->before_reply(node);
+  if (entry.pinned && !impl_->has_timed_pin(entry.id)) return {.tokens = entry.length};  // for ever
+  const std::string tenant = ticket == nullptr ? std::string() : ticket->tenant;
+  const auto same = std::find_if(pins.begin(), pins.end(), [&](const TimedPin& pin) {
+    return ticket == nullptr && !pin.has_ticket && pin.entry == entry.id;
+  });
+  if (same != pins.end()) {
+    same->until = std::max(same->until, until);
+    return {.tokens = entry.length};
+  }
+  const auto of_tenant = static_cast<std::size_t>(
+      std::count_if(pins.begin(), pins.end(), [&](const TimedPin& pin) { return pin.tenant == tenant; }));
+  const PrefixCacheOptions& options = impl_->options;
+  if (of_tenant >= options.max_pinned_of_tenant) {
+    return refused("the limit of a tenant is " + std::to_string(options.max_pinned_of_tenant) +
+                   " pinned snapshots of a model, in all of its salts");
+  }
+  if (!entry.pinned) impl_->change_pin(entry, true);
+  if (!entry.pinned || pins.size() >= options.max_pinned) {
+    if (entry.pinned && !impl_->has_timed_pin(entry.id)) impl_->change_pin(entry, false);
+    return refused("the limit of all tenants together is " + std::to_string(options.max_pinned) +
+                   " pinned snapshots of a model");
+  }
+  pins.push_back({.entry = entry.id,
+                  .until = until,
+                  .tenant = tenant,
+                  .ticket = ticket,
+                  .has_ticket = ticket != nullptr});
+  return {.tokens = entry.length};
 }
 
 std::vector<std::uint64_t> PrefixCache::expire(CacheTime now) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -19,8 +20,18 @@
 #include "actors/cache/eviction_queue.h"
 #include "actors/cache/prefix_cache.h"
 #include "actors/cache/prefix_tree.h"
+#include "protocol/pin.h"
 
 namespace reprise::actors {
+
+/// A pin that ends.
+struct TimedPin {
+  EntryId entry = 0;
+  CacheTime until{0};
+  std::string tenant{};
+  std::weak_ptr<const protocol::PinTicket> ticket{};
+  bool has_ticket = false;  // it ends with the ticket, too
+};
 
 struct PrefixCache::Impl {
   using Node = PrefixTree::Node;
@@ -75,7 +86,10 @@ struct PrefixCache::Impl {
   /// Its place in the queue depends on it.
   void change_pin(CacheEntry& entry, bool pinned);
   void end_pins(CacheTime now);
-  std::size_t pins_of(const CacheNamespace& space) const;
+  bool has_timed_pin(EntryId id) const;
+  /// The entry at this node. If it is a chat's that has the opening of the reply, the one behind the last message, if there
+  /// is one: a next message of another role goes on from that.
+  CacheEntry& before_reply(const Node* node);
   /// Out of the tree and the queue. What is left is a name, for those who hold a lease.
   void detach(CacheEntry& entry, MissReason tombstone);
   void supersede(const CacheEntry& by, std::uint32_t keep, std::vector<std::uint64_t>& dropped);
@@ -103,7 +117,7 @@ struct PrefixCache::Impl {
   CacheNamespaces namespaces;
   ConversationEntries conversations;
   std::unordered_map<EntryId, CacheEntry> entries;  // and superseded ones that are leased
-  std::vector<EntryId> timed_pins;                  // of entries in the tree; at most max_pinned
+  std::vector<TimedPin> timed_pins;                 // of entries in the tree; at most max_pinned
   std::unordered_map<FlightId, Flight> flights;
   std::uint64_t clock = 0;  // of walks and uses
   std::uint64_t last_id = 0;

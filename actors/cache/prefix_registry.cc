@@ -181,11 +181,15 @@ Task<protocol::FlightSettled> PrefixRegistry::on(protocol::Settle settle) {
   }
 }
 
-protocol::Pinned PrefixRegistry::on(protocol::Pin pin) {
+protocol::Pinned PrefixRegistry::on(const protocol::Pin& pin) {
   const auto found = flights_.find(pin.flight);
   if (found == flights_.end()) return {};
   const Flight& flight = found->second;
-  const protocol::Pinned pinned{.tokens = cache_.pin(flight.name_space, *flight.prompt, now() + pin.time)};
+  expire();  // pins that have ended make room
+  const auto most = std::min<std::size_t>(flight.prompt->size(), pin.tokens);
+  const protocol::Pinned pinned =
+      cache_.pin(flight.name_space, std::span<const TokenId>(*flight.prompt).first(most), now() + pin.time,
+                 pin.ticket, pin.moves);
   publish();
   return pinned;
 }

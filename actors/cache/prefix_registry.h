@@ -101,7 +101,7 @@ class PrefixRegistry : public runtime::Actor {
   void on(protocol::EndLease lease);
   runtime::Task<void> on(protocol::CheckpointTaken taken);
   runtime::Task<protocol::FlightSettled> on(protocol::Settle settle);
-  protocol::Pinned on(protocol::Pin pin);
+  protocol::Pinned on(const protocol::Pin& pin);
   void on(protocol::EndFlight end);
   void on(protocol::DropEntry drop);
   protocol::Nothing on(protocol::DropNamespaces drop);

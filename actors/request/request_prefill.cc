@@ -332,10 +332,16 @@ Task<void> RequestActor::settle(protocol::FlightNumber flight, std::uint32_t rep
 }
 
 Task<void> RequestActor::pin_prompt() {
-  auto asked = job_.model->registry.ask(protocol::Pin{.flight = main_->number, .time = job_.request->pin},
+  auto asked = job_.model->registry.ask(protocol::Pin{.flight = main_->number,
+                                                      .time = job_.request->pin,
+                                                      .ticket = job_.request->pin_ticket,
+                                                      .tokens = job_.request->pin_tokens,
+                                                      .moves = job_.request->pin_moves},
                                         kPatience, lost_.token());
-  const Result<protocol::Pinned> pinned = co_await asked;
-  if (pinned.ok()) usage_.cache.pinned_tokens = pinned->tokens;
+  Result<protocol::Pinned> pinned = co_await asked;
+  if (!pinned.ok()) co_return;
+  usage_.cache.pinned_tokens = pinned->tokens;
+  usage_.pin_problem = std::move(pinned->problem);
 }
 
 Task<void> RequestActor::all_settled() {

@@ -253,6 +253,10 @@ void StoreTier::on(protocol::StoreTurn job) {
   writer_.tell(std::move(job));
 }
 
+void StoreTier::on(protocol::NameChange change) {
+  writer_.tell(std::move(change));
+}
+
 Task<protocol::FetchTurns::Reply> StoreTier::on(protocol::FetchTurns job) {
   protocol::FetchTurns::Reply found;
   if (settings_.breaker->is_open()) co_return found;

@@ -29,6 +29,7 @@
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
 #include "base/bounded_count.h"
+#include "protocol/named_snapshots.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
 #include "runtime/event.h"
@@ -39,7 +40,7 @@ class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
                                     protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
-                                    StateStored, StatesGone>;
+                                    protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMostRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -53,6 +54,7 @@ class StoreTier : public runtime::Actor {
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
   void on(protocol::StoreTurn job);
+  void on(protocol::NameChange change);
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
   void on(StateStored stored);
   void on(StatesGone gone);

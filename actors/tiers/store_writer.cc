@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "actors/tiers/name_records.h"
 #include "base/digest.h"
 #include "protocol/snapshots/manifest.h"
 #include "runtime/wait.h"
@@ -48,6 +49,34 @@ void StoreWriter::on(const StoreTurn& job) {
       seal_record(keys, RecordKind::kTurn, id, {}, protocol::to_bytes(*job.turn));
   if (record.size() > kMaxTurnRecord || !make_room(record.size())) return;
   if (const auto trouble = store_->write(keys.folder, FileKind::kTurn, id, record)) return fail(*trouble);
+  bytes_ += record.size();
+  publish();
+}
+
+// A name that was deleted must not come back: it is removed whatever the store is like.
+void StoreWriter::on(const protocol::NameChange& change) {
+  const NamespaceKeys keys = name_keys(settings_.master_key);
+  const RecordId id = name_record(keys, change.owner, change.name);
+  if (change.went) {
+    store_->remove(keys.folder, FileKind::kName, id);
+    static_cast<void>(store_->sync(keys.folder));
+    return;
+  }
+  const std::shared_ptr<const protocol::NamedSnapshot> snapshot = change.snapshot.lock();
+  if (off_ || snapshot == nullptr) return;
+  const std::vector<std::byte> record =
+      seal_record(keys, RecordKind::kName, id, {}, protocol::to_bytes(change.owner, *snapshot));
+  if (record.size() > kMaxNameRecord || !make_room(record.size())) {
+    TierFigures::add(figures_->no_room);
+    return;
+  }
+  auto trouble = store_->write(keys.folder, FileKind::kName, id, record);
+  if (!trouble) {
+    const std::int64_t left = snapshot->expires - std::time(nullptr);
+    store_->touch(keys.folder, FileKind::kName, id, std::chrono::seconds(std::max<std::int64_t>(left, 0)));
+    trouble = store_->sync(keys.folder);
+  }
+  if (trouble) return fail(*trouble);
   bytes_ += record.size();
   publish();
 }

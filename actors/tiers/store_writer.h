@@ -25,6 +25,7 @@
 #include "actors/tiers/store_reader.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
+#include "protocol/named_snapshots.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
@@ -49,7 +50,8 @@ struct KnownSums {
 
 class StoreWriter : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<protocol::StoreState, protocol::StoreTurn, KnownSums>;
+  using Accepts =
+      runtime::Messages<protocol::StoreState, protocol::StoreTurn, protocol::NameChange, KnownSums>;
   using TierAbove = runtime::Ref<StateStored, StatesGone>;
   static constexpr const char* kName = "tier writer";
   static constexpr std::uint32_t kConcurrentHandlers = 16;
@@ -63,6 +65,7 @@ class StoreWriter : public runtime::Actor {
   void on_start();
   void on(protocol::StoreState job);
   void on(const protocol::StoreTurn& job);
+  void on(const protocol::NameChange& change);
   void on(KnownSums known);
 
  private:

@@ -74,9 +74,11 @@ using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::
 
 struct ApiInput {
   std::string_view body;
-  std::string_view path_end{};  // what stands in the place of a path's {…}, with %xx decoded
-  std::string_view tenant{};    // empty: the server has no keys
-  bool deletes = false;         // the method was DELETE, at a path of kGetDelete
+  std::string_view path_end{};    // what stands in the place of a path's {…}, with %xx decoded
+  std::string_view query{};       // of the target (protocol/api/query.h)
+  std::string_view cache_salt{};  // of the query or the header, for methods without a body
+  std::string_view tenant{};      // empty: the server has no keys
+  bool deletes = false;           // the method was DELETE, at a path of kGetDelete
 };
 
 class Endpoint {

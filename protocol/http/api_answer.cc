@@ -1,6 +1,7 @@
 #include "protocol/http/api_answer.h"
 
 #include "protocol/api/field_rules.h"
+#include "protocol/api/query.h"
 #include "protocol/http/generation.h"
 #include "protocol/http/refusals.h"
 
@@ -21,6 +22,12 @@ Task<bool> answer_question(Exchange& exchange, std::unique_ptr<Question> questio
   co_return sent;
 }
 
+/// Of a request that cannot say it in its body: ?cache_salt=, or the header X-Cache-Salt.
+std::string salt_beside_body(const HttpRequest& request) {
+  if (auto salt = query_value(request.query, "cache_salt")) return std::move(*salt);
+  return std::string(request.header("x-cache-salt"));
+}
+
 }  // namespace
 
 Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
@@ -33,6 +40,8 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
     auto parsing = context.bodies.parse({.endpoint = route.endpoint,
                                          .body = std::move(exchange.request().body),
                                          .path_end = route.path_end(exchange.request().path),
+                                         .query = exchange.request().query,
+                                         .cache_salt = salt_beside_body(exchange.request()),
                                          .tenant = tenant.name,
                                          .deletes = exchange.request().method == "DELETE"},
                                         exchange.wire().gone());

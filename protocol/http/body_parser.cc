@@ -26,8 +26,13 @@ runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const BodyLimit
 
 ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
   try {
-    return job.endpoint->parse(
-        {.body = job.body, .path_end = job.path_end, .tenant = job.tenant, .deletes = job.deletes}, limits);
+    return job.endpoint->parse({.body = job.body,
+                                .path_end = job.path_end,
+                                .query = job.query,
+                                .cache_salt = job.cache_salt,
+                                .tenant = job.tenant,
+                                .deletes = job.deletes},
+                               limits);
   } catch (const BadRequest& refused) {
     return refused.error();
   } catch (const std::exception& failure) {  // out of memory, most likely: it costs this request alone

@@ -24,6 +24,8 @@ struct ParseCall {
   std::shared_ptr<const Endpoint> endpoint;
   std::string body;
   std::string path_end{};  // as ApiInput has them
+  std::string query{};
+  std::string cache_salt{};
   std::string tenant{};
   bool deletes = false;
 };

@@ -77,7 +77,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-std::string in_quotes(std::string_view text) {
+std::string quoted(std::string_view text) {
   std::string out;
   append_json_string(out, text, /*ensure_ascii=*/true);
   return out;
@@ -117,11 +117,11 @@ void log_request(const RequestRecord& record) {
   const auto out = std::back_inserter(line);
   fmt::format_to(out, "request id={} method={} path={} status={} bytes={} ms={:.3f} outcome={}", record.id,
                  record.method, record.path, record.status, record.bytes, record.ms, record.outcome);
-  if (!record.tenant.empty()) fmt::format_to(out, " tenant={}", in_quotes(record.tenant));
-  if (!record.model.empty()) fmt::format_to(out, " model={}", in_quotes(record.model));
+  if (!record.tenant.empty()) fmt::format_to(out, " tenant={}", quoted(record.tenant));
+  if (!record.model.empty()) fmt::format_to(out, " model={}", quoted(record.model));
   if (record.generates) fmt::format_to(out, " stream={}", record.stream);
   for (const std::string& name : record.unknown_fields) {
-    fmt::format_to(out, " unknown_field={}", in_quotes(name));
+    fmt::format_to(out, " unknown_field={}", quoted(name));
   }
   if (record.usage) {
     const Usage& usage = *record.usage;

@@ -19,8 +19,9 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 bool same_name(std::string_view text, std::string_view lower);
 
 struct HttpRequest {
-  std::string method;  // "GET"
-  std::string path;    // the target without query
+  std::string method;   // "GET"
+  std::string path;     // the target without query
+  std::string query{};  // behind its '?'
   unsigned minor_version = 1;
   bool keep_alive = false;
   bool expects_continue = false;

@@ -56,6 +56,12 @@ std::string path_of(std::string_view target) {
   return std::string(target.substr(0, target.find_first_of("?#")));
 }
 
+std::string query_of(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const std::size_t mark = target.find('?');
+  return mark == std::string_view::npos ? std::string() : std::string(target.substr(mark + 1));
+}
+
 }  // namespace
 
 class RequestReader::Parser {
@@ -139,7 +145,9 @@ class RequestReader::Parser {
     const auto& message = parser_->get();
     request_ = {};
     request_.method = std::string(message.method_string());
-    request_.path = path_of(std::string_view(message.target().data(), message.target().size()));
+    const std::string_view target(message.target().data(), message.target().size());
+    request_.path = path_of(target);
+    request_.query = query_of(target);
     request_.minor_version = message.version() >= 11 ? 1 : 0;
     request_.keep_alive = parser_->keep_alive();
     request_.headers.reserve(static_cast<std::size_t>(std::distance(message.begin(), message.end())));

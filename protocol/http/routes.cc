@@ -1,8 +1,7 @@
 #include "protocol/http/routes.h"
 
-#include <charconv>
-
 #include "base/check.h"
+#include "protocol/api/query.h"
 
 namespace reprise::protocol {
 namespace {
@@ -30,19 +29,7 @@ std::string Route::path_end(std::string_view asked) const {
   const std::string_view fixed = fixed_part(path);
   if (fixed.empty()) return {};
   asked.remove_prefix(fixed.size());
-  std::string end;
-  while (!asked.empty()) {
-    unsigned byte = 0;
-    if (asked[0] == '%' && asked.size() >= 3 &&
-        std::from_chars(asked.data() + 1, asked.data() + 3, byte, 16).ptr == asked.data() + 3) {
-      end += static_cast<char>(byte);
-      asked.remove_prefix(3);
-    } else {
-      end += asked[0];
-      asked.remove_prefix(1);
-    }
-  }
-  return end;
+  return percent_decoded(asked);
 }
 
 RouteTable::RouteTable(ApiTable apis, bool front_page) : nothing_{.path = "?", .elsewhere = apis.elsewhere} {

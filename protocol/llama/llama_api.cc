@@ -7,7 +7,9 @@
 #include "protocol/llama/completion_request.h"
 #include "protocol/llama/llama_dialect.h"
 #include "protocol/llama/server_facts.h"
+#include "protocol/llama/slot_api.h"
 #include "protocol/llama/token_requests.h"
+#include "protocol/openai/slot_book.h"
 #include "protocol/openai/stream_reply.h"
 #include "protocol/openai/whole_reply.h"
 
@@ -116,60 +118,77 @@ std::shared_ptr<const Endpoint> facts(Make make) {
 
 class CompletionCall final : public GenerationCall {
  public:
-  explicit CompletionCall(CompletionRequest request)
-      : GenerationCall(std::move(request.asked)), options_(std::move(request.reply)) {}
+  CompletionCall(CompletionRequest request, openai::SlotNote note)
+      : GenerationCall(std::move(request.asked)),
+        options_(std::move(request.reply)),
+        note_(std::move(note)) {}
   std::unique_ptr<StreamedReply> stream(ReplyContext) override {
-    return std::make_unique<StreamedCompletion>(options_);
+    return openai::noted(std::unique_ptr<StreamedReply>(std::make_unique<StreamedCompletion>(options_)),
+                         std::move(note_));
   }
-  std::unique_ptr<Reply> whole(ReplyContext) override { return std::make_unique<WholeCompletion>(options_); }
+  std::unique_ptr<Reply> whole(ReplyContext) override {
+    return openai::noted(std::unique_ptr<Reply>(std::make_unique<WholeCompletion>(options_)),
+                         std::move(note_));
+  }
 
  private:
   const CompletionOptions options_;
+  openai::SlotNote note_;
 };
 
 class CompletionEndpoint final : public Endpoint {
  public:
   using Read = CompletionRequest (*)(const Json&, const BodyLimits&);
-  explicit CompletionEndpoint(Read read) : read_(read) {}
+  CompletionEndpoint(Read read, std::shared_ptr<openai::SlotBook> slots)
+      : read_(read), slots_(std::move(slots)) {}
   const Dialect& dialect() const override { return llama::dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    return std::make_unique<CompletionCall>(
-        read_(parse_body(input.body, limits, BodyHolds::kTokenIds), limits));
+    const Json body = parse_body(input.body, limits, BodyHolds::kTokenIds);
+    return std::make_unique<CompletionCall>(read_(body, limits),
+                                            openai::slot_note(slots_, body, input.tenant));
   }
 
  private:
   const Read read_;
+  const std::shared_ptr<openai::SlotBook> slots_;
 };
 
 class ChatCall final : public GenerationCall {
  public:
-  explicit ChatCall(openai::TextRequest request)
-      : GenerationCall(std::move(request.asked)), options_(request.reply) {}
+  ChatCall(openai::TextRequest request, openai::SlotNote note)
+      : GenerationCall(std::move(request.asked)), options_(request.reply), note_(std::move(note)) {}
   std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
-    return std::make_unique<openai::StreamReply>(options_, std::move(context));
+    return openai::noted(
+        std::unique_ptr<StreamedReply>(std::make_unique<openai::StreamReply>(options_, std::move(context))),
+        std::move(note_));
   }
   std::unique_ptr<Reply> whole(ReplyContext context) override {
-    return std::make_unique<openai::WholeReply>(options_, std::move(context));
+    return openai::noted(
+        std::unique_ptr<Reply>(std::make_unique<openai::WholeReply>(options_, std::move(context))),
+        std::move(note_));
   }
 
  private:
   const openai::ReplyOptions options_;
+  openai::SlotNote note_;
 };
 
 class ChatEndpoint final : public Endpoint {
  public:
-  explicit ChatEndpoint(bool verbose) : verbose_(verbose) {}
+  ChatEndpoint(bool verbose, std::shared_ptr<openai::SlotBook> slots)
+      : verbose_(verbose), slots_(std::move(slots)) {}
   const Dialect& dialect() const override { return llama::dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
-    openai::TextRequest request = openai::read_chat_request(parse_body(input.body, limits, BodyHolds::kText),
-                                                            limits, openai::Manners::kLlamaServer);
+    const Json body = parse_body(input.body, limits, BodyHolds::kText);
+    openai::TextRequest request = openai::read_chat_request(body, limits, openai::Manners::kLlamaServer);
     request.reply.verbose = request.reply.verbose || verbose_;
     request.asked.generate.want_settled = request.reply.verbose;
-    return std::make_unique<ChatCall>(std::move(request));
+    return std::make_unique<ChatCall>(std::move(request), openai::slot_note(slots_, body, input.tenant));
   }
 
  private:
   const bool verbose_;
+  const std::shared_ptr<openai::SlotBook> slots_;
 };
 
 /// {"id", "action": "reasoning_end"}: closes the reasoning of a reply under way, by the id that its client was told.
@@ -214,16 +233,18 @@ class ControlEndpoint final : public Endpoint {
 }  // namespace
 
 std::vector<ApiRoute> routes(const LlamaSettings& settings) {
-  const auto completion = std::make_shared<CompletionEndpoint>(read_completion);
+  const auto completion = std::make_shared<CompletionEndpoint>(read_completion, settings.slot_book);
   const auto count = std::make_shared<QuestionEndpoint<CountQuestion>>();
   const auto control = std::make_shared<ControlEndpoint>();
   const bool slots = settings.slots;
   return {
       {.path = "/completion", .endpoint = completion, .generates = true},
       {.path = "/completions", .endpoint = completion, .generates = true},
-      {.path = "/infill", .endpoint = std::make_shared<CompletionEndpoint>(read_infill), .generates = true},
+      {.path = "/infill",
+       .endpoint = std::make_shared<CompletionEndpoint>(read_infill, settings.slot_book),
+       .generates = true},
       {.path = "/chat/completions",
-       .endpoint = std::make_shared<ChatEndpoint>(settings.verbose),
+       .endpoint = std::make_shared<ChatEndpoint>(settings.verbose, settings.slot_book),
        .generates = true},
       {.path = "/chat/completions/input_tokens", .endpoint = count},
       {.path = "/v1/chat/completions/input_tokens", .endpoint = count},
@@ -239,6 +260,9 @@ std::vector<ApiRoute> routes(const LlamaSettings& settings) {
        .path = "/slots",
        .endpoint = facts([slots] { return std::make_unique<SlotsQuestion>(slots); }),
        .for_operators = true},
+      {.path = "/slots/{id}",
+       .endpoint = slot_endpoint(settings.names, settings.slot_book),
+       .generates = true},
       {.method = HttpMethod::kGet, .path = "/models", .endpoint = facts([] {
                                                         return std::make_unique<LlamaModelsQuestion>();
                                                       })}};

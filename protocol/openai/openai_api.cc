@@ -26,36 +26,43 @@ const Dialect& the_dialect() {
 
 class TextCall final : public GenerationCall {
  public:
-  explicit TextCall(TextRequest request)
-      : GenerationCall(std::move(request.asked)), options_(request.reply) {}
+  TextCall(TextRequest request, SlotNote note)
+      : GenerationCall(std::move(request.asked)), options_(request.reply), note_(std::move(note)) {}
 
   std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
-    return std::make_unique<StreamReply>(options_, std::move(context));
+    return noted(std::unique_ptr<StreamedReply>(std::make_unique<StreamReply>(options_, std::move(context))),
+                 std::move(note_));
   }
   std::unique_ptr<Reply> whole(ReplyContext context) override {
-    return std::make_unique<WholeReply>(options_, std::move(context));
+    return noted(std::unique_ptr<Reply>(std::make_unique<WholeReply>(options_, std::move(context))),
+                 std::move(note_));
   }
 
  private:
   const ReplyOptions options_;
+  SlotNote note_;
 };
 
 class TextEndpoint final : public Endpoint {
  public:
-  TextEndpoint(TextKind kind, std::shared_ptr<SnapshotShelf> shelf) : kind_(kind), shelf_(std::move(shelf)) {}
+  TextEndpoint(TextKind kind, std::shared_ptr<NamedSnapshots> names, std::shared_ptr<SlotBook> slots)
+      : kind_(kind), names_(std::move(names)), slots_(std::move(slots)) {}
 
   const Dialect& dialect() const override { return the_dialect(); }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const bool chats = kind_ == TextKind::kChat;
     Json body = parse_body(input.body, limits, chats ? BodyHolds::kText : BodyHolds::kTokenIds);
-    body = with_beginning(std::move(body), kind_, *shelf_, input.tenant);
-    return std::make_unique<TextCall>(chats ? read_chat_request(body, limits)
-                                            : read_completion_request(body, limits));
+    const Continued continued = with_beginning(std::move(body), kind_, *names_, input.tenant);
+    TextRequest request =
+        chats ? read_chat_request(continued.body, limits) : read_completion_request(continued.body, limits);
+    continued.pin(request.asked.generate);
+    return std::make_unique<TextCall>(std::move(request), slot_note(slots_, continued.body, input.tenant));
   }
 
  private:
   const TextKind kind_;
-  const std::shared_ptr<SnapshotShelf> shelf_;
+  const std::shared_ptr<NamedSnapshots> names_;
+  const std::shared_ptr<SlotBook> slots_;
 };
 
 class EmbeddingsEndpoint final : public Endpoint {
@@ -82,20 +89,20 @@ std::shared_ptr<const Dialect> dialect() {
   return std::shared_ptr<const Dialect>(std::shared_ptr<void>(), &the_dialect());  // is there for ever
 }
 
-std::vector<ApiRoute> routes() {
+std::vector<ApiRoute> routes(const std::shared_ptr<NamedSnapshots>& names,
+                             const std::shared_ptr<SlotBook>& slots) {
   const auto models = std::make_shared<ModelsEndpoint>();
-  const auto shelf = std::make_shared<SnapshotShelf>();
   std::vector<ApiRoute> all = {
       {.path = "/v1/chat/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, shelf),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kChat, names, slots),
        .generates = true},
       {.path = "/v1/completions",
-       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, shelf),
+       .endpoint = std::make_shared<TextEndpoint>(TextKind::kCompletion, names, slots),
        .generates = true},
       {.path = "/v1/embeddings", .endpoint = std::make_shared<EmbeddingsEndpoint>(), .generates = true},
       {.method = HttpMethod::kGet, .path = "/v1/models", .endpoint = models},
       {.method = HttpMethod::kGet, .path = "/v1/models/{id}", .endpoint = models}};
-  for (ApiRoute& route : snapshot_routes(shelf)) all.push_back(std::move(route));
+  for (ApiRoute& route : snapshot_routes(names)) all.push_back(std::move(route));
   return all;
 }
 

@@ -85,7 +85,7 @@ void ResponseReply::failed(const ApiError& error, std::string& out) {
 void ResponseReply::store(const Json& response) const {
   Json messages = plan_.messages;
   messages.push_back(said_.message());
-  plan_.store->put(plan_.tenant, *response.find_string("id"),
+  plan_.store->put(plan_.owner, *response.find_string("id"),
                    {.body = response.dump(), .messages = messages.dump()});
 }
 

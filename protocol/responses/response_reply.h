@@ -40,7 +40,7 @@ struct ResponsePlan {
   Json messages{};  // of the conversation so far; null: it is not to be stored
   bool seals_reasoning = false;
   std::shared_ptr<ResponseStore> store{};
-  std::string tenant{};
+  ResponseOwner owner{};
 };
 
 class ResponseReply final : public StreamedReply {

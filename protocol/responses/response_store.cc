@@ -6,13 +6,13 @@ namespace reprise::protocol::responses {
 
 std::size_t ResponseStore::size_of(const Key& key, const StoredResponse& response) {
   constexpr std::size_t kOverhead = 512;  // of the maps and the list
-  return kOverhead + 2 * (key.first.size() + key.second.size()) + response.body.size() +
-         response.messages.size();
+  return kOverhead + 3 * (key.owner.tenant.size() + key.owner.salt.size() + key.id.size()) +
+         response.body.size() + response.messages.size();
 }
 
 void ResponseStore::remove(std::map<Key, Entry>::iterator entry) {
   const std::size_t bytes = size_of(entry->first, entry->second.response);
-  const auto held = held_.find(entry->first.first);
+  const auto held = held_.find(entry->first.owner.tenant);
   REPRISE_CHECK(held != held_.end() && held->second.bytes >= bytes && bytes_ >= bytes,
                 "stored bytes are counted");
   held->second.bytes -= bytes;
@@ -23,40 +23,40 @@ void ResponseStore::remove(std::map<Key, Entry>::iterator entry) {
   entries_.erase(entry);
 }
 
-void ResponseStore::put(std::string_view tenant, const std::string& id, StoredResponse response) {
+void ResponseStore::put(const ResponseOwner& owner, const std::string& id, StoredResponse response) {
   const std::lock_guard lock(mutex_);
-  const Key key(tenant, id);
+  const Key key{owner, id};
   const std::size_t bytes = size_of(key, response);
   if (const auto old = entries_.find(key); old != entries_.end()) remove(old);
   if (bytes > limits_.tenant_bytes || bytes > limits_.bytes || limits_.responses == 0) return;
-  for (auto held = held_.find(key.first);
+  for (auto held = held_.find(owner.tenant);
        held != held_.end() &&
        (held->second.bytes + bytes > limits_.tenant_bytes || held->second.order.size() >= limits_.responses);
-       held = held_.find(key.first)) {
-    remove(entries_.find(Key(key.first, held->second.order.front())));
+       held = held_.find(owner.tenant)) {
+    remove(entries_.find(held->second.order.front()));
   }
   while (bytes_ + bytes > limits_.bytes) remove(entries_.find(order_.front()));
-  Held& held = held_[key.first];
+  Held& held = held_[owner.tenant];
   order_.push_back(key);
-  held.order.push_back(id);
+  held.order.push_back(key);
   entries_.emplace(key, Entry{std::move(response), std::prev(order_.end()), std::prev(held.order.end())});
   held.bytes += bytes;
   bytes_ += bytes;
 }
 
-std::optional<StoredResponse> ResponseStore::find(std::string_view tenant, const std::string& id) {
+std::optional<StoredResponse> ResponseStore::find(const ResponseOwner& owner, const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(Key(tenant, id));
+  const auto found = entries_.find(Key{owner, id});
   if (found == entries_.end()) return std::nullopt;
   order_.splice(order_.end(), order_, found->second.place);
-  std::list<std::string>& own = held_.at(found->first.first).order;
+  std::list<Key>& own = held_.at(found->first.owner.tenant).order;
   own.splice(own.end(), own, found->second.own_place);
   return found->second.response;
 }
 
-bool ResponseStore::erase(std::string_view tenant, const std::string& id) {
+bool ResponseStore::erase(const ResponseOwner& owner, const std::string& id) {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(Key(tenant, id));
+  const auto found = entries_.find(Key{owner, id});
   if (found == entries_.end()) return false;
   remove(found);
   return true;

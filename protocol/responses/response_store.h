@@ -1,11 +1,12 @@
 #pragma once
 // Responses that clients may come back to: by previous_response_id, or to read or delete them.
 //
-// A tenant finds its own alone. Bounds: so many responses and bytes of a tenant, so many bytes of all; who has more
+// A response is found under the tenant and the cache_salt of its request alone. Bounds, whatever the salts: so many responses and bytes of a tenant, so many bytes of all; who has more
 // loses those that were used least recently. They are gone when the server ends.
 //
 // Threading: any thread.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -13,8 +14,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 
 namespace reprise::protocol::responses {
 
@@ -29,28 +28,41 @@ struct StoredResponse {
   std::string messages;  // of the conversation with the reply, without instructions, as JSON
 };
 
+/// Who may see a response.
+struct ResponseOwner {
+  std::string tenant{};  // empty: the server has no keys
+  std::string salt{};    // the cache_salt of its request; empty: none
+
+  auto operator<=>(const ResponseOwner&) const = default;
+};
+
 class ResponseStore {
  public:
   explicit ResponseStore(StoreLimits limits = {}) : limits_(limits) {}
 
   /// One that is larger than all that a tenant may have is not kept.
-  void put(std::string_view tenant, const std::string& id, StoredResponse response);
-  std::optional<StoredResponse> find(std::string_view tenant, const std::string& id);
+  void put(const ResponseOwner& owner, const std::string& id, StoredResponse response);
+  std::optional<StoredResponse> find(const ResponseOwner& owner, const std::string& id);
   /// Whether there was one.
-  bool erase(std::string_view tenant, const std::string& id);
+  bool erase(const ResponseOwner& owner, const std::string& id);
 
   std::size_t bytes() const;
 
  private:
-  using Key = std::pair<std::string, std::string>;  // tenant, id
+  struct Key {
+    ResponseOwner owner;
+    std::string id;
+
+    auto operator<=>(const Key&) const = default;
+  };
   struct Entry {
     StoredResponse response;
-    std::list<Key>::iterator place;              // in order_
-    std::list<std::string>::iterator own_place;  // in its tenant's order
+    std::list<Key>::iterator place;      // in order_
+    std::list<Key>::iterator own_place;  // in its tenant's order
   };
   struct Held {
     std::size_t bytes = 0;
-    std::list<std::string> order{};  // ids, least recently used first
+    std::list<Key> order{};  // least recently used first
   };
   static std::size_t size_of(const Key& key, const StoredResponse& response);
   void remove(std::map<Key, Entry>::iterator entry);

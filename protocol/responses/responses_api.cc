@@ -12,7 +12,7 @@ using StorePtr = std::shared_ptr<ResponseStore>;
 
 class ResponseCall final : public GenerationCall {
  public:
-  ResponseCall(ResponseRequest request, StorePtr store, std::string_view tenant)
+  ResponseCall(ResponseRequest request, StorePtr store, std::string tenant)
       : GenerationCall(std::move(request.asked)),
         plan_{.kind = request.kind,
               .tools = std::move(request.tools),
@@ -22,7 +22,7 @@ class ResponseCall final : public GenerationCall {
               .messages = std::move(request.messages),
               .seals_reasoning = request.seals_reasoning,
               .store = std::move(store),
-              .tenant = std::string(tenant)} {}
+              .owner = {.tenant = std::move(tenant), .salt = this->request.cache_salt}} {}
 
   std::unique_ptr<StreamedReply> stream(ReplyContext context) override {
     return std::make_unique<ResponseReply>(std::move(plan_), std::move(context));
@@ -43,8 +43,9 @@ class ResponsesEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    return std::make_unique<ResponseCall>(read_response_request(body, limits, *store_, input.tenant, kind_),
-                                          store_, input.tenant);
+    std::string tenant(input.tenant);
+    ResponseRequest request = read_response_request(body, limits, *store_, tenant, kind_);
+    return std::make_unique<ResponseCall>(std::move(request), store_, std::move(tenant));
   }
 
  private:
@@ -86,7 +87,7 @@ class CountEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits& limits) const override {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
-    ResponseRequest request = read_response_request(body, limits, *store_, input.tenant);
+    ResponseRequest request = read_response_request(body, limits, *store_, std::string(input.tenant));
     std::vector<std::string> unknown = std::move(request.asked.unknown_fields);
     auto question = std::make_unique<CountQuestion>(std::move(request));
     question->unknown_fields = std::move(unknown);
@@ -115,12 +116,13 @@ class StoredEndpoint final : public Endpoint {
   const Dialect& dialect() const override { return *dialect_; }
   ParsedCall parse(const ApiInput& input, const BodyLimits&) const override {
     const std::string id(input.path_end);
+    const ResponseOwner owner{.tenant = std::string(input.tenant), .salt = std::string(input.cache_salt)};
     if (input.deletes) {
-      if (!store_->erase(input.tenant, id)) return unknown(id);
+      if (!store_->erase(owner, id)) return unknown(id);
       return std::make_unique<StoredQuestion>(
           Json{{"id", id}, {"object", "response"}, {"deleted", true}}.dump());
     }
-    auto found = store_->find(input.tenant, id);
+    auto found = store_->find(owner, id);
     if (!found) return unknown(id);
     return std::make_unique<StoredQuestion>(std::move(found->body));
   }

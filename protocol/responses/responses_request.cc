@@ -44,10 +44,10 @@ bool includes(const Fields& fields, std::string_view what) {
 
 /// Messages of the turns before; null where there are none.
 Json earlier_messages(const Fields& fields, const BodyLimits& limits, ResponseStore& store,
-                      std::string_view tenant) {
+                      const ResponseOwner& owner) {
   const std::string* id = fields.string("previous_response_id", limits.label_bytes);
   if (id == nullptr) return {};
-  const auto found = store.find(tenant, *id);
+  const auto found = store.find(owner, *id);
   if (!found) {
     refuse_field("previous_response_id", "previous_response_not_found",
                  "there is no response " + in_quotes(*id) + ": it was not stored, or had to give way");
@@ -110,7 +110,7 @@ Json frame_of(const Fields& fields, bool store) {
 }  // namespace
 
 ResponseRequest read_response_request(const Json& body, const BodyLimits& limits, ResponseStore& store,
-                                      std::string_view tenant, ResponseKind kind) {
+                                      const std::string& tenant, ResponseKind kind) {
   const Fields fields(body);
   ResponseRequest request;
   request.asked = openai::read_common(fields, limits, openai::Manners::kOpenAi).asked;
@@ -131,7 +131,7 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
 
   const Json* input = fields.find("input");
   if (input == nullptr) refuse_field("input", "missing", "is required");
-  Json earlier = earlier_messages(fields, limits, store, tenant);
+  Json earlier = earlier_messages(fields, limits, store, {.tenant = tenant, .salt = asked.cache_salt});
   if (kind == ResponseKind::kCompaction) request.kept = users_messages(earlier, *input);
   ChatPrompt chat = read_input(*input, std::move(earlier), limits);
   if (kind == ResponseKind::kCompaction && !asks_for_compaction(*input)) ask_for_summary(chat.messages);

@@ -5,7 +5,7 @@
 //
 // Threading: a pure function, but for the store that it reads.
 
-#include <string_view>
+#include <string>
 
 #include "base/json.h"
 #include "protocol/api/api_request.h"
@@ -34,6 +34,6 @@ struct ResponseRequest {
 
 /// `kind`: kResponse or kCompaction, by the path. Throws BadRequest.
 ResponseRequest read_response_request(const Json& body, const BodyLimits& limits, ResponseStore& store,
-                                      std::string_view tenant, ResponseKind kind = ResponseKind::kResponse);
+                                      const std::string& tenant, ResponseKind kind = ResponseKind::kResponse);
 
 }  // namespace reprise::protocol::responses

@@ -7,7 +7,7 @@
 namespace reprise::protocol::snapshots {
 namespace {
 
-constexpr std::int64_t kLongestWrite = 600;  // seconds that a temporary file may take to get its name
+constexpr std::int64_t kLongestWrite = 600;  // seconds that a file may take to get its name, or its time
 
 }  // namespace
 
@@ -42,7 +42,8 @@ Collection plan_collection(std::vector<FolderFile> files, const CollectionRules&
     }
   };
   for (FolderFile& file : files) {
-    if (file.kind == FileKind::kTemporary && file.used + kLongestWrite < rules.now) go(file);
+    const bool ends = file.kind == FileKind::kTemporary || file.kind == FileKind::kName;
+    if (ends && file.used + kLongestWrite < rules.now) go(file);
   }
   for (auto chunk = chunks.begin(); chunk != chunks.end();) {
     const bool wanted = holders.contains(chunk->first);

@@ -1,6 +1,7 @@
 #pragma once
 // What of a folder goes: what outlived its time, what nothing refers to, and the least recently used manifests, with
-// the chunks that are theirs alone, and turns, until the rest stays within a bound.
+// the chunks that are theirs alone, and turns, until the rest stays within a bound. Names of snapshots go when they have
+// expired, and not before: whoever writes them bounds them.
 //
 // Threading: a pure function.
 

@@ -68,6 +68,10 @@ std::optional<std::vector<RecordId>> FolderStore::manifests(const RecordId& fold
   return folder_.manifests(folder);
 }
 
+std::vector<RecordId> FolderStore::records(const RecordId& folder, FileKind kind) {
+  return folder_.records(folder, kind);
+}
+
 std::optional<std::int64_t> FolderStore::changed(const RecordId& folder) {
   return folder_.changed(folder);
 }

@@ -24,6 +24,7 @@ class FolderStore : public RecordStore {
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
   void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
+  std::vector<RecordId> records(const RecordId& folder, FileKind kind) override;
   std::optional<std::int64_t> changed(const RecordId& folder) override;
   std::shared_ptr<void> hold_for_writing() override;
   std::optional<Collected> collect(const CollectionRules& rules) override;

@@ -115,7 +115,7 @@ Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uin
   }
   const auto kind = get<std::uint8_t>(file, 10);
   const auto form = get<std::uint8_t>(file, 11);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kTurn))
+  if (kind < 1 || kind > static_cast<std::uint8_t>(RecordKind::kName))
     return Refused{Refusal::kVersion, "it is of kind " + std::to_string(kind)};
   const bool known = form == 0 || (form == 1 && kind != static_cast<std::uint8_t>(RecordKind::kManifest));
   if (!known) return Refused{Refusal::kVersion, "its contents have form " + std::to_string(form)};

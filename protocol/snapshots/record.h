@@ -4,7 +4,7 @@
 //   offset  bytes
 //        0      8  "rpsnap\r\n"
 //        8      2  version, 2
-//       10      1  kind: 1 manifest, 2 page, 3 tail, 4 slot, 5 turn
+//       10      1  kind: 1 manifest, 2 page, 3 tail, 4 slot, 5 turn, 6 name
 //       11      1  form of the contents: 0, as they are; 1, packed (protocol/snapshots/byte_planes.h)
 //       12      4  number of references
 //       16      8  bytes of the contents, in their form
@@ -33,7 +33,7 @@
 
 namespace reprise::protocol::snapshots {
 
-enum class RecordKind : std::uint8_t { kManifest = 1, kPage = 2, kTail = 3, kSlot = 4, kTurn = 5 };
+enum class RecordKind : std::uint8_t { kManifest = 1, kPage = 2, kTail = 3, kSlot = 4, kTurn = 5, kName = 6 };
 enum class RecordForm : std::uint8_t { kPlain = 0, kPacked = 1 };
 inline constexpr std::uint16_t kFormatVersion = 2;
 inline constexpr std::size_t kRecordHead = 52;  // bytes before the references

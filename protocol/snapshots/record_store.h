@@ -89,6 +89,8 @@ class RecordStore {
 
   /// Names of a namespace's manifests; nothing where that cannot be known now.
   virtual std::optional<std::vector<RecordId>> manifests(const RecordId& folder) = 0;
+  /// Names of a namespace's records of another kind; none where the store does not list them.
+  virtual std::vector<RecordId> records(const RecordId& /*folder*/, FileKind /*kind*/) { return {}; }
   /// Another number when manifests came or went. Nothing: it cannot be known now.
   virtual std::optional<std::int64_t> changed(const RecordId& folder) = 0;
 

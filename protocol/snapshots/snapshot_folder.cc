@@ -229,10 +229,10 @@ void SnapshotFolder::remove(const RecordId& folder, FileKind kind, const RecordI
 
 // -- all of it
 
-std::vector<RecordId> SnapshotFolder::manifests(const RecordId& folder) const {
+std::vector<RecordId> SnapshotFolder::records(const RecordId& folder, FileKind kind) const {
   std::vector<RecordId> found;
   for (const std::string& name : names_in(folder_path(folder))) {
-    if (name.front() != static_cast<char>(FileKind::kManifest)) continue;
+    if (name.front() != static_cast<char>(kind)) continue;
     if (const auto id = RecordId::from_hex(name.substr(1))) found.push_back(*id);
   }
   return found;
@@ -252,8 +252,8 @@ std::vector<FolderFile> SnapshotFolder::scan() const {
     for (const std::string& name : names_in(path_ + "/" + folder_name)) {
       FolderFile file{.folder = *folder, .kind = static_cast<FileKind>(name.front()), .name = name};
       const auto id = RecordId::from_hex(name.substr(1));
-      const bool is_record =
-          file.kind == FileKind::kManifest || file.kind == FileKind::kChunk || file.kind == FileKind::kTurn;
+      const bool is_record = file.kind == FileKind::kManifest || file.kind == FileKind::kChunk ||
+                             file.kind == FileKind::kTurn || file.kind == FileKind::kName;
       const bool known = file.kind == FileKind::kTemporary || (id && is_record);
       const std::string path = path_ + "/" + folder_name + "/" + name;
       struct stat about {};

@@ -6,6 +6,7 @@
 //   DIR/<32 hex>/m<32 hex>   a manifest; its time of change is that of its last use
 //   DIR/<32 hex>/c<32 hex>   a chunk
 //   DIR/<32 hex>/r<32 hex>   a turn as it was sampled (protocol/sampled_turns.h); its time of change as a manifest's
+//   DIR/<32 hex>/n<32 hex>   a named snapshot (protocol/named_snapshots.h); its time of change is when it expires
 //   DIR/<32 hex>/t...        on its way; what a killed process left is removed by who collects
 // Folders are 0700, files 0600. A record is written under another name, synced and renamed: under its own it is whole.
 // A manifest is written when all that it refers to is there, so nothing that is found leads nowhere, unless it was
@@ -31,7 +32,7 @@ struct IoTrouble {
   std::string message{};
 };
 
-enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTurn = 'r', kTemporary = 't' };
+enum class FileKind : char { kManifest = 'm', kChunk = 'c', kTurn = 'r', kName = 'n', kTemporary = 't' };
 
 struct FolderFile {
   RecordId folder{};
@@ -90,8 +91,11 @@ class SnapshotFolder {
 
   // -- all of it
 
-  /// Names of a namespace's manifests.
-  std::vector<RecordId> manifests(const RecordId& folder) const;
+  /// Names of a namespace's records of that kind.
+  std::vector<RecordId> records(const RecordId& folder, FileKind kind) const;
+  std::vector<RecordId> manifests(const RecordId& folder) const {
+    return records(folder, FileKind::kManifest);
+  }
   /// When something was added to it or removed from it last; 0: it is not there.
   std::int64_t changed(const RecordId& folder) const;
   /// Everything, in no order. What is no record of ours is left out.

@@ -84,10 +84,11 @@ TEST_F(PrefixCacheEviction, PinnedOnesGoLast) {
 TEST_F(PrefixCacheEviction, APinLastsForItsTime) {
   const EntryId a = put({1, 1});
   const EntryId b = put({2, 2});
-  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(20)), 2U) << "the deepest that there is";
-  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(10)), 2U) << "the longer time counts";
-  EXPECT_EQ(cache().pin("", List{3}, std::chrono::seconds(20)), 0U);
-  EXPECT_EQ(cache().pin("elsewhere", List{1, 1}, std::chrono::seconds(20)), 0U);
+  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(20)).tokens, 2U)
+      << "the deepest that there is";
+  EXPECT_EQ(cache().pin("", List{1, 1, 9}, std::chrono::seconds(10)).tokens, 2U) << "the longer time counts";
+  EXPECT_EQ(cache().pin("", List{3}, std::chrono::seconds(20)).tokens, 0U);
+  EXPECT_EQ(cache().pin("elsewhere", List{1, 1}, std::chrono::seconds(20)).tokens, 0U);
   EXPECT_TRUE(cache().expire(std::chrono::seconds(19)).empty());
   EXPECT_EQ(cache().stats().pinned, 1U);
   EXPECT_EQ(cache().least_valuable(std::chrono::seconds(19), true)->id, b);
@@ -96,26 +97,86 @@ TEST_F(PrefixCacheEviction, APinLastsForItsTime) {
   EXPECT_EQ(evict_all(), (Ids{a, b}));
 }
 
-TEST_F(PrefixCacheEviction, ANamespaceHasFewPins) {
+protocol::SharedPinTicket ticket_of(const std::string& tenant) {
+  return std::make_shared<const protocol::PinTicket>(protocol::PinTicket{.tenant = tenant});
+}
+
+TEST_F(PrefixCacheEviction, ATenantHasFewPinsInAllItsNamespaces) {
   options.max_pinned = 6;
-  options.max_pinned_of_namespace = 4;
+  options.max_pinned_of_tenant = 4;
   for (TokenId token = 0; token < 6; ++token) {
-    for (const char* space : {"one", "two"}) {
+    for (const char* space : {"one", "one, salted", "two"}) {
       cache().insert(space, List{token, token}, entry(2), now());
     }
   }
-  const auto pins = [&](const char* space) {
+  std::vector<protocol::SharedPinTicket> held;
+  std::string problem;
+  const auto pins = [&](const char* tenant, const char* space) {
     int pinned = 0;
     for (TokenId token = 0; token < 6; ++token) {
-      pinned += cache().pin(space, List{token, token}, std::chrono::seconds(1000)) > 0 ? 1 : 0;
+      held.push_back(ticket_of(tenant));
+      const protocol::Pinned one =
+          cache().pin(space, List{token, token}, std::chrono::seconds(1000), held.back());
+      pinned += one.tokens > 0 ? 1 : 0;
+      problem = one.problem;
     }
     return pinned;
   };
-  EXPECT_EQ(pins("one"), 4);
-  EXPECT_EQ(pins("two"), 2) << "six in all";
+  EXPECT_EQ(pins("one", "one"), 4);
+  EXPECT_EQ(problem, "the limit of a tenant is 4 pinned snapshots of a model, in all of its salts");
+  EXPECT_EQ(pins("one", "one, salted"), 0) << "another salt is the same tenant's";
+  EXPECT_EQ(pins("two", "two"), 2) << "six in all";
+  EXPECT_EQ(problem, "the limit of all tenants together is 6 pinned snapshots of a model");
   EXPECT_EQ(cache().remove_from("one", List{0, 0}, MissReason::kCorrupt).size(), 1U);
-  EXPECT_EQ(pins("two"), 3) << "a pin goes with its entry";
+  EXPECT_EQ(pins("two", "two"), 1) << "a pin goes with its entry";
+  EXPECT_EQ(cache().pin("nobody's", List{1, 1}, std::chrono::seconds(1000)).problem,
+            "no snapshot of this prompt was kept");
   cache().clear();
+  EXPECT_EQ(cache().stats().pinned, 0U);
+  cache().check();
+}
+
+TEST_F(PrefixCacheEviction, OfAChatTheEndOfItsMessagesIsPinned) {
+  const auto keep = [&](std::uint32_t length, Origin origin) {
+    NewEntry made = entry(length);
+    made.origin = origin;
+    return cache().insert("", List{1, 2, 3, 4, 5}, made, now()).entry;
+  };
+  const EntryId history = keep(2, Origin::kHistory);
+  const EntryId spaced = keep(3, Origin::kSpaced);
+  keep(4, Origin::kPromptEnd);
+  EXPECT_EQ(cache().pin("", List{1, 2, 3, 4, 5}, std::chrono::seconds(1000)).tokens, 2U);
+  EXPECT_TRUE(cache().find(history)->pinned);
+  EXPECT_EQ(cache().pin("", List{1, 2, 3}, std::chrono::seconds(1000)).tokens, 3U);
+  EXPECT_TRUE(cache().find(spaced)->pinned);
+}
+
+TEST_F(PrefixCacheEviction, APinEndsWithItsTicket) {
+  const EntryId a = put({1, 1});
+  const EntryId longer = put({1, 1, 1});
+  auto ticket = ticket_of("t");
+  const auto pin = [&](List tokens) {
+    return cache().pin("", tokens, std::chrono::seconds(1000), ticket).tokens;
+  };
+  EXPECT_EQ(pin({1, 1}), 2U);
+  EXPECT_EQ(pin({1, 1, 1}), 2U) << "it keeps what it has";
+  EXPECT_EQ(cache().stats().pinned, 1U);
+  EXPECT_EQ(cache().pin("", List{1, 1, 1}, std::chrono::seconds(1000), ticket, true).tokens, 3U);
+  EXPECT_FALSE(cache().find(a)->pinned) << "it has moved";
+  EXPECT_TRUE(cache().find(longer)->pinned);
+  EXPECT_EQ(cache().pin("", List{2}, std::chrono::seconds(1000), ticket, true).tokens, 0U);
+  EXPECT_TRUE(cache().find(longer)->pinned) << "there was nothing to move to";
+  EXPECT_EQ(cache().pin("", List{1, 1}, std::chrono::seconds(1000), ticket, true).tokens, 2U);
+  EXPECT_EQ(cache().stats().pinned, 1U);
+  auto other = ticket_of("t");
+  EXPECT_EQ(cache().pin("", List{1, 1}, std::chrono::seconds(1000), other).tokens, 2U);
+  ticket.reset();
+  cache().expire(std::chrono::seconds(1));
+  EXPECT_TRUE(cache().find(a)->pinned) << "another name has it";
+  other.reset();
+  cache().expire(std::chrono::seconds(1));
+  EXPECT_FALSE(cache().find(a)->pinned);
+  EXPECT_FALSE(cache().find(longer)->pinned);
   EXPECT_EQ(cache().stats().pinned, 0U);
   cache().check();
 }

@@ -258,7 +258,7 @@ TEST(ResponsesRequest, AFormatIsAConstraint) {
 TEST(ResponsesRequest, GoesOnFromAStoredResponse) {
   ResponseStore store;
   store.put(
-      "ann", "resp_1",
+      {"ann"}, "resp_1",
       {.body = "{}", .messages = R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])"});
   const auto body = Json::parse(R"({"input":"c","previous_response_id":"resp_1","instructions":"I."})");
   const ResponseRequest request = read_response_request(*body, {}, store, "ann");
@@ -294,36 +294,49 @@ TEST(ResponsesRequest, RefusalsNameTheField) {
 
 TEST(ResponseStore, KeepsATenantWithinItsBounds) {
   ResponseStore store({.responses = 2, .tenant_bytes = 1u << 20, .bytes = 1u << 20});
-  store.put("a", "1", {"one", ""});
-  store.put("a", "2", {"two", ""});
-  store.put("b", "1", {"another's", ""});
-  EXPECT_EQ(store.find("a", "1")->body, "one");  // used: the other goes first
-  store.put("a", "3", {"three", ""});
-  EXPECT_FALSE(store.find("a", "2"));
-  EXPECT_TRUE(store.find("a", "1") && store.find("a", "3") && store.find("b", "1"));
-  EXPECT_TRUE(store.erase("a", "1"));
-  EXPECT_FALSE(store.erase("a", "1"));
-  EXPECT_FALSE(store.erase("a", "9"));
-  store.put("a", "3", {"again", ""});
-  EXPECT_EQ(store.find("a", "3")->body, "again");
-  EXPECT_TRUE(store.erase("a", "3") && store.erase("b", "1"));
+  store.put({"a"}, "1", {"one", ""});
+  store.put({"a"}, "2", {"two", ""});
+  store.put({"b"}, "1", {"another's", ""});
+  EXPECT_EQ(store.find({"a"}, "1")->body, "one");  // used: the other goes first
+  store.put({"a"}, "3", {"three", ""});
+  EXPECT_FALSE(store.find({"a"}, "2"));
+  EXPECT_TRUE(store.find({"a"}, "1") && store.find({"a"}, "3") && store.find({"b"}, "1"));
+  EXPECT_TRUE(store.erase({"a"}, "1"));
+  EXPECT_FALSE(store.erase({"a"}, "1"));
+  EXPECT_FALSE(store.erase({"a"}, "9"));
+  store.put({"a"}, "3", {"again", ""});
+  EXPECT_EQ(store.find({"a"}, "3")->body, "again");
+  EXPECT_TRUE(store.erase({"a"}, "3") && store.erase({"b"}, "1"));
   EXPECT_EQ(store.bytes(), 0u);
+}
+
+TEST(ResponseStore, KeepsSaltsApartAndCountsThemTogether) {
+  ResponseStore store({.responses = 2, .tenant_bytes = 1u << 20, .bytes = 1u << 20});
+  store.put({"a", "salt"}, "1", {"salted", ""});
+  EXPECT_FALSE(store.find({"a"}, "1"));
+  EXPECT_FALSE(store.find({"a", "other"}, "1"));
+  EXPECT_FALSE(store.erase({"a"}, "1"));
+  EXPECT_EQ(store.find({"a", "salt"}, "1")->body, "salted");
+  store.put({"a"}, "2", {"two", ""});
+  store.put({"a", "other"}, "3", {"three", ""});
+  EXPECT_FALSE(store.find({"a", "salt"}, "1")) << "the tenant has two";
+  EXPECT_TRUE(store.find({"a"}, "2") && store.find({"a", "other"}, "3"));
 }
 
 TEST(ResponseStore, KeepsAllWithinTheirBytes) {
   ResponseStore store({.responses = 100, .tenant_bytes = 20'000, .bytes = 30'000});
   const std::string text(8'000, 'x');
-  store.put("a", "1", {text, ""});
-  store.put("a", "2", {text, ""});
-  store.put("a", "3", {text, ""});  // more than a tenant may have
-  EXPECT_FALSE(store.find("a", "1"));
-  store.put("b", "1", {text, ""});
-  store.put("c", "1", {text, ""});  // more than all may have: the oldest of all goes
-  EXPECT_FALSE(store.find("a", "2"));
-  EXPECT_TRUE(store.find("a", "3") && store.find("b", "1") && store.find("c", "1"));
+  store.put({"a"}, "1", {text, ""});
+  store.put({"a"}, "2", {text, ""});
+  store.put({"a"}, "3", {text, ""});  // more than a tenant may have
+  EXPECT_FALSE(store.find({"a"}, "1"));
+  store.put({"b"}, "1", {text, ""});
+  store.put({"c"}, "1", {text, ""});  // more than all may have: the oldest of all goes
+  EXPECT_FALSE(store.find({"a"}, "2"));
+  EXPECT_TRUE(store.find({"a"}, "3") && store.find({"b"}, "1") && store.find({"c"}, "1"));
   EXPECT_LE(store.bytes(), 30'000u);
-  store.put("d", "1", {std::string(25'000, 'x'), ""});
-  EXPECT_FALSE(store.find("d", "1")) << "larger than all that a tenant may have";
+  store.put({"d"}, "1", {std::string(25'000, 'x'), ""});
+  EXPECT_FALSE(store.find({"d"}, "1")) << "larger than all that a tenant may have";
 }
 
 }  // namespace

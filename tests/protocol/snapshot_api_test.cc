@@ -1,7 +1,8 @@
-// Conversations with names: kept for their tenant alone, for a time, and gone on from.
+// Snapshots with names: kept for their tenant and salt alone, for a time, and gone on from.
 
 #include <gtest/gtest.h>
 
+#include "protocol/named_snapshots.h"
 #include "protocol/openai/snapshot_api.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
@@ -9,39 +10,120 @@
 namespace reprise::protocol {
 namespace {
 
-using openai::NamedSnapshot;
-using openai::SnapshotShelf;
-
 NamedSnapshot snapshot(const std::string& name, std::int64_t expires = 100) {
   return {.name = name, .model = "m", .beginning = Json{{"prompt", "Once"}}, .tokens = 3, .expires = expires};
 }
 
-TEST(SnapshotShelf, NamesBelongToATenantAndLiveForTheirTime) {
-  SnapshotShelf shelf;
-  ASSERT_TRUE(shelf.put("a", snapshot("one"), 0));
-  ASSERT_TRUE(shelf.put("a", snapshot("two", 50), 0));
-  EXPECT_EQ(shelf.all("a", 10).size(), 2U);
-  EXPECT_TRUE(shelf.all("b", 10).empty());
-  EXPECT_FALSE(shelf.find("b", "one", 10));
-  EXPECT_FALSE(shelf.drop("b", "one", 10));
-  EXPECT_TRUE(shelf.find("a", "two", 49));
-  EXPECT_FALSE(shelf.find("a", "two", 50));
-  EXPECT_TRUE(shelf.drop("a", "one", 60));
-  EXPECT_FALSE(shelf.drop("a", "one", 60));
+TEST(NamedSnapshots, NamesBelongToATenantAndASaltAndLiveForTheirTime) {
+  NamedSnapshots names;
+  ASSERT_FALSE(names.put({"a"}, snapshot("one"), 0));
+  ASSERT_FALSE(names.put({"a"}, snapshot("two", 50), 0));
+  ASSERT_FALSE(names.put({"a", "salt"}, snapshot("three"), 0));
+  EXPECT_EQ(names.all({"a"}, 10).size(), 2U);
+  EXPECT_EQ(names.all({"a", "salt"}, 10).size(), 1U);
+  for (const NameOwner& other : {NameOwner{"b"}, NameOwner{"a", "other"}, NameOwner{"b", "salt"}}) {
+    EXPECT_TRUE(names.all(other, 10).empty());
+    EXPECT_FALSE(names.find(other, "one", 10));
+    EXPECT_FALSE(names.find(other, "three", 10));
+    EXPECT_FALSE(names.drop(other, "three", 10));
+  }
+  EXPECT_FALSE(names.find({"a"}, "three", 10)) << "not without the salt";
+  EXPECT_TRUE(names.find({"a"}, "two", 49));
+  EXPECT_FALSE(names.find({"a"}, "two", 50));
+  EXPECT_TRUE(names.drop({"a"}, "one", 60));
+  EXPECT_FALSE(names.drop({"a"}, "one", 60));
 }
 
-TEST(SnapshotShelf, IsBounded) {
-  SnapshotShelf shelf;
-  for (std::size_t i = 0; i < SnapshotShelf::kMostNames; ++i) {
-    ASSERT_TRUE(shelf.put("a", snapshot(std::to_string(i)), 0));
+TEST(NamedSnapshots, ATenantHasItsShareInAllItsSalts) {
+  NamedSnapshots names;
+  for (std::size_t i = 0; i < NamedSnapshots::kMaxNames; ++i) {
+    ASSERT_FALSE(names.put({"a", "salt " + std::to_string(i % 5)}, snapshot(std::to_string(i)), 0));
   }
-  EXPECT_FALSE(shelf.put("a", snapshot("more"), 0));
-  EXPECT_TRUE(shelf.put("a", snapshot("7", 200), 0)) << "in the place of the one before";
-  EXPECT_TRUE(shelf.put("b", snapshot("more"), 0)) << "another's names do not count";
-  NamedSnapshot huge = snapshot("huge");
-  huge.beginning = Json{{"prompt", std::string(SnapshotShelf::kMostBytes, 'x')}};
-  EXPECT_FALSE(shelf.put("b", huge, 0));
-  EXPECT_TRUE(shelf.put("a", snapshot("after"), 150)) << "when the others' time is over";
+  EXPECT_EQ(names.put({"a", "another"}, snapshot("more"), 0),
+            "the limit of a tenant is 64 names, of all its salts together");
+  EXPECT_EQ(names.limit_for({"a"}, snapshot("more"), 0), names.put({"a"}, snapshot("more"), 0));
+  EXPECT_FALSE(names.put({"a", "salt 2"}, snapshot("7", 200), 0)) << "replaces the one before";
+  EXPECT_FALSE(names.put({"b"}, snapshot("more"), 0)) << "another's names do not count";
+  EXPECT_FALSE(names.put({"a"}, snapshot("after"), 150)) << "when the others' time is over";
+}
+
+TEST(NamedSnapshots, ATenantCannotTakeAllBytes) {
+  NamedSnapshots names;
+  const auto large = [](const std::string& name) {
+    NamedSnapshot one = snapshot(name);
+    one.beginning["chat_template_kwargs"] = Json{{"x", std::string(7u << 20, 'x')}};
+    return one;
+  };
+  EXPECT_FALSE(names.put({"a", "1"}, large("one"), 0));
+  EXPECT_FALSE(names.put({"a", "2"}, large("two"), 0));
+  EXPECT_EQ(names.put({"a", "3"}, large("three"), 0),
+            "the limit of a tenant is 16 MiB of prompts with names");
+  for (const char* tenant : {"b", "c", "d"}) {
+    EXPECT_FALSE(names.put({tenant}, large("one"), 0));
+    EXPECT_FALSE(names.put({tenant}, large("two"), 0));
+  }
+  EXPECT_FALSE(names.put({"e"}, snapshot("small"), 0));
+  EXPECT_EQ(names.put({"e"}, large("one"), 0),
+            "the limit of all tenants together is 64 MiB of prompts with names");
+  EXPECT_TRUE(names.drop({"b"}, "one", 0));
+  EXPECT_FALSE(names.put({"e"}, large("one"), 0)) << "what went has made room";
+}
+
+TEST(NamedSnapshots, ATicketIsHeldAsLongAsItsName) {
+  NamedSnapshots names;
+  std::weak_ptr<const PinTicket> held;
+  const auto name = [&](const std::string& called, std::int64_t expires) {
+    NamedSnapshot one = snapshot(called, expires);
+    one.ticket = std::make_shared<const PinTicket>();
+    held = one.ticket;
+    ASSERT_FALSE(names.put({"a"}, std::move(one), 0));
+  };
+  name("deleted", 100);
+  EXPECT_FALSE(held.expired());
+  EXPECT_TRUE(names.drop({"a"}, "deleted", 0));
+  EXPECT_TRUE(held.expired());
+  name("replaced", 100);
+  ASSERT_FALSE(names.put({"a"}, snapshot("replaced"), 0));
+  EXPECT_TRUE(held.expired());
+  name("expires", 100);
+  EXPECT_TRUE(names.all({"b"}, 99).empty());
+  EXPECT_FALSE(held.expired());
+  EXPECT_TRUE(names.all({"b"}, 100).empty());
+  EXPECT_TRUE(held.expired());
+}
+
+TEST(NamedSnapshots, AreStoredAndLoaded) {
+  NamedSnapshots names;
+  std::vector<NameChange> told;
+  names.set_listener([&](NameChange change) { told.push_back(std::move(change)); });
+  NamedSnapshot one = snapshot("one");
+  one.ticket = std::make_shared<const PinTicket>();
+  ASSERT_FALSE(names.put({"a", "salt"}, one, 0));
+  ASSERT_EQ(told.size(), 1U);
+  ASSERT_FALSE(told[0].went);
+  const std::vector<std::byte> bytes = to_bytes(told[0].owner, *told[0].snapshot.lock());
+  ASSERT_TRUE(names.drop({"a", "salt"}, "one", 0));
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_TRUE(told[0].snapshot.expired()) << "what waits to be written holds nothing";
+  EXPECT_TRUE(told[1].went);
+  EXPECT_EQ(told[1].name, "one");
+
+  const auto read = stored_name_of(bytes);
+  ASSERT_TRUE(read);
+  NamedSnapshots after;
+  after.load({*read, *read}, 10);
+  const auto found = after.find({"a", "salt"}, "one", 10);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->beginning.dump(), one.beginning.dump());
+  EXPECT_EQ(found->model, "m");
+  EXPECT_EQ(found->tokens, 3U);
+  EXPECT_EQ(found->expires, 100);
+  ASSERT_NE(found->ticket, nullptr) << "it may be pinned again";
+  EXPECT_EQ(found->ticket->tenant, "a");
+  NamedSnapshots late;
+  late.load({*read}, 100);
+  EXPECT_TRUE(late.all({"a", "salt"}, 100).empty()) << "it has expired meanwhile";
+  EXPECT_FALSE(stored_name_of(std::span(bytes).first(bytes.size() - 1)));
 }
 
 class SnapshotApiTest : public testing::Test {
@@ -56,6 +138,12 @@ class SnapshotApiTest : public testing::Test {
   }
   Served served_;
 };
+
+HttpOptions two_tenants() {
+  HttpOptions options;
+  EXPECT_EQ(options.keys.add("secret-of-a a\nsecret-of-b b"), "");
+  return options;
+}
 
 TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
   const ClientResponse named = post("/v1/snapshots", R"({"name":"base","ttl":60,)"
@@ -87,6 +175,7 @@ TEST_F(SnapshotApiTest, ANameMayBePinnedForItsTime) {
   const ClientResponse named = post("/v1/snapshots", R"({"name":"p","prompt":"x","ttl":60,"pin":true})");
   ASSERT_EQ(named.status, 200) << named.body;
   EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(60));
+  EXPECT_EQ(served_.service.requests().back().disk_retention, std::chrono::seconds(60));
   EXPECT_NE(parsed(named.body).find("pinned_tokens"), nullptr) << named.body;
   ASSERT_EQ(post("/v1/snapshots", R"({"name":"q","prompt":"x","pin":false})").status, 200);
   EXPECT_EQ(served_.service.requests().back().pin, std::chrono::seconds(0));
@@ -99,7 +188,102 @@ TEST_F(SnapshotApiTest, APromptIsGoneOnFromToo) {
   EXPECT_EQ(post("/v1/completions", R"({"from_snapshot":"p","prompt":"text"})").status, 400);
   EXPECT_EQ(post("/v1/chat/completions", R"({"from_snapshot":"p","messages":[]})").status, 400);
   EXPECT_EQ(post("/v1/completions", R"({"from_snapshot":"p","prompt":[4],"cache_salt":"other"})").status,
-            400);
+            404);
+}
+
+TEST_F(SnapshotApiTest, ANameIsPinnedUnlessItSaysOtherwise) {
+  ASSERT_EQ(post("/v1/snapshots", R"({"name":"p","prompt":"x","ttl":60})").status, 200);
+  const GenerateRequest named = served_.service.requests().back();
+  EXPECT_EQ(named.pin, std::chrono::seconds(60));
+  ASSERT_NE(named.pin_ticket, nullptr);
+  EXPECT_EQ(parsed(ask("GET", "/v1/snapshots/p").body).find("pin")->dump(), "true");
+  ASSERT_EQ(post("/v1/completions", R"({"from_snapshot":"p","prompt":"y"})").status, 200);
+  const GenerateRequest fork = served_.service.requests().back();
+  EXPECT_EQ(fork.pin_ticket, named.pin_ticket) << "it pins what was named again, if that has gone";
+  EXPECT_LE(fork.pin, std::chrono::seconds(60));
+  EXPECT_GT(fork.pin, std::chrono::seconds(0));
+  EXPECT_LT(fork.pin_tokens, UINT32_MAX);
+  ASSERT_EQ(post("/v1/snapshots", R"({"name":"q","prompt":"x","pin":false})").status, 200);
+  ASSERT_EQ(post("/v1/completions", R"({"from_snapshot":"q","prompt":"y"})").status, 200);
+  EXPECT_EQ(served_.service.requests().back().pin_ticket, nullptr);
+}
+
+TEST_F(SnapshotApiTest, ANameUnderASaltIsInvisibleElsewhere) {
+  ASSERT_EQ(post("/v1/snapshots", R"({"name":"s","prompt":"secret","cache_salt":"a b"})").status, 200);
+  const std::string forked = R"({"from_snapshot":"s","prompt":"?","return_token_ids":true)";
+  for (const char* salt : {"", R"(,"cache_salt":"a")", R"(,"cache_salt":"")"}) {
+    const ClientResponse other = post("/v1/completions", forked + salt + "}");
+    EXPECT_EQ(other.status, 404) << salt;
+    EXPECT_EQ(code_of(other), "snapshot_not_found");
+    EXPECT_EQ(other.body, post("/v1/completions", forked + salt + "}").body);
+  }
+  EXPECT_EQ(post("/v1/completions", forked + R"(,"cache_salt":"a b"})").status, 200);
+  EXPECT_EQ(ask("GET", "/v1/snapshots/s").status, 404);
+  EXPECT_EQ(ask("GET", "/v1/snapshots/s?cache_salt=a").status, 404);
+  EXPECT_EQ(ask("DELETE", "/v1/snapshots/s").status, 404);
+  EXPECT_EQ(parsed(ask("GET", "/v1/snapshots").body).find_array("data")->size(), 0U);
+  EXPECT_EQ(parsed(ask("GET", "/v1/snapshots?x=1&cache_salt=a+b").body).find_array("data")->size(), 1U);
+  EXPECT_EQ(ask("GET", "/v1/snapshots/s?cache_salt=a%20b").status, 200);
+  HttpClient client(served_.port());
+  EXPECT_EQ(client.get("/v1/snapshots/s", "X-Cache-Salt: a b\r\n").status, 200);
+  EXPECT_EQ(ask("DELETE", "/v1/snapshots/s?cache_salt=a%20b").status, 200);
+  EXPECT_EQ(post("/v1/completions", forked + R"(,"cache_salt":"a b"})").status, 404);
+}
+
+TEST(SnapshotTenants, AnothersNameIsAnUnknownName) {
+  Served served(two_tenants());
+  HttpClient client(served.port());
+  const std::string a = "Authorization: Bearer secret-of-a\r\n", b = "Authorization: Bearer secret-of-b\r\n";
+  ASSERT_EQ(client.post("/v1/snapshots", R"({"name":"s","prompt":"x"})", a).status, 200);
+  const std::string fork = R"({"from_snapshot":"s","prompt":"y"})";
+  const std::string unknown = R"({"from_snapshot":"t","prompt":"y"})";
+  const ClientResponse refused = client.post("/v1/completions", fork, b);
+  std::string of_unknown = client.post("/v1/completions", unknown, b).body;
+  EXPECT_EQ(refused.status, 404);
+  of_unknown.replace(of_unknown.find("'t'"), 3, "'s'");
+  EXPECT_EQ(refused.body, of_unknown);
+  EXPECT_EQ(client.post("/v1/completions", fork, a).status, 200);
+  EXPECT_EQ(client.get("/v1/snapshots/s", b).status, 404);
+}
+
+TEST(SnapshotTenants, LimitsAreATenantsAndTheErrorNamesThem) {
+  Served served(two_tenants());
+  HttpClient client(served.port());
+  const std::string a = "Authorization: Bearer secret-of-a\r\n", b = "Authorization: Bearer secret-of-b\r\n";
+  const auto name = [&](std::size_t i, const std::string& key) {
+    return client.post("/v1/snapshots",
+                       R"({"name":"n)" + std::to_string(i) + R"(","prompt":"x","cache_salt":"s)" +
+                           std::to_string(i % 3) + R"("})",
+                       key);
+  };
+  for (std::size_t i = 0; i < NamedSnapshots::kMaxNames; ++i) ASSERT_EQ(name(i, a).status, 200);
+  const std::size_t computed = served.service.requests().size();
+  const ClientResponse over = name(NamedSnapshots::kMaxNames, a);
+  EXPECT_EQ(over.status, 400);
+  EXPECT_EQ(code_of(over), "too_many_snapshots");
+  EXPECT_NE(over.body.find("64 names"), std::string::npos) << over.body;
+  EXPECT_EQ(served.service.requests().size(), computed) << "nothing was computed for it";
+  EXPECT_EQ(name(0, a).status, 200) << "one that is replaced is no further one";
+  EXPECT_EQ(name(0, b).status, 200);
+}
+
+TEST(ResponsesUnderASalt, AreFoundUnderItAlone) {
+  Served served;
+  served.service.set_chat_template("<think>\n\n</think>\n\n");
+  HttpClient client(served.port());
+  const ClientResponse made =
+      client.post("/v1/responses", R"({"model":"fake","input":"hi","cache_salt":"mine"})");
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string id = *parsed(made.body).find_string("id");
+  const std::string next = R"({"model":"fake","input":"more","previous_response_id":")" + id + "\"";
+  EXPECT_EQ(code_of(client.post("/v1/responses", next + "}")), "previous_response_not_found");
+  EXPECT_EQ(code_of(client.post("/v1/responses", next + R"(,"cache_salt":"yours"})")),
+            "previous_response_not_found");
+  EXPECT_EQ(client.post("/v1/responses", next + R"(,"cache_salt":"mine"})").status, 200);
+  EXPECT_EQ(client.get("/v1/responses/" + id).status, 404);
+  EXPECT_EQ(client.get("/v1/responses/" + id + "?cache_salt=yours").status, 404);
+  EXPECT_EQ(client.get("/v1/responses/" + id + "?cache_salt=mine").status, 200);
+  EXPECT_EQ(client.get("/v1/responses/" + id, "X-Cache-Salt: mine\r\n").status, 200);
 }
 
 TEST_F(SnapshotApiTest, WhatMakesNoSenseIsRefusedByItsField) {

@@ -188,14 +188,15 @@ int serve(const ServeConfig& config, const ServiceFactory& make_service) {
   raise_descriptor_limit(config.http);
 
   const std::unique_ptr<traces::SessionControl> sessions = trace_sessions(config.trace);
-  protocol::ApiTable apis = protocol::all_apis({.slots = config.slots, .verbose = config.verbose});
+  protocol::IoLoop loop;
+  runtime::System system({.hooks = logged_failures()});
+  std::unique_ptr<protocol::Service> service = make_service(system, config);
+  protocol::ApiTable apis = protocol::all_apis(
+      {.slots = config.slots, .verbose = config.verbose, .names = service->named_snapshots()});
   std::ranges::move(protocol::admin::adapter_routes(), std::back_inserter(apis.routes));
   if (sessions != nullptr) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
   }
-  protocol::IoLoop loop;
-  runtime::System system({.hooks = logged_failures()});
-  std::unique_ptr<protocol::Service> service = make_service(system, config);
   if (auto* desk = dynamic_cast<protocol::ServerDesk*>(service.get())) {
     std::ranges::move(protocol::admin::cache_routes(*desk, scopes_of(config.http.keys)),
                       std::back_inserter(apis.routes));

@@ -171,6 +171,22 @@ TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
   EXPECT_EQ(plan_collection(files, {.now = made + 10'000}).going.size(), 2U);
 }
 
+TEST_F(SnapshotFolderTest, ANameGoesWhenItHasExpiredAndNotForRoom) {
+  const SealedSnapshot snapshot;
+  const RecordId& folder_id = snapshot.keys.folder;
+  const RecordId& id = snapshot.manifest.references[0];
+  ASSERT_FALSE(folder().write(folder_id, FileKind::kName, id, snapshot.chunk(0)));
+  folder().touch(folder_id, FileKind::kName, id, std::chrono::hours(1));
+  EXPECT_EQ(folder().records(folder_id, FileKind::kName), std::vector<RecordId>{id});
+  EXPECT_TRUE(folder().manifests(folder_id).empty());
+  const std::vector<FolderFile> files = folder().scan();
+  ASSERT_EQ(files.size(), 1U);
+  const std::int64_t expires = files.front().used;
+  EXPECT_TRUE(plan_collection(files, {.most_bytes = 0, .now = expires}).going.empty());
+  const std::vector<std::string> expected = {"n" + id.hex()};
+  EXPECT_EQ(names(plan_collection(files, {.now = expires + 10'000}).going), expected);
+}
+
 TEST_F(SnapshotFolderTest, ASecretIsMadeOnceAndKept) {
   const std::string path = root_ + "/state/cache.secret";
   const auto made = key_from_file(path);
