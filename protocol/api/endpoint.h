@@ -66,6 +66,10 @@ class Question {
   using Answered = Outcome<std::string, ApiError>;  // a JSON body
   /// Once. Belongs to an actor's turn, as asks do.
   virtual runtime::Task<Answered> answer(Service& service) = 0;
+  /// Whether it is work on texts: tokenising, rendering. That counts towards its tenant's limits.
+  virtual bool is_text_work() const { return false; }
+
+  TextCaller caller{};  // for text work; set before answer()
 };
 
 using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::unique_ptr<Question>>;
