@@ -21,7 +21,7 @@ SenderNetwork network(const std::string& address) {
   return network_of(boost::asio::ip::make_address(address));
 }
 
-struct Sending : SenderList::Entry {
+struct Sending final : SenderList::Entry {
   void stop_sending() override {
     SenderList::remove(*this);
     stopped = true;
