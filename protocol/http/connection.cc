@@ -195,9 +195,14 @@ Task<bool> Connection::read_body() {
     if (reader_.state() == State::kDone) co_return true;
     if (stopped_sending_) co_return false;
     if (!begin) begin = Clock::now();
+    const HttpOptions& options = context_->options;
     if (seat_ == Seat::kRegular) list(true);
     SenderList::note(*this, reader_.body_bytes_read());
-    const HttpOptions& options = context_->options;
+    // Half of the bytes are for others; one body is always let in.
+    if (context_->senders.bytes_of(network_) > std::max(options.bodies_bytes / 2, options.body_bytes)) {
+      refusal_ = server_busy("this address has as many bytes of unfinished requests as it may");
+      co_return true;
+    }
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);
     const auto allowed =
         std::min<runtime::Duration>(options.body_timeout + earned, options.body_total_timeout);

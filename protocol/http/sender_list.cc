@@ -53,6 +53,12 @@ void SenderList::add(Entry& entry, const SenderNetwork& network, TimePoint now) 
   ++size_;
 }
 
+void SenderList::note(Entry& entry, std::size_t bytes) {
+  if (entry.list_ == nullptr) return;
+  entry.list_->senders_.at(entry.network_).bytes += bytes - entry.bytes_;
+  entry.bytes_ = bytes;
+}
+
 void SenderList::remove(Entry& entry) {
   if (entry.list_ == nullptr) return;
   SenderList& list = *entry.list_;
@@ -60,6 +66,7 @@ void SenderList::remove(Entry& entry) {
   const auto found = list.senders_.find(entry.network_);
   auto& entries = found->second.entries;
   entries.erase(entries.iterator_to(entry));
+  found->second.bytes -= entry.bytes_;
   if (entries.empty()) list.senders_.erase(found);
   --list.size_;
 }
@@ -85,6 +92,11 @@ bool SenderList::make_room(std::size_t at_least, TimePoint now) {
 std::size_t SenderList::size_of(const SenderNetwork& network) const {
   const auto found = senders_.find(network);
   return found == senders_.end() ? 0 : found->second.entries.size();
+}
+
+std::size_t SenderList::bytes_of(const SenderNetwork& network) const {
+  const auto found = senders_.find(network);
+  return found == senders_.end() ? 0 : found->second.bytes;
 }
 
 }  // namespace reprise::protocol

@@ -58,8 +58,8 @@ class SenderList {
 
   /// Does nothing where it is in the list already.
   void add(Entry& entry, const SenderNetwork& network, runtime::TimePoint now);
-  /// As much of its request has come.
-  static void note(Entry& entry, std::size_t bytes) { entry.bytes_ = bytes; }
+  /// As much of its request's body has come; at least as much as before. Does nothing where it is in no list.
+  static void note(Entry& entry, std::size_t bytes);
   /// Does nothing where it is in no list.
   static void remove(Entry& entry);
 
@@ -68,10 +68,13 @@ class SenderList {
 
   std::size_t size() const { return size_; }
   std::size_t size_of(const SenderNetwork& network) const;
+  /// Of all bodies that the network has not sent to their end.
+  std::size_t bytes_of(const SenderNetwork& network) const;
 
  private:
   struct Sender {
     boost::intrusive::list<Entry> entries;
+    std::size_t bytes = 0;
   };
 
   std::map<SenderNetwork, Sender> senders_;

@@ -75,6 +75,28 @@ TEST(SenderList, AFastUploadStaysHoweverOld) {
   EXPECT_FALSE(fast.stopped);
 }
 
+TEST(SenderList, BytesAreCountedByNetwork) {
+  SenderList list;
+  Sending first;
+  Sending second;
+  Sending other;
+  SenderList::note(first, 10);
+  EXPECT_EQ(list.bytes_of(network("10.0.0.1")), 0U) << "it is in no list";
+  list.add(first, network("10.0.0.1"), TimePoint());
+  list.add(second, network("10.0.0.1"), TimePoint());
+  list.add(other, network("10.0.0.2"), TimePoint());
+  SenderList::note(first, 10);
+  SenderList::note(second, 20);
+  SenderList::note(other, 5);
+  SenderList::note(first, 15);
+  EXPECT_EQ(list.bytes_of(network("10.0.0.1")), 35U);
+  EXPECT_EQ(list.bytes_of(network("10.0.0.2")), 5U);
+  SenderList::remove(second);
+  EXPECT_EQ(list.bytes_of(network("10.0.0.1")), 15U);
+  SenderList::remove(first);
+  EXPECT_EQ(list.bytes_of(network("10.0.0.1")), 0U);
+}
+
 TEST(SenderList, AnEntryLeavesWhenItEnds) {
   SenderList list;
   {
@@ -103,6 +125,27 @@ TEST(HttpSenders, BodiesThatDoNotEndLockNobodyOut) {
     EXPECT_EQ(client.post("/v1/chat/completions", kChat).status, 200);
   }
   EXPECT_EQ(slow.front()->read_all(), "") << "the oldest was closed";
+}
+
+TEST(HttpSenders, HalfOfTheBytesAreForOthers) {
+  HttpOptions options;
+  options.body_bytes = 40'000;
+  options.bodies_bytes = 100'000;
+  Served served(options);
+  const std::string head =
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000\r\n\r\n";
+  HttpClient first(served.port());
+  first.send(head + std::string(30'000, ' '));
+  HttpClient watcher(served.port());
+  ASSERT_TRUE(eventually([&] {
+    return watcher.get("/metrics").body.find("\nreprise_http_body_bytes 30000\n") != std::string::npos;
+  }));
+  HttpClient second(served.port());
+  second.send(head + std::string(30'000, ' '));
+  const ClientResponse refused = second.read_response();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.body.find("this address has as many bytes"), std::string::npos) << refused.body;
+  EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200);
 }
 
 TEST(HttpSenders, ABodyThatComesInPiecesIsAnsweredWhileThereIsPlace) {
