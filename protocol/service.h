@@ -189,9 +189,9 @@ struct GenerateRequest {
   /// For so long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
-  std::string tenant{};          // who asks, where clients are told apart: they get fair shares
-  double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit
-  TextTime text_time{};          // of preparing its prompt and its constraint, and of masks; null: nobody counts it
+  std::string tenant{};     // who asks, where clients are told apart: they get fair shares
+  double tenant_share = 0;  // of the state memory, for all sequences of the tenant; 0: no limit
+  TextTime text_time{};  // of preparing its prompt and its constraint, and of masks; null: nobody counts it
   std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
   bool want_timeline = false;    // in Usage
