@@ -12,7 +12,7 @@ using runtime::TimePoint;
 
 namespace {
 
-constexpr double kBytesPerSecond = 64 << 10;  // that a request has to come with
+constexpr double kOrdinarySpeed = 64 << 10;  // bytes a second that a request should come with
 
 template <std::size_t N>
 std::uint64_t first_bits(const std::array<unsigned char, N>& bytes, std::size_t count) {
@@ -79,7 +79,7 @@ bool SenderList::make_room(std::size_t at_least, TimePoint now) {
   // By how much it is behind what should have come by now: a fast upload is not the first to go, however long it takes.
   const auto arrears = [&](const Entry& entry) {
     const double seconds = std::chrono::duration<double>(now - entry.began_).count();
-    return seconds * kBytesPerSecond - static_cast<double>(entry.bytes_);
+    return seconds * kOrdinarySpeed - static_cast<double>(entry.bytes_);
   };
   auto& entries = most->second.entries;
   const auto slowest = std::max_element(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
