@@ -68,8 +68,8 @@ class HostileLoad(unittest.TestCase):
                 turn += 1
             return statuses
 
-        with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            attacks = [pool.submit(attack, i) for i in range(16)]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            attacks = [pool.submit(attack, i) for i in range(8)]
             try:
                 # Its work on texts goes through the threads that the bombs are compiled by.
                 for i in range(5):

@@ -154,6 +154,10 @@ Task<RequestActor::Failure> RequestActor::prepare() {
   } else {
     auto asked = job_.texts->ask(PrepareJob{{.request = job_.request, .model = job_.model}}, lost_.token());
     Result<PrepareJob::Reply> answered = co_await asked;
+    if (!answered.ok() && answered.error().code == runtime::ErrorCode::kDeadline) {
+      co_return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the text to be prepared", "",
+                             std::chrono::seconds(5)};
+    }
     if (!answered.ok()) co_return failure_of(answered.error());
     prepared = std::move(*answered);
   }
