@@ -38,11 +38,12 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
       options(std::move(wishes)),
       running(std::make_shared<BoundedCount>(options.most_requests)),
       idle(std::make_shared<BoundedCount>(options.most_idle)),
-      restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()) +
-                                          TextPool::size_for_masks(system.workers()))),
-      texts(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()), directory,
-                                             restarts)),
-      mask_makers(std::make_shared<const TextPool>(system, TextPool::size_for_masks(system.workers()),
+      restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()) + TextPool::kMaskMakers)),
+      texts(std::make_shared<const TextPool>(system, TextPool::size_for(system.workers()),
+                                             TextPool::limits_for(TextPool::size_for(system.workers())),
+                                             directory, restarts)),
+      mask_makers(std::make_shared<const TextPool>(system, TextPool::kMaskMakers,
+                                                   TextPool::limits_for_masks(options.most_requests),
                                                    directory, restarts)) {
   if (const auto fault = options.worker.pressure.fault()) throw std::invalid_argument(*fault);
   for (const ModelSpec& spec : options.models) {
@@ -172,14 +173,14 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
 }
 
 runtime::Ask<protocol::Answer<protocol::Tokenized>> Engine::tokenize(protocol::TokenizeRequest request) {
-  return parts_->texts->ask<TokenizeJob>(std::move(request));
+  return parts_->texts->ask(TokenizeJob{std::move(request)});
 }
 runtime::Ask<protocol::Answer<protocol::Detokenized>> Engine::detokenize(
     protocol::DetokenizeRequest request) {
-  return parts_->texts->ask<DetokenizeJob>(std::move(request));
+  return parts_->texts->ask(DetokenizeJob{std::move(request)});
 }
 runtime::Ask<protocol::Answer<protocol::Rendered>> Engine::render(protocol::RenderRequest request) {
-  return parts_->texts->ask<RenderJob>(std::move(request));
+  return parts_->texts->ask(RenderJob{std::move(request)});
 }
 
 // -- looking at it
@@ -229,6 +230,8 @@ protocol::Health Engine::health() const {
   if (parts_->texts->failed() || parts_->mask_makers->failed() || parts_->restarts->texts.too_often()) {
     problem("what tokenises and renders fails again and again");
   }
+  if (const auto stuck = parts_->texts->problem()) problem(*stuck);
+  if (const auto stuck = parts_->mask_makers->problem()) problem(*stuck);
   const bool ready = problems.empty();
   return {.ready = ready, .detail = std::move(problems)};
 }

@@ -14,6 +14,7 @@
 // Threading: generate(), models(), health() and figures() from any thread, without waiting for the engine.
 // The asks belong to an actor's turn, as all asks do.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -72,6 +73,15 @@ template <class T>
 using Answer = std::variant<T, ServiceError>;
 
 // -- what is asked for
+
+/// What the text work of one request has cost: microseconds of the threads that did it. Added to by them, from any thread.
+using TextTime = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+/// Who asks for work on texts. Threads for it are shared fairly by tenant.
+struct TextCaller {
+  std::string tenant{};  // empty: clients are not told apart
+  TextTime time{};       // null: nobody counts it
+};
 
 /// A place of a chat up to which the client wishes its prompt to be kept.
 struct ChatBreakpoint {
@@ -183,8 +193,9 @@ struct GenerateRequest {
   /// For so long the prompt's states on disk are the last to be evicted there.
   std::chrono::seconds disk_retention{0};
   Priority priority = Priority::kNormal;
-  std::string tenant{};          // who asks, where clients are told apart: they get fair shares
-  double tenant_share = 0;       // of the state memory, for all sequences of the tenant; 0: no limit
+  std::string tenant{};     // who asks, where clients are told apart: they get fair shares
+  double tenant_share = 0;  // of the state memory, for all sequences of the tenant; 0: no limit
+  TextTime text_time{};  // of preparing its prompt and its constraint, and of masks; null: nobody counts it
   std::string conversation{};    // a hint that requests belong together (prompt_cache_key); may be empty
   traces::RequestTrace trace{};  // its way so far; nobody's: the engine begins one
   bool want_timeline = false;    // in Usage
@@ -378,15 +389,18 @@ struct TokenizeRequest {
   bool add_special = false;
   bool parse_special = true;
   bool with_pieces = false;
+  TextCaller caller{};
 };
 struct DetokenizeRequest {
   std::string model{};
   TokenList tokens;
+  TextCaller caller{};
 };
 struct RenderRequest {
   std::string model{};
   ChatPrompt chat;
   bool want_tokens = false;
+  TextCaller caller{};
 };
 struct Rendered {
   std::string prompt;

@@ -146,7 +146,7 @@ Outcome<ConstraintBook::Maker, ServiceError> masks_for(const protocol::GenerateR
       if (!open) constraint.think_open = format.think_open;
     }
   }
-  auto found = model.constraints->find(constraint, request.name_space, std::move(wanted));
+  auto found = model.constraints->find(constraint, request.name_space, std::move(wanted), request.tenant);
   if (found.ok()) return std::move(*found);
   return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }

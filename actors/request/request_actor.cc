@@ -152,9 +152,12 @@ Task<RequestActor::Failure> RequestActor::prepare() {
   if (text_bytes(job_.request->prompt) <= kShortText && !needs_vocabulary) {
     prepared = prepare_prompt(*job_.request, *job_.model);
   } else {
-    auto asked = job_.texts->ask<PrepareJob>(TextOfRequest{.request = job_.request, .model = job_.model},
-                                             lost_.token());
+    auto asked = job_.texts->ask(PrepareJob{{.request = job_.request, .model = job_.model}}, lost_.token());
     Result<PrepareJob::Reply> answered = co_await asked;
+    if (!answered.ok() && answered.error().code == runtime::ErrorCode::kDeadline) {
+      co_return ServiceError{ServiceErrorCode::kOverloaded, "waited too long for the text to be prepared", "",
+                             std::chrono::seconds(5)};
+    }
     if (!answered.ok()) co_return failure_of(answered.error());
     prepared = std::move(*answered);
   }

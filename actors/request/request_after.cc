@@ -24,12 +24,12 @@ Task<void> RequestActor::prefill_history() {
   if (text_bytes(job_.request->prompt) <= kShortText) {
     history = format->history_after(*chat, said, prompt_.turns, choice.turn);
   } else {
-    auto asked = job_.texts->ask<HistoryJob>(TextOfRequest{.request = job_.request,
-                                                           .model = job_.model,
-                                                           .reply = said,
-                                                           .turns = prompt_.turns,
-                                                           .reply_turn = choice.turn},
-                                             lost_.token());
+    auto asked = job_.texts->ask(HistoryJob{{.request = job_.request,
+                                             .model = job_.model,
+                                             .reply = said,
+                                             .turns = prompt_.turns,
+                                             .reply_turn = choice.turn}},
+                                 lost_.token());
     runtime::Result<HistoryJob::Reply> answered = co_await asked;
     if (!answered.ok() || !std::holds_alternative<TokenList>(*answered)) co_return;
     history = std::get<TokenList>(std::move(*answered));

@@ -297,11 +297,11 @@ void RequestActor::on(EndReasoning) {
 
 // Made by another thread: other requests live on this actor's, and masks may take some milliseconds.
 Task<RequestActor::Failure> RequestActor::give_made_mask(Choice& choice) {
-  auto asked = job_.mask_makers->ask<MaskJob>(choice.constraint, lost_.token());
+  auto asked = job_.mask_makers->ask(
+      MaskJob{choice.constraint, {job_.request->tenant, job_.request->text_time}}, lost_.token());
   Result<MaskJob::Reply> answered = co_await asked;
   if (!answered.ok()) co_return failure_of(answered.error());
   MaskJob::Reply made = std::move(*answered);
-  if (!made.ok() && made.error().code == ServiceErrorCode::kOverloaded) made = made_mask(*choice.constraint);
   if (!made.ok()) {
     ServiceError error = made.error();
     error.field = job_.request->constraint.field;

@@ -1,5 +1,11 @@
 #include "actors/request/text_actor.h"
 
+#include <ctime>
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#endif
+
 #include "actors/request/prompt_text.h"
 #include "actors/served/model_choice.h"
 
@@ -8,6 +14,7 @@ namespace reprise::actors {
 using protocol::Answer;
 using protocol::ServiceError;
 using protocol::ServiceErrorCode;
+using protocol::grammar::IsWanted;
 using ModelPtr = std::shared_ptr<const ServedModel>;
 
 Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const {
@@ -22,6 +29,15 @@ Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const
 }
 
 namespace {
+
+// Text work waits for the threads that compute, not they for it: a nice value of 10 leaves it a tenth of a core that
+// both want.
+void lower_priority_of_this_thread() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, kNice));  // 0: on Linux the calling thread alone
+#endif
+}
 
 // What `work` answers, or what it threw.
 template <class Reply, class Work>
@@ -49,14 +65,14 @@ protocol::Tokenized tokenize(const models::Tokenizer& tokenizer, const protocol:
 
 }  // namespace
 
-TokenizeJob::Reply TextActor::on(const TokenizeJob& job) {
+TokenizeJob::Reply TextActor::done(const TokenizeJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, true);
   if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
   return guarded<TokenizeJob::Reply>(
       "content", [&] { return tokenize(*std::get<ModelPtr>(found)->tokenizer, job.request); });
 }
 
-DetokenizeJob::Reply TextActor::on(const DetokenizeJob& job) {
+DetokenizeJob::Reply TextActor::done(const DetokenizeJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, true);
   if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
   return guarded<DetokenizeJob::Reply>("tokens", [&] {
@@ -64,7 +80,7 @@ DetokenizeJob::Reply TextActor::on(const DetokenizeJob& job) {
   });
 }
 
-RenderJob::Reply TextActor::on(const RenderJob& job) {
+RenderJob::Reply TextActor::done(const RenderJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, false);
   if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
   const ServedModel& model = *std::get<ModelPtr>(found);
@@ -84,43 +100,47 @@ RenderJob::Reply TextActor::on(const RenderJob& job) {
   });
 }
 
-// The place is given back before the answer: whoever has it may ask again at once, and is to find this actor free.
-void TextActor::on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply) {
-  if (!reply.wanted()) return;
-  auto prepared = guarded<PrepareJob::Reply>("prompt", [&] {
-    return prepare_prompt(*job.of.request, *job.of.model, [&] { return reply.wanted(); });
-  });
-  job.place.reset();
-  reply.answer(std::move(prepared));
+PrepareJob::Reply TextActor::done(const PrepareJob& job, const IsWanted& wanted) const {
+  return guarded<PrepareJob::Reply>("prompt",
+                                    [&] { return prepare_prompt(*job.of.request, *job.of.model, wanted); });
 }
 
-void TextActor::on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply) {
+HistoryJob::Reply TextActor::done(const HistoryJob& job, const IsWanted&) const {
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
   const protocol::ChatFormatPtr& format = job.of.model->card.chat;
-  if (!reply.wanted() || chat == nullptr || format == nullptr) return;
-  auto history = guarded<HistoryJob::Reply>("messages", [&]() -> HistoryJob::Reply {
+  if (chat == nullptr || format == nullptr) {
+    return ServiceError{ServiceErrorCode::kUnsupported, "there is no chat that the reply belongs to"};
+  }
+  return guarded<HistoryJob::Reply>("messages", [&]() -> HistoryJob::Reply {
     return format->history_after(*chat, job.of.reply, job.of.turns, job.of.reply_turn);
   });
-  job.place.reset();
-  reply.answer(std::move(history));
 }
 
-MaskJob::Reply made_mask(protocol::grammar::ReplyConstraint& constraint, protocol::grammar::IsWanted wanted) {
+MaskJob::Reply TextActor::done(const MaskJob& job, const IsWanted& wanted) const {
   return guarded<MaskJob::Reply>("", [&]() -> MaskJob::Reply {
     try {
-      return constraint.mask(std::move(wanted));
+      return job.of->mask(wanted);
     } catch (const protocol::grammar::GrammarError& error) {
       return ServiceError{ServiceErrorCode::kInvalid, error.what()};
     }
   });
 }
 
-void TextActor::on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply) {
-  if (!reply.wanted()) return;
-  auto made = made_mask(*job.of, [&] { return reply.wanted(); });
-  job.of.reset();
-  job.place.reset();
-  reply.answer(std::move(made));
+std::uint64_t thread_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
+}
+
+void TextActor::on_start() {
+  lower_priority_of_this_thread();
+  restarts_->texts.note_start();
+}
+
+protocol::Nothing TextActor::on(DoTextWork work) {
+  if (!work.work->wanted()) return {};
+  work.work->run(*this);
+  return {};
 }
 
 protocol::Nothing TextActor::on(const protocol::InjectCrash&) {

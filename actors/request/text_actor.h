@@ -7,9 +7,13 @@
 // minute are told by Engine::health().
 //
 // Threading: an actor on a thread of its own, for a text may be long and other actors must not wait for it; a
-// few of them stand side by side (text_pool.h).
+// few of them stand side by side (text_pool.h). The thread has a lower priority than those that compute.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "actors/request/prompt_text.h"
 #include "actors/served/model_directory.h"
@@ -20,21 +24,23 @@
 
 namespace reprise::actors {
 
-// `place`: in the queue, counted until the job has gone.
 struct TokenizeJob {
   using Reply = protocol::Answer<protocol::Tokenized>;
   protocol::TokenizeRequest request;
-  std::shared_ptr<void> place{};
+
+  protocol::TextCaller caller() const { return request.caller; }
 };
 struct DetokenizeJob {
   using Reply = protocol::Answer<protocol::Detokenized>;
   protocol::DetokenizeRequest request;
-  std::shared_ptr<void> place{};
+
+  protocol::TextCaller caller() const { return request.caller; }
 };
 struct RenderJob {
   using Reply = protocol::Answer<protocol::Rendered>;
   protocol::RenderRequest request;
-  std::shared_ptr<void> place{};
+
+  protocol::TextCaller caller() const { return request.caller; }
 };
 
 struct TextOfRequest {
@@ -44,18 +50,21 @@ struct TextOfRequest {
   Json reply{};
   std::vector<protocol::RecognizedTurn> turns{};
   protocol::SharedTurn reply_turn{};
+
+  protocol::TextCaller caller() const { return {request->tenant, request->text_time}; }
 };
-/// prepare_prompt() of prompt_text.h and history_after() of the chat format. Skipped where nobody waits for it
-/// any more.
+/// prepare_prompt() of prompt_text.h and history_after() of the chat format.
 struct PrepareJob {
   using Reply = Outcome<PreparedPrompt, protocol::ServiceError>;
   TextOfRequest of;
-  std::shared_ptr<void> place{};
+
+  protocol::TextCaller caller() const { return of.caller(); }
 };
 struct HistoryJob {
   using Reply = protocol::Answer<TokenList>;
   TextOfRequest of;
-  std::shared_ptr<void> place{};
+
+  protocol::TextCaller caller() const { return of.caller(); }
 };
 
 /// The mask behind the tokens that the reply has, where it is not known yet. Whoever asks leaves the constraint alone
@@ -63,33 +72,74 @@ struct HistoryJob {
 struct MaskJob {
   using Reply = Outcome<SharedMask, protocol::ServiceError>;
   std::shared_ptr<protocol::grammar::ReplyConstraint> of;
-  std::shared_ptr<void> place{};
+  protocol::TextCaller asked_by{};
+
+  protocol::TextCaller caller() const { return asked_by; }
 };
 
-/// The constraint's next mask, or why it cannot be made.
-MaskJob::Reply made_mask(protocol::grammar::ReplyConstraint& constraint,
-                         protocol::grammar::IsWanted wanted = {});
+class TextActor;
+
+/// One job with the way back to its asker.
+class TextWork {
+ public:
+  TextWork() = default;
+  virtual ~TextWork() = default;
+  TextWork(const TextWork&) = delete;
+  TextWork& operator=(const TextWork&) = delete;
+
+  virtual protocol::TextCaller caller() const = 0;
+  /// Whether the asker still waits.
+  virtual bool wanted() const = 0;
+  /// Does it on the actor's thread, and answers.
+  virtual void run(const TextActor& actor) = 0;
+  virtual void refuse(protocol::ServiceError error) = 0;
+};
+
+/// Microseconds that the calling thread has run.
+std::uint64_t thread_us();
+
+template <class Job>
+class TextWorkOf final : public TextWork {
+ public:
+  TextWorkOf(Job job, runtime::ReplyTo<typename Job::Reply> reply)
+      : job_(std::move(job)), reply_(std::move(reply)) {}
+
+  protocol::TextCaller caller() const override { return job_->caller(); }
+  bool wanted() const override { return reply_.wanted(); }
+  void run(const TextActor& actor) override;
+  void refuse(protocol::ServiceError error) override { reply_.answer(typename Job::Reply(std::move(error))); }
+
+ private:
+  std::optional<Job> job_;
+  runtime::ReplyTo<typename Job::Reply> reply_;
+};
+
+/// Answered when the work has been done, or its asker has gone.
+struct DoTextWork {
+  using Reply = protocol::Nothing;
+  std::unique_ptr<TextWork> work;
+};
 
 class TextActor : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<TokenizeJob, DetokenizeJob, RenderJob, PrepareJob, HistoryJob, MaskJob,
-                                    protocol::InjectCrash>;
+  using Accepts = runtime::Messages<DoTextWork, protocol::InjectCrash>;
   static constexpr const char* kName = "texts";
-  static constexpr std::uint32_t kMostJobs = 64;
-  static constexpr runtime::MailboxSpec kMailbox{.capacity = 2 * kMostJobs,
-                                                 .overload = runtime::Overload::kReject};
+  static constexpr std::uint32_t kMostJobs = 64;  // that wait in the pool, for each actor
 
   TextActor(std::shared_ptr<const ModelDirectory> directory, std::shared_ptr<Restarts> restarts)
       : directory_(std::move(directory)), restarts_(std::move(restarts)) {}
 
-  void on_start() { restarts_->texts.note_start(); }
-  TokenizeJob::Reply on(const TokenizeJob& job);
-  DetokenizeJob::Reply on(const DetokenizeJob& job);
-  RenderJob::Reply on(const RenderJob& job);
-  void on(PrepareJob job, runtime::ReplyTo<PrepareJob::Reply> reply);
-  void on(HistoryJob job, runtime::ReplyTo<HistoryJob::Reply> reply);
-  void on(MaskJob job, runtime::ReplyTo<MaskJob::Reply> reply);
+  void on_start();
+  protocol::Nothing on(DoTextWork work);
   protocol::Nothing on(const protocol::InjectCrash& crash);
+
+  // What the jobs are answered. `wanted` says whether the asker still waits.
+  TokenizeJob::Reply done(const TokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
+  DetokenizeJob::Reply done(const DetokenizeJob& job, const protocol::grammar::IsWanted& wanted) const;
+  RenderJob::Reply done(const RenderJob& job, const protocol::grammar::IsWanted& wanted) const;
+  PrepareJob::Reply done(const PrepareJob& job, const protocol::grammar::IsWanted& wanted) const;
+  HistoryJob::Reply done(const HistoryJob& job, const protocol::grammar::IsWanted& wanted) const;
+  MaskJob::Reply done(const MaskJob& job, const protocol::grammar::IsWanted& wanted) const;
 
  private:
   protocol::Answer<std::shared_ptr<const ServedModel>> find(const std::string& name, bool wants_text) const;
@@ -97,5 +147,16 @@ class TextActor : public runtime::Actor {
   const std::shared_ptr<const ModelDirectory> directory_;
   const std::shared_ptr<Restarts> restarts_;
 };
+
+// What the job held and the time it took are settled before the answer: the asker may go on at once.
+template <class Job>
+void TextWorkOf<Job>::run(const TextActor& actor) {
+  const std::uint64_t began = thread_us();
+  typename Job::Reply made = actor.done(*job_, [this] { return reply_.wanted(); });
+  const protocol::TextTime time = job_->caller().time;
+  job_.reset();
+  if (time) time->fetch_add(thread_us() - began, std::memory_order_relaxed);
+  reply_.answer(std::move(made));
+}
 
 }  // namespace reprise::actors

@@ -1,7 +1,6 @@
 #pragma once
-// TextPool: the text actors of an engine, side by side, so that one long text holds up nobody but those
-// behind it. A job goes to whoever has the fewest; where all have as many as they may, it is refused as
-// overloaded.
+// TextPool: the text actors of an engine, side by side behind one queue (text_queue.h), so that one long text holds up
+// nobody but those behind it, and one tenant's texts nobody else's.
 //
 // Failure: its actors'. One that fails without end stops for good and gets no more jobs.
 //
@@ -9,81 +8,79 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/request/text_actor.h"
-#include "base/bounded_count.h"
+#include "actors/request/text_queue.h"
 #include "runtime/system.h"
 
 namespace reprise::actors {
 
 class TextPool {
  public:
-  TextPool(runtime::System& system, std::uint32_t actors, const std::shared_ptr<ModelDirectory>& directory,
-           const std::shared_ptr<Restarts>& restarts) {
+  TextPool(runtime::System& system, std::uint32_t actors, const TextQueue::Limits& limits,
+           const std::shared_ptr<ModelDirectory>& directory, const std::shared_ptr<Restarts>& restarts) {
     using namespace std::chrono_literals;
     for (std::uint32_t i = 0; i < actors; ++i) {
-      members_.push_back(
-          {.actor = system.spawn<TextActor>({.placement = runtime::Placement::own_thread(),
-                                             .on_failure = runtime::OnFailure::restart(1000, 1min)},
-                                            std::shared_ptr<const ModelDirectory>(directory), restarts),
-           .jobs = std::make_shared<BoundedCount>(TextActor::kMostJobs)});
+      actors_.push_back(system.spawn<TextActor>({.placement = runtime::Placement::own_thread(),
+                                                 .on_failure = runtime::OnFailure::restart(1000, 1min)},
+                                                std::shared_ptr<const ModelDirectory>(directory), restarts));
     }
+    queue_ = system.spawn<TextQueue>({.on_failure = runtime::OnFailure::restart(1000, 1min)}, limits, actors_,
+                                     progress_);
   }
   ~TextPool() {
-    for (const Member& member : members_) member.actor.stop();
+    queue_.stop();
+    for (const runtime::RefOf<TextActor>& actor : actors_) actor.stop();
   }
   TextPool(const TextPool&) = delete;
   TextPool& operator=(const TextPool&) = delete;
 
-  template <class Job, class Request>
-  runtime::Ask<typename Job::Reply> ask(Request request, runtime::CancelToken cancel = {}) const {
-    using protocol::ServiceError;
-    using protocol::ServiceErrorCode;
-    using Answered = runtime::Result<typename Job::Reply>;
-    const Member* least = nullptr;
-    for (const Member& member : members_) {
-      if (member.actor.stopped()) continue;
-      if (least == nullptr || member.jobs->now() < least->jobs->now()) least = &member;
-    }
-    if (least == nullptr) {
-      return runtime::Ask<typename Job::Reply>(Answered(typename Job::Reply(
-          ServiceError{ServiceErrorCode::kUnavailable, "what tokenises and renders has failed too often"})));
-    }
-    std::shared_ptr<void> place = least->jobs->take();
-    if (!place) {
-      return runtime::Ask<typename Job::Reply>(Answered(typename Job::Reply(ServiceError{
-          ServiceErrorCode::kOverloaded, "too many texts wait already", "", std::chrono::seconds(1)})));
-    }
-    return least->actor.ask(Job{std::move(request), std::move(place)}, kDeadline, std::move(cancel));
+  template <class Job>
+  runtime::Ask<typename Job::Reply> ask(Job job, runtime::CancelToken cancel = {}) const {
+    return queue_.ask(std::move(job), runtime::deadline_after(kDeadline), std::move(cancel));
   }
 
   /// Whether one of them has stopped for good.
   bool failed() const {
-    return std::any_of(members_.begin(), members_.end(),
-                       [](const Member& member) { return member.actor.stopped(); });
+    return queue_.stopped() ||
+           std::any_of(actors_.begin(), actors_.end(), [](const auto& actor) { return actor.stopped(); });
   }
+  /// Returns what is wrong if jobs wait and none comes to its end; else nothing.
+  std::optional<std::string> problem() const { return progress_->problem(); }
 
   /// For tests: every one throws in a handler.
   void crash() const {
-    for (const Member& member : members_) {
-      static_cast<void>(member.actor.ask_blocking(protocol::InjectCrash{}, std::chrono::seconds(60)));
+    for (const runtime::RefOf<TextActor>& actor : actors_) {
+      static_cast<void>(actor.ask_blocking(protocol::InjectCrash{}, std::chrono::seconds(60)));
     }
   }
 
-  /// So many for a system with this many workers; and for masks, which do not wait behind texts.
-  static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 1U, 4U); }
-  static std::uint32_t size_for_masks(unsigned workers) { return std::clamp(workers / 4, 1U, 2U); }
+  /// So many for a system with this many workers; and for masks, which do not wait behind texts. At least two: one
+  /// tenant has no more than all but one.
+  static std::uint32_t size_for(unsigned workers) { return std::clamp(workers, 2U, 4U); }
+  static constexpr std::uint32_t kMaskMakers = 2;
+
+  /// What texts may wait. A tenant has at most half of the places.
+  static TextQueue::Limits limits_for(std::uint32_t actors) {
+    const std::size_t all = std::size_t{actors} * TextActor::kMostJobs;
+    return {.all = all, .of_one = all / 2, .running_of_one = running_of_one(actors)};
+  }
+  /// What masks may wait: one for each reply under way.
+  static TextQueue::Limits limits_for_masks(std::uint32_t replies) {
+    return {.all = replies, .of_one = replies, .running_of_one = running_of_one(kMaskMakers)};
+  }
 
  private:
   static constexpr std::chrono::seconds kDeadline{30};
+  static std::size_t running_of_one(std::uint32_t actors) { return std::max(actors, 2U) - 1; }
 
-  struct Member {
-    runtime::RefOf<TextActor> actor;
-    std::shared_ptr<BoundedCount> jobs;
-  };
-  std::vector<Member> members_;
+  const std::shared_ptr<TextProgress> progress_ = std::make_shared<TextProgress>();
+  std::vector<runtime::RefOf<TextActor>> actors_;
+  runtime::RefOf<TextQueue> queue_;
 };
 
 }  // namespace reprise::actors

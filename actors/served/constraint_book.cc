@@ -1,7 +1,7 @@
 #include "actors/served/constraint_book.h"
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 
 #include "protocol/grammar/compile.h"
 
@@ -31,15 +31,16 @@ std::shared_ptr<const Vocabulary> ConstraintBook::vocabulary() {
 
 Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constraint& constraint,
                                                                  std::string_view name_space,
-                                                                 protocol::grammar::IsWanted wanted) {
+                                                                 protocol::grammar::IsWanted wanted,
+                                                                 const std::string& tenant) {
   const std::string key =
       std::to_string(name_space.size()) + ':' + std::string(name_space) + constraint.key();
   const auto kept = [&]() -> Maker {
-    const auto found = std::find_if(grammars_.begin(), grammars_.end(),
-                                    [&](const auto& entry) { return entry.first == key; });
+    const auto found =
+        std::find_if(grammars_.begin(), grammars_.end(), [&](const auto& entry) { return entry.key == key; });
     if (found == grammars_.end()) return nullptr;
     grammars_.splice(grammars_.begin(), grammars_, found);
-    return found->second;
+    return found->maker;
   };
   {
     const std::lock_guard<std::mutex> held(lock_);
@@ -60,21 +61,42 @@ Outcome<ConstraintBook::Maker, std::string> ConstraintBook::find(const Constrain
   }
   const std::lock_guard<std::mutex> held(lock_);
   if (Maker maker = kept()) return maker;  // another was faster
-  grammars_.emplace_front(key, made);
+  grammars_.push_front({key, tenant, made});
   let_go();
   return made;
 }
 
-// Those used longest ago, as long as all are too many or hold too much. Grammars grow while they are used: so this is
-// looked at whenever one is asked for.
+// Grammars grow while they are used: so this is looked at whenever one is asked for.
 void ConstraintBook::let_go() {
-  std::size_t held = 0;
-  std::size_t count = 0;
-  for (auto at = grammars_.begin(); at != grammars_.end();) {
-    held += at->first.size() + at->second->bytes();
-    ++count;
-    const bool stays = count == 1 || (count <= kMostGrammars && held <= most_bytes_);
-    at = stays ? std::next(at) : grammars_.erase(at);
+  struct Share {
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    std::list<Entry>::iterator oldest{};
+  };
+  while (grammars_.size() > 1) {
+    std::map<std::string_view, Share> shares;
+    std::size_t held = 0;
+    for (auto at = grammars_.begin(); at != grammars_.end(); ++at) {
+      const std::size_t bytes = at->bytes();
+      held += bytes;
+      if (at == grammars_.begin()) continue;  // the one asked for stays
+      Share& share = shares[at->tenant];
+      ++share.count;
+      share.bytes += bytes;
+      share.oldest = at;
+    }
+    const bool too_many = grammars_.size() > kMostGrammars;
+    if (!too_many && held <= most_bytes_) return;
+    // The one asked for counts among its tenant's, if that has others.
+    const auto own = shares.find(grammars_.front().tenant);
+    if (own != shares.end()) {
+      ++own->second.count;
+      own->second.bytes += grammars_.front().bytes();
+    }
+    const auto most = std::max_element(shares.begin(), shares.end(), [&](const auto& a, const auto& b) {
+      return too_many ? a.second.count < b.second.count : a.second.bytes < b.second.bytes;
+    });
+    grammars_.erase(most->second.oldest);
   }
 }
 
@@ -86,7 +108,7 @@ std::size_t ConstraintBook::grammars() const {
 std::size_t ConstraintBook::bytes() const {
   const std::lock_guard<std::mutex> held(lock_);
   std::size_t sum = 0;
-  for (const auto& [key, maker] : grammars_) sum += key.size() + maker->bytes();
+  for (const Entry& entry : grammars_) sum += entry.bytes();
   return sum;
 }
 

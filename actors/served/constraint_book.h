@@ -1,7 +1,8 @@
 #pragma once
 // ConstraintBook: the grammars that requests to one model keep to, each compiled once and shared by all requests of one
-// namespace that ask for the same: how long the first takes tells nobody else whether it was there. Those used longest ago go when there are many, or when all together hold too much. One that goes lives on
-// while a reply keeps to it.
+// namespace that ask for the same: how long the first takes tells nobody else whether it was there. When there are too many, or all
+// together hold too much, the tenant with the most loses the one that it used longest ago: nobody can push out the others'.
+// One that goes lives on while a reply keeps to it.
 //
 // Threading: any thread. Compiling may take long (protocol/grammar/grammar_error.h has the bound), and holds up nobody
 // else.
@@ -12,7 +13,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/outcome.h"
@@ -34,9 +34,10 @@ class ConstraintBook {
                  std::size_t vocab, std::size_t most_bytes = kMostBytes);
 
   using Maker = std::shared_ptr<protocol::grammar::MaskMaker>;
-  /// `name_space`: protocol/name_space.h. `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
+  /// `tenant`: whose it is, by name; empty where clients are not told apart. `name_space`: protocol/name_space.h. `wanted`: whether the client still waits. The error says what is wrong with the constraint, or which limit it exceeds.
   Outcome<Maker, std::string> find(const protocol::grammar::Constraint& constraint,
-                                   std::string_view name_space = {}, protocol::grammar::IsWanted wanted = {});
+                                   std::string_view name_space = {}, protocol::grammar::IsWanted wanted = {},
+                                   const std::string& tenant = {});
 
   std::size_t grammars() const;
   std::size_t bytes() const;
@@ -52,7 +53,14 @@ class ConstraintBook {
   std::once_flag vocabulary_once_;  // made when somebody first needs it
   std::shared_ptr<const protocol::grammar::Vocabulary> vocabulary_;
   mutable std::mutex lock_;
-  std::list<std::pair<std::string, Maker>> grammars_;  // by key; the one used last first
+  struct Entry {
+    std::string key;
+    std::string tenant;  // who asked for it first
+    Maker maker;
+
+    std::size_t bytes() const { return key.size() + maker->bytes(); }
+  };
+  std::list<Entry> grammars_;  // the one used last first
 };
 
 }  // namespace reprise::actors

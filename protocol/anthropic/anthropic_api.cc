@@ -52,16 +52,19 @@ class CountQuestion final : public Question {
 
   Task<Answered> answer(Service& service) override {
     const std::string model = request_.model;
+    request_.caller = caller;
     auto rendering = service.render(std::move(request_));
     const Result<Answer<Rendered>> rendered = co_await rendering;
     if (!rendered.ok()) co_return to_api_error(rendered.error());
     if (const auto* error = std::get_if<ServiceError>(&*rendered)) co_return to_api_error(*error);
-    auto tokenizing = service.tokenize({.model = model, .text = std::get<Rendered>(*rendered).prompt});
+    auto tokenizing =
+        service.tokenize({.model = model, .text = std::get<Rendered>(*rendered).prompt, .caller = caller});
     const Result<Answer<Tokenized>> tokenized = co_await tokenizing;
     if (!tokenized.ok()) co_return to_api_error(tokenized.error());
     if (const auto* error = std::get_if<ServiceError>(&*tokenized)) co_return to_api_error(*error);
     co_return Json{{"input_tokens", std::get<Tokenized>(*tokenized).tokens.size()}}.dump();
   }
+  bool is_text_work() const override { return true; }
 
  private:
   RenderRequest request_;

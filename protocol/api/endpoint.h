@@ -68,6 +68,10 @@ class Question {
   virtual runtime::Task<Answered> answer(Service& service) = 0;
 
   std::vector<std::string> unknown_fields{};  // of the body, added to the answer (field_rules.h)
+  /// Whether it is work on texts: tokenising, rendering. That counts towards its tenant's limits.
+  virtual bool is_text_work() const { return false; }
+
+  TextCaller caller{};  // for text work; set before answer()
 };
 
 using ParsedCall = std::variant<ApiError, std::unique_ptr<GenerationCall>, std::unique_ptr<Question>>;

@@ -1,5 +1,9 @@
 #include "protocol/http/api_answer.h"
 
+#include <atomic>
+#include <optional>
+#include <utility>
+
 #include "protocol/api/field_rules.h"
 #include "protocol/api/query.h"
 #include "protocol/http/generation.h"
@@ -11,11 +15,48 @@ using runtime::Task;
 
 namespace {
 
-Task<bool> answer_question(Exchange& exchange, std::unique_ptr<Question> question) {
+/// One question about texts among its tenant's requests, for as long as it is answered; its time is paid at the end.
+class TextEntry {
+ public:
+  TextEntry(TenantMeter& meter, const Tenant& tenant)
+      : meter_(meter), tenant_(tenant), refused_(meter.enter(tenant, 1, runtime::Clock::now())) {}
+  ~TextEntry() { leave(); }
+  TextEntry(const TextEntry&) = delete;
+  TextEntry& operator=(const TextEntry&) = delete;
+
+  const std::optional<OverLimit>& refused() const { return refused_; }
+  TextCaller caller() const { return {tenant_.name, time_}; }
+  /// Comes before the answer is written: its client may ask again at once. Later calls do nothing.
+  void leave() {
+    if (refused_ || std::exchange(left_, true)) return;
+    meter_.leave(tenant_, 1);
+    meter_.pay(tenant_, tokens_of(time_), runtime::Clock::now());
+  }
+
+ private:
+  TenantMeter& meter_;
+  const Tenant& tenant_;
+  const TextTime time_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  const std::optional<OverLimit> refused_;
+  bool left_ = false;
+};
+
+Task<bool> answer_question(Exchange& exchange, const Tenant& tenant, std::unique_ptr<Question> question) {
+  std::optional<TextEntry> entry;
+  if (question->is_text_work()) {
+    entry.emplace(exchange.context().meter, tenant);
+    if (entry->refused()) {
+      auto refusing = exchange.refuse(over_limit(*entry->refused(), tenant));
+      const bool refused = co_await refusing;
+      co_return refused;
+    }
+    question->caller = entry->caller();
+  }
   auto answering = question->answer(exchange.context().service);
   Question::Answered answer = co_await answering;
   exchange.record().unknown_fields = question->unknown_fields;
   if (answer.ok()) append_unknown_fields(question->unknown_fields, *answer);
+  if (entry) entry->leave();
   auto responding =
       answer.ok() ? exchange.respond(json_response(std::move(*answer))) : exchange.refuse(answer.error());
   const bool sent = co_await responding;
@@ -59,7 +100,7 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
     auto refusing = exchange.refuse(std::move(*error));
     goes_on = co_await refusing;
   } else if (auto* question = std::get_if<std::unique_ptr<Question>>(&*parsed)) {
-    auto answering = answer_question(exchange, std::move(*question));
+    auto answering = answer_question(exchange, tenant, std::move(*question));
     goes_on = co_await answering;
   } else {
     Generation generation(exchange, tenant, std::get<std::unique_ptr<GenerationCall>>(std::move(*parsed)));

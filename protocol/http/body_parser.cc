@@ -18,6 +18,15 @@ ApiError not_read(const runtime::Error& error) {
           .retry_after = std::chrono::seconds(1)};
 }
 
+/// One that waited and had to go, or would wait: its tenant has its share of the places; nobody has one for all.
+ApiError too_many(const std::string& tenant) {
+  return {.status = tenant.empty() ? 503 : 429,
+          .message = tenant.empty() ? "too many large bodies wait to be read"
+                                    : "too many large bodies of this key wait to be read",
+          .code = "overloaded",
+          .retry_after = std::chrono::seconds(1)};
+}
+
 runtime::RefOf<BodyParser> spawn_parser(runtime::System& system, const BodyLimits& limits) {
   return system.spawn<BodyParser>({.placement = runtime::Placement::own_thread()}, limits);
 }
@@ -43,7 +52,26 @@ ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits) {
 }
 
 void BodyParser::on(ParseCall job, runtime::ReplyTo<ParsedCall> reply) {
-  if (reply.wanted()) reply.answer(parse_call(job, limits_));
+  const std::string tenant = job.tenant;
+  if (auto refused = queue_.push(tenant, {std::move(job), std::move(reply)})) {
+    refused->reply.answer(ParsedCall(too_many(refused->job.tenant)));
+  }
+  go_on();
+}
+
+void BodyParser::on(ParseNext) {
+  posted_ = false;
+  if (auto next = queue_.take()) {
+    queue_.ended(next->owner);
+    if (next->item.reply.wanted()) next->item.reply.answer(parse_call(next->item.job, limits_));
+  }
+  go_on();
+}
+
+// Where the mailbox is full, what is in it comes by here.
+void BodyParser::go_on() {
+  if (posted_ || queue_.waiting() == 0) return;
+  posted_ = runtime::self(*this).tell(ParseNext{}) == runtime::SendStatus::kSent;
 }
 
 BodyParsers::BodyParsers(runtime::System& system, std::size_t inline_bytes, const BodyLimits& limits)

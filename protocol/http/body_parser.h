@@ -4,8 +4,9 @@
 // of the pool from the actors that live there.
 //
 // There are two such threads, one for bodies of ordinary size and one for the very large: a usual request
-// never waits behind those that take long. Each takes one body at a time, in the order they came; those that
-// wait are bounded in number, and more are refused. A body whose client has left meanwhile is not read.
+// never waits behind those that take long. Each takes one body at a time; tenants take turns (base/fair_queue.h). Those that
+// wait are bounded in number, for one tenant and for all, and more are refused. A body whose client has left meanwhile is
+// not read.
 //
 // Threading: BodyParsers belongs to the server's loop; parse() within a turn of an actor there.
 
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "base/fair_queue.h"
 #include "protocol/api/endpoint.h"
 #include "runtime/actor.h"
 #include "runtime/system.h"
@@ -33,18 +35,31 @@ struct ParseCall {
 /// A pure function: what a body asks for at its endpoint, or why it is refused.
 ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
+/// To itself: there may be a body to parse.
+struct ParseNext {};
+
 class BodyParser : public runtime::Actor {
  public:
-  using Accepts = runtime::Messages<ParseCall>;
+  using Accepts = runtime::Messages<ParseCall, ParseNext>;
   static constexpr const char* kName = "http body parser";
   static constexpr runtime::MailboxSpec kMailbox{.capacity = 256, .overload = runtime::Overload::kReject};
 
   explicit BodyParser(const BodyLimits& limits) : limits_(limits) {}
 
   void on(ParseCall job, runtime::ReplyTo<ParsedCall> reply);
+  void on(ParseNext);
 
  private:
+  struct Waiting {
+    ParseCall job;
+    runtime::ReplyTo<ParsedCall> reply;
+  };
+  /// Parses are turns of their own, so that bodies that came meanwhile are in the queue before the next is chosen.
+  void go_on();
+
   const BodyLimits limits_;
+  FairQueue<Waiting> queue_{{.all = 256, .of_one = 128, .running_of_one = 1}};
+  bool posted_ = false;  // a ParseNext is under way
 };
 
 class BodyParsers {

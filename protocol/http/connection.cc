@@ -37,11 +37,18 @@ WireLimits wire_limits(const HttpOptions& options, Seat seat) {
 
 }  // namespace
 
-Connection::Connection(boost::asio::ip::tcp::socket socket, Seat seat, std::shared_ptr<ServerContext> context)
+Connection::Connection(boost::asio::ip::tcp::socket socket, Seat seat, const SenderNetwork& network,
+                       std::shared_ptr<ServerContext> context)
     : context_(std::move(context)),
       seat_(seat),
+      network_(network),
       wire_(std::move(socket), wire_limits(context_->options, seat)),
       reader_({context_->options.header_bytes, context_->options.body_bytes}) {}
+
+// The list is the context's, which may go with this.
+Connection::~Connection() {
+  SenderList::remove(*this);
+}
 
 void Connection::on_start() {
   launch(wire_.pump());
@@ -57,6 +64,21 @@ void Connection::give_way() {
   WaitingList::remove(*this);
   finishing_ = true;
   wire_.hurry();
+}
+
+void Connection::stop_sending() {
+  SenderList::remove(*this);
+  stopped_sending_ = true;
+  give_way();
+}
+
+void Connection::list(bool begun) {
+  if (begun && seat_ == Seat::kRegular) {
+    WaitingList::remove(*this);
+    context_->senders.add(*this, network_, Clock::now());
+  } else {
+    waiting_list().add(*this);
+  }
 }
 
 WaitingList& Connection::waiting_list() {
@@ -101,6 +123,13 @@ Task<void> Connection::serve() {
 
 Task<bool> Connection::read_request() {
   lease_.emplace(context_->body_budget);
+  auto reading = read_head_and_body();
+  const bool read = co_await reading;
+  SenderList::remove(*this);
+  co_return read;
+}
+
+Task<bool> Connection::read_head_and_body() {
   auto reading_head = read_head();
   const bool head = co_await reading_head;
   WaitingList::remove(*this);
@@ -137,7 +166,7 @@ Task<bool> Connection::read_head() {
       const HttpOptions& options = context_->options;
       const auto usual = begun ? options.header_timeout : options.idle_timeout;
       deadline = runtime::deadline_after(time_in(seat_, usual));
-      waiting_list().add(*this);  // anew when a head begins: one that comes apace is not the first to go
+      list(begun);
     }
     auto waiting = wire_.more(*deadline);
     const bool came = co_await waiting;
@@ -164,8 +193,16 @@ Task<bool> Connection::read_body() {
       co_return true;
     }
     if (reader_.state() == State::kDone) co_return true;
+    if (stopped_sending_) co_return false;
     if (!begin) begin = Clock::now();
     const HttpOptions& options = context_->options;
+    if (seat_ == Seat::kRegular) list(true);
+    SenderList::note(*this, reader_.body_bytes_read());
+    // Half of the bytes are for others; one body is always let in.
+    if (context_->senders.bytes_of(network_) > std::max(options.bodies_bytes / 2, options.body_bytes)) {
+      refusal_ = server_busy("this address has as many bytes of unfinished requests as it may");
+      co_return true;
+    }
     const auto earned = std::chrono::seconds(reader_.body_bytes_read() / kBytesPerSecond);
     const auto allowed =
         std::min<runtime::Duration>(options.body_timeout + earned, options.body_total_timeout);

@@ -50,7 +50,9 @@ Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr
       call_(std::move(call)),
       request_(call_->request) {}
 
-Generation::~Generation() { leave(); }
+Generation::~Generation() {
+  leave();
+}
 
 void Generation::leave() {
   const std::uint32_t counted = std::exchange(counted_, 0);
@@ -58,7 +60,7 @@ void Generation::leave() {
   context_.generations -= counted;
   context_.metrics.generations_changed(-static_cast<int>(counted));
   context_.meter.leave(tenant_, counted);
-  context_.meter.pay(tenant_, account_.tokens(), runtime::Clock::now());
+  context_.meter.pay(tenant_, account_.tokens() + tokens_of(text_time_), runtime::Clock::now());
 }
 
 std::optional<ApiError> Generation::enter() {
@@ -88,6 +90,7 @@ void Generation::complete_request() {
   generate.trace = exchange_.trace();
   generate.name_space = name_space_of(tenant_.cache_owner, request_.cache_salt);
   generate.tenant = tenant_.name;
+  generate.text_time = text_time_;
   generate.tenant_share = tenant_.state_share;
   generate.priority = priority_for(tenant_, request_.priority);
   note_idle_budget();
@@ -179,7 +182,8 @@ Task<std::optional<ApiError>> Generation::force_call(ReplyContext& context) {
         .code = "invalid_value",
         .param = "tool_choice"};
   }
-  auto asking = context_.service.render({.model = request_.generate.model, .chat = chat});
+  auto asking = context_.service.render(
+      {.model = request_.generate.model, .chat = chat, .caller = {tenant_.name, text_time_}});
   Result<Answer<Rendered>> answer = co_await asking;
   if (!answer.ok()) co_return to_api_error(answer.error());
   if (const auto* error = std::get_if<ServiceError>(&*answer)) co_return to_api_error(*error);

@@ -11,6 +11,7 @@
 //
 // Threading: the connection's actor.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,7 @@ class Generation {
   ApiRequest& request_;        // the call's
   std::uint32_t counted_ = 0;  // choices of all prompts, among the context's generations
   TokenAccount account_{};
+  const TextTime text_time_ = std::make_shared<std::atomic<std::uint64_t>>(0);  // of all prompts
   runtime::StreamReader<Event> events_;
 
   std::unique_ptr<Reply> reply_;

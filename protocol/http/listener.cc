@@ -1,6 +1,7 @@
 #include "protocol/http/listener.h"
 
 #include "protocol/http/log.h"
+#include "protocol/http/sender_list.h"
 #include "runtime/asio.h"
 #include "runtime/wait.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kPauseAfterError{100};  // out of file descriptors, most likely
 constexpr std::chrono::milliseconds kSeatCheck{50};  // one that begins to wait for a request tells nobody
 constexpr std::chrono::seconds kAbortTime{1};
+constexpr std::uint32_t kCrowd = 4;  // a network with more than one seat in so many gives way first
 
 }  // namespace
 
@@ -43,8 +45,10 @@ Task<void> Listener::accept() {
       seat = free_seat();
     }
     if (closing_) break;
-    const auto connection =
-        spawn<Connection>({.placement = runtime::Placement::near()}, std::move(*socket), *seat, context_);
+    boost::system::error_code error;
+    const tcp::endpoint client = socket->remote_endpoint(error);  // of nobody, where it has gone already
+    const auto connection = spawn<Connection>({.placement = runtime::Placement::near()}, std::move(*socket),
+                                              *seat, network_of(client.address()), context_);
     runtime::watch(*this, connection);
     open_.emplace(connection.id(), Open{connection, *seat});
     if (*seat == Seat::kReserve) ++in_reserve_;
@@ -55,7 +59,10 @@ Task<void> Listener::accept() {
 std::optional<Seat> Listener::free_seat() {
   const HttpOptions& options = context_->options;
   if (open_.size() - in_reserve_ < options.connections) return Seat::kRegular;
-  if (context_->waiting.make_room()) {
+  // A network that fills the seats with requests that it does not end gives way before those that wait for one.
+  const runtime::TimePoint now = Clock::now();
+  if (context_->senders.make_room(options.connections / kCrowd + 1, now) || context_->waiting.make_room() ||
+      context_->senders.make_room(1, now)) {
     context_->metrics.gave_way();
     return Seat::kRegular;
   }

@@ -1,9 +1,10 @@
 #pragma once
 // Accepts connections and knows those that are open.
 //
-// A newcomer is seated, in this order: on a free regular seat; on that of the connection that has waited
-// longest for a request, which is closed; in the reserve; on the seat of who waits longest there. Only when
-// all are busy it has to wait, and those behind it wait in the system's backlog.
+// A newcomer is seated, in this order: on a free regular seat; on that of a request that comes slowly, which is closed,
+// where one network sends many (sender_list.h); on that of the connection that has waited longest for a request; on that of
+// any request that still comes; in the reserve; on the seat of who waits longest there. Only when all are busy it has to
+// wait, and those behind it wait in the system's backlog.
 //
 // Threading: an actor on the server's loop.
 

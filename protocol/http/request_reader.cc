@@ -155,12 +155,17 @@ class RequestReader::Parser {
       request_.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}),
                                     std::string(field.value()));
     }
-    const std::string expectation = lower_case(request_.header("expect"));
-    request_.expects_continue = request_.minor_version == 1 && expectation == "100-continue";
+    bool expects_other = false;
+    for (const auto& [name, value] : request_.headers) {
+      if (name != "expect") continue;
+      const bool is_continue = lower_case(value) == "100-continue";
+      expects_other = expects_other || (!is_continue && !value.empty());
+      request_.expects_continue = request_.minor_version == 1 && is_continue;
+    }
     if (request_.minor_version == 1 && request_.header("host").empty()) {
       fail(
           {.message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
-    } else if (!expectation.empty() && expectation != "100-continue") {
+    } else if (expects_other) {
       fail({.status = 417,
             .message = "Expect: only 100-continue is understood",
             .code = "expectation_failed"});

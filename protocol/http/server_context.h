@@ -13,6 +13,7 @@
 #include "protocol/http/http_options.h"
 #include "protocol/http/metrics.h"
 #include "protocol/http/routes.h"
+#include "protocol/http/sender_list.h"
 #include "protocol/http/tenant_meter.h"
 #include "protocol/http/waiting_list.h"
 #include "protocol/service.h"
@@ -37,7 +38,8 @@ struct ServerContext {
   BodyParsers bodies;
   HttpMetrics metrics;
   BodyBudget body_budget;
-  WaitingList waiting;             // connections without a request
+  WaitingList waiting;             // regular connections without a request
+  SenderList senders;              // regular connections with an unfinished request
   WaitingList waiting_in_reserve;  // the same of those that only health and metrics are for
   TenantMeter meter;
   ReasoningBook reasoning;        // empty unless the options say so

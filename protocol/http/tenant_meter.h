@@ -3,7 +3,8 @@
 //
 // Requests at once are a count. Tokens are a bucket that holds a minute's worth and fills steadily: a request
 // is let in while there is anything in it and pays when it has ended, so what it took too much is waited for
-// by the next. How many may owe at a time is what the count bounds.
+// by the next. How many may owe at a time is what the count bounds. Work on texts (tokenising, rendering, compiling
+// grammars, making masks) costs a token for each millisecond of the threads that do it.
 //
 // It remembers a tenant that has limits from its first request on; there are as many as there are keys.
 //
@@ -16,6 +17,7 @@
 #include <unordered_map>
 
 #include "protocol/http/tenant.h"
+#include "protocol/service.h"
 #include "runtime/ticks.h"
 
 namespace reprise::protocol {
@@ -24,6 +26,11 @@ struct OverLimit {
   enum class Of : std::uint8_t { kRequests, kTokens } of;
   std::chrono::seconds retry_after;
 };
+
+/// What that much text work costs.
+inline std::uint64_t tokens_of(const TextTime& time) {
+  return time ? time->load(std::memory_order_relaxed) / 1000 : 0;
+}
 
 class TenantMeter {
  public:

@@ -35,10 +35,12 @@ class TokenizeQuestion final : public Question {
 
   Task<Answered> answer(Service& service) override {
     const bool pieces = request_.with_pieces;
+    request_.caller = caller;
     auto asking = service.tokenize(std::move(request_));
     const Result<Answer<Tokenized>> answer = co_await asking;
     co_return body_of(answer, [&](const Tokenized& found) { return tokenize_body(found, pieces); });
   }
+  bool is_text_work() const override { return true; }
 
  private:
   TokenizeRequest request_;
@@ -50,10 +52,12 @@ class DetokenizeQuestion final : public Question {
       : request_(read_detokenize(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
+    request_.caller = caller;
     auto asking = service.detokenize(std::move(request_));
     const Result<Answer<Detokenized>> answer = co_await asking;
     co_return body_of(answer, detokenize_body);
   }
+  bool is_text_work() const override { return true; }
 
  private:
   DetokenizeRequest request_;
@@ -65,10 +69,12 @@ class ApplyTemplateQuestion final : public Question {
       : request_(read_apply_template(body, limits, &unknown_fields)) {}
 
   Task<Answered> answer(Service& service) override {
+    request_.caller = caller;
     auto asking = service.render(std::move(request_));
     const Result<Answer<Rendered>> answer = co_await asking;
     co_return body_of(answer, apply_template_body);
   }
+  bool is_text_work() const override { return true; }
 
  private:
   RenderRequest request_;
@@ -81,10 +87,12 @@ class CountQuestion final : public Question {
 
   Task<Answered> answer(Service& service) override {
     request_.want_tokens = true;
+    request_.caller = caller;
     auto asking = service.render(std::move(request_));
     const Result<Answer<Rendered>> answer = co_await asking;
     co_return body_of(answer, input_tokens_body);
   }
+  bool is_text_work() const override { return true; }
 
  private:
   RenderRequest request_;

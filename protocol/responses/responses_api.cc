@@ -66,6 +66,7 @@ class CountQuestion final : public Question {
 
   runtime::Task<Answered> answer(Service& service) override {
     if (any_model_) request_.model = nearest_model(service.models(), request_.model);
+    request_.caller = caller;
     auto asking = service.render(std::move(request_));
     const runtime::Result<Answer<Rendered>> answer = co_await asking;
     if (!answer.ok()) co_return to_api_error(answer.error());
@@ -74,6 +75,7 @@ class CountQuestion final : public Question {
                    {"input_tokens", std::get<Rendered>(*answer).tokens.size()}}
         .dump();
   }
+  bool is_text_work() const override { return true; }
 
  private:
   const bool any_model_;

@@ -103,5 +103,23 @@ TEST_F(ConstraintBookTest, TheirNumberIsBoundedToo) {
   EXPECT_EQ(many.grammars(), ConstraintBook::kMostGrammars);
 }
 
+TEST_F(ConstraintBookTest, OneTenantDoesNotPushOutTheOthers) {
+  ConstraintBook few = book(60'000);
+  const auto modest = few.find(regex(1), "a's", {}, "a");
+  ASSERT_TRUE(modest.ok());
+  for (int i = 2; i < 60; ++i) ASSERT_TRUE(few.find(regex(i), "b's", {}, "b").ok());
+  EXPECT_LE(few.bytes(), 60'000U);
+  EXPECT_EQ(*few.find(regex(1), "a's", {}, "a"), *modest)
+      << "it is the oldest, but not of the biggest tenant";
+
+  ConstraintBook many = book(std::size_t{1} << 40);
+  const auto kept = many.find(regex(1), "a's", {}, "a");
+  for (int i = 0; i < static_cast<int>(ConstraintBook::kMostGrammars) + 20; ++i) {
+    ASSERT_TRUE(many.find(regex(i), "b's", {}, "b").ok());
+  }
+  EXPECT_EQ(many.grammars(), ConstraintBook::kMostGrammars);
+  EXPECT_EQ(*many.find(regex(1), "a's", {}, "a"), *kept);
+}
+
 }  // namespace
 }  // namespace reprise::actors

@@ -8,6 +8,7 @@
 #include <latch>
 
 #include "models/text/regex.h"
+#include "tests/eventually.h"
 
 namespace reprise::actors {
 namespace {
@@ -30,7 +31,7 @@ class PoolClient : public runtime::Actor {
   explicit PoolClient(const TextPool* pool) : pool_(pool) {}
 
   runtime::Task<TextReply> on(Tell tell) {
-    auto asked = pool_->ask<HistoryJob>(std::move(tell.text));
+    auto asked = pool_->ask(HistoryJob{std::move(tell.text)});
     runtime::Result<TextReply> answer = co_await asked;
     if (answer.ok()) co_return std::move(*answer);
     co_return TextReply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
@@ -72,8 +73,10 @@ class TextPoolTest : public testing::Test {
   }
 
   /// The history behind a reply of that text.
-  TextReply history(const std::string& what) {
+  TextReply history(const std::string& what, const std::string& tenant = "", protocol::TextTime time = {}) {
     auto request = std::make_shared<protocol::GenerateRequest>();
+    request->tenant = tenant;
+    request->text_time = std::move(time);
     protocol::ChatPrompt chat{.messages = Json::array()};
     chat.messages.push_back(Json{{"role", "user"}, {"content", "hi"}});
     request->prompt = std::move(chat);
@@ -85,8 +88,8 @@ class TextPoolTest : public testing::Test {
     if (answer.ok()) return std::move(*answer);
     return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};
   }
-  std::future<TextReply> history_later(const std::string& what) {
-    return std::async(std::launch::async, [this, what] { return history(what); });
+  std::future<TextReply> history_later(const std::string& what, const std::string& tenant = "") {
+    return std::async(std::launch::async, [this, what, tenant] { return history(what, tenant); });
   }
   static std::optional<ServiceErrorCode> code(const TextReply& reply) {
     const auto* error = std::get_if<ServiceError>(&reply);
@@ -100,7 +103,7 @@ class TextPoolTest : public testing::Test {
   const std::shared_ptr<Restarts> restarts_ = std::make_shared<Restarts>(kActors);
   runtime::System system_{
       {.workers = 1, .hooks = {.on_failure = [](auto...) {}, .on_escalation = [](auto...) {}}}};
-  TextPool pool_{system_, kActors, directory_, restarts_};
+  TextPool pool_{system_, kActors, TextPool::limits_for(kActors), directory_, restarts_};
   runtime::RefOf<PoolClient> client_ = system_.spawn<PoolClient>({}, &pool_);
 };
 
@@ -158,6 +161,47 @@ TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
   }
   EXPECT_EQ(overloaded, 8U);
   EXPECT_FALSE(code(history("well")).has_value());
+}
+
+TEST_F(TextPoolTest, OneTenantHasNeitherAllActorsNorAllPlaces) {
+  std::vector<std::future<TextReply>> jobs;
+  const std::size_t share = TextPool::limits_for(kActors).of_one;
+  for (std::size_t i = 0; i < share + 5; ++i) jobs.push_back(history_later("wait", "greedy"));
+  std::size_t refused = 0;
+  ASSERT_TRUE(eventually([&] {
+    refused = 0;
+    for (auto& job : jobs) refused += job.wait_for(0s) == std::future_status::ready ? 1 : 0;
+    return refused == 5;
+  })) << refused;
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(code(history("well", "modest")).has_value());
+  EXPECT_EQ(waiting_, 1U) << "one actor is for others";
+  gate_.count_down();
+  std::size_t overloaded = 0;
+  for (auto& job : jobs) overloaded += code(job.get()) == ServiceErrorCode::kOverloaded ? 1 : 0;
+  EXPECT_EQ(overloaded, 5U);
+}
+
+TEST_F(TextPoolTest, TheTimeOfAJobIsTold) {
+  const auto time = std::make_shared<std::atomic<std::uint64_t>>(0);
+  EXPECT_FALSE(code(history(std::string(1U << 20, 'x'), "a", time)).has_value());
+  EXPECT_GT(time->load(), 0U);
+}
+
+TEST(TextProgress, JobsThatWaitWithoutAnEndAreAProblem) {
+  TextProgress progress;
+  const runtime::TimePoint begin = runtime::Clock::now();
+  EXPECT_FALSE(progress.problem(begin + 1h)) << "nothing waits";
+  progress.note(1, false, begin);
+  EXPECT_FALSE(progress.problem(begin + 9s));
+  progress.note(3, false, begin + 9s);
+  EXPECT_EQ(progress.problem(begin + 11s), "text work stuck: 3 jobs wait and none has ended for 11 s");
+  progress.note(2, true, begin + 12s);
+  EXPECT_FALSE(progress.problem(begin + 21s));
+  EXPECT_TRUE(progress.problem(begin + 22s));
+  progress.note(0, false, begin + 23s);
+  EXPECT_FALSE(progress.problem(begin + 1h));
+  progress.note(1, false, begin + 1h);
+  EXPECT_FALSE(progress.problem(begin + 1h)) << "it has only begun to wait";
 }
 
 TEST(RestartLog, TellsFailuresFromBirths) {

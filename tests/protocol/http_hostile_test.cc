@@ -148,8 +148,8 @@ TEST(HttpHostile, LargeBodiesAloneGoToTheParsers) {
   EXPECT_EQ(client.post("/tokenize", filled(R"({"content":")", " hi", "\"}", bytes)).status, 200);
   EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]}", bytes)).status, 200);
   EXPECT_EQ(client.post("/detokenize", filled(R"({"tokens":[1)", ",1", "]", bytes)).status, 400);
-  // A turn is counted when it has ended, and its answer leaves before.
-  EXPECT_TRUE(eventually([&] { return parsed_elsewhere() == before + 6; })) << parsed_elsewhere() - before;
+  // Two turns for each: it is put in the queue, and parsed. A turn is counted when it has ended, and its answer leaves before.
+  EXPECT_TRUE(eventually([&] { return parsed_elsewhere() == before + 12; })) << parsed_elsewhere() - before;
 }
 
 TEST(HttpHostile, ClientsThatLeaveWhileTheirBodyIsParsed) {
@@ -174,9 +174,10 @@ class Crowd : public runtime::Actor {
   struct Counts {
     std::atomic<int> parsed{0};
     std::atomic<int> refused{0};
+    std::atomic<int> over_share{0};
   };
-  Crowd(BodyParsers& parsers, int bodies, Counts& counts)
-      : parsers_(parsers), bodies_(bodies), counts_(counts) {}
+  Crowd(BodyParsers& parsers, int bodies, Counts& counts, std::string tenant = {})
+      : parsers_(parsers), bodies_(bodies), counts_(counts), tenant_(std::move(tenant)) {}
   void on_start() {
     for (int i = 0; i < bodies_; ++i) launch(hand_in());
   }
@@ -184,11 +185,13 @@ class Crowd : public runtime::Actor {
  private:
   runtime::Task<void> hand_in() {
     std::string body = filled(R"({"prompt":"x","else":[[])", ",[]", "]}", kSanitized ? 7'000 : 70'000);
-    auto parsing = parsers_.parse({.endpoint = endpoint_, .body = std::move(body)}, runtime::CancelToken());
+    auto parsing = parsers_.parse({.endpoint = endpoint_, .body = std::move(body), .tenant = tenant_},
+                                  runtime::CancelToken());
     const std::optional<ParsedCall> parsed = co_await parsing;
     const auto* error = parsed ? std::get_if<ApiError>(&*parsed) : nullptr;
     if (parsed && std::holds_alternative<std::unique_ptr<GenerationCall>>(*parsed)) ++counts_.parsed;
     if (error != nullptr && error->status == 503 && error->retry_after) ++counts_.refused;
+    if (error != nullptr && error->status == 429 && error->retry_after) ++counts_.over_share;
   }
 
   const std::shared_ptr<const Endpoint> endpoint_ =
@@ -196,6 +199,7 @@ class Crowd : public runtime::Actor {
   BodyParsers& parsers_;
   const int bodies_;
   Counts& counts_;
+  const std::string tenant_;
 };
 
 TEST(HttpHostile, MoreLargeBodiesThanCanWaitAreRefused) {
@@ -207,6 +211,20 @@ TEST(HttpHostile, MoreLargeBodiesThanCanWaitAreRefused) {
   EXPECT_TRUE(eventually([&] { return counts.parsed + counts.refused == kBodies; }));
   EXPECT_GE(counts.parsed, 256);  // as many as may wait
   EXPECT_GT(counts.refused, 0);
+  system.stop();
+}
+
+TEST(HttpHostile, LargeBodiesOfOneTenantLeaveOthersTheirPlaces) {
+  runtime::System system({.workers = 1});
+  BodyParsers parsers(system, 0, {});
+  constexpr int kGreedy = 200;  // fewer than the mailbox has, more than a tenant's share
+  Crowd::Counts greedy;
+  system.spawn<Crowd>({}, parsers, kGreedy, greedy, "greedy");
+  Crowd::Counts modest;
+  system.spawn<Crowd>({}, parsers, 20, modest, "modest");
+  EXPECT_TRUE(eventually([&] { return greedy.parsed + greedy.over_share + greedy.refused == kGreedy; }));
+  EXPECT_TRUE(eventually([&] { return modest.parsed == 20; }));
+  EXPECT_GE(greedy.parsed, 128);
   system.stop();
 }
 

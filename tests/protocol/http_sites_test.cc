@@ -60,6 +60,9 @@ TEST(Http, HeadsThatHttpForbidsAreRefused) {
   HttpClient demanding(served.port());
   demanding.send("GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: 200-ok\r\n\r\n");
   EXPECT_EQ(demanding.read_response().status, 417);
+  HttpClient twice(served.port());
+  twice.send("GET /health HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nExpect: 200-ok\r\n\r\n");
+  EXPECT_EQ(twice.read_response().status, 417);
 }
 
 TEST(Http, IdsOfRequestsTellNothing) {

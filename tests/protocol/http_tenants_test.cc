@@ -229,5 +229,39 @@ TEST(KeyRing, TenantsAreDescribedByName) {
   EXPECT_NE(keys.tenant_of("secret-one")->name, keys.tenant_of("secret-three")->name);
 }
 
+TEST(HttpTenants, WorkOnTextsIsPaidByItsTime) {
+  Served served(with_tenants({.name = "a", .tokens_per_minute = 600}));
+  const std::string text = R"({"content":")" + std::string(1000, 'x') + R"("})";  // a second
+  HttpClient client(served.port());
+  EXPECT_EQ(client.post("/tokenize", text, bearer("secret-of-a")).status, 200);
+  const ClientResponse refused = client.post("/tokenize", text, bearer("secret-of-a"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(code_of(refused), "tenant_tokens");
+  EXPECT_GE(retry_after_of(refused), 30);
+  EXPECT_EQ(client.post("/v1/chat/completions", kChat, bearer("secret-of-a")).status, 429) << "one account";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.post("/tokenize", text, bearer("secret-of-b")).status, 200) << "others' are their own";
+  }
+}
+
+TEST(HttpTenants, WorkOnTextsIsARequest) {
+  Served served(with_tenants({.name = "a", .requests = 1}));
+  HttpClient busy(served.port());
+  busy.send(HttpClient::post_text("/v1/chat/completions", kWaitingChat, bearer("secret-of-a")));
+  ASSERT_TRUE(eventually([&] { return served.service.live() == 1; }));
+  HttpClient client(served.port());
+  const std::string text = R"({"content":"hi"})";
+  const ClientResponse refused = client.post("/tokenize", text, bearer("secret-of-a"));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(code_of(refused), "tenant_requests");
+  EXPECT_EQ(client.post("/tokenize", text, bearer("secret-of-b")).status, 200);
+  served.service.release();
+  EXPECT_EQ(busy.read_response().status, 200);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.post("/tokenize", text, bearer("secret-of-a")).status, 200)
+        << "each gives back its place";
+  }
+}
+
 }  // namespace
 }  // namespace reprise::protocol
