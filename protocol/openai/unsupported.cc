@@ -42,7 +42,6 @@ constexpr std::array kUnsupported = {
     Unsupported{"token_healing", Harmless::kFalse},
     // llama.cpp
     Unsupported{"grammar_lazy", Harmless::kFalse},
-    Unsupported{"guided_whitespace_pattern", Harmless::kNullOnly},
     Unsupported{"reasoning_budget_message", Harmless::kEmpty},
     Unsupported{"samplers", Harmless::kNullOnly},
     Unsupported{"dynatemp_range", Harmless::kZero},
