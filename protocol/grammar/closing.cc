@@ -25,7 +25,7 @@ Closing::Closing(const Program& program, const Vocabulary& vocabulary)
   for (const TokenId id : vocabulary.specials()) special_texts_[vocabulary.token(id).bytes].push_back(id);
 }
 
-// visit(first of the tokens with the same bytes, their bytes): those in the trie, then special ones with their number 1 each.
+// Calls visit(token, its bytes) for each token that the text goes on with from an offset.
 template <class Visit>
 void Closing::for_each_token(const Ending& ending, std::size_t offset, const Visit& visit) const {
   const std::string_view rest = std::string_view(ending.text).substr(offset);
@@ -188,7 +188,7 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
 SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   if (max_tokens_ <= tokens_.size() || mask->ends || gave_up_) return mask;
   const std::size_t left = max_tokens_ - tokens_.size();
-  if (closing_) return closing_mask(left);
+  if (closing_) return closing_mask(left, std::move(mask));
   if (left > Closing::kFarthest) return mask;
   MaskMaker& maker = *maker_;
   if (maker.closing_ == nullptr) maker.closing_ = std::make_unique<Closing>(*maker.program_, *maker.vocabulary_);
@@ -224,16 +224,26 @@ SharedMask ReplyConstraint::within_limit(SharedMask mask) {
   }
   closing_ = std::make_shared<const ClosingText>(std::move(*text));
   closed_at_ = tokens_.size();
-  return closing_mask(left);
+  return closing_mask(left, std::move(mask));
 }
 
-SharedMask ReplyConstraint::closing_mask(std::size_t left) {
-  narrowed_ = true;
+// `mask` where the reply has left the text: reasoning that is ended from outside does not ask for masks.
+SharedMask ReplyConstraint::closing_mask(std::size_t left, SharedMask mask) {
+  const std::string_view text = closing_->ending.text;
   std::size_t offset = 0;
   for (std::size_t i = closed_at_; i < tokens_.size(); ++i) {
-    offset += maker_->vocabulary_->token(tokens_[i]).bytes.size();
+    const std::string& bytes = maker_->vocabulary_->token(tokens_[i]).bytes;
+    gave_up_ = gave_up_ || text.substr(offset, bytes.size()) != bytes;
+    if (gave_up_) return mask;
+    offset += bytes.size();
   }
-  return maker_->closing_->mask(*closing_, offset, left);
+  SharedMask closing = maker_->closing_->mask(*closing_, offset, left);
+  if (closing->count == 0 && !closing->ends) {
+    gave_up_ = true;
+    return mask;
+  }
+  narrowed_ = true;
+  return closing;
 }
 
 // Without work; null: within_limit() has some.

@@ -112,7 +112,7 @@ class ReplyConstraint {
   // -- closing.cc
   SharedMask within_limit(SharedMask mask);
   SharedMask within_limit_if_known(SharedMask mask) const;
-  SharedMask closing_mask(std::size_t left);
+  SharedMask closing_mask(std::size_t left, SharedMask mask);
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;

@@ -9,7 +9,7 @@
 namespace reprise::protocol::grammar {
 namespace {
 
-constexpr std::size_t kMaxPlaces = 32;     // of a state, that are looked at
+constexpr std::size_t kMaxPlaces = 256;    // of a state; with more of them no ending is looked for
 constexpr std::size_t kMaxCharBytes = 12;  // of an escaped pair of surrogates
 
 // Bytes that may go on in a character, those of short ones first.
@@ -22,8 +22,10 @@ std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
   for (std::size_t hops = 0; hops <= kMaxCharBytes && state != kDead; ++hops) {
     if (accepts(state)) return Ending{.text = std::move(begun)};
     const std::vector<Place> places = states_[state].places;
+    if (places.size() > kMaxPlaces) return std::nullopt;
+    // Of two of the same length the lesser one: the order of places depends on what was met before.
     std::optional<Ending> best;
-    for (std::size_t i = 0; i < std::min(places.size(), kMaxPlaces); ++i) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
       if (places[i].b != 0) continue;
       Ending one{.text = begun};
       try {
@@ -32,8 +34,10 @@ std::optional<Ending> Matcher::ending(State state, const Endings& endings) {
       } catch (const GrammarError&) {
         continue;
       }
-      if (one.text.size() <= Endings::kMaxBytes && (!best || one.text.size() < best->text.size()))
-        best = std::move(one);
+      if (one.text.size() > Endings::kMaxBytes) continue;
+      const bool better = !best || one.text.size() < best->text.size() ||
+                          (one.text.size() == best->text.size() && one.text < best->text);
+      if (better) best = std::move(one);
     }
     if (best) return best;
     // All are within a character: it becomes whole.
